@@ -1,0 +1,1 @@
+"""Anabranch: one view definition, two paths over the same log, proven equal at the same position."""

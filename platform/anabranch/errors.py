@@ -1,0 +1,62 @@
+"""The one tree of errors, split by what the reader can do about them.
+
+::
+
+    AnabranchError
+    ├── TryAgain        nothing is wrong with the call; something was away or busy
+    ├── BadInput        a parameter, an event or a setting has to be mended
+    ├── Conflict        two truths meet; a person decides which one holds
+    ├── BrokenState     what is on disk is not what it should be; it has to be restored
+    └── BadDefinition   the code of a view, a contract or a topic has to be mended
+
+Each error has a stable ``code`` and ``fields`` (tests and programs read those) and a text for people:
+what failed with the values, what state things are in, the next command.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class AnabranchError(Exception):
+    """An error that the platform raises on purpose.
+
+    ``code`` is stable and unique, like ``"BROKER_UNREACHABLE"``. ``state`` says what things are like now
+    (what was written, what wasn't), ``next_step`` what to do or type.
+    """
+
+    def __init__(self, code: str, what: str, *, state: str = "", next_step: str = "", **fields: Any) -> None:
+        self.code = code
+        self.what = what
+        self.state = state
+        self.next_step = next_step
+        self.fields = fields
+        super().__init__(what)
+
+    def __str__(self) -> str:
+        lines = [f"{self.what} [{self.code}]"]
+        if self.state:
+            lines.append(f"  state: {self.state}")
+        if self.next_step:
+            lines.append(f"  next:  {self.next_step}")
+        return "\n".join(lines)
+
+
+class TryAgain(AnabranchError):
+    """Nothing is wrong with the call; something was away or busy."""
+
+
+class BadInput(AnabranchError):
+    """A parameter, an event or a setting has to be mended."""
+
+
+class Conflict(AnabranchError):
+    """Two truths meet; a person decides which one holds."""
+
+
+class BrokenState(AnabranchError):
+    """What is on disk is not what it should be; it has to be restored."""
+
+
+class BadDefinition(AnabranchError):
+    """The code of a view, a contract or a topic has to be mended."""

@@ -1,0 +1,8 @@
+"""Events: their envelope, their contracts and the topics that they are declared for."""
+
+from anabranch.events.contracts import Compatibility, Contract
+from anabranch.events.declarations import Declarations, load_declarations
+from anabranch.events.envelope import Event
+from anabranch.events.topics import Topic
+
+__all__ = ["Compatibility", "Contract", "Declarations", "Event", "Topic", "load_declarations"]

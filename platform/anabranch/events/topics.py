@@ -1,0 +1,72 @@
+"""A topic as it is declared: what the broker is told and what landing decides by."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+
+from anabranch.errors import BadDefinition
+from anabranch.events.contracts import Contract
+
+TOPIC_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """One topic of the log.
+
+    ``allowed_lateness`` is L in "late if event_time < W(e) - L". Duplicates by (source, id) are found within
+    ``duplicate_horizon`` of append time; ``retention`` must reach at least as far back, because a landing that
+    lost its checkpoint learns the ids again from the log. An event whose (corrected) time lies more than
+    ``future_bound`` after its receipt, or before ``earliest_year``, is absurd and goes to quarantine.
+    """
+
+    name: str
+    contracts: tuple[Contract, ...]
+    partitions: int = 4
+    retention: timedelta = timedelta(days=30)
+    allowed_lateness: timedelta = timedelta(hours=1)
+    duplicate_horizon: timedelta = timedelta(days=7)
+    future_bound: timedelta = timedelta(hours=1)
+    earliest_year: int = 2000
+    max_message_bytes: int = 1_048_576
+
+    def __post_init__(self) -> None:
+        if not TOPIC_NAME.fullmatch(self.name):
+            raise BadDefinition("TOPIC_NAME", f"{self.name!r} is no topic name", next_step="use a-z, 0-9 and _")
+        if self.partitions < 1 or not self.contracts:
+            raise BadDefinition("TOPIC_EMPTY", f"{self.name}: a topic needs a partition and a contract")
+        if self.retention < self.duplicate_horizon:
+            raise BadDefinition(
+                "TOPIC_RETENTION",
+                f"{self.name}: retention {self.retention} is shorter than the horizon for duplicates, "
+                f"{self.duplicate_horizon}",
+                next_step="keep the log at least as long as duplicates are looked for",
+            )
+        if min(self.allowed_lateness, self.future_bound) < timedelta(0):
+            raise BadDefinition("TOPIC_TIMES", f"{self.name}: allowed lateness and future bound can't be negative")
+        keys = [(c.name, c.version) for c in self.contracts]
+        if len(set(keys)) != len(keys):
+            raise BadDefinition("TOPIC_CONTRACTS", f"{self.name}: a contract is listed twice")
+
+    @property
+    def event_types(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(c.name for c in self.contracts))
+
+    def newest(self, event_type: str) -> Contract:
+        """The newest version of an event type's contract; KeyError when the topic doesn't carry the type."""
+        versions = [c for c in self.contracts if c.name == event_type]
+        if not versions:
+            raise KeyError(event_type)
+        return max(versions, key=lambda c: c.version)
+
+    @property
+    def broker_config(self) -> dict[str, str]:
+        """What the broker must hold for this topic; drift from it is reported."""
+        return {
+            "retention.ms": str(int(self.retention.total_seconds() * 1000)),
+            "message.timestamp.type": "LogAppendTime",
+            "max.message.bytes": str(self.max_message_bytes),
+            "cleanup.policy": "delete",
+        }
