@@ -1,0 +1,38 @@
+# The commands of a day. Every target makes the environment first; that takes no time when nothing has changed.
+PYTHON ?= python3
+export PYTHON
+BIN := .venv/bin
+
+.PHONY: setup demo test lint up down status bench clean
+.DEFAULT_GOAL := demo
+
+setup:
+	@infra/setup.sh
+
+demo: setup
+	@$(BIN)/anabranch demo
+
+test: setup lint
+	@$(BIN)/pytest
+
+lint: setup
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+up: setup
+	@$(BIN)/anabranch up
+
+down: setup
+	@$(BIN)/anabranch down
+
+status: setup
+	@$(BIN)/anabranch status
+
+bench: setup
+	@$(BIN)/python -m benchmarks
+
+# Stops the platform first: deleting the files of a running broker would leave it running, and unknown.
+clean:
+	@if [ -x $(BIN)/anabranch ]; then $(BIN)/anabranch down; fi
+	@rm -rf .anabranch .jars .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build

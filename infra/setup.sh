@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Make the environment: .venv from requirements.lock, the package itself, and the JARs of Spark and of the broker.
+# Does nothing when a stamp says that the locks have not changed since the last time. Safe to repeat after a kill:
+# the stamp is written last.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+fail() { printf 'setup: %s\n  next:  %s\n' "$1" "$2" >&2; exit 1; }
+
+java=java
+[ -n "${JAVA_HOME:-}" ] && java="$JAVA_HOME/bin/java"
+command -v "$java" >/dev/null || fail "no Java found ($java)" "install a Java 17 or newer (Debian: apt-get install openjdk-17-jre-headless), or set JAVA_HOME"
+version=$("$java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\)[."].*/\1/p' | head -n 1)
+[ "${version:-0}" -ge 17 ] || fail "Java is version ${version:-unknown}; 17 or newer is needed" "install a newer Java, or set JAVA_HOME to one"
+
+stamp=.venv/.anabranch-setup
+made_from=$(cat requirements.lock pyproject.toml infra/*.jars.lock infra/setup.sh | sha256sum | cut -d' ' -f1)
+if [ "$(cat "$stamp" 2>/dev/null)" = "$made_from" ] && .venv/bin/python -c '' 2>/dev/null && [ -f .jars/spark/resolved.lock ] && [ -f .jars/kafka/resolved.lock ]; then
+  exit 0
+fi
+
+new_enough() { "$1" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; }
+if ! { [ -x .venv/bin/python ] && new_enough .venv/bin/python; }; then
+  found=
+  for python in "${PYTHON:-python3}" python3 python3.11 python3.12 python3.13 python3.14; do
+    if command -v "$python" >/dev/null && new_enough "$python"; then found=$python; break; fi
+  done
+  [ -n "$found" ] || fail "no Python 3.11 or newer with venv found (tried ${PYTHON:-python3} and python3.11 to python3.14)" \
+    "install one (Debian: apt-get install python3 python3-venv), or name it: make PYTHON=/path/to/python3.11"
+  echo "setup: creating .venv with $("$found" --version)"
+  "$found" -m venv --clear .venv
+fi
+
+echo "setup: installing requirements.lock"
+# --no-deps: the lock is complete, so nothing that it does not name can come in
+.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements.lock
+.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+echo "setup: resolving JARs"
+.venv/bin/python infra/resolve_jars.py infra/spark.jars.lock .jars/spark 2>.venv/jars.log || { cat .venv/jars.log >&2; exit 1; }
+.venv/bin/python infra/resolve_jars.py infra/kafka.jars.lock .jars/kafka --transitive 2>.venv/jars.log || { cat .venv/jars.log >&2; exit 1; }
+echo "$made_from" > "$stamp"
+echo "setup: done"
