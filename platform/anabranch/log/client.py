@@ -1,0 +1,81 @@
+"""How this platform talks to Kafka: the client's settings, its silence on stderr, and its errors as ours."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+
+from anabranch.errors import AnabranchError, BadInput, TryAgain
+from anabranch.settings import Settings
+
+REACH_SECONDS = 5.0
+"""How long a call waits for the first answer of a broker."""
+
+_AWAY = {
+    KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE,
+    KafkaError._MSG_TIMED_OUT, KafkaError._TIMED_OUT_QUEUE, KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.NETWORK_EXCEPTION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.BROKER_NOT_AVAILABLE,
+}  # fmt: skip
+
+LOGGER = logging.getLogger("anabranch.kafka")
+# librdkafka reports every refused connection; the caller gets one error with a next step instead
+LOGGER.addHandler(logging.NullHandler())
+LOGGER.propagate = False
+
+
+def client_config(settings: Settings, defaults: dict[str, Any], fixed: dict[str, Any]) -> dict[str, Any]:
+    """Settings of a client: ``defaults``, then the user's ``kafka_options``, then what the platform relies on."""
+    return {
+        **defaults,
+        **settings.kafka_options,
+        **fixed,
+        "bootstrap.servers": settings.brokers,
+        "logger": LOGGER,
+        "error_cb": _ignore,
+    }
+
+
+def translated(settings: Settings, error: KafkaError | KafkaException, doing: str) -> AnabranchError:
+    """Kafka's error as one of ours; ``doing`` says what was tried, like "listing topics"."""
+    cause = error.args[0] if isinstance(error, KafkaException) else error
+    code = cause.code() if isinstance(cause, KafkaError) else None
+    if code in _AWAY:
+        return unreachable(settings, doing, str(cause))
+    return TryAgain(
+        "BROKER_REFUSED",
+        f"{settings.brokers} refused while {doing}: {cause}",
+        next_step="read the broker's log; check the rights of this client",
+        brokers=settings.brokers,
+        reason=str(cause),
+    )
+
+
+def unreachable(settings: Settings, doing: str, reason: str) -> TryAgain:
+    if settings.bootstrap_servers:
+        next_step = "check ANABRANCH_BOOTSTRAP_SERVERS and ANABRANCH_KAFKA_OPTIONS, and that the cluster is up"
+    else:
+        next_step = "start the broker: anabranch up --only kafka (or set ANABRANCH_BOOTSTRAP_SERVERS)"
+    return TryAgain(
+        "BROKER_UNREACHABLE",
+        f"no Kafka broker answers at {settings.brokers} while {doing}: {reason}",
+        state="nothing was changed by this call",
+        next_step=next_step,
+        brokers=settings.brokers,
+        reason=reason,
+    )
+
+
+def bad_options(settings: Settings, error: Exception) -> BadInput:
+    """A setting that librdkafka doesn't know or can't use; it says so when a client is made."""
+    return BadInput(
+        "KAFKA_OPTIONS",
+        f"the Kafka client refuses its settings: {error}",
+        next_step="mend ANABRANCH_KAFKA_OPTIONS (names of librdkafka, as a JSON object)",
+        options=sorted(settings.kafka_options),
+    )
+
+
+def _ignore(_: KafkaError) -> None:
+    """Errors of connections come back from the call that needed one."""
