@@ -1,0 +1,76 @@
+"""The one place where a Spark session is made, so that every process runs with the same engine settings."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anabranch.errors import BrokenState
+from anabranch.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+ENGINE = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # A plain @udf over a Parquet scan hangs for ever otherwise (SPARK-58241).
+    "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
+    "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.numRecentProgressUpdates": "20",
+    # A late row dropped by an engine's watermark would be a lost row: results must not depend on it silently.
+    "spark.databricks.delta.snapshotPartitions": "2",
+    "spark.databricks.delta.retentionDurationCheck.enabled": "true",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+# An error in a Python foreachBatch ends in a StackOverflowError that hides it, unless the stack is larger.
+JAVA_OPTIONS = "-Xss8m -XX:+UseParallelGC -Dlog4j2.formatMsgNoLookups=true"
+
+
+def jar_paths(settings: Settings) -> list[Path]:
+    """The pinned JARs beside pyspark's own. BrokenState when `make setup` has not resolved them."""
+    jars = sorted((settings.jars / "spark").glob("*.jar"))
+    if not jars:
+        raise BrokenState(
+            "JARS_MISSING", f"no JARs in {settings.jars / 'spark'}", state="nothing was started", next_step="make setup"
+        )
+    return jars
+
+
+def engine_conf(settings: Settings) -> dict[str, str]:
+    """Every Spark setting of this platform; also what a job submitted by Airflow is given."""
+    return {
+        **ENGINE,
+        "spark.jars": ",".join(str(jar) for jar in jar_paths(settings)),
+        "spark.driver.memory": settings.spark_driver_memory,
+        "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+        "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
+        "spark.sql.warehouse.dir": str(settings.home / "warehouse"),
+        "spark.local.dir": str(settings.home / "tmp"),
+        **settings.spark_conf,
+    }
+
+
+def session(settings: Settings, app: str) -> SparkSession:
+    """The session of this process: started at the first call, the same one afterwards."""
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.appName(app)
+    if "SPARK_ENV_LOADED" not in os.environ:  # spark-submit has chosen the master already
+        builder = builder.master(settings.spark_master)
+    for key, value in engine_conf(settings).items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark

@@ -1,0 +1,21 @@
+"""Tables: where they are, what a cut is, and the one way in which anything is committed."""
+
+from anabranch.tables.commits import Committed, Note, append, create, newest, notes, replace, upsert
+from anabranch.tables.cut import Cut, Position
+from anabranch.tables.staging import StagedFile, stage_arrow, stage_frame
+
+__all__ = [
+    "Committed",
+    "Cut",
+    "Note",
+    "Position",
+    "StagedFile",
+    "append",
+    "create",
+    "newest",
+    "notes",
+    "replace",
+    "stage_arrow",
+    "stage_frame",
+    "upsert",
+]

@@ -1,0 +1,117 @@
+"""Data files are written first and become part of a table by one small commit afterwards.
+
+A staged file is nobody's until a commit names it: a crash in between leaves only a file that no reader sees.
+Files lie in the table's own folder, below ``builds/<build>/``, so a commit never copies data.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+BUILDS = "builds"
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFile:
+    """A Parquet file below a table's folder that no commit has named yet. ``path`` is relative to the table."""
+
+    path: str
+    size: int
+    rows: int
+    partition: Mapping[str, str | None] = field(hash=False)
+    stats: str = "{}"
+
+
+def stage_arrow(data: pa.Table, uri: str, build: str, partition_by: str | None) -> list[StagedFile]:
+    """Write ``data`` below the table at ``uri``: one file for each value of ``partition_by`` (a date column)."""
+    if data.num_rows == 0:
+        return []
+    if partition_by is None:
+        return [_write(data, uri, f"{BUILDS}/{build}", {})]
+    staged = []
+    for value in pc.unique(data[partition_by]).to_pylist():
+        mask = pc.is_null(data[partition_by]) if value is None else pc.equal(data[partition_by], pa.scalar(value))
+        text = None if value is None else str(value)
+        folder = f"{BUILDS}/{build}/{partition_by}={quote(text or NULL_PARTITION)}"
+        part = data.filter(mask).drop_columns([partition_by])
+        staged.append(_write(part, uri, folder, {partition_by: text}))
+    return staged
+
+
+def stage_frame(frame: DataFrame, uri: str, build: str, partition_by: str | None) -> list[StagedFile]:
+    """The same for a Spark DataFrame of any size: written by the executors, in one pass, one job."""
+    folder = Path(uri) / BUILDS / build
+    writer = frame.write.mode("overwrite")
+    if partition_by is not None:
+        writer = writer.partitionBy(partition_by)
+    writer.parquet(str(folder))
+    files = sorted(folder.rglob("*.parquet"))
+    with ThreadPoolExecutor(8) as pool:
+        return [staged for staged in pool.map(lambda file: _describe(file, uri), files) if staged.rows]
+
+
+def _write(data: pa.Table, uri: str, folder: str, partition: Mapping[str, str | None]) -> StagedFile:
+    target = Path(uri) / folder / "part-00000.parquet"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(data, target, compression="snappy", coerce_timestamps="us", write_page_index=False)
+    return StagedFile(
+        f"{folder}/{target.name}", target.stat().st_size, data.num_rows, partition, _stats(pq.read_metadata(target))
+    )
+
+
+def _describe(file: Path, uri: str) -> StagedFile:
+    relative = file.relative_to(uri)
+    partition: dict[str, str | None] = {}
+    for part in relative.parts[:-1]:
+        column, equals, value = part.partition("=")
+        if equals:
+            partition[column] = None if value == NULL_PARTITION else unquote(value)
+    footer = pq.read_metadata(file)
+    return StagedFile(str(relative), file.stat().st_size, footer.num_rows, partition, _stats(footer))
+
+
+def _stats(footer: pq.FileMetaData) -> str:
+    """Delta's statistics of one file: the count, and bounds of top-level numbers and times (for pruning)."""
+    lowest: dict[str, Any] = {}
+    highest: dict[str, Any] = {}
+    names = [footer.schema.column(i) for i in range(footer.num_columns)]
+    for index, column in enumerate(names):
+        if "." in column.path:
+            continue
+        bounds = [footer.row_group(group).column(index).statistics for group in range(footer.num_row_groups)]
+        if not bounds or any(b is None or not b.has_min_max for b in bounds):
+            continue
+        low, high = min(b.min for b in bounds), max(b.max for b in bounds)
+        if isinstance(low, (int, datetime, date)) and not isinstance(low, bool):
+            lowest[column.path], highest[column.path] = _text(low), _text(high)
+    return json.dumps({"numRecords": footer.num_rows, "minValues": lowest, "maxValues": highest, "nullCount": {}})
+
+
+def _text(value: int | datetime | date) -> int | str:
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return value if isinstance(value, int) else value.isoformat()
+
+
+def add_actions(files: Sequence[StagedFile]) -> list[Any]:
+    """What delta-rs commits."""
+    from deltalake.transaction import AddAction
+
+    now = int(time.time() * 1000)
+    return [AddAction(f.path, f.size, dict(f.partition), now, True, f.stats) for f in files]

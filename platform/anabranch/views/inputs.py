@@ -1,0 +1,85 @@
+"""From landed rows to what a view's function sees, and from what it returns to rows of a table.
+
+Every runner (speed, batch, certify, replay, tests) goes through these functions, so there is one reading of
+"the events of a view" only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, timedelta
+from typing import TYPE_CHECKING
+
+from anabranch.errors import BadDefinition
+from anabranch.events import Topic
+from anabranch.landing.schema import PARTITION as EVENT_DATE
+from anabranch.landing.schema import VALID
+from anabranch.views.definition import ENVELOPE, PARTITION, View
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def events_of(landed: DataFrame, view: View, *, late: bool) -> DataFrame:
+    """The landed rows that ``view`` is a function of: valid ones of its types; with ``late`` the late ones too."""
+    from pyspark.sql import functions as F
+
+    chosen = landed.where((F.col("decision") == VALID) & F.col("type").isin(*view.events))
+    return chosen if late or view.kappa else chosen.where(~F.col("late"))
+
+
+def prune(events: DataFrame, view: View, partitions: Sequence[date]) -> DataFrame:
+    """Only the events that rows of ``partitions`` can need, by event_date, with lookback and lookahead."""
+    from pyspark.sql import functions as F
+
+    if view.kappa:
+        return events
+    return events.where(F.col(EVENT_DATE).isin(*needed_dates(view, partitions)))
+
+
+def needed_dates(view: View, partitions: Sequence[date]) -> list[date]:
+    """The event dates whose events rows of ``partitions`` can need."""
+    day = timedelta(days=1)
+    before, after = -(-view.lookback // day), -(-view.lookahead // day)
+    return sorted({p + day * shift for p in partitions for shift in range(-before, after + 1)})
+
+
+def frames(events: DataFrame, view: View, topic: Topic) -> list[DataFrame]:
+    """One DataFrame per event type of ``view``: the fields of its data beside the ENVELOPE columns."""
+    from pyspark.sql import functions as F
+
+    envelope = [
+        F.col("event_time"),
+        F.col("event_id"),
+        F.col("source"),
+        F.col("subject"),
+        F.col("partition").alias("log_partition"),
+        F.col("offset").alias("log_offset"),
+    ]
+    result = []
+    for event_type in view.events:
+        contract = topic.newest(event_type)
+        clash = set(contract.fields) & set(ENVELOPE)
+        if clash:
+            raise BadDefinition("FIELD_CLASH", f"{view.origin}: {event_type} has fields named {sorted(clash)}")
+        data = [F.col(f"{contract.column}.{name}").alias(name) for name in contract.fields]
+        result.append(events.where(F.col("type") == event_type).select(*envelope, *data))
+    return result
+
+
+def rows_of(view: View, inputs: Sequence[DataFrame]) -> DataFrame:
+    """What the author's function returns, with ``partition_date`` added (unless kappa). Nothing is filtered:
+    a filter by partition would be pushed through the author's function, which changes session windows."""
+    from pyspark.sql import functions as F
+
+    result = view.function(*inputs)
+    missing = [c for c in (*view.key, *([view.partition_by] if view.partition_by else [])) if c not in result.columns]
+    if missing:
+        raise BadDefinition(
+            "VIEW_COLUMNS",
+            f"{view.origin}: {view.name} v{view.version} doesn't return {', '.join(missing)}",
+            next_step=f"it returns {', '.join(result.columns)}",
+        )
+    if view.partition_by is None:
+        return result
+    return result.withColumn(PARTITION, F.to_date(F.col(view.partition_by)))
