@@ -1,0 +1,28 @@
+"""Settings as environment variables, so that every process of a platform sees the same ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from anabranch.settings import Settings
+
+
+def environment(settings: Settings) -> dict[str, str]:
+    """What a process needs to load equal settings, to find our programs, and to listen on loopback only."""
+    values = {
+        f"ANABRANCH_{name.upper()}": value if isinstance(value, str) else json.dumps(value)
+        for name, value in settings.model_dump(mode="json").items()
+    }
+    binaries = str(Path(sys.executable).parent)
+    path = os.environ.get("PATH", os.defpath)
+    return values | {
+        "PATH": path if path.split(os.pathsep)[0] == binaries else binaries + os.pathsep + path,
+        "PYTHONUNBUFFERED": "1",
+        # Spark's driver and its UI bind to every interface unless told otherwise.
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
