@@ -147,12 +147,23 @@ class Producer:
             pass
         if self._failed:
             failed, self._failed = self._failed, []
-            raise delivery_failed(self._settings, failed[0], len(failed))
+            raise self.failure(failed[0], len(failed))
+
+    def failure(self, error: KafkaError, count: int) -> TryAgain:
+        """The error of ``count`` records that were not acknowledged."""
+        return TryAgain(
+            "DELIVERY_FAILED",
+            f"{count} record(s) could not be delivered to {self._settings.brokers}: {error}",
+            state="records with a receipt are in the log; those that failed may or may not be",
+            next_step="see that the broker runs (anabranch status), then send the same events again: landing keeps one of each",
+            count=count,
+            reason=str(error),
+        )
 
     def _settle(self, future: Future[Receipt], error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self._failed.append(error)
-            future.set_exception(delivery_failed(self._settings, error, 1))
+            future.set_exception(self.failure(error, 1))
         else:
             future.set_result(receipt_of(message))
 
@@ -187,15 +198,4 @@ def receipt_of(message: Message) -> Receipt:
         partition=int(message.partition() or 0),
         offset=int(message.offset() or 0),
         append_time=datetime.fromtimestamp(milliseconds / 1000, UTC),
-    )
-
-
-def delivery_failed(settings: Settings, error: KafkaError, count: int) -> TryAgain:
-    return TryAgain(
-        "DELIVERY_FAILED",
-        f"{count} record(s) could not be delivered to {settings.brokers}: {error}",
-        state="records with a receipt are in the log; those that failed may or may not be",
-        next_step="see that the broker runs (anabranch status), then send the same events again: same ids, kept once",
-        count=count,
-        reason=str(error),
     )

@@ -1,0 +1,203 @@
+"""Send prepared events at a pace, and keep the producer's own file of what was sent and where it landed.
+
+The file is Parquet, one row per record with a receipt: topic, partition, offset, append_time, key, value,
+event_type (of the event that was made, also where a fault then
+broke it; null for malformed records), fault (null for clean ones), publish_time. Whoever checks the platform from
+outside reads this file and nothing of ours. It appears under its name when the run ends, also by an error or Ctrl-C,
+and then holds exactly the records with a receipt. A run that was killed leaves only ``NAME.part``; run it again: the
+same ids are sent once more, and landing keeps the first of each.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+from confluent_kafka import KafkaError, Message
+
+from anabranch.errors import BadInput
+from anabranch.log import Producer
+from anabranch.samples.rendering import render
+
+SLICE = 50_000
+_PROGRESS_EVERY = 2_000
+_INSTANT = pa.timestamp("us", "UTC")
+FILE_SCHEMA = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("append_time", _INSTANT),
+        ("key", pa.string()),
+        ("value", pa.binary()),
+        ("event_type", pa.string()),
+        ("fault", pa.string()),
+        ("publish_time", _INSTANT),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast to send: ``rate`` records a second, or ``speed`` seconds of publish time in one second, or neither
+    (as fast as it goes)."""
+
+    rate: float | None = None
+    speed: float | None = None
+
+    def due(self, events: pl.DataFrame, begin: datetime, already: int) -> np.ndarray[Any, np.dtype[np.float64]] | None:
+        """For each event, the second of the run at which it is sent."""
+        if self.rate is not None:
+            return (already + np.arange(events.height)) / self.rate
+        if self.speed is not None:
+            return (events["publish_time"] - begin).dt.total_microseconds().to_numpy() / 1e6 / self.speed
+        return None
+
+
+@dataclass(slots=True)
+class Summary:
+    """What a run sent, counted from the delivery reports."""
+
+    file: Path
+    records: Counter[tuple[str, str, int]] = field(default_factory=Counter)
+    """By topic, event type ("(malformed)" where none) and partition."""
+    faults: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+
+    @property
+    def total(self) -> int:
+        return self.records.total()
+
+    def as_dict(self) -> dict[str, Any]:
+        rows = [
+            {"topic": topic, "event_type": kind, "partition": partition, "records": count}
+            for (topic, kind, partition), count in sorted(self.records.items())
+        ]
+        rate = self.total / self.seconds if self.seconds else 0.0
+        return {
+            "file": str(self.file),
+            "total": self.total,
+            "seconds": round(self.seconds, 3),
+            "records_per_second": round(rate),
+            "records": rows,
+            "faults": dict(sorted(self.faults.items())),
+        }
+
+
+class _Receipts:
+    """Where the records of one slice landed, filled in by delivery reports."""
+
+    def __init__(self, size: int) -> None:
+        self.partition = np.full(size, -1, np.int32)
+        self.offset = np.full(size, -1, np.int64)
+        self.append_ms = np.zeros(size, np.int64)
+        self.failed: list[KafkaError] = []
+
+    def settle(self, row: int, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.failed.append(error)
+            return
+        self.partition[row] = message.partition() or 0
+        self.offset[row] = message.offset() or 0
+        self.append_ms[row] = message.timestamp()[1]
+
+    def columns(self) -> list[pl.Series]:
+        append_time = pl.Series("append_time", self.append_ms).cast(pl.Datetime("ms", "UTC"))
+        return [pl.Series("partition", self.partition), pl.Series("offset", self.offset), append_time]
+
+
+def publish(
+    producer: Producer,
+    events: pl.DataFrame,
+    file: Path,
+    pace: Pace,
+    on_progress: Callable[[int], None] = lambda count: None,
+) -> Summary:
+    """Send every event and write the file. ``on_progress`` gets the number of records handed over since its last
+    call. Raises DELIVERY_FAILED, EVENT_REFUSED and FILE_EXISTS; the file then holds what has a receipt."""
+    summary = Summary(file)
+    begin, began = events["publish_time"][0], time.monotonic()
+    already = 0
+    with _parquet(file) as writer:
+        for part in events.iter_slices(SLICE):
+            receipts = _Receipts(part.height)
+            rendered = render(part)
+            try:
+                _send(producer, rendered, pace.due(part, begin, already), began, receipts, on_progress)
+            finally:
+                producer.flush()
+                _keep(writer, rendered, receipts, summary)
+                summary.seconds = time.monotonic() - began
+            if receipts.failed:
+                raise producer.failure(receipts.failed[0], len(receipts.failed))
+            already += part.height
+    return summary
+
+
+def _send(
+    producer: Producer,
+    records: pl.DataFrame,
+    due: np.ndarray[Any, np.dtype[np.float64]] | None,
+    began: float,
+    receipts: _Receipts,
+    on_progress: Callable[[int], None],
+) -> None:
+    waiting = 0
+    rows = records.select("topic", "key", "value", "fault").iter_rows()
+    for row, (topic, key, value, fault) in enumerate(rows):
+        while due is not None and (pause := began + due[row] - time.monotonic()) > 0:
+            producer.poll(min(pause, 0.1))
+            on_progress(waiting)
+            waiting = 0
+        delivered = partial(receipts.settle, row)
+        if fault is None:
+            producer.send_prepared(topic, key.encode(), value, delivered)
+        else:
+            producer.send_raw(topic, None if key is None else key.encode(), value, delivered)
+        waiting += 1
+        if waiting == _PROGRESS_EVERY:
+            on_progress(waiting)
+            waiting = 0
+            if receipts.failed:
+                return
+    on_progress(waiting)
+
+
+def _keep(writer: pq.ParquetWriter, records: pl.DataFrame, receipts: _Receipts, summary: Summary) -> None:
+    landed = records.with_columns(receipts.columns()).filter(pl.col("offset") >= 0)
+    counted = landed.group_by("topic", pl.col("event_type").fill_null("(malformed)"), "partition").len()
+    for topic, kind, partition, count in counted.iter_rows():
+        summary.records[topic, kind, partition] += count
+    summary.faults.update(landed["fault"].drop_nulls().to_list())
+    writer.write_table(landed.select(FILE_SCHEMA.names).to_arrow().cast(FILE_SCHEMA))
+
+
+@contextmanager
+def _parquet(file: Path) -> Iterator[pq.ParquetWriter]:
+    """A Parquet file that appears under its name when it is whole."""
+    if file.exists():
+        raise BadInput(
+            "FILE_EXISTS",
+            f"{file} is there already",
+            state="nothing was sent",
+            next_step="give --log another name; each run keeps its own file",
+            file=str(file),
+        )
+    file.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = file.with_name(file.name + ".part")
+    try:
+        with pq.ParquetWriter(unfinished, FILE_SCHEMA, compression="zstd") as writer:
+            yield writer
+    finally:
+        unfinished.rename(file)

@@ -1,0 +1,32 @@
+"""From columns to the bytes of log records, thousands at a time: the same bytes that Event.to_json writes."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from anabranch.events.envelope import SPEC_VERSION
+from anabranch.samples.flights import instant
+
+
+def render(events: pl.DataFrame) -> pl.DataFrame:
+    """The events with ``value`` filled in, where a fault hasn't filled it already."""
+    members = [
+        pl.lit(f'"specversion":"{SPEC_VERSION}"'),
+        *[_member(name, pl.col(column)) for name, column in (("id", "id"), ("source", "source"))],
+        *[_member(name, pl.col(column)) for name, column in (("type", "event_type"), ("subject", "key"))],
+        _member("time", instant("time")),
+        _member("dataschema", pl.col("dataschema")),
+        pl.lit('"datacontenttype":"application/json"'),
+        _member("senttime", instant("senttime")),
+        _member("receivedtime", instant("receivedtime")),
+        pl.format('"data":{}', "data"),
+    ]
+    body = pl.concat_str(members, separator=",", ignore_nulls=True)
+    rendered = pl.concat_str([pl.lit("{"), body, pl.lit("}")]).cast(pl.Binary)
+    return events.with_columns(
+        pl.when(pl.col("fault") == "malformed").then("value").otherwise(pl.coalesce("value", rendered)).alias("value")
+    )
+
+
+def _member(name: str, text: pl.Expr) -> pl.Expr:
+    return pl.format(f'"{name}":"{{}}"', text)
