@@ -57,7 +57,8 @@ def flights(
     days_late: Share = None,
 ) -> None:
     """The real flights of 2013 around New York, in the order in which things happened."""
-    begin, span, pace = parse_day(first), parse_days(days), parse_pace(rate, speed)
+    begin, pace = parse_day(first), parse_pace(rate, speed)
+    span = parse_days(begin, days)
     shares = {
         "duplicates": duplicates,
         "conflicts": conflicts,
@@ -112,8 +113,8 @@ def parse_day(text: str) -> date:
     raise bad_parameter("--from", text, "a day like 2013-01-01")
 
 
-def parse_days(days: int) -> int:
-    if not 1 <= days <= _DAYS:
+def parse_days(first: date, days: int) -> int:
+    if not 1 <= days <= min(_DAYS, (date.max - first).days):
         raise bad_parameter("--days", days, f"a number from 1 to {_DAYS}")
     return days
 

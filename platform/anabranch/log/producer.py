@@ -155,7 +155,7 @@ class Producer:
             "DELIVERY_FAILED",
             f"{count} record(s) could not be delivered to {self._settings.brokers}: {error}",
             state="records with a receipt are in the log; those that failed may or may not be",
-            next_step="see that the broker runs (anabranch status), then send the same events again: landing keeps one of each",
+            next_step="see that the broker runs (anabranch status), then send all again: landing keeps one of each",
             count=count,
             reason=str(error),
         )

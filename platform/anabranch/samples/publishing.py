@@ -194,10 +194,20 @@ def _parquet(file: Path) -> Iterator[pq.ParquetWriter]:
             next_step="give --log another name; each run keeps its own file",
             file=str(file),
         )
-    file.parent.mkdir(parents=True, exist_ok=True)
     unfinished = file.with_name(file.name + ".part")
     try:
-        with pq.ParquetWriter(unfinished, FILE_SCHEMA, compression="zstd") as writer:
-            yield writer
+        file.parent.mkdir(parents=True, exist_ok=True)
+        writer = pq.ParquetWriter(unfinished, FILE_SCHEMA, compression="zstd")
+    except OSError as error:
+        raise BadInput(
+            "FILE_UNWRITABLE",
+            f"{unfinished} can't be written: {error}",
+            state="nothing was sent",
+            next_step="give --log a file in a folder that can be written",
+            file=str(file),
+        ) from None
+    try:
+        yield writer
     finally:
+        writer.close()  # raises when the disk is full: then the name stays free
         unfinished.rename(file)
