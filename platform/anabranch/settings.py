@@ -11,8 +11,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from anabranch.errors import BadInput
 
 Port = Annotated[int, Field(ge=1024, le=65535)]
 SAFE_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
@@ -92,5 +94,14 @@ class Settings(BaseSettings):
 
 
 def load_settings(**overrides: object) -> Settings:
-    """The settings of this process; ``overrides`` win over the environment."""
-    return Settings(**overrides)  # type: ignore[arg-type]
+    """The settings of this process; ``overrides`` win over the environment. Raises SETTINGS_REFUSED."""
+    try:
+        return Settings(**overrides)  # type: ignore[arg-type]
+    except ValidationError as refused:
+        names = [f"ANABRANCH_{'_'.join(map(str, e['loc'])).upper()}: {e['msg']}" for e in refused.errors()]
+        raise BadInput(
+            "SETTINGS_REFUSED",
+            "; ".join(names),
+            next_step="mend the environment variable, or the line of anabranch.env",
+            settings=[e["loc"][0] for e in refused.errors() if e["loc"]],
+        ) from None

@@ -1,0 +1,66 @@
+"""``anabranch``: one app; each module of commands registers itself and imports what is heavy when it is called."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from anabranch.errors import AnabranchError
+
+MODULES = (
+    "platform_commands",
+    "topics_commands",
+    "produce_commands",
+    "landing_commands",
+    "quarantine_commands",
+    "view_commands",
+    "speed_commands",
+    "batch_commands",
+    "reconcile_commands",
+    "read_commands",
+    "demo",
+)
+"""In the order in which the help lists them; those that don't exist are left out."""
+
+
+class Commands(TyperGroup):
+    """Shows an error that we raised on purpose as its text alone, and ends with 1."""
+
+    def invoke(self, ctx: typer.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except AnabranchError as error:
+            if ctx.params.get("debug"):
+                raise
+            typer.echo(str(error), err=True)
+            raise typer.Exit(1) from None
+
+
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    pretty_exceptions_show_locals=False,  # locals hold passwords
+    help="Anabranch: one view definition, two paths over the same log, proven equal at the same position.",
+)
+
+
+@app.callback()
+def _options(debug: Annotated[bool, typer.Option("--debug", help="Show where an error was raised.")] = False) -> None:
+    """The options in front of every command."""
+
+
+def _register() -> None:
+    for name in MODULES:
+        module = f"anabranch.cli.{name}"
+        if find_spec(module) is not None:
+            import_module(module).register(app)
+
+
+_register()
+
+if __name__ == "__main__":
+    app()

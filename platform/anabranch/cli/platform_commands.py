@@ -1,0 +1,124 @@
+"""``anabranch up``, ``down`` and ``status``."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from anabranch.control.lifecycle import PartStatus, Progress
+    from anabranch.settings import Settings
+
+
+def register(app: typer.Typer) -> None:
+    for command in (up, down, status):
+        app.command()(command)
+
+
+def up(
+    only: Annotated[
+        str,
+        typer.Option(help="Parts or groups (airflow, streams), by comma, with all that they need.", metavar="PARTS"),
+    ] = "",
+) -> None:
+    """Start the platform, wait until it is ready, and leave it running; parts that die are started again."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    from anabranch.control.lifecycle import start
+    from anabranch.settings import load_settings
+
+    settings, console = load_settings(), Console(highlight=False)
+    names = [name.strip() for name in only.split(",") if name.strip()]
+    columns = (
+        TextColumn("starting"),
+        BarColumn(24),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Bar(*columns, console=console, transient=True) as bar:
+        notices = start(settings, names, _shown(bar, bar.add_task("", total=None)))
+    for notice in notices:
+        console.print(f"note: {notice}")
+    for name, text in addresses(settings).items():
+        console.print(f"{name:<10} {text}", soft_wrap=True)
+    console.print("next       anabranch status, anabranch down")
+
+
+def _shown(bar: Any, task: Any) -> Progress:
+    def show(states: Mapping[str, str]) -> None:
+        waiting = [name for name, state in states.items() if state not in ("running", "done")]
+        bar.update(task, total=len(states), completed=len(states) - len(waiting), description=", ".join(waiting))
+
+    return show
+
+
+def addresses(settings: Settings) -> dict[str, str]:
+    """Where a person finds what runs now: label to address."""
+    from anabranch.control.airflow_parts import airflow_address
+    from anabranch.control.keys import airflow_login
+    from anabranch.control.lifecycle import status as parts_now
+
+    running = {part.name for part in parts_now(settings) if part.state == "running"}
+    found = {"log": settings.brokers}
+    if "airflow-api-server" in running:
+        user, password = airflow_login(settings)
+        found["Airflow"] = f"{airflow_address(settings)}  user {user}  password {password}"
+    found["Data Docs"] = (settings.home / "data_docs").as_uri()
+    found["logs"] = settings.logs.as_uri()
+    return found
+
+
+def down() -> None:
+    """Stop exactly the processes that `up` started, in reverse order. Fine when nothing runs."""
+    from anabranch.control.lifecycle import stop
+    from anabranch.settings import load_settings
+
+    stopped = stop(load_settings())
+    typer.echo(f"stopped {', '.join(stopped)}" if stopped else "nothing was running")
+
+
+def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Each part: its process, its memory, its lag."""
+    from dataclasses import asdict
+
+    from anabranch.control.lag import lag
+    from anabranch.control.lifecycle import status as parts_now
+    from anabranch.settings import load_settings
+
+    settings = load_settings()
+    parts = parts_now(settings)
+    behind = lag(settings) if parts else {}
+    if as_json:
+        typer.echo(json.dumps([asdict(part) | {"lag": behind.get(part.name, "")} for part in parts]))
+    elif parts:
+        _print_table(parts, behind)
+    else:
+        typer.echo("nothing was started; next: anabranch up")
+
+
+def _print_table(parts: list[PartStatus], behind: Mapping[str, str]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("part", "state", "pid", "since", "memory", "port", "restarts", "lag")
+    colours = {"running": "green", "done": "green", "starting": "yellow", "waiting": "yellow", "dead": "red"}
+    for part in parts:
+        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(part.since)) if part.since else ""
+        table.add_row(
+            part.name,
+            f"[{colours[part.state]}]{part.state}[/]",
+            str(part.pid or ""),
+            since,
+            f"{part.memory_bytes / 1e6:,.0f} MB" if part.memory_bytes else "",
+            str(part.port or ""),
+            str(part.restarts),
+            behind.get(part.name, part.detail),
+        )
+    Console().print(table)
