@@ -110,5 +110,5 @@ def _check_node(path: str, node: Mapping[str, Any]) -> None:
     elif kind == "array":
         if "items" not in node:
             raise BadDefinition("CONTRACT_SCHEMA", f"{path}: an array needs items of one type")
-    elif kind not in _SCALARS:
+    elif not isinstance(kind, str) or kind not in _SCALARS:
         raise BadDefinition("CONTRACT_SCHEMA", f"{path}: type {kind!r} is none of {sorted(_SCALARS)}, object, array")
