@@ -1,0 +1,70 @@
+"""``anabranch landing``: the proof that everything was landed once, and what to do when the log has lost records."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from anabranch.cli.project import project
+
+TopicName = Annotated[str | None, typer.Argument(help="A topic; all declared topics when left out.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+commands = typer.Typer(no_args_is_help=True, help="What was landed from the log, and the proof of it.")
+
+
+def register(app: typer.Typer) -> None:
+    app.add_typer(commands, name="landing")
+
+
+@commands.command("verify")
+def verify_command(topic: TopicName = None, as_json: AsJson = False) -> None:
+    """Prove that every offset of the log is in landing or quarantine exactly once. Exit code 1 when not."""
+    from rich.console import Console
+
+    from anabranch.landing.report import proof_table
+    from anabranch.landing.verify import verify
+
+    settings, declared = project()
+    chosen = [declared.topic(topic)] if topic else list(declared.topics.values())
+    proofs = [verify(settings, t) for t in chosen]
+    if as_json:
+        typer.echo(json.dumps([p.to_json() for p in proofs]))
+    else:
+        for proof in proofs:
+            Console().print(proof_table(proof))
+    if not all(p.sound for p in proofs):
+        raise typer.Exit(1)
+
+
+@commands.command("conflicts")
+def conflicts_command(topic: TopicName = None, as_json: AsJson = False) -> None:
+    """List duplicates whose payload differs from the record landed first. Exit code 1 when there are any."""
+    from anabranch.landing.verify import conflicts
+
+    settings, declared = project()
+    chosen = [declared.topic(topic)] if topic else list(declared.topics.values())
+    found = [{"topic": t.name, **row} for t in chosen for row in conflicts(settings, t)]
+    if as_json:
+        typer.echo(json.dumps(found))
+    else:
+        for row in found:
+            first = f"{row['topic']}/{row['first_partition']}:{row['first_offset']}"
+            typer.echo(f"{row['topic']}/{row['partition']}:{row['offset']}  {row['event_id']}  differs from {first}")
+        typer.echo(f"{len(found)} conflicts")
+    if found:
+        raise typer.Exit(1)
+
+
+@commands.command("accept-loss")
+def accept_loss_command(
+    topic: Annotated[str, typer.Argument()], why: Annotated[str, typer.Option(prompt=True)]
+) -> None:
+    """Go on behind records that the log deleted before they were landed; the loss stays on the record."""
+    from anabranch.landing.loss import accept_loss
+
+    settings, declared = project()
+    for loss in accept_loss(settings, declared.topic(topic), why):
+        typer.echo(f"{topic}/{loss['partition']}: {loss['from']}..{loss['to'] - 1} are lost, on the record")

@@ -1,0 +1,195 @@
+"""From the bytes of a record to its envelope, its typed data and, where it can't be read, the reason.
+
+All of it is native Spark: the value is parsed once, with one schema that holds the fields of every event type of
+the topic; only what that parse finds suspicious is looked at a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from anabranch.errors import BadDefinition
+from anabranch.events import Contract, Topic
+from anabranch.landing.schema import PARTITION, QUARANTINED, VALID, spark_ddl
+
+ENVELOPE = {
+    "specversion": "string",
+    "id": "string",
+    "source": "string",
+    "type": "string",
+    "subject": "string",
+    "time": "timestamp",
+    "senttime": "timestamp",
+    "receivedtime": "timestamp",
+    "dataschema": "string",
+}
+_CORRUPT = "_corrupt"
+# What a number, a truth value, an object or an array looks like once Spark has made a string of it.
+_NO_STRING = r"^(-?[0-9.]+([eE][-+]?[0-9]+)?|true|false|[{\[].*)$"
+
+
+def decode(records: DataFrame, topic: Topic) -> DataFrame:
+    """The landing columns of ``records`` (topic, partition, offset, append_time, key, value) but for epoch and late.
+
+    A quarantined record keeps its coordinates, bytes and reason, and its type and subject where they could be read.
+    """
+    parsed = records.withColumn("_text", F.col("value").cast("string")).withColumn(
+        "_event", F.from_json("_text", _schema(topic), {"columnNameOfCorruptRecord": _CORRUPT})
+    )
+    timed = parsed.withColumn("_time", _event_time())
+    judged = timed.withColumn("reason", _reason(topic))
+    valid = F.col("reason").isNull()
+    when_valid = [
+        ("event_id", F.col("_event.id")),
+        ("source", F.col("_event.source")),
+        ("contract_version", _version(topic)),
+        ("device_time", F.col("_event.time")),
+        ("senttime", F.col("_event.senttime")),
+        ("receivedtime", F.col("_event.receivedtime")),
+        ("event_time", F.col("_time")),
+    ]
+    typed = [
+        F.when(valid & (F.col("_event.type") == t), _data(topic.newest(t))).alias(topic.newest(t).column)
+        for t in topic.event_types
+    ]
+    return judged.select(
+        *(F.col(c) for c in ("topic", "partition", "offset", "append_time", "key", "value")),
+        F.when(valid, F.lit(VALID)).otherwise(F.lit(QUARANTINED)).alias("decision"),
+        F.col("reason"),
+        F.col("_event.type").alias("type"),
+        F.col("_event.subject").alias("subject"),
+        *(F.when(valid, column).alias(name) for name, column in when_valid),
+        *typed,
+        F.when(valid, F.to_date(F.col("_time"))).alias(PARTITION),
+    )
+
+
+def _schema(topic: Topic) -> str:
+    fields: dict[str, str] = {}
+    for contract in topic.contracts:
+        for name, node in contract.fields.items():
+            ddl = spark_ddl(node)
+            if fields.setdefault(name, ddl) != ddl:
+                raise BadDefinition(
+                    "FIELD_TYPES_CLASH",
+                    f"topic {topic.name}: field {name!r} is {fields[name]} in one contract and {ddl} in {contract.uri}",
+                    next_step="give one of them another name, or put them on two topics",
+                )
+    data = ", ".join(f"`{name}`: {ddl}" for name, ddl in fields.items())
+    envelope = ", ".join(f"`{name}` {ddl}" for name, ddl in ENVELOPE.items())
+    return f"{envelope}, data struct<{data}>, {_CORRUPT} string"
+
+
+def _data(contract: Contract) -> Column:
+    return F.struct(*(F.col(f"_event.data.{name}").alias(name) for name in contract.fields))
+
+
+def _event_time() -> Column:
+    """``time + (receivedtime - senttime)`` when the device said when it sent; without receivedtime the append time."""
+    received = F.coalesce(F.col("_event.receivedtime"), F.col("append_time"))
+    shift = F.unix_micros(received) - F.unix_micros(F.col("_event.senttime"))
+    corrected = F.timestamp_micros(F.unix_micros(F.col("_event.time")) + shift)
+    return F.when(F.col("_event.senttime").isNull(), F.col("_event.time")).otherwise(corrected)
+
+
+def _version(topic: Topic) -> Column:
+    """The contract version that ``dataschema`` names; the newest where it says nothing."""
+    event_type = F.col("_event.type")
+    newest = F.coalesce(*(F.when(event_type == t, F.lit(topic.newest(t).version)) for t in topic.event_types))
+    named = F.coalesce(
+        *(F.when(F.col("_event.dataschema") == c.uri, F.lit(c.version)) for c in topic.contracts), F.lit(None)
+    )
+    return F.when(F.col("_event.dataschema").isNull(), newest).otherwise(named).cast("int")
+
+
+def _reason(topic: Topic) -> Column:
+    """Why a record can't be landed as valid, the first reason that applies; null for a valid one."""
+    event, text = F.col("_event"), F.col("_text")
+    time, received = F.col("_time"), F.coalesce(F.col("_event.receivedtime"), F.col("append_time"))
+    bound = F.expr(f"interval {int(topic.future_bound.total_seconds())} seconds")
+    corrupt = event[_CORRUPT].isNotNull()
+    rules: list[tuple[Column, Column]] = [
+        (F.col("value").isNull(), F.lit("empty: the record has no value")),
+        (~F.is_valid_utf8(text), F.lit("not_utf8: the value is no UTF-8 text")),
+        (event.isNull() | (corrupt & F.try_parse_json(text).isNull()), F.lit("not_json: the value is no JSON object")),
+    ]
+    for name in ("id", "source", "type", "subject"):
+        missing = F.coalesce(F.trim(event[name]) == "", F.lit(True))
+        rules.append((missing, F.lit(f"envelope: {name} is missing")))
+    rules += [
+        (~F.coalesce(event["specversion"].startswith("1."), F.lit(False)), F.lit("envelope: specversion is not 1.0")),
+        (event["time"].isNull(), F.lit("envelope: time is missing or unreadable")),
+        *(
+            (
+                corrupt & event[t].isNull() & F.get_json_object(text, f"$.{t}").isNotNull(),
+                F.lit(f"envelope: {t} is unreadable"),
+            )
+            for t in ("senttime", "receivedtime")
+        ),
+        (
+            ~F.col("_event.type").isin(*topic.event_types),
+            F.concat(F.lit("unknown_type: "), F.substring(F.col("_event.type"), 1, 80)),
+        ),
+        (
+            _version(topic).isNull(),
+            F.concat(F.lit("unknown_contract: "), F.substring(F.col("_event.dataschema"), 1, 120)),
+        ),
+        (time.isNull() | (F.year(time) < topic.earliest_year), F.lit(f"absurd_time: before {topic.earliest_year}")),
+        (
+            (time > received + bound) | (received > F.col("append_time") + bound),
+            F.lit(f"absurd_time: over {topic.future_bound} ahead of its receipt"),
+        ),
+        (event["data"].isNull(), F.lit("contract: data is missing or no object")),
+    ]
+    broken = [F.when(F.col("_event.type") == c.name, _broken(c)) for c in topic.contracts]
+    return F.coalesce(*(F.when(condition, message) for condition, message in rules), *broken)
+
+
+def _broken(contract: Contract) -> Column:
+    """The first breach of ``contract``, among the records that follow this version of it; null for none."""
+    follows = F.coalesce(F.col("_event.dataschema") == contract.uri, F.lit(True))
+    breaches = [
+        F.when(condition, F.lit(f"contract: {message}"))
+        for condition, message in _breaches(F.col("_event.data"), contract.schema, "data")
+    ]
+    return F.when(follows, F.coalesce(*breaches, F.lit(None)))
+
+
+def _breaches(column: Column, node: Mapping[str, Any], path: str) -> Iterator[tuple[Column, str]]:
+    required = set(node.get("required", ()))
+    for name, child in node.get("properties", {}).items():
+        yield from _field_breaches(column[name], child, f"{path}.{name}", name in required)
+
+
+def _field_breaches(value: Column, node: Mapping[str, Any], path: str, required: bool) -> Iterator[tuple[Column, str]]:
+    kind = node["type"]
+    corrupt = F.col(f"_event.{_CORRUPT}").isNotNull()
+    said = F.get_json_object(F.col("_text"), f"$.{path}").isNotNull()
+    yield corrupt & value.isNull() & said, f"{path} is no {node.get('format', kind)}"
+    if required:
+        yield value.isNull(), f"{path} is missing"
+    if kind == "string" and "format" not in node:
+        yield _no_string(value, path), f"{path} is no string"
+    if "enum" in node:
+        yield ~value.isin(*node["enum"]), f"{path} is none of {node['enum']}"
+    if "minimum" in node:
+        yield value < node["minimum"], f"{path} is below {node['minimum']}"
+    if "maximum" in node:
+        yield value > node["maximum"], f"{path} is above {node['maximum']}"
+    if "pattern" in node:
+        yield ~value.rlike(node["pattern"]), f"{path} doesn't match {node['pattern']}"
+    if kind == "object":
+        yield from ((value.isNotNull() & c, m) for c, m in _breaches(value, node, path))
+
+
+def _no_string(value: Column, path: str) -> Column:
+    """Whether JSON held something else than a string: Spark makes ``"12"`` of ``12`` without a word."""
+    name = path.rsplit(".", 1)[-1]
+    text = F.col("_text")
+    plainly = text.contains(f'"{name}":"') | text.contains(f'"{name}": "')
+    kind = F.schema_of_variant(F.try_variant_get(F.try_parse_json(text), f"$.{path}", "variant"))
+    return value.rlike(_NO_STRING) & ~plainly & F.coalesce(kind != "STRING", F.lit(True))

@@ -1,0 +1,142 @@
+"""Records that couldn't be read: listed, shown, and released once what was wrong has been mended."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from anabranch.errors import BadInput, Conflict
+from anabranch.events import Topic
+from anabranch.landing import recovery
+from anabranch.landing.decode import decode
+from anabranch.landing.schema import PARTITION, VALID, landing_schema
+from anabranch.landing.state import landed, open_landing, writer_of
+from anabranch.landing.writer import JUDGED, summary, with_epoch
+from anabranch.settings import Settings
+from anabranch.tables import Cut, Note, Position, append, stage_arrow
+from anabranch.tables.commits import open_table
+from anabranch.tables.layout import landing_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_WAITING = """
+from rows q where q.decision = 'quarantined' and not exists (
+    select 1 from rows r
+    where r.released_from is not null and r."partition" = q."partition" and r."offset" = q."offset")
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """One record in quarantine. ``value`` is what the producer sent, byte for byte."""
+
+    topic: str
+    partition: int
+    offset: int
+    append_time: datetime
+    epoch: int
+    reason: str
+    type: str | None
+    key: bytes | None
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """What a release did: how many records are landed now, and which are still unreadable, with the reasons."""
+
+    epoch: int | None
+    released: int
+    duplicates: int
+    still: dict[str, int]
+
+
+def waiting(settings: Settings, topic: Topic, offset: tuple[int, int] | None = None) -> list[Quarantined]:
+    """The records in quarantine that were not released, in order of (partition, offset)."""
+    table = open_table(landing_table(settings, topic.name))
+    if table is None:
+        return []
+    columns = 'q.topic, q."partition", q."offset", q.append_time, q.epoch, q.reason, q.type, q.key, q.value'
+    only = 'and q."partition" = ? and q."offset" = ?' if offset else ""
+    connection = duckdb.connect()
+    connection.execute("set timezone = 'UTC'")
+    connection.register("rows", table.to_pyarrow_dataset())
+    found = connection.execute(f"select {columns} {_WAITING} {only} order by 2, 3", list(offset or ()))
+    return [Quarantined(*row) for row in found.fetchall()]
+
+
+def release(
+    spark: SparkSession, settings: Settings, topic: Topic, offset: tuple[int, int] | None, why: str
+) -> Released:
+    """Decide again on quarantined records, with the contracts of today; what is valid now becomes a new epoch.
+
+    The epoch's note says that it is a release and ``why``. Safe to repeat: a released record is not in quarantine
+    any more. A landing that runs beside it goes on behind the new epoch.
+    """
+    table = open_landing(settings, topic)
+    records = waiting(settings, topic, offset)
+    if offset and not records:
+        raise BadInput(
+            "NOT_QUARANTINED",
+            f"{topic.name}/{offset[0]}:{offset[1]} is not in quarantine",
+            next_step=f"anabranch quarantine list {topic.name}",
+        )
+    for _ in range(5):
+        try:
+            return _release(spark, table, topic, records, why)
+        except Conflict as conflict:
+            if conflict.code != "TABLE_MOVED":
+                raise
+            table.update_incremental()
+    raise Conflict(
+        "TABLE_BUSY", f"{topic.name}: landing commits faster than the release", next_step="try it again in a moment"
+    )
+
+
+def _release(spark: SparkSession, table: DeltaTable, topic: Topic, records: list[Quarantined], why: str) -> Released:
+    if not records:
+        return Released(None, 0, 0, {})
+    before = landed(table, topic)
+    decided = decode(recovery.raw_frame(spark, topic, [_raw(r) for r in records]), topic)
+    ids = recovery.known_ids(spark, table, topic, released_only=False)
+    rows = with_epoch(recovery.mark_known(decided, ids), before, topic).toArrow().cast(landing_schema(topic))
+    came_from = {(r.partition, r.offset): r.epoch for r in records}
+    readable = rows.filter(pc.not_equal(rows["decision"], "quarantined"))
+    still: dict[str, int] = {}
+    for reason in rows["reason"].to_pylist():
+        if reason:
+            still[reason] = still.get(reason, 0) + 1
+    if readable.num_rows == 0:
+        return Released(None, 0, 0, still)
+    coordinates = zip(readable["partition"].to_pylist(), readable["offset"].to_pylist(), strict=True)
+    origin = pa.array([came_from[c] for c in coordinates], pa.int64())
+    readable = readable.set_column(readable.schema.get_field_index("released_from"), "released_from", origin)
+    valid = sum(d == VALID for d in readable["decision"].to_pylist())
+    epoch = before.epoch + 1
+    extra: dict[str, Any] = summary(readable.select(JUDGED), before)
+    extra |= {"released": before.released + valid, "release": {"why": why, "records": readable.num_rows}}
+    staged = stage_arrow(
+        readable, table.table_uri.removeprefix("file://"), f"epoch-{epoch}-{uuid.uuid4().hex}", PARTITION
+    )
+    cut = Cut({topic.name: Position(epoch, before.offsets)})
+    append(table, staged, Note(writer_of(topic), f"release:{uuid.uuid4().hex}", cut, extra=extra))
+    return Released(epoch, valid, readable.num_rows - valid, still)
+
+
+def _raw(record: Quarantined) -> dict[str, Any]:
+    micros = int(record.append_time.timestamp() * 1_000_000)
+    return {
+        "partition": record.partition,
+        "offset": record.offset,
+        "append_time": micros,
+        "key": record.key,
+        "value": record.value,
+    }

@@ -1,0 +1,108 @@
+"""The log as a Spark source: which offsets a new query starts from, and what would be lost if it started."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+from deltalake import DeltaTable
+
+from anabranch.errors import BadInput, Conflict
+from anabranch.events import Topic
+from anabranch.log.admin import begin_offsets, end_offsets
+from anabranch.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def read_log(spark: SparkSession, settings: Settings, topic: Topic, start: Mapping[int, int]) -> DataFrame:
+    """A stream of the records of ``topic``; ``start`` counts for a query without a checkpoint only."""
+    from pyspark.sql import functions as F
+
+    reader = (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", settings.brokers)
+        .option("subscribe", topic.name)
+        .option("startingOffsets", json.dumps({topic.name: {str(k): v for k, v in start.items()}}))
+        .option("maxOffsetsPerTrigger", settings.max_offsets_per_trigger)
+        .option("failOnDataLoss", "true")
+    )
+    for name, value in java_options(settings.kafka_options).items():
+        reader = reader.option(f"kafka.{name}", value)
+    return reader.load().select("topic", "partition", "offset", F.col("timestamp").alias("append_time"), "key", "value")
+
+
+def java_options(options: Mapping[str, str]) -> dict[str, str]:
+    """librdkafka's names for SASL and TLS as the Java client, which Spark uses, knows them."""
+    rest = dict(options)
+    java: dict[str, str] = {}
+    mechanism = rest.pop("sasl.mechanisms", rest.pop("sasl.mechanism", "PLAIN"))
+    user, password = rest.pop("sasl.username", None), rest.pop("sasl.password", None)
+    if user is not None:
+        if any(c in f"{user}{password}" for c in '"\\\n\r'):
+            raise BadInput("KAFKA_OPTIONS", "sasl.username and sasl.password can't hold quotes or backslashes")
+        module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
+        java["sasl.mechanism"] = mechanism
+        java["sasl.jaas.config"] = (
+            f'org.apache.kafka.common.security.{module} required username="{user}" password="{password}";'
+        )
+    authority = rest.pop("ssl.ca.location", None)
+    if authority is not None:
+        java |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": authority}
+    certificate, key = rest.pop("ssl.certificate.location", None), rest.pop("ssl.key.location", None)
+    if certificate is not None and key is not None:
+        java |= {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.certificate.chain": Path(certificate).read_text(),
+            "ssl.keystore.key": Path(key).read_text(),
+        }
+    return {**rest, **java}
+
+
+def check_nothing_lost(settings: Settings, topic: Topic, landed: Mapping[int, int]) -> None:
+    """Conflict OFFSETS_LOST when the broker has deleted records that were never landed."""
+    begin, end = begin_offsets(settings, topic.name), end_offsets(settings, topic.name)
+    lost = {p: (landed.get(p, 0), start) for p, start in begin.items() if landed and start > landed.get(p, 0)}
+    if lost:
+        ranges = ", ".join(f"{topic.name}/{p}: {a}..{b - 1} ({b - a} records)" for p, (a, b) in sorted(lost.items()))
+        raise Conflict(
+            "OFFSETS_LOST",
+            f"the log has deleted records before they were landed: {ranges}",
+            state="landing stands where it was; nothing was skipped",
+            next_step=f"restore them, or accept the loss, on the record: anabranch landing accept-loss {topic.name}",
+            topic=topic.name,
+            lost=lost,
+        )
+    ahead = {p: (until, end.get(p, 0)) for p, until in landed.items() if until > end.get(p, 0)}
+    if ahead:
+        raise Conflict(
+            "LOG_REPLACED",
+            f"landing is ahead of the log (landed, log's end): {ahead}: the topic was deleted and made again",
+            state="nothing was landed from the new log",
+            next_step="send the new log to a topic of another name, or bring the old one back",
+            topic=topic.name,
+            ahead=ahead,
+        )
+
+
+def starting_offsets(settings: Settings, topic: Topic, table: DeltaTable, landed: Mapping[int, int]) -> dict[int, int]:
+    """Where a query without a checkpoint starts: one duplicate horizon before what was landed.
+
+    The records from there on are read again, so that the duplicate operator knows their ids; they are not landed
+    again. On a new table: the log's beginning.
+    """
+    begin = begin_offsets(settings, topic.name)
+    if not landed:
+        return begin
+    known = table.to_pyarrow_dataset()  # noqa: F841 - DuckDB finds it by its name
+    horizon = f"interval {int(topic.duplicate_horizon.total_seconds())} seconds"
+    found = duckdb.sql(
+        f'select "partition", min("offset") from known '  # noqa: S608 - a number of seconds is all that goes in
+        f"where append_time >= (select max(append_time) from known) - {horizon} group by 1"
+    )
+    first = {int(p): int(o) for p, o in (found.fetchall() if found else ())}
+    return {p: max(start, min(first.get(p, landed.get(p, start)), landed.get(p, start))) for p, start in begin.items()}

@@ -1,0 +1,59 @@
+"""The one streaming query that writes a topic's landing table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anabranch.events import Topic
+from anabranch.landing.decode import decode
+from anabranch.landing.progress import clear_unstarted, started
+from anabranch.landing.schema import VALID
+from anabranch.landing.source import check_nothing_lost, read_log, starting_offsets
+from anabranch.landing.state import landed, open_landing
+from anabranch.landing.writer import LandingWriter
+from anabranch.settings import Settings
+from anabranch.tables.layout import landing_checkpoint
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+
+def start(spark: SparkSession, settings: Settings, topic: Topic, *, once: bool = False) -> StreamingQuery:
+    """Start landing ``topic``; with ``once`` it ends when what the log holds now is landed.
+
+    Safe to call after any crash, with or without the old checkpoint. Raises OFFSETS_LOST, LOG_REPLACED,
+    BROKER_UNREACHABLE before anything is written. Not promised: two landings of one topic at the same time (one of
+    them fails with TABLE_MOVED or OFFSET_GAP, and nothing is landed twice).
+    """
+    checkpoint = landing_checkpoint(settings, topic.name)
+    clear_unstarted(checkpoint)
+    table = open_landing(settings, topic)
+    position = landed(table, topic)
+    check_nothing_lost(settings, topic, position.offsets)
+    begin = {} if started(checkpoint) else starting_offsets(settings, topic, table, position.offsets)
+    records = read_log(spark, settings, topic, begin)
+    kept = unique(decode(records, topic), topic)
+    writer = LandingWriter(settings, topic, table, checkpoint)
+    query = (
+        kept.writeStream.foreachBatch(writer)
+        .option("checkpointLocation", str(checkpoint))
+        .queryName(f"landing/{topic.name}")
+        .outputMode("append")
+    )
+    if once:
+        return query.trigger(availableNow=True).start()
+    return query.trigger(processingTime=settings.trigger_interval).start()
+
+
+def unique(decided: DataFrame, topic: Topic) -> DataFrame:
+    """Each valid (source, id) once within the horizon; a quarantined record stands for itself only."""
+    from pyspark.sql import functions as F
+
+    valid = F.col("decision") == VALID
+    coordinates = F.concat_ws("/", "topic", F.col("partition").cast("string"), F.col("offset").cast("string"))
+    keyed = decided.withColumn("_source", F.when(valid, F.col("source")).otherwise(F.lit("\u0000quarantined")))
+    keyed = keyed.withColumn("_id", F.when(valid, F.col("event_id")).otherwise(coordinates))
+    horizon = f"{int(topic.duplicate_horizon.total_seconds())} seconds"
+    single = keyed.withWatermark("append_time", horizon).dropDuplicatesWithinWatermark(["_source", "_id"])
+    return single.drop("_source", "_id")

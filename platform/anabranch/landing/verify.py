@@ -1,0 +1,136 @@
+"""The proof that landing holds every record of the log exactly once: its offsets against the broker's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import duckdb
+from deltalake import DeltaTable
+
+from anabranch.errors import BadInput
+from anabranch.events import Topic
+from anabranch.landing.state import landed
+from anabranch.log.admin import begin_offsets, end_offsets
+from anabranch.settings import Settings
+from anabranch.tables import notes
+from anabranch.tables.commits import open_table
+from anabranch.tables.layout import landing_table
+
+_COUNTS = """
+select "partition", count(*), count(distinct "offset"), min("offset"), max("offset"),
+    count(*) filter (decision = 'valid'), count(*) filter (decision = 'quarantined'),
+    count(*) filter (decision = 'duplicate'), count(*) filter (late), max(epoch)
+from rows where released_from is null group by 1 order by 1
+"""
+_CONFLICTS = """
+select d."partition", d."offset", d.source, d.event_id, f."partition", f."offset"
+from rows d join rows f on d.source = f.source and d.event_id = f.event_id
+where d.decision = 'duplicate' and f.decision = 'valid' and d.value <> f.value
+order by 1, 2 limit ?
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionProof:
+    """One partition: what the log holds, what was landed, and what is wrong (nothing, on a sound table)."""
+
+    partition: int
+    first: int
+    """The first offset that was landed."""
+    landed_to: int
+    """The next offset to land."""
+    log_begin: int
+    log_end: int
+    valid: int
+    quarantined: int
+    duplicates: int
+    late: int
+    wrong: tuple[str, ...]
+
+    @property
+    def lag(self) -> int:
+        return max(0, self.log_end - self.landed_to)
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """All partitions of a topic; ``sound`` when each offset is in landing or quarantine exactly once."""
+
+    topic: str
+    epoch: int
+    partitions: tuple[PartitionProof, ...]
+    accepted_losses: tuple[Mapping[str, int], ...] = ()
+
+    @property
+    def sound(self) -> bool:
+        return not any(p.wrong for p in self.partitions)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "topic": self.topic,
+            "epoch": self.epoch,
+            "sound": self.sound,
+            "accepted_losses": [dict(loss) for loss in self.accepted_losses],
+            "partitions": [{**asdict(p), "lag": p.lag} for p in self.partitions],
+        }
+
+
+def verify(settings: Settings, topic: Topic) -> Proof:
+    """Compare the landing table with the broker. BROKER_UNREACHABLE when there is none; nothing is written."""
+    table = open_table(landing_table(settings, topic.name))
+    if table is None:
+        raise BadInput("NOT_LANDED", f"{topic.name} has not been landed yet", next_step="anabranch up, or make demo")
+    begin, end = begin_offsets(settings, topic.name), end_offsets(settings, topic.name)
+    state = landed(table, topic)
+    counted = {row[0]: row for row in _rows(table).execute(_COUNTS).fetchall()}
+    losses = tuple(loss for committed in notes(table) for loss in committed.note.extra.get("lost", ()))
+    partitions = tuple(
+        _prove(p, counted.get(p), state.offsets.get(p, 0), (begin.get(p, 0), end.get(p, 0)), losses)
+        for p in sorted({*end, *counted, *state.offsets})
+    )
+    return Proof(topic.name, state.epoch, partitions, losses)
+
+
+def conflicts(settings: Settings, topic: Topic, limit: int = 100) -> list[dict[str, Any]]:
+    """Duplicates whose bytes differ from those of the record that was landed first: same id, another payload."""
+    table = open_table(landing_table(settings, topic.name))
+    if table is None:
+        return []
+    names = ("partition", "offset", "source", "event_id", "first_partition", "first_offset")
+    found = _rows(table).execute(_CONFLICTS, [limit]).fetchall()
+    return [dict(zip(names, row, strict=True)) for row in found]
+
+
+def _rows(table: DeltaTable) -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    connection.register("rows", table.to_pyarrow_dataset())
+    return connection
+
+
+def _prove(
+    partition: int,
+    row: tuple[Any, ...] | None,
+    landed_to: int,
+    log: tuple[int, int],
+    losses: tuple[Mapping[str, int], ...],
+) -> PartitionProof:
+    begin, end = log
+    if row is None:
+        nothing = ("nothing landed, though the table says so",) if landed_to > begin else ()
+        return PartitionProof(partition, begin, landed_to, begin, end, 0, 0, 0, 0, nothing)
+    _, count, distinct, first, last, valid, quarantined, duplicates, late, _ = row
+    lost = sum(loss["to"] - loss["from"] for loss in losses if loss["partition"] == partition)
+    wrong = []
+    if count != distinct:
+        wrong.append(f"{count - distinct} offsets were landed more than once")
+    if distinct + lost != last - first + 1:
+        wrong.append(f"{last - first + 1 - distinct - lost} offsets between {first} and {last} are missing")
+    if last + 1 != landed_to:
+        wrong.append(f"the table says that it was landed to {landed_to}, its rows end at {last + 1}")
+    if begin < first:
+        wrong.append(f"the log begins at {begin}, landing at {first}")
+    if landed_to > end:
+        wrong.append(f"landing is ahead of the log, which ends at {end}")
+    return PartitionProof(partition, first, landed_to, begin, end, valid, quarantined, duplicates, late, tuple(wrong))

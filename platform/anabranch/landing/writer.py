@@ -1,0 +1,184 @@
+"""One micro-batch of the log becomes one epoch: one commit that holds every record of it exactly once."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+
+from anabranch.errors import BrokenState, Conflict
+from anabranch.events import Topic
+from anabranch.landing import recovery
+from anabranch.landing.dropped import duplicate_rows, missing_offsets, read_records
+from anabranch.landing.progress import BatchPlan, batch_plan, checkpoint_id, first_offsets, kafka_offsets
+from anabranch.landing.schema import PARTITION, VALID, landing_schema
+from anabranch.landing.state import Landed, landed, writer_of
+from anabranch.settings import Settings
+from anabranch.tables import Cut, Note, Position, StagedFile, append, stage_arrow, stage_frame
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+LOGGER = logging.getLogger(__name__)
+_TRIES = 5
+JUDGED = ["partition", "offset", "decision", "late", "event_time"]
+
+
+@dataclass
+class LandingWriter:
+    """The function of landing's ``foreachBatch``.
+
+    Called once per micro-batch, and again with the same offsets after a crash: what the table's newest note covers
+    already is not written again. A micro-batch that begins before what was landed (the checkpoint was lost or
+    restored) only teaches the duplicate operator; what it brings beyond is landed.
+    """
+
+    settings: Settings
+    topic: Topic
+    table: DeltaTable
+    checkpoint: Path
+
+    def __call__(self, kept: DataFrame, batch_id: int) -> None:
+        plan = batch_plan(self.checkpoint, batch_id)
+        end = kafka_offsets(plan, self.topic.name)
+        for attempt in range(1, _TRIES + 1):
+            self.table.update_incremental()
+            try:
+                return self._land(kept, plan, end)
+            except Conflict as conflict:
+                # A release from quarantine came in between; its epoch is taken, so decide again.
+                if conflict.code != "TABLE_MOVED" or attempt == _TRIES:
+                    raise
+        return None
+
+    def _land(self, kept: DataFrame, plan: BatchPlan, end: Mapping[int, int]) -> None:
+        before = landed(self.table, self.topic)
+        if all(before.offsets.get(p, 0) >= until for p, until in end.items()) and before.offsets:
+            LOGGER.warning("%s: batch %d is landed already (epoch %d)", self.topic.name, plan.batch_id, before.epoch)
+            _consume(kept)
+            return
+        start = self._batch_begin(plan.batch_id)
+        gap = {p: (before.offsets[p], o) for p, o in start.items() if p in before.offsets and o > before.offsets[p]}
+        if gap:
+            raise BrokenState(
+                "OFFSET_GAP",
+                f"{self.topic.name}: the checkpoint has passed offsets that were never landed: {gap}",
+                state="nothing of this micro-batch was written",
+                next_step=f"move {self.checkpoint} away and start again: landing goes on from its table",
+                gap=gap,
+            )
+        first = dict(before.offsets) if before.offsets else dict(start)
+        rows = self._decided(kept, before, repeats=any(o < first.get(p, 0) for p, o in start.items()))
+        self._commit(rows, before, plan, first, end)
+
+    def _batch_begin(self, batch_id: int) -> dict[int, int]:
+        if batch_id == 0:
+            return first_offsets(self.checkpoint, self.topic.name)
+        return kafka_offsets(batch_plan(self.checkpoint, batch_id - 1), self.topic.name)
+
+    def _decided(self, kept: DataFrame, before: Landed, *, repeats: bool) -> DataFrame:
+        rows = kept
+        if repeats:
+            rows = recovery.beyond(rows, before.offsets)
+        if repeats or before.released:
+            ids = recovery.known_ids(rows.sparkSession, self.table, self.topic, released_only=not repeats)
+            rows = recovery.mark_known(rows, ids)
+        return with_epoch(rows, before, self.topic)
+
+    def _commit(
+        self, rows: DataFrame, before: Landed, plan: BatchPlan, first: Mapping[int, int], end: Mapping[int, int]
+    ) -> None:
+        epoch = before.epoch + 1
+        build = f"epoch-{epoch}-{uuid.uuid4().hex}"
+        staged, judged = self._stage(rows, build, sum(o - first.get(p, 0) for p, o in end.items()))
+        missing = missing_offsets(judged, first, end)
+        if missing:
+            more = self._dropped(rows.sparkSession, missing, plan, before, epoch)
+            staged += stage_arrow(more, self.table.table_uri.removeprefix("file://"), f"{build}-dropped", PARTITION)
+            judged = pa.concat_tables([judged, more.select(JUDGED)])
+        offsets = {**before.offsets, **end}
+        expected = sum(o - first.get(p, 0) for p, o in end.items())
+        if judged.num_rows != expected:
+            raise BrokenState(
+                "EPOCH_INCOMPLETE",
+                f"{self.topic.name}: {expected} offsets, but {judged.num_rows} records",
+                state="nothing of this micro-batch was written",
+                next_step="anabranch landing verify",
+            )
+        note = Note(
+            writer_of(self.topic),
+            f"{checkpoint_id(self.checkpoint)}:{plan.batch_id}",
+            Cut({self.topic.name: Position(epoch, offsets)}),
+            extra=summary(judged, before),
+        )
+        append(self.table, staged, note)
+
+    def _stage(self, rows: DataFrame, build: str, expected: int) -> tuple[list[StagedFile], pa.Table]:
+        uri = self.table.table_uri.removeprefix("file://")
+        if expected <= self.settings.small_commit_rows:
+            data = rows.toArrow().cast(landing_schema(self.topic))
+            return stage_arrow(data, uri, build, PARTITION), data.select(JUDGED)
+        staged = stage_frame(rows, uri, build, PARTITION)
+        return staged, _judged(uri, staged, landing_schema(self.topic))
+
+    def _dropped(
+        self, spark: Any, missing: dict[int, list[int]], plan: BatchPlan, before: Landed, epoch: int
+    ) -> pa.Table:
+        records = read_records(self.settings, self.topic, missing)
+        aged = [r for r in records if r["append_time"] < plan.watermark_ms * 1000]
+        repeated = [r for r in records if r["append_time"] >= plan.watermark_ms * 1000]
+        rows = duplicate_rows(repeated, self.topic, epoch)
+        if aged:
+            # Older than the operator's horizon when it was read: dropped unseen, so look it up.
+            rescued = recovery.rescue(spark, self.table, self.topic, aged)
+            columns = self._decided(rescued, before, repeats=False)
+            rows = pa.concat_tables([rows, columns.toArrow().cast(rows.schema)])
+        return rows
+
+
+def summary(judged: pa.Table, before: Landed) -> dict[str, Any]:
+    """What an epoch's note says beside its cut: counts by decision, and W of the next epoch."""
+    counts = {row["values"]: row["counts"] for row in pc.value_counts(judged["decision"]).to_pylist()}
+    newest = pc.max(judged["event_time"]).as_py()
+    seen = [before.watermark_us] if before.watermark_us is not None else []
+    if newest is not None:
+        seen.append(int(pc.max(judged["event_time"].cast(pa.int64())).as_py()))
+    return {
+        "watermark_us": max(seen, default=None),
+        "rows": judged.num_rows,
+        "counts": {**counts, "late": pc.sum(judged["late"]).as_py() or 0},
+        "released": before.released,
+    }
+
+
+def with_epoch(rows: DataFrame, before: Landed, topic: Topic) -> DataFrame:
+    """``decode``'s rows as the next epoch lands them: with its number, and late or on time by W(epoch) - L."""
+    from pyspark.sql import functions as F
+
+    bound = before.late_before_us(topic.allowed_lateness)
+    late = F.lit(False) if bound is None else F.unix_micros("event_time") < F.lit(bound)
+    added = {
+        "epoch": F.lit(before.epoch + 1).cast("bigint"),
+        "late": F.when(F.col("decision") == VALID, late),
+        "released_from": F.lit(None).cast("bigint"),
+    }
+    return rows.select(*(added[n].alias(n) if n in added else F.col(n) for n in landing_schema(topic).names))
+
+
+def _judged(uri: str, staged: Sequence[StagedFile], schema: pa.Schema) -> pa.Table:
+    wanted = pa.schema([schema.field(name) for name in JUDGED])
+    tables = [pq.ParquetFile(Path(uri) / f.path).read(columns=JUDGED).select(JUDGED).cast(wanted) for f in staged]
+    return pa.concat_tables(tables) if tables else wanted.empty_table()
+
+
+def _consume(kept: DataFrame) -> None:
+    """Run a micro-batch for its state only: a stateful batch that isn't consumed fails the query."""
+    kept.write.format("noop").mode("overwrite").save()
