@@ -30,7 +30,7 @@ MODULES = (
 class Commands(TyperGroup):
     """Shows an error that we raised on purpose as its text alone, and ends with 1."""
 
-    def invoke(self, ctx: typer.Context) -> Any:
+    def invoke(self, ctx: Any) -> Any:  # typer's own click, whose types it keeps to itself
         try:
             return super().invoke(ctx)
         except AnabranchError as error:

@@ -45,7 +45,7 @@ def up(
     with Bar(*columns, console=console, transient=True) as bar:
         notices = start(settings, names, _shown(bar, bar.add_task("", total=None)))
     for notice in notices:
-        console.print(f"note: {notice}")
+        console.print(f"note: {notice}", soft_wrap=True)
     for name, text in addresses(settings).items():
         console.print(f"{name:<10} {text}", soft_wrap=True)
     console.print("next       anabranch status, anabranch down")
@@ -105,20 +105,23 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
 
 def _print_table(parts: list[PartStatus], behind: Mapping[str, str]) -> None:
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
-    table = Table("part", "state", "pid", "since", "memory", "port", "restarts", "lag")
+    table = Table(box=None, pad_edge=False)
+    for column in ("part", "state", "pid", "since", "memory", "port"):
+        table.add_column(column, no_wrap=True)
+    table.add_column("lag")
     colours = {"running": "green", "done": "green", "starting": "yellow", "waiting": "yellow", "dead": "red"}
     for part in parts:
-        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(part.since)) if part.since else ""
+        again = f", start {part.restarts + 1}" if part.restarts else ""
         table.add_row(
             part.name,
-            f"[{colours[part.state]}]{part.state}[/]",
+            f"[{colours[part.state]}]{part.state}[/]{again}",
             str(part.pid or ""),
-            since,
+            time.strftime("%m-%d %H:%M:%S", time.localtime(part.since)) if part.since else "",
             f"{part.memory_bytes / 1e6:,.0f} MB" if part.memory_bytes else "",
             str(part.port or ""),
-            str(part.restarts),
-            behind.get(part.name, part.detail),
+            escape(behind.get(part.name, part.detail)),
         )
-    Console().print(table)
+    Console(highlight=False).print(table)

@@ -78,8 +78,10 @@ def stop(settings: Settings) -> list[str]:
 
 def status(settings: Settings) -> list[PartStatus]:
     """Every part that was started, in the order of their start."""
-    found = sorted(records.read(settings).values(), key=lambda r: (r.name != SUPERVISOR, r.depth, r.name))
-    return [_status(record) for record in found]
+    found = records.read(settings)
+    watched = SUPERVISOR in found and found[SUPERVISOR].process() is not None
+    ordered = sorted(found.values(), key=lambda r: (r.name != SUPERVISOR, r.depth, r.name))
+    return [_status(record, watched) for record in ordered]
 
 
 @contextmanager
@@ -192,10 +194,12 @@ def _failed(name: str, reason: str, log: Path) -> AnabranchError:
     )
 
 
-def _status(record: Record) -> PartStatus:
+def _status(record: Record, watched: bool) -> PartStatus:
     members = records.family(record) if record.name != SUPERVISOR else [p for p in [record.process()] if p]
     leader = record.process()
-    state: str = record.state if leader or record.state in ("waiting", "done") else "dead"
+    state: str = record.state
+    if not leader and state != "done":
+        state = "waiting" if watched else "dead"
     return PartStatus(
         name=record.name,
         state=state,
