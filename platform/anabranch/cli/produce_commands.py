@@ -93,11 +93,11 @@ def produce_flights(
     from anabranch.events import load_declarations
     from anabranch.log import Producer, ensure_topics
     from anabranch.samples.faults import inject
-    from anabranch.samples.flights import flight_events
+    from anabranch.samples.flights import EVENT_TYPES, flight_events
     from anabranch.samples.publishing import publish
 
     declarations = load_declarations(settings.project / "spark_jobs" / "contracts")
-    ensure_topics(settings, declarations, ("flights", "weather"))
+    ensure_topics(settings, declarations, {declarations.topic_of(kind).name for kind in EVENT_TYPES})
     events = inject(flight_events(first, days, declarations), faults, seed)
     target = file or settings.home / "produced" / f"flights-{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}.parquet"
     with Producer(settings, declarations) as producer, _progress(events.height, quiet) as advance:

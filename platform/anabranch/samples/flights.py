@@ -40,7 +40,7 @@ COLUMNS: dict[str, Any] = {
 """``data`` is JSON text. ``value`` is null until the record is rendered; a fault may set it before."""
 
 SCHEDULED_AHEAD = timedelta(hours=6)
-_TYPES = ("flight.scheduled", "flight.departed", "flight.arrived", "flight.cancelled", "weather.observed")
+EVENT_TYPES = ("flight.scheduled", "flight.departed", "flight.arrived", "flight.cancelled", "weather.observed")
 
 
 def flight_events(first: date, days: int, declarations: Declarations) -> pl.DataFrame:
@@ -67,7 +67,7 @@ def flight_events(first: date, days: int, declarations: Declarations) -> pl.Data
             _observed(weather, declarations),
         ]
     )
-    order = pl.col("event_type").replace_strict({name: rank for rank, name in enumerate(_TYPES)}, return_dtype=pl.Int8)
+    order = pl.col("event_type").replace_strict({name: rank for rank, name in enumerate(EVENT_TYPES)}, return_dtype=pl.Int8)
     return events.sort("publish_time", order, "id")
 
 
