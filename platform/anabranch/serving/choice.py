@@ -1,0 +1,52 @@
+"""Which half of a view serves a partition: a rule over what each half really contains, never over a date."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date, timedelta
+from typing import Final, Literal, get_args
+
+from anabranch.errors import BadInput
+from anabranch.tables import Cut, Note
+
+Prefer = Literal["default", "complete", "fresh"]
+HalfName = Literal["batch", "speed"]
+BATCH: Final[HalfName] = "batch"
+SPEED: Final[HalfName] = "speed"
+
+
+def checked_prefer(text: str) -> Prefer:
+    """``text`` as a preference; BadInput PREFER_UNKNOWN names the ones that there are."""
+    for known in get_args(Prefer):
+        if text == known:
+            return known  # type: ignore[no-any-return]
+    raise BadInput(
+        "PREFER_UNKNOWN", f"{text!r} is no preference", next_step=f"use {', '.join(get_args(Prefer))}", field="prefer"
+    )
+
+
+def choose(
+    speed: Mapping[date | None, int], published: Mapping[date, int], speed_cut: int, prefer: Prefer
+) -> dict[date | None, HalfName]:
+    """The half for each partition that either holds; all numbers are epochs of the view's topic.
+
+    ``speed``: the newest epoch of the rows of a partition. ``published``: the epoch up to which batch computed
+    it. A published partition may be empty: then it is served empty. default: batch where it covers all that
+    speed knows of the partition; complete: batch wherever there is one; fresh: the half with the newer cut.
+    """
+    chosen: dict[date | None, HalfName] = {}
+    for partition in sorted({*speed, *published}, key=lambda day: (day is not None, day or date.min)):
+        covered = published.get(partition) if partition is not None else None
+        needed = {"default": speed.get(partition, 0), "complete": 0, "fresh": speed_cut}[prefer]
+        chosen[partition] = BATCH if covered is not None and covered >= needed else SPEED
+    return chosen
+
+
+def published_cuts(note: Note) -> dict[date, Cut]:
+    """Each published partition of a batch table and the cut that it covers, from the table's newest note."""
+    cuts: dict[date, Cut] = {}
+    for entry in note.extra.get("published", ()):
+        cut = Cut.from_json(entry["cut"])
+        first, last = date.fromisoformat(entry["from"]), date.fromisoformat(entry["to"])
+        cuts |= {first + timedelta(days=shift): cut for shift in range((last - first).days + 1)}
+    return cuts

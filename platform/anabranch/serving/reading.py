@@ -1,0 +1,177 @@
+"""``anabranch.read``: one view, pinned at one cut, for every engine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from anabranch.errors import TryAgain
+from anabranch.reconcile.certificates import Certificate, newest_certificates
+from anabranch.serving.choice import BATCH, SPEED, HalfName, checked_prefer
+from anabranch.serving.pinning import Pinned, pin
+from anabranch.serving.predicates import Predicate, parse_predicate
+from anabranch.settings import Settings, load_settings
+from anabranch.tables import Cut, newest
+from anabranch.tables.layout import landing_table
+from anabranch.views.definition import CHANGED, PARTITION
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas as pd  # type: ignore[import-untyped]
+    import polars as pl
+    from pyspark.sql import DataFrame, SparkSession
+
+_PLATFORM_COLUMNS = (PARTITION, CHANGED)
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """How new a reading is. ``behind``: epochs that have been landed and that it doesn't cover yet."""
+
+    committed: datetime
+    age_seconds: float
+    behind: int
+
+
+def read(
+    view: str,
+    version: int | None = None,
+    settings: Settings | None = None,
+    where: str | None = None,
+    prefer: str = "default",
+    partitions: Collection[date] | None = None,
+) -> Reading:
+    """The rows of ``view`` as they are now: the same ones for every engine, from then on unchanged.
+
+    ``version``: without one, the newest that covers anything. ``where``: an SQL predicate over the view's columns.
+    ``prefer``: which half serves a partition (``serving.choice``). ``partitions``: only these days.
+    BadInput: an unknown view (lists what there is), an unsafe name, a predicate that is more than a predicate.
+    TryAgain: nothing has been committed yet. What is read later than the tables keep old files (7 days) is
+    TryAgain READING_EXPIRED. A cut older than one that this process has read is never returned.
+    """
+    config = settings or load_settings()
+    pinned = pin(config, view, version, checked_prefer(prefer), partitions)
+    columns = [name for name in pinned.speed.schema.names if name not in _PLATFORM_COLUMNS]
+    return Reading(config, view, pinned, parse_predicate(where, columns) if where is not None else None)
+
+
+class Reading:
+    """One view at one cut. Timestamps are UTC, platform columns are hidden, rows come in no promised order."""
+
+    def __init__(self, settings: Settings, view: str, pinned: Pinned, where: Predicate | None) -> None:
+        self._settings = settings
+        self._pinned = pinned
+        self._where = where
+        self.view = view
+        self.schema = pa.schema([f for f in pinned.speed.schema if f.name not in _PLATFORM_COLUMNS])
+
+    @property
+    def version(self) -> int:
+        return self._pinned.version
+
+    @property
+    def cut(self) -> Cut:
+        """What this reading covers: the position of the log of the newest commit of the speed layer."""
+        return self._pinned.cut
+
+    @property
+    def halves(self) -> Mapping[date | None, HalfName]:
+        """The half that serves each partition; a kappa view has the one partition None."""
+        return self._pinned.halves
+
+    @cached_property
+    def certificates(self) -> Mapping[date | None, Certificate]:
+        """The newest certificate of each partition of this reading that has one."""
+        found = newest_certificates(self._settings, self.view, self.version)
+        return {day: certificate for day, certificate in found.items() if day in self.halves}
+
+    @property
+    def freshness(self) -> Freshness:
+        """As of now, not as of the read: it looks at landing again."""
+        committed_ms = self._pinned.speed.newest.commit_time_ms
+        landed = [newest(landing_table(self._settings, topic)) for topic in self.cut.positions]
+        behind = sum(
+            max(0, found.note.cut.epoch(topic) - self.cut.epoch(topic))
+            for topic, found in zip(self.cut.positions, landed, strict=True)
+            if found is not None
+        )
+        age = max(0.0, time.time() - committed_ms / 1000)
+        return Freshness(datetime.fromtimestamp(committed_ms / 1000, UTC), age, behind)
+
+    def to_arrow(self) -> pa.Table:
+        rows = self._rows
+        if self._where is None:
+            return rows
+        return _duckdb_relation(rows).filter(self._where.duckdb).to_arrow_table().cast(self.schema)
+
+    def to_polars(self) -> pl.DataFrame:
+        import polars as pl
+
+        frame = pl.from_arrow(self.to_arrow())
+        assert isinstance(frame, pl.DataFrame)  # noqa: S101 - a table never becomes a Series
+        return frame
+
+    def to_pandas(self) -> pd.DataFrame:
+        """With Arrow's own types, so that whole numbers with gaps stay whole numbers."""
+        import pandas as pd
+
+        frame: pd.DataFrame = self.to_arrow().to_pandas(types_mapper=pd.ArrowDtype)
+        return frame
+
+    def to_duckdb(self) -> duckdb.DuckDBPyRelation:
+        """A relation of a connection of its own, in UTC, which can't reach files or the network."""
+        return _duckdb_relation(self.to_arrow())
+
+    def to_spark(self, spark: SparkSession) -> DataFrame:
+        """Read by Spark itself, from the same versions of the same tables; nothing goes through the driver."""
+        from pyspark.sql import functions as F
+
+        frames = [self._spark_half(spark, half) for half in (SPEED, BATCH) if half in self.halves.values()]
+        if not frames:
+            frames = [self._spark_half(spark, SPEED)]
+        rows = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
+        return rows.where(F.expr(self._where.spark)) if self._where else rows
+
+    def _spark_half(self, spark: SparkSession, half: HalfName) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        source = self._pinned.batch if half == BATCH and self._pinned.batch else self._pinned.speed
+        rows = spark.read.format("delta").option("versionAsOf", source.version).load(source.uri)
+        if PARTITION in rows.columns:
+            days = [day for day, name in self.halves.items() if name == half]
+            chosen = F.col(PARTITION).isin([day for day in days if day is not None])
+            rows = rows.where(chosen | F.col(PARTITION).isNull() if None in days else chosen)
+        return rows.select(*self.schema.names)
+
+    @cached_property
+    def _rows(self) -> pa.Table:
+        files = self._pinned.files()
+        if not files:
+            return self.schema.empty_table()
+        try:
+            return ds.dataset(files, schema=self.schema, format="parquet").to_table()
+        except FileNotFoundError as error:
+            raise TryAgain(
+                "READING_EXPIRED",
+                f"a file of {self.view} v{self.version} at {self.cut} is gone",
+                state="old files were cleaned up after this reading was made",
+                next_step="read the view again",
+            ) from error
+
+
+def _duckdb_relation(rows: pa.Table) -> duckdb.DuckDBPyRelation:
+    import duckdb
+
+    connection = duckdb.connect(config={"TimeZone": "UTC"})
+    relation = connection.from_arrow(rows)
+    # Settings are locked last: the relation's own query must not be able to open them again.
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+    return relation

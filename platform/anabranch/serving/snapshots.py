@@ -1,0 +1,103 @@
+"""What a table holds at its newest commit: the files of each partition, found from the Delta log alone.
+
+Handles are kept per process and moved forward by the new commits only (0.3 ms when there is none; opening a
+table costs 6 ms). A snapshot is a value: what is read from it doesn't change when the table does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from threading import Lock
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from anabranch.tables import Committed, newest
+from anabranch.tables.commits import open_table
+from anabranch.views.definition import CHANGED, PARTITION
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One table, pinned. ``epochs`` holds the newest epoch of the rows of a partition (speed tables only).
+
+    The partition None is the whole of a kappa view, or rows whose partition column is null.
+    """
+
+    uri: str
+    version: int
+    newest: Committed
+    schema: pa.Schema = field(hash=False)
+    files: Mapping[date | None, tuple[str, ...]] = field(hash=False)
+    epochs: Mapping[date | None, int] = field(hash=False)
+
+
+class _Handle:
+    """A table that is open, and the snapshot of its newest version. Not thread-safe: ``snapshot`` holds a lock."""
+
+    def __init__(self, table: DeltaTable) -> None:
+        self.table = table
+        self.snapshot: Snapshot | None = None
+
+    def forward(self) -> Snapshot:
+        self.table.update_incremental()
+        if self.snapshot is None or self.snapshot.version != self.table.version():
+            self.snapshot = _snapshot_of(self.table)
+        return self.snapshot
+
+
+_handles: dict[str, _Handle] = {}
+_lock = Lock()
+
+
+def snapshot(uri: str) -> Snapshot | None:
+    """The table at ``uri`` at its newest commit; None where there is no table."""
+    with _lock:
+        handle = _handles.get(uri)
+        if handle is not None:
+            try:
+                return handle.forward()
+            except DeltaError:  # its log was cleaned up, or the table was made again
+                forget(uri)
+        table = open_table(uri)
+        if table is None:
+            return None
+        _handles[uri] = _Handle(table)
+        return _handles[uri].forward()
+
+
+def forget(uri: str) -> None:
+    """The next snapshot opens the table anew."""
+    _handles.pop(uri, None)
+
+
+def _snapshot_of(table: DeltaTable) -> Snapshot:
+    committed = newest(table)
+    assert committed is not None  # noqa: S101 - the table is open, and without a note newest() raises
+    actions = pa.table(table.get_add_actions(flatten=True))
+    days = actions[f"partition.{PARTITION}"] if f"partition.{PARTITION}" in actions.column_names else None
+    partitions = days.to_pylist() if days is not None else [None] * actions.num_rows
+    schema = pa.schema(table.schema().to_arrow())
+    files: dict[date | None, tuple[str, ...]] = {}
+    epochs: dict[date | None, int] = {}
+    highest = _epochs(table.table_uri, actions) if CHANGED in schema.names else [0] * actions.num_rows
+    for partition, path, epoch in zip(partitions, actions["path"].to_pylist(), highest, strict=True):
+        files[partition] = (*files.get(partition, ()), str(Path(table.table_uri) / path))
+        epochs[partition] = max(epochs.get(partition, 0), epoch)
+    return Snapshot(table.table_uri, table.version(), committed, schema, files, epochs)
+
+
+def _epochs(uri: str, actions: pa.Table) -> list[int]:
+    """The newest epoch in each file: from its statistics, or from its rows where it has none."""
+    column = f"max.{CHANGED}"
+    known = actions[column].to_pylist() if column in actions.column_names else [None] * actions.num_rows
+    return [
+        epoch if epoch is not None else pc.max(pq.read_table(Path(uri) / path, columns=[CHANGED])[CHANGED]).as_py() or 0
+        for epoch, path in zip(known, actions["path"].to_pylist(), strict=True)
+    ]
