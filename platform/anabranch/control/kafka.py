@@ -20,7 +20,6 @@ BROKER_SETTINGS = {
     "process.roles": "broker,controller",
     "controller.listener.names": "CONTROLLER",
     "inter.broker.listener.name": "PLAINTEXT",
-    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
     # Topics are declared and made from their declarations; one made by a typing error would have other settings.
     "auto.create.topics.enable": "false",
     "offsets.topic.replication.factor": "1",
@@ -30,7 +29,7 @@ BROKER_SETTINGS = {
     "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
 }
-"""What docker-compose.yml gives to its broker too; addresses and folders are added to it here."""
+"""What docker-compose.yml gives to its broker too; listeners and folders are added below."""
 
 # In front of the broker's own JARs: Spark's resolver leaves scala-library out, and the broker needs a log4j binding.
 FROM_SPARK = ("scala-library", "log4j-api", "log4j-core", "log4j-slf4j2-impl", "slf4j-api")
@@ -79,6 +78,7 @@ def properties(settings: Settings) -> dict[str, str]:
     """The whole configuration of the embedded broker."""
     broker, controller = f"127.0.0.1:{settings.kafka_port}", f"127.0.0.1:{settings.kafka_controller_port}"
     return BROKER_SETTINGS | {
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "listeners": f"PLAINTEXT://{broker},CONTROLLER://{controller}",
         "advertised.listeners": f"PLAINTEXT://{broker}",
         "controller.quorum.voters": f"1@{controller}",

