@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from anabranch.errors import BadDefinition
+from anabranch.events.compatibility import check_versions
 from anabranch.events.contracts import Contract
 
 TOPIC_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
@@ -49,6 +50,7 @@ class Topic:
         keys = [(c.name, c.version) for c in self.contracts]
         if len(set(keys)) != len(keys):
             raise BadDefinition("TOPIC_CONTRACTS", f"{self.name}: a contract is listed twice")
+        check_versions(self.contracts)
 
     @property
     def event_types(self) -> tuple[str, ...]:
