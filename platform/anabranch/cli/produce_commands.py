@@ -25,8 +25,12 @@ if TYPE_CHECKING:
 _DAYS = 3660
 _FAULTS = "Faults (shares of the events, 0 to 1)"
 
+
+def _share(told: str) -> Any:
+    return typer.Option(rich_help_panel=_FAULTS, metavar="SHARE", help=told)
+
+
 produce = typer.Typer(no_args_is_help=True, help="Send sample events to the log.")
-Share = Annotated[float | None, typer.Option(rich_help_panel=_FAULTS, metavar="SHARE")]
 
 
 def register(app: typer.Typer) -> None:
@@ -48,13 +52,13 @@ def flights(
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
     seed: Annotated[int, typer.Option(rich_help_panel=_FAULTS, help="The same seed makes the same faults.")] = 2013,
     faults: Annotated[bool, typer.Option("--faults", rich_help_panel=_FAULTS, help="All, a few of each.")] = False,
-    duplicates: Share = None,
-    conflicts: Share = None,
-    malformed: Share = None,
-    broken_contracts: Share = None,
-    absurd_times: Share = None,
-    wrong_clocks: Share = None,
-    days_late: Share = None,
+    duplicates: Annotated[float | None, _share("The same bytes again.")] = None,
+    conflicts: Annotated[float | None, _share("The same id with another payload.")] = None,
+    malformed: Annotated[float | None, _share("Bytes that are no event.")] = None,
+    broken_contracts: Annotated[float | None, _share("Events that break their contract.")] = None,
+    absurd_times: Annotated[float | None, _share("1900, 2100, no time at all.")] = None,
+    wrong_clocks: Annotated[float | None, _share("Devices whose clock is off.")] = None,
+    days_late: Annotated[float | None, _share("Published 1 to 5 days later.")] = None,
 ) -> None:
     """The real flights of 2013 around New York, in the order in which things happened."""
     begin, pace = parse_day(first), parse_pace(rate, speed)
