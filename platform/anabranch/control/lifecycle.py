@@ -6,6 +6,7 @@ import fcntl
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -158,6 +159,8 @@ def _launch_supervisor(settings: Settings, parts: Sequence[Part]) -> None:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+    # Whoever stays (a test, the demo) takes note of its end, so that it is not left as a zombie.
+    threading.Thread(target=process.wait, name="reap supervisor", daemon=True).start()
     record = Record(SUPERVISOR, "running", process.pid, created(process.pid), command, None, str(log), 99, 15, 10.0)
     records.write(settings, record)
 
@@ -173,7 +176,7 @@ def _wait_until_ready(settings: Settings, parts: Sequence[Part], progress: Progr
             return
         for part in parts:
             if (r := found.get(part.name)) and r.state == "waiting" and r.restarts + 1 >= TRIES:
-                raise _failed(part.name, r.detail, Path(r.log))
+                raise _failed(part.name, r.detail.split("; next start")[0], Path(r.log))
         if not found[SUPERVISOR].process():
             raise _failed(SUPERVISOR, "it ended", settings.logs / f"{SUPERVISOR}.log")
         time.sleep(0.1)
@@ -182,8 +185,10 @@ def _wait_until_ready(settings: Settings, parts: Sequence[Part], progress: Progr
 
 
 def _failed(name: str, reason: str, log: Path) -> AnabranchError:
-    tail = log.read_text(errors="replace").splitlines()[-8:] if log.exists() else []
-    last = "".join(f"\n    {line[:200]}" for line in tail)
+    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+    # A Java stack would push the message itself out of sight.
+    told = [line for line in lines if not line.lstrip().startswith(("at ", "...", "File "))][-8:]
+    last = "".join(f"\n    {line[:200]}" for line in told)
     return BrokenState(
         "PART_FAILED",
         f"{name} did not start: {reason}{last}",

@@ -1,0 +1,188 @@
+"""The whole platform on real parts: up, answering, healing, and gone without a trace."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+from anabranch.control import lifecycle, records
+from anabranch.control.airflow_parts import airflow_address
+from anabranch.control.catalog import catalog
+from anabranch.control.environment import environment
+from anabranch.control.keys import airflow_login
+from anabranch.control.records import SUPERVISOR
+from anabranch.errors import BrokenState, Conflict, TryAgain
+from anabranch.log.admin import existing_topics
+from anabranch.settings import Settings
+
+pytestmark = pytest.mark.system
+
+SERVERS = ["kafka", "airflow"]
+Make = Callable[[str], Settings]
+
+
+@pytest.fixture(scope="module")
+def platform(own_settings: Make) -> Iterator[Settings]:
+    settings = own_settings("platform")
+    with lifecycle.running(settings, SERVERS):
+        yield settings
+
+
+def part(settings: Settings, name: str) -> lifecycle.PartStatus:
+    return next(part for part in lifecycle.status(settings) if part.name == name)
+
+
+def eventually(holds: Callable[[], Any], seconds: float = 60) -> Any:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if found := holds():
+            return found
+        time.sleep(0.1)
+    raise AssertionError(f"not within {seconds} s")
+
+
+def everything(settings: Settings) -> list[psutil.Process]:
+    return [process for record in records.read(settings).values() for process in records.family(record)]
+
+
+def token(settings: Settings) -> dict[str, str]:
+    user, password = airflow_login(settings)
+    answer = httpx.post(f"{airflow_address(settings)}/auth/token", json={"username": user, "password": password})
+    assert answer.status_code == 201, answer.text
+    return {"Authorization": f"Bearer {answer.json()['access_token']}"}
+
+
+def test_all_parts_are_up(platform: Settings) -> None:
+    states = {part.name: part.state for part in lifecycle.status(platform)}
+    wanted = {p.name: "running" for p in catalog(platform) if p.name not in ("landing", "speed")}
+    assert states == wanted | {"airflow-migrate": "done", SUPERVISOR: "running"}
+
+
+def test_airflow_answers_who_logs_in_and_nobody_else(platform: Settings) -> None:
+    dags = f"{airflow_address(platform)}/api/v2/dags"
+    assert httpx.get(dags).status_code == 401
+    wrong = {"username": "admin", "password": "admin"}
+    assert httpx.post(f"{airflow_address(platform)}/auth/token", json=wrong).status_code == 401
+    assert httpx.get(dags, headers=token(platform)).status_code == 200
+
+
+def test_nothing_listens_beyond_loopback(platform: Settings) -> None:
+    ours = {process.pid for process in everything(platform)}
+    listening = [c for c in psutil.net_connections("inet") if c.pid in ours and c.status == psutil.CONN_LISTEN]
+    ports = {c.laddr.port for c in listening}
+    assert {platform.kafka_port, platform.postgres_port, platform.airflow_port} <= ports
+    assert {c.laddr.ip.removeprefix("::ffff:") for c in listening} == {"127.0.0.1"}
+
+
+def test_a_second_start_waits_for_what_runs(platform: Settings) -> None:
+    before = {record.pid for record in records.read(platform).values()}
+    assert lifecycle.start(platform, SERVERS) == ["the platform runs already"]
+    assert {record.pid for record in records.read(platform).values()} == before
+
+
+@pytest.mark.parametrize("name", ["kafka", "airflow-scheduler"])
+def test_a_part_that_is_killed_comes_back(platform: Settings, name: str) -> None:
+    before = part(platform, name)
+    assert before.pid
+    os.kill(before.pid, signal.SIGKILL)
+    after = eventually(lambda: (p := part(platform, name)).restarts > before.restarts and p.state == "running" and p)
+    assert after.pid != before.pid
+    assert name != "kafka" or existing_topics(platform) == {}
+
+
+def test_a_port_in_use_stops_the_start_before_anything_runs(own_settings: Make) -> None:
+    settings = own_settings("busy")
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", settings.postgres_port))
+        server.listen()
+        with pytest.raises(TryAgain) as refused:
+            lifecycle.start(settings, ["kafka", "postgres"])
+    assert (refused.value.code, refused.value.fields["port"]) == ("PORT_IN_USE", settings.postgres_port)
+    assert lifecycle.status(settings) == []
+
+
+def test_a_part_that_cannot_start_stops_the_rest_and_shows_its_log(own_settings: Make) -> None:
+    settings = own_settings("broken")
+    data = settings.home / "kafka/data"
+    data.mkdir(parents=True)
+    (data / "meta.properties").write_text("version=1\nnode.id=77\ncluster.id=QW5hYnJhbmNoQ29tcG9zZQ\n")
+    with pytest.raises(BrokenState) as refused:
+        lifecycle.start(settings, ["kafka", "postgres"])
+    assert (refused.value.code, refused.value.fields["part"]) == ("PART_FAILED", "kafka")
+    assert "77" in refused.value.what
+    assert lifecycle.status(settings) == []
+
+
+def test_stop_after_the_supervisor_was_killed(own_settings: Make) -> None:
+    settings = own_settings("orphans")
+    lifecycle.start(settings, ["kafka", "postgres"])
+    supervisor = records.read(settings)[SUPERVISOR]
+    os.kill(supervisor.pid, signal.SIGKILL)
+    eventually(lambda: supervisor.process() is None)
+    processes = everything(settings)
+    with pytest.raises(Conflict) as refused:
+        lifecycle.start(settings, ["kafka", "postgres"])
+    assert refused.value.code == "HALF_STARTED"
+    assert lifecycle.stop(settings) == ["kafka", "postgres"]
+    eventually(lambda: not any(alive(process) for process in processes), 5)
+
+
+def test_a_start_that_is_killed_is_finished_or_tidied_by_the_next(own_settings: Make) -> None:
+    settings = own_settings("halfway")
+    command = [sys.executable, "-m", "anabranch.cli.main", "up", "--only", "kafka"]
+    starting = subprocess.Popen(command, env=os.environ | environment(settings), stdout=subprocess.DEVNULL)
+    eventually(lambda: SUPERVISOR in records.read(settings), 20)
+    starting.kill()
+    starting.wait()
+    try:
+        lifecycle.start(settings, ["kafka"])
+        assert part(settings, "kafka").state == "running"
+    finally:
+        assert lifecycle.stop(settings) == ["kafka"]
+
+
+def test_the_command_line_up_status_down(own_settings: Make) -> None:
+    settings = own_settings("commands")
+
+    def run(*words: str) -> str:
+        command = [sys.executable, "-m", "anabranch.cli.main", *words]
+        done = subprocess.run(command, env=os.environ | environment(settings), capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    assert f"127.0.0.1:{settings.kafka_port}" in run("up", "--only", "kafka")
+    processes = everything(settings)
+    assert processes
+    status = run("status")
+    assert "kafka" in status
+    assert "running" in status
+    assert run("down") == "stopped kafka\n"
+    eventually(lambda: not any(alive(process) for process in processes), 5)
+    assert run("down") == "nothing was running\n"
+
+
+def test_stop_leaves_no_process_and_no_open_port(platform: Settings) -> None:
+    processes = everything(platform)
+    assert len(processes) > 10
+    stopped = lifecycle.stop(platform)  # last in this file: the module's platform ends here
+    assert stopped[-2:] == ["kafka", "postgres"]
+    eventually(lambda: not any(alive(process) for process in processes), 5)
+    assert lifecycle.status(platform) == []
+    ports = {platform.kafka_port, platform.kafka_controller_port, platform.postgres_port, platform.airflow_port}
+    assert not {c.laddr.port for c in psutil.net_connections("inet") if c.status == psutil.CONN_LISTEN} & ports
+
+
+def alive(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
