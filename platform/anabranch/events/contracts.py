@@ -103,6 +103,9 @@ def _check_node(path: str, node: Mapping[str, Any]) -> None:
     if unknown:
         raise BadDefinition("CONTRACT_SCHEMA", f"{path}: {', '.join(sorted(unknown))} can't be checked by landing")
     kind = node.get("type")
+    unchecked = set(node) & {"required", "enum", "minimum", "maximum", "pattern"}
+    if "[]" in path and unchecked:
+        raise BadDefinition("CONTRACT_SCHEMA", f"{path}: {sorted(unchecked)} isn't checked inside of arrays")
     if kind == "object":
         missing = set(node.get("required", ())) - set(node.get("properties", {}))
         if missing:

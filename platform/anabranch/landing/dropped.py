@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from confluent_kafka import Consumer, Message, TopicPartition
 
 from anabranch.errors import BrokenState, TryAgain
 from anabranch.events import Topic
@@ -20,6 +21,7 @@ from anabranch.landing.schema import DUPLICATE, landing_schema
 from anabranch.log.client import client_config
 from anabranch.settings import Settings
 
+_UNWRITTEN = "nothing of this micro-batch was written"
 PATIENCE = 60.0
 """Seconds without any answer from the broker after which reading gives up."""
 
@@ -36,56 +38,79 @@ def missing_offsets(kept: pa.Table, begin: Mapping[int, int], end: Mapping[int, 
     return missing
 
 
-def read_records(settings: Settings, topic: Topic, wanted: Mapping[int, list[int]]) -> list[dict[str, Any]]:
-    """The records at these offsets: partition, offset, append_time (microseconds), key and value bytes."""
-    from confluent_kafka import Consumer, TopicPartition
+class LogReader:
+    """Reads single records of the log again by their offsets. One connection, kept over the micro-batches."""
 
-    fixed = {"group.id": "anabranch-landing-read", "enable.auto.commit": False, "auto.offset.reset": "error"}
-    consumer = Consumer(client_config(settings, {}, fixed))
-    found: list[dict[str, Any]] = []
-    try:
-        for partition, offsets in wanted.items():
-            consumer.assign([TopicPartition(topic.name, partition, offsets[0])])
-            found += _read_partition(consumer, topic, partition, set(offsets))
-    finally:
-        consumer.close()
-    return found
+    def __init__(self, settings: Settings, topic: Topic) -> None:
+        self._topic = topic
+        self._config = client_config(
+            settings,
+            {},
+            {
+                "group.id": "anabranch-landing-read",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "error",
+                "fetch.wait.max.ms": 20,
+            },
+        )
+        self._consumer: Consumer | None = None
 
+    def read(self, wanted: Mapping[int, Sequence[int]]) -> list[dict[str, Any]]:
+        """The records at these offsets: partition, offset, append_time (microseconds), key and value bytes.
 
-def _read_partition(consumer: Any, topic: Topic, partition: int, left: set[int]) -> Iterable[dict[str, Any]]:
-    found, last, heard = [], max(left), time.monotonic()
-    while left:
-        messages = consumer.consume(1000, timeout=1.0)
-        if not messages and time.monotonic() - heard > PATIENCE:
-            raise TryAgain(
-                "LOG_SILENT",
-                f"{topic.name}/{partition}: no answer for {PATIENCE:.0f} s while reading {len(left)} records again",
-                state="nothing of this micro-batch was written",
-                next_step="anabranch status",
-            )
-        for message in messages:
+        LOG_SILENT after a minute without an answer, OFFSETS_MISSING when the log doesn't hold one of them any more.
+        """
+        consumer = self._consumer = self._consumer or Consumer(self._config)
+        left = {partition: set(offsets) for partition, offsets in wanted.items()}
+        consumer.assign([TopicPartition(self._topic.name, p, min(offsets)) for p, offsets in left.items()])
+        found: list[dict[str, Any]] = []
+        heard = time.monotonic()
+        while left:
+            message = consumer.poll(1.0)
+            if message is None:
+                if time.monotonic() - heard > PATIENCE:
+                    raise self._silent(left)
+                continue
             heard = time.monotonic()
             if message.error():
-                raise TryAgain("LOG_UNREADABLE", f"{topic.name}/{partition}: {message.error()}")
-            if message.offset() in left:
-                left.discard(message.offset())
-                found.append(
-                    {
-                        "partition": partition,
-                        "offset": message.offset(),
-                        "append_time": message.timestamp()[1] * 1000,
-                        "key": message.key(),
-                        "value": message.value(),
-                    }
-                )
-            elif left and message.offset() > last:
-                raise BrokenState(
-                    "OFFSETS_MISSING",
-                    f"{topic.name}/{partition}: the log holds no records at {sorted(left)[:5]} any more",
-                    state="nothing of this micro-batch was written",
-                    next_step="anabranch landing verify",
-                )
-    return found
+                raise TryAgain("LOG_UNREADABLE", f"{self._topic.name}: {message.error()}", state=_UNWRITTEN)
+            record = self._take(message, left)
+            if record is not None:
+                found.append(record)
+        consumer.unassign()
+        return found
+
+    def _take(self, message: Message, left: dict[int, set[int]]) -> dict[str, Any] | None:
+        partition, offset = int(message.partition() or 0), int(message.offset() or 0)
+        asked = left.get(partition)
+        if asked is None or (offset not in asked and offset < max(asked)):
+            return None
+        if offset not in asked:
+            raise BrokenState(
+                "OFFSETS_MISSING",
+                f"{self._topic.name}/{partition}: the log holds no records at {sorted(asked)[:5]} any more",
+                state=_UNWRITTEN,
+                next_step="anabranch landing verify",
+            )
+        asked.discard(offset)
+        if not asked:
+            del left[partition]
+        return {
+            "partition": partition,
+            "offset": offset,
+            "append_time": message.timestamp()[1] * 1000,
+            "key": message.key(),
+            "value": message.value(),
+        }
+
+    def _silent(self, left: Mapping[int, set[int]]) -> TryAgain:
+        count = sum(map(len, left.values()))
+        return TryAgain(
+            "LOG_SILENT",
+            f"{self._topic.name}: no answer for {PATIENCE:.0f} s while reading {count} records again",
+            state=_UNWRITTEN,
+            next_step="anabranch status",
+        )
 
 
 def duplicate_rows(records: list[dict[str, Any]], topic: Topic, epoch: int) -> pa.Table:

@@ -16,9 +16,9 @@ from anabranch.errors import BadInput, Conflict
 from anabranch.events import Topic
 from anabranch.landing import recovery
 from anabranch.landing.decode import decode
-from anabranch.landing.schema import PARTITION, VALID, landing_schema
+from anabranch.landing.schema import PARTITION, VALID
 from anabranch.landing.state import landed, open_landing, writer_of
-from anabranch.landing.writer import JUDGED, summary, with_epoch
+from anabranch.landing.writer import JUDGED, arrow_with_epoch, summary
 from anabranch.settings import Settings
 from anabranch.tables import Cut, Note, Position, append, stage_arrow
 from anabranch.tables.commits import open_table
@@ -107,7 +107,7 @@ def _release(spark: SparkSession, table: DeltaTable, topic: Topic, records: list
     before = landed(table, topic)
     decided = decode(recovery.raw_frame(spark, topic, [_raw(r) for r in records]), topic)
     ids = recovery.known_ids(spark, table, topic, released_only=False)
-    rows = with_epoch(recovery.mark_known(decided, ids), before, topic).toArrow().cast(landing_schema(topic))
+    rows = arrow_with_epoch(recovery.mark_known(decided, ids).toArrow(), before, topic)
     came_from = {(r.partition, r.offset): r.epoch for r in records}
     readable = rows.filter(pc.not_equal(rows["decision"], "quarantined"))
     still: dict[str, int] = {}

@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 from anabranch.errors import BrokenState, Conflict
 from anabranch.events import Topic
 from anabranch.landing import recovery
-from anabranch.landing.dropped import duplicate_rows, missing_offsets, read_records
+from anabranch.landing.dropped import LogReader, duplicate_rows, missing_offsets
 from anabranch.landing.progress import BatchPlan, batch_plan, checkpoint_id, first_offsets, kafka_offsets
 from anabranch.landing.schema import PARTITION, VALID, landing_schema
 from anabranch.landing.state import Landed, landed, writer_of
@@ -45,6 +45,9 @@ class LandingWriter:
     topic: Topic
     table: DeltaTable
     checkpoint: Path
+
+    def __post_init__(self) -> None:
+        self._reader = LogReader(self.settings, self.topic)
 
     def __call__(self, kept: DataFrame, batch_id: int) -> None:
         plan = batch_plan(self.checkpoint, batch_id)
@@ -76,7 +79,7 @@ class LandingWriter:
                 gap=gap,
             )
         first = dict(before.offsets) if before.offsets else dict(start)
-        rows = self._decided(kept, before, repeats=any(o < first.get(p, 0) for p, o in start.items()))
+        rows = self._undoubled(kept, before, repeats=any(o < first.get(p, 0) for p, o in start.items()))
         self._commit(rows, before, plan, first, end)
 
     def _batch_begin(self, batch_id: int) -> dict[int, int]:
@@ -84,28 +87,29 @@ class LandingWriter:
             return first_offsets(self.checkpoint, self.topic.name)
         return kafka_offsets(batch_plan(self.checkpoint, batch_id - 1), self.topic.name)
 
-    def _decided(self, kept: DataFrame, before: Landed, *, repeats: bool) -> DataFrame:
+    def _undoubled(self, kept: DataFrame, before: Landed, *, repeats: bool) -> DataFrame:
+        """What the duplicate operator let through, less what it can't know of."""
         rows = kept
         if repeats:
             rows = recovery.beyond(rows, before.offsets)
         if repeats or before.released:
             ids = recovery.known_ids(rows.sparkSession, self.table, self.topic, released_only=not repeats)
             rows = recovery.mark_known(rows, ids)
-        return with_epoch(rows, before, self.topic)
+        return rows
 
     def _commit(
         self, rows: DataFrame, before: Landed, plan: BatchPlan, first: Mapping[int, int], end: Mapping[int, int]
     ) -> None:
         epoch = before.epoch + 1
         build = f"epoch-{epoch}-{uuid.uuid4().hex}"
-        staged, judged = self._stage(rows, build, sum(o - first.get(p, 0) for p, o in end.items()))
+        expected = sum(o - first.get(p, 0) for p, o in end.items())
+        staged, judged = self._stage(rows, before, build, expected)
         missing = missing_offsets(judged, first, end)
         if missing:
             more = self._dropped(rows.sparkSession, missing, plan, before, epoch)
             staged += stage_arrow(more, self.table.table_uri.removeprefix("file://"), f"{build}-dropped", PARTITION)
             judged = pa.concat_tables([judged, more.select(JUDGED)])
         offsets = {**before.offsets, **end}
-        expected = sum(o - first.get(p, 0) for p, o in end.items())
         if judged.num_rows != expected:
             raise BrokenState(
                 "EPOCH_INCOMPLETE",
@@ -121,26 +125,26 @@ class LandingWriter:
         )
         append(self.table, staged, note)
 
-    def _stage(self, rows: DataFrame, build: str, expected: int) -> tuple[list[StagedFile], pa.Table]:
+    def _stage(self, rows: DataFrame, before: Landed, build: str, expected: int) -> tuple[list[StagedFile], pa.Table]:
         uri = self.table.table_uri.removeprefix("file://")
         if expected <= self.settings.small_commit_rows:
-            data = rows.toArrow().cast(landing_schema(self.topic))
+            data = arrow_with_epoch(rows.toArrow(), before, self.topic)
             return stage_arrow(data, uri, build, PARTITION), data.select(JUDGED)
-        staged = stage_frame(rows, uri, build, PARTITION)
+        staged = stage_frame(with_epoch(rows, before, self.topic), uri, build, PARTITION)
         return staged, _judged(uri, staged, landing_schema(self.topic))
 
     def _dropped(
         self, spark: Any, missing: dict[int, list[int]], plan: BatchPlan, before: Landed, epoch: int
     ) -> pa.Table:
-        records = read_records(self.settings, self.topic, missing)
+        records = self._reader.read(missing)
         aged = [r for r in records if r["append_time"] < plan.watermark_ms * 1000]
         repeated = [r for r in records if r["append_time"] >= plan.watermark_ms * 1000]
         rows = duplicate_rows(repeated, self.topic, epoch)
         if aged:
             # Older than the operator's horizon when it was read: dropped unseen, so look it up.
             rescued = recovery.rescue(spark, self.table, self.topic, aged)
-            columns = self._decided(rescued, before, repeats=False)
-            rows = pa.concat_tables([rows, columns.toArrow().cast(rows.schema)])
+            found = self._undoubled(rescued, before, repeats=False).toArrow()
+            rows = pa.concat_tables([rows, arrow_with_epoch(found, before, self.topic)])
         return rows
 
 
@@ -171,6 +175,23 @@ def with_epoch(rows: DataFrame, before: Landed, topic: Topic) -> DataFrame:
         "released_from": F.lit(None).cast("bigint"),
     }
     return rows.select(*(added[n].alias(n) if n in added else F.col(n) for n in landing_schema(topic).names))
+
+
+def arrow_with_epoch(rows: pa.Table, before: Landed, topic: Topic) -> pa.Table:
+    """The same as ``with_epoch``, for rows that are in this process. (A literal that changes with every epoch would
+    have Spark compile each small micro-batch anew.)"""
+    schema = landing_schema(topic)
+    bound = before.late_before_us(topic.allowed_lateness)
+    event_us = rows["event_time"].cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+    late = pa.scalar(False) if bound is None else pc.less(event_us, bound)
+    valid = pc.equal(rows["decision"], VALID)
+    added = {
+        "epoch": pa.array([before.epoch + 1] * rows.num_rows, pa.int64()),
+        "late": pc.if_else(valid, late, pa.scalar(None, pa.bool_())),
+        "released_from": pa.nulls(rows.num_rows, pa.int64()),
+    }
+    columns = [added[name] if name in added else rows[name] for name in schema.names]
+    return pa.table(columns, names=schema.names).cast(schema)
 
 
 def _judged(uri: str, staged: Sequence[StagedFile], schema: pa.Schema) -> pa.Table:

@@ -11,7 +11,6 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
@@ -87,26 +86,12 @@ def _describe(file: Path, uri: str) -> StagedFile:
 
 
 def _stats(footer: pq.FileMetaData) -> str:
-    """Delta's statistics of one file: the count, and bounds of top-level numbers and times (for pruning)."""
-    lowest: dict[str, Any] = {}
-    highest: dict[str, Any] = {}
-    names = [footer.schema.column(i) for i in range(footer.num_columns)]
-    for index, column in enumerate(names):
-        if "." in column.path:
-            continue
-        bounds = [footer.row_group(group).column(index).statistics for group in range(footer.num_row_groups)]
-        if not bounds or any(b is None or not b.has_min_max for b in bounds):
-            continue
-        low, high = min(b.min for b in bounds), max(b.max for b in bounds)
-        if isinstance(low, (int, datetime, date)) and not isinstance(low, bool):
-            lowest[column.path], highest[column.path] = _text(low), _text(high)
-    return json.dumps({"numRecords": footer.num_rows, "minValues": lowest, "maxValues": highest, "nullCount": {}})
+    """Delta's statistics of one file: the count alone.
 
-
-def _text(value: int | datetime | date) -> int | str:
-    if isinstance(value, datetime):
-        return value.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    return value if isinstance(value, int) else value.isoformat()
+    delta-rs reads bounds that are given for some columns only as "no row of this file matches" for the others
+    (``to_pyarrow_dataset`` then finds nothing, silently), and partitions prune what has to be pruned here.
+    """
+    return json.dumps({"numRecords": footer.num_rows})
 
 
 def add_actions(files: Sequence[StagedFile]) -> list[Any]:
