@@ -1,0 +1,108 @@
+"""The sides that are compared: what the speed table holds, what the function of the same events says, a build.
+
+A side is a DataFrame with the view's own columns, in name order, and ``partition_date`` (null for a kappa view).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING
+
+from anabranch.errors import Conflict, TryAgain
+from anabranch.events import Topic
+from anabranch.settings import Settings
+from anabranch.tables import Cut, newest
+from anabranch.tables.commits import open_table
+from anabranch.tables.layout import landing_table, speed_table
+from anabranch.views.definition import CHANGED, PARTITION, View
+from anabranch.views.inputs import events_of, frames, prune, rows_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedState:
+    """The speed table at its newest commit: everything of one reconciliation is compared at this version."""
+
+    uri: str
+    version: int
+    cut: Cut
+
+
+def speed_state(settings: Settings, view: View) -> SpeedState:
+    """TryAgain VIEW_NOT_READY before the stream's first commit; Conflict DEFINITION_CHANGED for another function."""
+    uri = speed_table(settings, view.name, view.version)
+    table = open_table(uri)
+    committed = newest(table) if table is not None else None
+    if committed is None or not any(p.epoch for p in committed.note.cut.positions.values()):
+        raise TryAgain(
+            "VIEW_NOT_READY",
+            f"{view.name} v{view.version} has no committed micro-batch to compare with",
+            state="nothing was compared",
+            next_step="wait for its stream; anabranch status shows it",
+        )
+    if committed.note.fingerprint != view.fingerprint:
+        raise Conflict(
+            "DEFINITION_CHANGED",
+            f"{view.origin}: {view.name} v{view.version} is not the function that its speed table was made by",
+            state="nothing was compared",
+            next_step=f"put the old definition back, or declare it as version {view.version + 1}",
+            table=committed.note.fingerprint,
+            definition=view.fingerprint,
+        )
+    return SpeedState(uri, committed.version, committed.note.cut)
+
+
+def speed_rows(spark: SparkSession, view: View, state: SpeedState, partitions: Sequence[date] | None) -> DataFrame:
+    """The rows of ``partitions`` (None: all) in the speed table, as of ``state``."""
+    from pyspark.sql import functions as F
+
+    rows = spark.read.format("delta").option("versionAsOf", state.version).load(state.uri).drop(CHANGED)
+    if partitions is not None and not view.kappa:
+        rows = rows.where(F.col(PARTITION).isin(list(partitions)))
+    return _side(rows, view)
+
+
+def events_at(
+    spark: SparkSession, settings: Settings, view: View, topic: Topic, cut: Cut, partitions: Sequence[date], *, late: bool
+) -> DataFrame:
+    """The landed events up to ``cut`` that rows of ``partitions`` can need; ``late``: with the late ones."""
+    from pyspark.sql import functions as F
+
+    landed = spark.read.format("delta").load(landing_table(settings, topic.name))
+    landed = landed.where(F.col("epoch") <= cut.epoch(topic.name))
+    return prune(events_of(landed, view, late=late), view, partitions)
+
+
+def function_rows(view: View, topic: Topic, events: DataFrame) -> DataFrame:
+    """What the view's function says of ``events``. Rows of other partitions than those asked for are in it too:
+    a filter here would be pushed through the author's function."""
+    return _side(rows_of(view, frames(events, view, topic)), view)
+
+
+def build_rows(spark: SparkSession, view: View, like: DataFrame, files: Sequence[str], base: str) -> DataFrame:
+    """The rows of a staged build's Parquet ``files``, which lie in folders by partition below ``base``."""
+    if not files:
+        return like.limit(0)
+    rows = spark.read.schema(like.schema).option("basePath", base).parquet(*files)
+    return _side(rows, view)
+
+
+def closed_part(view: View, rows: DataFrame) -> DataFrame:
+    """The rows whose equality is promised: all of them, for a view whose stream updates its rows in place.
+
+    The seam for views that emit a row only when its time has passed (session windows, outer joins): for those it
+    is the rows whose time lies before the watermark that the speed table's commit names.
+    """
+    return rows
+
+
+def _side(rows: DataFrame, view: View) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    if view.kappa:
+        rows = rows.withColumn(PARTITION, F.lit(None).cast("date"))
+    return rows.select(*sorted(c for c in rows.columns if c != PARTITION), PARTITION)
