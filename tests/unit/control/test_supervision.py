@@ -29,7 +29,7 @@ STUBBORN = (
 )
 PARENT = f"""
 import subprocess, sys, time
-child = subprocess.Popen([sys.executable, "-c", {SLEEPS!r}], process_group=0)
+child = subprocess.Popen([sys.executable, "-c", {SLEEPS!r}], %s)
 print(child.pid, flush=True)
 time.sleep(600)
 """
@@ -158,8 +158,9 @@ def test_a_part_that_is_never_ready_is_ended(settings: Settings, supervised: Cal
     assert first.process() is None
 
 
-def test_stop_ends_children_that_left_the_process_group(settings: Settings) -> None:
-    record = recorded(settings, part(settings, "parent", PARENT))
+@pytest.mark.parametrize("apart", ["process_group=0", "start_new_session=True"])
+def test_stop_ends_children_that_went_apart(settings: Settings, apart: str) -> None:
+    record = recorded(settings, part(settings, "parent", PARENT % apart))
     child = int(_printed(Path(record.log)))
     assert stopping.stop(settings) == ["parent"]
     assert not _lives(child)
@@ -168,7 +169,7 @@ def test_stop_ends_children_that_left_the_process_group(settings: Settings) -> N
 
 
 def test_stop_ends_children_whose_parent_was_killed(settings: Settings) -> None:
-    record = recorded(settings, part(settings, "parent", PARENT))
+    record = recorded(settings, part(settings, "parent", PARENT % "process_group=0"))
     child = int(_printed(Path(record.log)))
     os.kill(record.pid, signal.SIGKILL)
     _wait_gone(record.pid)
