@@ -67,7 +67,14 @@ def speed_rows(spark: SparkSession, view: View, state: SpeedState, partitions: S
 
 
 def events_at(
-    spark: SparkSession, settings: Settings, view: View, topic: Topic, cut: Cut, partitions: Sequence[date], *, late: bool
+    spark: SparkSession,
+    settings: Settings,
+    view: View,
+    topic: Topic,
+    cut: Cut,
+    partitions: Sequence[date],
+    *,
+    late: bool,
 ) -> DataFrame:
     """The landed events up to ``cut`` that rows of ``partitions`` can need; ``late``: with the late ones."""
     from pyspark.sql import functions as F

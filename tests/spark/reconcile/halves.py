@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pyarrow as pa
-
 from anabranch import tables
 from anabranch.events.declarations import load_declarations
 from anabranch.landing.schema import VALID, landing_schema

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 import halves
 import pyarrow as pa
 import pytest
-from halves import DAYS, DELAYS, NEWEST, TOPIC, Departure
-
 from anabranch.errors import Conflict, TryAgain
 from anabranch.reconcile.certificates import BUILD, RECOMPUTED, newest_certificates, record
 from anabranch.reconcile.certify import certify
 from anabranch.settings import Settings
 from anabranch.tables import Cut
+from halves import DAYS, DELAYS, NEWEST, TOPIC, Departure
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,0 +1,100 @@
+"""The events behind a row: found by the row's key and time, verified by running the view's function on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Final
+
+from anabranch.events import Topic
+from anabranch.reconcile.sides import function_rows
+from anabranch.views.definition import PARTITION, View
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+EVENTS_SHOWN: Final = 10
+_MOST_EVENTS: Final = 10_000
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class EventRef:
+    """Where one event is in the log."""
+
+    topic: str
+    partition: int
+    offset: int
+    type: str
+    event_time: datetime
+
+    def __str__(self) -> str:
+        return f"{self.topic}[{self.partition}]@{self.offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """The events behind one row, and what the function says of all candidates together."""
+
+    shown: tuple[EventRef, ...]
+    count: int
+    rows: Sequence[Row] = field(hash=False)
+
+    def gives(self, row: Row) -> bool:
+        return self.count > 0 and row in self.rows
+
+
+def evidence(view: View, topic: Topic, events: DataFrame, rows: Sequence[Row]) -> list[Behind]:
+    """For each row the events whose fields equal its key columns of the same name and whose time lies in its
+    window. Two Spark jobs, however many rows. A key that is made otherwise finds no events, or too many: then
+    the function's result over them isn't the row, and the evidence counts as not verified."""
+    from pyspark.sql import functions as F
+
+    if not rows:
+        return []
+    conditions = [behind_row(view, topic, row) for row in rows]
+    wanted = reduce(lambda left, right: left | right, conditions)
+    candidates = events.where(wanted)
+    hits = F.array(*[F.coalesce(condition, F.lit(False)) for condition in conditions]).alias("hits")
+    found = candidates.select("partition", "offset", "type", "event_time", hits).orderBy("event_time", "offset")
+    refs = [
+        (EventRef(topic.name, r["partition"], r["offset"], r["type"], r["event_time"]), r["hits"])
+        for r in found.limit(_MOST_EVENTS).toArrow().to_pylist()
+    ]
+    again: list[Row] = function_rows(view, topic, candidates).drop(PARTITION).toArrow().to_pylist()
+    mine = [[ref for ref, hits in refs if hits[index]] for index in range(len(rows))]
+    return [Behind(tuple(own[:EVENTS_SHOWN]), len(own), again) for own in mine]
+
+
+def behind_row(view: View, topic: Topic, row: Row) -> Column:
+    """The condition on landed events that says "this one can be behind ``row``"."""
+    from pyspark.sql import functions as F
+
+    start, end = _window(view, row)
+    inside = F.lit(True)
+    if start is not None and end is not None:
+        inside = (F.col("event_time") >= F.lit(start)) & (F.col("event_time") < F.lit(end))
+    per_type = []
+    for event_type in view.events:
+        contract = topic.newest(event_type)
+        same = [F.col(f"{contract.column}.{k}").eqNullSafe(F.lit(row[k])) for k in view.key if k in contract.fields]
+        per_type.append(reduce(lambda left, right: left & right, same, F.col("type") == event_type))
+    return inside & reduce(lambda left, right: left | right, per_type)
+
+
+def _window(view: View, row: Row) -> tuple[datetime | None, datetime | None]:
+    """From when to when events can be behind ``row``: its own window, else its day; and the view's reach."""
+    if view.partition_by is None:
+        return None, None
+    start, end = row.get("window_start"), row.get("window_end")
+    if not isinstance(start, datetime) or not isinstance(end, datetime):
+        moment = row.get(view.partition_by)
+        if isinstance(moment, datetime):
+            moment = moment.astimezone(UTC).date()
+        if not isinstance(moment, date):
+            return None, None
+        start = datetime.combine(moment, time(), UTC)
+        end = start + timedelta(days=1)
+    return start - view.lookback, end + view.lookahead

@@ -1,0 +1,71 @@
+"""Differences and late changes as tables for people: only the cells that differ are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, datetime
+from io import StringIO
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from anabranch.reconcile.differences import Difference
+from anabranch.reconcile.late_changes import LateChanges
+from anabranch.views.definition import View
+
+_WIDTH = 140
+
+
+def differences_table(view: View, partition: date | None, found: Sequence[Difference]) -> Table:
+    """One line per cell that differs; the key and the events once per row."""
+    where = f" on {partition}" if partition else ""
+    table = Table(title=f"{view.name} v{view.version}: {len(found)} rows differ{where}", title_justify="left")
+    for heading in (*view.key, "row is", "column", "speed", "expected", "events behind it"):
+        table.add_column(escape(heading), overflow="fold")
+    for difference in found:
+        first = [shown_value(difference.key[name]) for name in view.key] + [difference.kind]
+        events = _events(difference)
+        for index, cell in enumerate(difference.cells):
+            head, tail = (first, events) if index == 0 else ([""] * len(first), "")
+            values = (*head, cell.column, shown_value(cell.speed), shown_value(cell.expected), tail)
+            table.add_row(*map(escape, values), end_section=index == len(difference.cells) - 1)
+    return table
+
+
+def late_changes_table(view: View, changes: Sequence[LateChanges]) -> Table:
+    """What the late events changed, partition by partition."""
+    table = Table(title=f"{view.name} v{view.version}: what the late events changed", title_justify="left")
+    table.add_column("partition")
+    for heading in ("late events", "rows added", "rows changed", "rows removed"):
+        table.add_column(heading, justify="right")
+    for change in changes:
+        counts = (change.added, change.changed, change.removed) if change.comparable else ("-", "-", "-")
+        table.add_row(str(change.partition), *map(str, (change.late_events, *counts)))
+    return table
+
+
+def render_differences(view: View, partition: date | None, found: Sequence[Difference]) -> str:
+    """The table as plain text, for logs and error messages."""
+    text = StringIO()
+    Console(file=text, width=_WIDTH).print(differences_table(view, partition, found))
+    return text.getvalue()
+
+
+def shown_value(value: Any) -> str:
+    """A cell for people: a dash for what isn't there, times to the second where that says it all."""
+    if value is None:
+        return "-"
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%d %H:%M:%S" + (".%f" if value.microsecond else ""))
+    return str(value)
+
+
+def _events(difference: Difference) -> str:
+    if not difference.events:
+        return "none: no event in landing makes this row"
+    shown = ", ".join(str(event) for event in difference.events)
+    more = difference.event_count - len(difference.events)
+    proven = "" if difference.verified or difference.expected is None else " (not verified)"
+    return shown + (f" and {more} more" if more else "") + proven
