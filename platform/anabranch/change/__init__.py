@@ -1,0 +1,1 @@
+"""Change: what a reprocess would do, as data, before anything is done."""

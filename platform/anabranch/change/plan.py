@@ -1,0 +1,168 @@
+"""What a reprocess would do: which partitions, from how many events, at which cut. Made without Spark.
+
+A plan only reads. It may be made as often as one likes, and says the same as long as its cut is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from typing import Any
+
+from deltalake import DeltaTable, QueryBuilder
+
+from anabranch.change.parameters import Asked
+from anabranch.errors import BadDefinition, BadInput, TryAgain
+from anabranch.landing.schema import PARTITION as EVENT_DATE
+from anabranch.landing.schema import VALID
+from anabranch.settings import Settings
+from anabranch.tables import Cut, Position, notes
+from anabranch.tables.commits import open_table
+from anabranch.tables.layout import landing_table
+from anabranch.views.definition import View
+from anabranch.views.inputs import needed_dates
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A reprocess as data. ``events`` and ``late`` are the numbers of valid (late) events up to ``cut`` that the
+    rows of a partition are made from, lookback and lookahead included; ``read`` counts each event once."""
+
+    view: str
+    version: int
+    topic: str
+    cut: Cut
+    partitions: tuple[date, ...]
+    events: Mapping[date, int] = field(hash=False)
+    late: Mapping[date, int] = field(hash=False)
+    read: int
+    lookback: timedelta
+    lookahead: timedelta
+
+    @property
+    def empty(self) -> bool:
+        return self.read == 0
+
+    @property
+    def span(self) -> str:
+        """The partitions for people: ``2013-01-01 to 2013-01-31 (31 days)``."""
+        first, last = self.partitions[0], self.partitions[-1]
+        return f"{first}" if first == last else f"{first} to {last} ({len(self.partitions)} days)"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "view": self.view,
+            "version": self.version,
+            "topic": self.topic,
+            "cut": str(self.cut),
+            "from": self.partitions[0].isoformat(),
+            "to": self.partitions[-1].isoformat(),
+            "partitions": [
+                {"partition": p.isoformat(), "events": self.events[p], "late": self.late[p]} for p in self.partitions
+            ],
+            "events": self.read,
+            "late": sum(self.late.values()),
+            "lookback_hours": self.lookback / timedelta(hours=1),
+            "lookahead_hours": self.lookahead / timedelta(hours=1),
+        }
+
+    def to_text(self) -> str:
+        """A table for the task's log."""
+        head = f"{self.view} v{self.version}: {self.span} at {self.cut}, {self.read:,} events to read"
+        rows = (f"{p.isoformat():<12}{self.events[p]:>10,}{self.late[p]:>10,}" for p in self.partitions)
+        return "\n".join((head, f"{'partition':<12}{'events':>10}{'late':>10}", *rows))
+
+
+def make_plan(settings: Settings, view: View, topic: str, wish: Asked) -> Plan:
+    """Resolve the cut and count what the rebuild would read: one pass over a few columns of the days needed.
+
+    BadInput CUT_IN_FUTURE or NOTHING_LANDED, with ``field``; TryAgain LANDING_EMPTY before the first epoch.
+    """
+    if view.kappa:
+        raise BadDefinition(
+            "VIEW_KAPPA",
+            f"{view.origin}: {view.name} v{view.version} has no time partition, so no batch half",
+            next_step="it is rebuilt by replaying its stream",
+        )
+    table = open_table(landing_table(settings, topic))
+    if table is None:
+        raise _empty(topic)
+    cut = resolve_cut(table, topic, wish.epoch)
+    days = needed_dates(view, wish.partitions)
+    by_day = _count(table, view, cut.epoch(topic), days)
+    windows = {p: needed_dates(view, [p]) for p in wish.partitions}
+    plan = Plan(
+        view=view.name,
+        version=view.version,
+        topic=topic,
+        cut=cut,
+        partitions=wish.partitions,
+        events={p: sum(by_day.get(d, (0, 0))[0] for d in window) for p, window in windows.items()},
+        late={p: sum(by_day.get(d, (0, 0))[1] for d in window) for p, window in windows.items()},
+        read=sum(valid for valid, _ in by_day.values()),
+        lookback=view.lookback,
+        lookahead=view.lookahead,
+    )
+    if plan.empty and wish.explicit:
+        raise _nothing_landed(table, plan)
+    return plan
+
+
+def resolve_cut(table: DeltaTable, topic: str, epoch: int | None) -> Cut:
+    """The cut of ``epoch``, or of the newest one. Offsets are left out when the commit is past its retention."""
+    newest = 0
+    for committed in notes(table):
+        position = committed.note.cut.positions.get(topic)
+        if position is None:
+            continue
+        newest = newest or position.epoch
+        if newest == 0:
+            break
+        if epoch is None or position.epoch == epoch:
+            return Cut({topic: position})
+        if epoch > position.epoch:
+            break
+    if newest == 0:
+        raise _empty(topic)
+    if epoch is not None and epoch > newest:
+        raise BadInput(
+            "CUT_IN_FUTURE",
+            f"parameter cut: {topic}@{epoch} has not landed; the newest is {topic}@{newest}",
+            state="nothing was started",
+            next_step=f"take {topic}@{newest} or an older one, or leave cut empty",
+            field="cut",
+        )
+    return Cut({topic: Position(epoch or newest, {})})
+
+
+def _count(table: DeltaTable, view: View, epoch: int, days: list[date]) -> dict[date, tuple[int, int]]:
+    """Valid events, and late ones among them, by event date. Only the files of ``days`` are opened."""
+    types = ", ".join("'" + name.replace("'", "''") + "'" for name in view.events)
+    # Only names of declared event types, numbers and dates reach this text.
+    sql = f"""
+        SELECT {EVENT_DATE}, count(*), sum(CASE WHEN late THEN 1 ELSE 0 END) FROM landed
+        WHERE {EVENT_DATE} BETWEEN DATE '{days[0]}' AND DATE '{days[-1]}'
+          AND decision = '{VALID}' AND type IN ({types}) AND epoch <= {int(epoch)}
+        GROUP BY {EVENT_DATE}"""  # noqa: S608
+    rows = QueryBuilder().register("landed", table).execute(sql).read_all()
+    columns = [column.to_pylist() for column in rows.columns]
+    wanted = set(days)
+    return {day: (valid, late) for day, valid, late in zip(*columns, strict=True) if day in wanted}
+
+
+def _nothing_landed(table: DeltaTable, plan: Plan) -> BadInput:
+    sql = f"SELECT min({EVENT_DATE}), max({EVENT_DATE}) FROM landed WHERE decision = '{VALID}'"  # noqa: S608
+    rows = QueryBuilder().register("landed", table).execute(sql).read_all()
+    oldest, newest = (column.to_pylist()[0] for column in rows.columns)
+    return BadInput(
+        "NOTHING_LANDED",
+        f"parameter from: {plan.view} has no event in {plan.span} at {plan.cut}",
+        state="nothing was started",
+        next_step=f"landing holds events of {oldest} to {newest}",
+        field="from",
+    )
+
+
+def _empty(topic: str) -> TryAgain:
+    return TryAgain("LANDING_EMPTY", f"nothing of topic {topic} has landed yet", next_step="anabranch status")

@@ -1,0 +1,88 @@
+"""What people type into the form: read as dates and a cut, or refused by name."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+import pytest
+from anabranch.change.parameters import asked
+from anabranch.errors import BadInput
+
+pytestmark = pytest.mark.unit
+OWN = date(2013, 5, 6)
+
+
+def test_without_parameters_it_is_the_run_s_own_day_at_the_newest_cut() -> None:
+    wish = asked({"from": None, "to": "", "cut": None}, "flights", OWN)
+    assert (wish.partitions, wish.epoch, wish.explicit) == ((OWN,), None, False)
+
+
+def test_a_range_holds_both_ends() -> None:
+    wish = asked({"from": "2013-02-27", "to": "2013-03-01", "cut": "flights@12"}, "flights", OWN)
+    assert [p.isoformat() for p in wish.partitions] == ["2013-02-27", "2013-02-28", "2013-03-01"]
+    assert (wish.epoch, wish.explicit) == (12, True)
+
+
+def test_only_from_is_one_day() -> None:
+    assert asked({"from": "2013-02-27"}, "flights", OWN).partitions == (date(2013, 2, 27),)
+
+
+HOSTILE = [
+    "2013-01-01; rm -rf /",
+    "$(touch /tmp/owned)",
+    "`id`",
+    "2013-01-01' OR '1'='1",
+    "{{ macros.os.system('id') }}",
+    "../../etc/passwd",
+    "2013-01-01\n--conf",
+    "--conf spark.driver.extraJavaOptions=x",
+    "２０１３-01-01",
+    "2013-1-1",
+    "20130101",
+    "2013-W01-1",
+    "2013-02-30",
+    "0000-01-01",
+    "\x00",
+    " ",
+    "9" * 100_000,
+]
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+@pytest.mark.parametrize("field", ["from", "to"])
+def test_what_is_no_date_is_refused_by_field(field: str, value: str) -> None:
+    params = {"from": "2013-01-01", "to": "2013-01-02"} | {field: value}
+    with pytest.raises(BadInput) as refusal:
+        asked(params, "flights", OWN)
+    assert (refusal.value.code, refusal.value.fields["field"]) == ("DATE_UNREADABLE", field)
+    assert len(str(refusal.value)) < 400
+
+
+@pytest.mark.parametrize(
+    ("params", "code", "field"),
+    [
+        ({"from": "2013-01-02", "to": "2013-01-01"}, "RANGE_REVERSED", "to"),
+        ({"to": "2013-01-01"}, "RANGE_OPEN", "from"),
+        ({"from": "1013-01-01", "to": "2013-01-01"}, "RANGE_TOO_LONG", "to"),
+        ({"from": 20130101}, "PARAMETER_TYPE", "from"),
+        ({"from": ["2013-01-01"]}, "PARAMETER_TYPE", "from"),
+        ({"cut": 12}, "PARAMETER_TYPE", "cut"),
+        ({"cut": True}, "PARAMETER_TYPE", "cut"),
+        ({"cut": "12"}, "CUT_UNREADABLE", "cut"),
+        ({"cut": "flights@"}, "CUT_UNREADABLE", "cut"),
+        ({"cut": "flights@-1"}, "CUT_UNREADABLE", "cut"),
+        ({"cut": "flights@0"}, "CUT_UNREADABLE", "cut"),
+        ({"cut": "flights@1,weather@2"}, "CUT_UNREADABLE", "cut"),
+        ({"cut": "flights@1 --conf a=b"}, "CUT_UNREADABLE", "cut"),
+        ({"cut": "flights@١٢"}, "CUT_UNREADABLE", "cut"),
+        ({"cut": "flights@" + "9" * 5000}, "CUT_UNREADABLE", "cut"),
+        ({"cut": "weather@3"}, "CUT_OF_ANOTHER_TOPIC", "cut"),
+    ],
+)
+def test_a_wrong_parameter_is_refused_by_field(params: dict[str, Any], code: str, field: str) -> None:
+    with pytest.raises(BadInput) as refusal:
+        asked(params, "flights", OWN)
+    assert (refusal.value.code, refusal.value.fields["field"]) == (code, field)
+    assert field in str(refusal.value)
+    assert refusal.value.next_step

@@ -1,0 +1,139 @@
+"""A plan counts what a rebuild would read: over a real Delta table of landed rows, without a JVM."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from anabranch.change.parameters import Asked, asked
+from anabranch.change.plan import make_plan
+from anabranch.errors import AnabranchError, BadDefinition, BadInput, TryAgain
+from anabranch.events import Topic
+from anabranch.events.declarations import load_declarations
+from anabranch.landing.schema import landing_schema
+from anabranch.settings import Settings, project_root
+from anabranch.tables import Cut, Note, Position, append, create, stage_arrow
+from anabranch.tables.layout import landing_table
+from anabranch.views.definition import View
+
+pytestmark = pytest.mark.unit
+DAY = date(2013, 1, 2)
+TOPIC: Topic = load_declarations(project_root() / "spark_jobs" / "contracts").topic("flights")
+
+
+def a_view(**changes: Any) -> View:
+    given = {"name": "delays", "version": 1, "events": ("flight.departed",), "key": ("k",), "partition_by": "t"}
+    return View(**{**given, "function": lambda frame: frame, **changes})
+
+
+def landed(day: date, epoch: int, **changes: Any) -> dict[str, Any]:
+    moment = datetime(day.year, day.month, day.day, 12, tzinfo=UTC)
+    given = {"topic": "flights", "epoch": epoch, "decision": "valid", "late": False, "type": "flight.departed"}
+    return {**given, "event_time": moment, "event_date": day, **changes}
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """Three epochs: two days, a late event, and rows that are no input of the view."""
+    settings = Settings(home=tmp_path)
+    before, after = DAY - timedelta(days=1), DAY + timedelta(days=1)
+    epochs = [
+        [landed(before, 1), landed(DAY, 1), landed(DAY, 1, type="flight.arrived")],
+        [landed(DAY, 2), landed(DAY, 2, decision="duplicate", late=None), landed(DAY, 2, decision="quarantined")],
+        [landed(DAY, 3, late=True), landed(after, 3), landed(after, 3), landed(after, 3)],
+    ]
+    uri, schema = landing_table(settings, "flights"), landing_schema(TOPIC)
+    table = create(uri, schema, ["event_date"], Note("landing/flights", "0", Cut()))
+    for epoch, rows in enumerate(epochs, 1):
+        staged = stage_arrow(pa.Table.from_pylist(rows, schema), uri, f"e{epoch}", "event_date")
+        cut = Cut({"flights": Position(epoch, {0: epoch * 10})})
+        append(table, staged, Note("landing/flights", str(epoch), cut))
+    return settings
+
+
+def wish(**params: str) -> Asked:
+    return asked(params, "flights", DAY)
+
+
+def test_a_plan_counts_valid_events_of_the_view_s_types_by_partition(settings: Settings) -> None:
+    plan = make_plan(settings, a_view(), "flights", wish(**{"from": "2013-01-01", "to": "2013-01-04"}))
+    assert [plan.events[p] for p in plan.partitions] == [1, 3, 3, 0]
+    assert [plan.late[p] for p in plan.partitions] == [0, 1, 0, 0]
+    assert (plan.read, str(plan.cut), plan.cut.positions["flights"].offsets) == (7, "flights@3", {0: 30})
+
+
+def test_an_older_cut_sees_less(settings: Settings) -> None:
+    plan = make_plan(settings, a_view(), "flights", wish(**{"from": "2013-01-02", "cut": "flights@1"}))
+    assert (plan.events[DAY], plan.late[DAY], plan.cut.positions["flights"].offsets) == (1, 0, {0: 10})
+
+
+def test_lookback_and_lookahead_are_counted_for_each_partition_and_read_once(settings: Settings) -> None:
+    view = a_view(lookback=timedelta(hours=30), lookahead=timedelta(hours=1))
+    plan = make_plan(settings, view, "flights", wish(**{"from": "2013-01-02", "to": "2013-01-03"}))
+    assert plan.events == {DAY: 7, DAY + timedelta(days=1): 7}
+    assert plan.late == {DAY: 1, DAY + timedelta(days=1): 1}
+    assert plan.read == 7
+
+
+def test_several_event_types_are_counted_together(settings: Settings) -> None:
+    view = a_view(events=("flight.departed", "flight.arrived"))
+    assert make_plan(settings, view, "flights", wish(**{"from": "2013-01-02"})).events[DAY] == 4
+
+
+def test_a_run_of_its_own_day_may_find_nothing(settings: Settings) -> None:
+    plan = make_plan(settings, a_view(), "flights", asked({}, "flights", date(2020, 1, 1)))
+    assert plan.empty
+    assert plan.events == {date(2020, 1, 1): 0}
+
+
+@pytest.mark.parametrize(
+    ("params", "code", "field"),
+    [
+        ({"from": "2013-01-02", "cut": "flights@4"}, "CUT_IN_FUTURE", "cut"),
+        ({"from": "2031-01-02", "to": "2031-01-03"}, "NOTHING_LANDED", "from"),
+    ],
+)
+def test_what_can_not_be_done_is_refused(settings: Settings, params: dict[str, str], code: str, field: str) -> None:
+    with pytest.raises(BadInput) as refusal:
+        make_plan(settings, a_view(), "flights", wish(**params))
+    assert (refusal.value.code, refusal.value.fields["field"]) == (code, field)
+
+
+def test_nothing_landed_names_what_there_is(settings: Settings) -> None:
+    with pytest.raises(BadInput, match="2031") as refusal:
+        make_plan(settings, a_view(), "flights", wish(**{"from": "2031-01-02"}))
+    assert "2013-01-01 to 2013-01-03" in refusal.value.next_step
+
+
+@pytest.mark.parametrize(
+    ("view", "kind", "code"),
+    [(a_view(), TryAgain, "LANDING_EMPTY"), (a_view(partition_by=None), BadDefinition, "VIEW_KAPPA")],
+)
+def test_no_landing_and_no_partitions(tmp_path: Path, view: View, kind: type[AnabranchError], code: str) -> None:
+    with pytest.raises(kind) as refusal:
+        make_plan(Settings(home=tmp_path), view, "flights", wish())
+    assert refusal.value.code == code
+
+
+def test_a_plan_is_shown_and_handed_on(settings: Settings) -> None:
+    plan = make_plan(settings, a_view(), "flights", wish(**{"from": "2013-01-01", "to": "2013-01-02"}))
+    assert plan.to_json() == {
+        "view": "delays",
+        "version": 1,
+        "topic": "flights",
+        "cut": "flights@3",
+        "from": "2013-01-01",
+        "to": "2013-01-02",
+        "partitions": [
+            {"partition": "2013-01-01", "events": 1, "late": 0},
+            {"partition": "2013-01-02", "events": 3, "late": 1},
+        ],
+        "events": 4,
+        "late": 1,
+        "lookback_hours": 0.0,
+        "lookahead_hours": 0.0,
+    }
+    assert plan.to_text().splitlines()[0] == "delays v1: 2013-01-01 to 2013-01-02 (2 days) at flights@3, 4 events to read"
