@@ -136,4 +136,4 @@ def test_a_plan_is_shown_and_handed_on(settings: Settings) -> None:
         "lookback_hours": 0.0,
         "lookahead_hours": 0.0,
     }
-    assert plan.to_text().splitlines()[0] == "delays v1: 2013-01-01 to 2013-01-02 (2 days) at flights@3, 4 events to read"
+    assert plan.to_text().startswith("delays v1: 2013-01-01 to 2013-01-02 (2 days) at flights@3, 4 events to read\n")
