@@ -169,7 +169,8 @@ class Reading:
 def _duckdb_relation(rows: pa.Table) -> duckdb.DuckDBPyRelation:
     import duckdb
 
-    connection = duckdb.connect(config={"TimeZone": "UTC"})
+    # Without the icu extension DuckDB knows one time zone, UTC; with it, the machine's would be taken.
+    connection = duckdb.connect(config={"autoinstall_known_extensions": False, "autoload_known_extensions": False})
     relation = connection.from_arrow(rows)
     # Settings are locked last: the relation's own query must not be able to open them again.
     connection.execute("SET enable_external_access = false")

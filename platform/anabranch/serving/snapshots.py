@@ -41,14 +41,15 @@ class Snapshot:
 class _Handle:
     """A table that is open, and the snapshot of its newest version. Not thread-safe: ``snapshot`` holds a lock."""
 
-    def __init__(self, table: DeltaTable) -> None:
+    def __init__(self, uri: str, table: DeltaTable) -> None:
+        self.uri = uri
         self.table = table
         self.snapshot: Snapshot | None = None
 
     def forward(self) -> Snapshot:
         self.table.update_incremental()
         if self.snapshot is None or self.snapshot.version != self.table.version():
-            self.snapshot = _snapshot_of(self.table)
+            self.snapshot = _snapshot_of(self.uri, self.table)
         return self.snapshot
 
 
@@ -68,7 +69,7 @@ def snapshot(uri: str) -> Snapshot | None:
         table = open_table(uri)
         if table is None:
             return None
-        _handles[uri] = _Handle(table)
+        _handles[uri] = _Handle(uri, table)
         return _handles[uri].forward()
 
 
@@ -77,7 +78,7 @@ def forget(uri: str) -> None:
     _handles.pop(uri, None)
 
 
-def _snapshot_of(table: DeltaTable) -> Snapshot:
+def _snapshot_of(uri: str, table: DeltaTable) -> Snapshot:
     committed = newest(table)
     assert committed is not None  # noqa: S101 - the table is open, and without a note newest() raises
     actions = pa.table(table.get_add_actions(flatten=True))
@@ -86,11 +87,11 @@ def _snapshot_of(table: DeltaTable) -> Snapshot:
     schema = pa.schema(table.schema().to_arrow())
     files: dict[date | None, tuple[str, ...]] = {}
     epochs: dict[date | None, int] = {}
-    highest = _epochs(table.table_uri, actions) if CHANGED in schema.names else [0] * actions.num_rows
+    highest = _epochs(uri, actions) if CHANGED in schema.names else [0] * actions.num_rows
     for partition, path, epoch in zip(partitions, actions["path"].to_pylist(), highest, strict=True):
-        files[partition] = (*files.get(partition, ()), str(Path(table.table_uri) / path))
+        files[partition] = (*files.get(partition, ()), str(Path(uri) / path))
         epochs[partition] = max(epochs.get(partition, 0), epoch)
-    return Snapshot(table.table_uri, table.version(), committed, schema, files, epochs)
+    return Snapshot(uri, table.version(), committed, schema, files, epochs)
 
 
 def _epochs(uri: str, actions: pa.Table) -> list[int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import date
 
 import pytest
-
 from anabranch.errors import BadInput
 from anabranch.serving.choice import Prefer, checked_prefer, choose, published_cuts
 from anabranch.tables import Cut, Note, Position

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from anabranch.errors import BadInput
 from anabranch.serving.predicates import MAX_LENGTH, parse_predicate
 

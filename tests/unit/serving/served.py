@@ -1,0 +1,83 @@
+"""Halves of a small view made by hand, without Spark: KEYS rows a day, each with the epoch that wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from uuid import uuid4
+
+import pyarrow as pa
+from anabranch import tables
+from anabranch.settings import Settings
+from anabranch.tables import Cut, Note, Position
+from anabranch.tables.layout import batch_table, speed_table
+from anabranch.views.definition import CHANGED, PARTITION
+
+VIEW = "delays"
+KEYS = 48
+DAYS = [date(2013, 1, day) for day in range(1, 6)]
+_COLUMNS = [
+    ("window_start", pa.timestamp("us", "UTC")),
+    ("origin", pa.string()),
+    ("written_by", pa.int64()),
+    ("mean_delay", pa.decimal128(12, 3)),
+    (PARTITION, pa.date32()),
+]
+BATCH_SCHEMA = pa.schema(_COLUMNS)
+SPEED_SCHEMA = pa.schema([*_COLUMNS, (CHANGED, pa.int64())])
+
+
+def cut_at(epoch: int) -> Cut:
+    return Cut({"flights": Position(epoch, {0: epoch})})
+
+
+def rows_at(epoch: int, days: Sequence[date]) -> pa.Table:
+    rows = [
+        {
+            "window_start": datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(minutes=30 * key),
+            "origin": None if key == 7 else f"O'{key % 3}",
+            "written_by": None if key == 9 else epoch,
+            "mean_delay": "1.125",
+            PARTITION: day,
+            CHANGED: epoch,
+        }
+        for day in days
+        for key in range(KEYS)
+    ]
+    from decimal import Decimal
+
+    return pa.Table.from_pylist([row | {"mean_delay": Decimal("1.125")} for row in rows], SPEED_SCHEMA)
+
+
+def start_speed(settings: Settings, epoch: int, days: Sequence[date] = DAYS, version: int = 1) -> None:
+    uri = speed_table(settings, VIEW, version)
+    table = tables.create(uri, SPEED_SCHEMA, [PARTITION], Note("view/delays/v1/speed", "create", Cut()))
+    staged = tables.stage_arrow(rows_at(epoch, days), uri, uuid4().hex, PARTITION)
+    tables.replace(table, staged, Note("view/delays/v1/speed", f"c:{epoch}", cut_at(epoch)), None)
+
+
+def merge_speed(settings: Settings, epoch: int, days: Sequence[date]) -> None:
+    table = tables.commits.open_table(speed_table(settings, VIEW, 1))
+    assert table is not None
+    note = Note("view/delays/v1/speed", f"c:{epoch}", cut_at(epoch))
+    tables.upsert(table, rows_at(epoch, days), ["window_start"], note, PARTITION)
+
+
+def publish(settings: Settings, published: Mapping[date, int], days: Sequence[date]) -> None:
+    """Publish ``days``; ``published`` is the whole map afterwards."""
+    uri = batch_table(settings, VIEW, 1)
+    table = tables.create(uri, BATCH_SCHEMA, [PARTITION], Note("view/delays/v1/batch", "create", Cut()))
+    staged = [
+        file
+        for day in days
+        for file in tables.stage_arrow(
+            rows_at(published[day], [day]).drop_columns([CHANGED]), uri, uuid4().hex, PARTITION
+        )
+    ]
+    ranges = [
+        {"from": str(day), "to": str(day), "cut": cut_at(epoch).to_json(), "run": "r"}
+        for day, epoch in published.items()
+    ]
+    newest = cut_at(max(published.values()))
+    note = Note("view/delays/v1/batch", uuid4().hex, newest, extra={"published": ranges})
+    tables.replace(table, staged, note, (PARTITION, [str(day) for day in days]))
