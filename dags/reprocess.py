@@ -1,0 +1,43 @@
+"""One DAG for each view with partitions: rebuild days of it, certify them, publish them.
+
+A scheduled run takes the day before yesterday: events of yesterday may still come and be on time (allowed lateness).
+A range of days is asked for with the parameters, or as an Airflow backfill (one run a day).
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, CronPartitionTimetable
+from anabranch.airflow.declared import Declared, declared_views
+from anabranch.airflow.form import documentation, parameters
+from anabranch.airflow.steps import plan, publish
+from anabranch.airflow.submit import SparkJob
+from anabranch.settings import load_settings
+
+
+def reprocess(versions: list[Declared]) -> DAG:
+    view = versions[0]
+    with DAG(
+        dag_id=f"reprocess_{view.name}",
+        dag_display_name=f"Reprocess {view.name}",
+        description=f"plan, rebuild, certify and publish days of {view.name}",
+        schedule=CronPartitionTimetable("0 0 * * *", timezone="UTC", run_offset=-2, key_format="%Y-%m-%d"),
+        catchup=False,
+        # Each table has one writer.
+        max_active_runs=1,
+        params=parameters(versions),
+        doc_md=documentation(versions),
+        tags=["reprocess", *view.events],
+        default_args={"owner": "anabranch", "retries": 1, "retry_delay": timedelta(seconds=10)},
+    ) as dag:
+        planned = plan(view.name)
+        rebuilt = SparkJob(task_id="rebuild", planned=planned, options=("from", "to", "cut"))
+        certified = SparkJob(task_id="reconcile", planned=planned)
+        planned >> rebuilt >> certified >> publish(planned)
+    return dag
+
+
+for versions in declared_views(load_settings().project / "spark_jobs" / "views").values():
+    if not versions[0].kappa:
+        globals()[f"reprocess_{versions[0].name}"] = reprocess(versions)

@@ -1,0 +1,35 @@
+"""Links on the page of a task, to what this platform has written: certificates and Data Docs."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from airflow.sdk import BaseOperatorLink
+from airflow.sdk.configuration import conf
+
+PREFIX = "/anabranch"
+"""Where the plug-in's pages are mounted on Airflow's own server."""
+
+
+def page(path: str) -> str:
+    """The full address of one of our pages."""
+    base: str = conf.get("api", "base_url", fallback="")
+    return f"{base.rstrip('/')}{PREFIX}/{path}"
+
+
+class CertificatesLink(BaseOperatorLink):
+    """The verdict on the build that this task made or judged."""
+
+    name = "Certificates"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        plan = operator.planned
+        return page(f"verdicts/{quote(plan['view'])}/{int(plan['version'])}/{quote(plan['run'])}")
+
+
+class DataDocsLink(BaseOperatorLink):
+    name = "Data Docs"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        return page("data_docs/index.html")

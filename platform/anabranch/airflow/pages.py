@@ -1,0 +1,60 @@
+"""Data Docs and verdicts as pages on Airflow's own server, for people who are logged in.
+
+Airflow leaves an application of a plug-in open to everybody, so every route here asks for the user first.
+Settings are read at each request, so the server starts without a platform.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+from pathlib import Path
+from typing import Any
+
+from airflow.api_fastapi.core_api.security import get_user
+from fastapi import Depends, FastAPI, HTTPException
+from fastapi.responses import FileResponse, HTMLResponse
+
+from anabranch.airflow.records import read_record, verdict_file
+from anabranch.errors import AnabranchError
+from anabranch.settings import load_settings
+
+PAGES = {".html", ".css", ".js", ".png", ".svg", ".ico", ".json", ".woff", ".woff2"}
+app = FastAPI(title="Anabranch", dependencies=[Depends(get_user)], docs_url=None, redoc_url=None, openapi_url=None)
+
+
+@app.get("/data_docs/{path:path}")
+def data_docs(path: str) -> FileResponse:
+    """A file of the Data Docs that reconciliation has written."""
+    file = inside(load_settings().home / "data_docs", path or "index.html")
+    if file is None:
+        raise HTTPException(404, "no such page; the first reconciliation writes them")
+    return FileResponse(file)
+
+
+@app.get("/verdicts/{view}/{version}/{run}")
+def verdict(view: str, version: int, run: str) -> HTMLResponse:
+    """The verdict on the build of one run."""
+    try:
+        expected = verdict_file(load_settings(), view, version, run)
+        file = inside(expected.parent, expected.name)
+        if file is None:
+            raise HTTPException(404, "this run has not been reconciled")
+        return HTMLResponse(as_page(f"{view} v{version}, run {run}", read_record(file)))
+    except AnabranchError as error:
+        raise HTTPException(404, error.what) from None
+
+
+def inside(folder: Path, path: str) -> Path | None:
+    """The file at ``path`` below ``folder``; None for anything else, links that lead out of it included."""
+    try:
+        file = (folder / path).resolve()
+        return file if file.is_relative_to(folder.resolve()) and file.suffix in PAGES and file.is_file() else None
+    except (OSError, ValueError):
+        return None
+
+
+def as_page(title: str, content: dict[str, Any]) -> str:
+    """A record as a page of HTML; whatever is in it is shown as text."""
+    text = html.escape(json.dumps(content, indent=2, ensure_ascii=False))
+    return f"<!doctype html><meta charset=utf-8><title>{html.escape(title)}</title><pre>{text}</pre>"

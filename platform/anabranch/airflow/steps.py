@@ -1,0 +1,108 @@
+"""The two steps of a reprocess that need no Spark: plan before, publish after. Each may be repeated."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, date, datetime
+from typing import Any
+
+from airflow.sdk import get_current_context, task
+from airflow.sdk.configuration import conf
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from anabranch.errors import AnabranchError, TryAgain
+from anabranch.settings import load_settings
+
+log = logging.getLogger(__name__)
+
+
+@task(multiple_outputs=True)
+def plan(view_name: str) -> dict[str, Any]:
+    """Check the parameters, fix the cut, count what there is to do. Nothing is written but the run's note.
+
+    Fails at once, without a retry, on a wrong parameter; is skipped when there is nothing to do in a run that
+    nobody asked for by name.
+    """
+    from anabranch.airflow.notes import planned_note, write_note
+    from anabranch.airflow.records import run_key
+    from anabranch.airflow.registered import registered
+    from anabranch.change.parameters import asked
+    from anabranch.change.plan import make_plan
+
+    context = get_current_context()
+    run, params, settings = context["dag_run"], context["params"], load_settings()
+    with failing():
+        view, topic = registered(settings, view_name, params.get("version"))
+        made = make_plan(settings, view, topic, asked(params, topic, own_day(run)))
+    log.info("%s", made.to_text())
+    planned = {**made.to_json(), "run": run_key(run.run_id, run.clear_number or 0)}
+    if made.empty and not made.published:
+        raise AirflowSkipException(f"no event of {view_name} in {made.span}: nothing to rebuild")
+    write_note(settings, address(), run.dag_id, run.run_id, planned_note(planned))
+    return planned
+
+
+@task
+def publish(planned: dict[str, Any]) -> dict[str, Any]:
+    """Show readers the certified partitions of this run's build, in one commit, and say so in the run's note.
+
+    Fails, without a retry, when partitions had to be held back; the others are published then all the same.
+    """
+    from anabranch.airflow.links import page
+    from anabranch.airflow.notes import listed, outcome_note, write_note
+    from anabranch.airflow.publishing import publish_run
+
+    run, settings = get_current_context()["dag_run"], load_settings()
+    with failing():
+        outcome = publish_run(settings, planned)
+    note = outcome_note(planned, outcome, page("data_docs/index.html"))
+    write_note(settings, address(), run.dag_id, run.run_id, note)
+    if outcome["refused"]:
+        raise AirflowFailException(
+            f"{len(outcome['refused'])} of {len(planned['partitions'])} partitions were not published: "
+            f"{listed(outcome['refused'])}. Published: {len(outcome['published'])}; readers keep what they had of "
+            f"the others. Next: anabranch differences {planned['view']} --partition DAY"
+        )
+    return outcome
+
+
+def own_day(run: Any) -> date:
+    """The partition that a run without parameters is about: its partition key, else its date (UTC)."""
+    if run.partition_key:
+        with failing():
+            return _day_of(run.partition_key)
+    moment: datetime = run.logical_date or run.run_after
+    return moment.astimezone(UTC).date()
+
+
+def _day_of(key: str) -> date:
+    from anabranch.errors import BadInput
+
+    try:
+        return date.fromisoformat(key[:10])
+    except ValueError:
+        raise BadInput(
+            "PARTITION_KEY",
+            f"partition key {key[:60]!r} is no day",
+            next_step="write 2013-01-31",
+            field="partition_key",
+        ) from None
+
+
+def address() -> str:
+    """Where this Airflow answers."""
+    found: str = conf.get("api", "base_url", fallback="http://127.0.0.1:8080")
+    return found.rstrip("/")
+
+
+@contextmanager
+def failing() -> Iterator[None]:
+    """Errors that a repeat can't mend fail the task for good, with their whole text; others are tried again."""
+    try:
+        yield
+    except AnabranchError as error:
+        if isinstance(error, TryAgain) or error.code == "TABLE_MOVED":
+            raise
+        raise AirflowFailException(str(error)) from None

@@ -1,0 +1,53 @@
+"""Spark work of a DAG: a main of spark_jobs/ given to spark-submit with the platform's own engine settings."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+
+from anabranch.airflow.links import CertificatesLink, DataDocsLink
+from anabranch.airflow.records import manifest_file, verdict_file
+from anabranch.settings import load_settings
+from anabranch.spark import engine_conf
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class SparkJob(SparkSubmitOperator):
+    """``spark_jobs/<task_id>.py --view V --version N --run ID`` and an ``options`` flag for each named entry of
+    the plan. Hands on what the job has written about itself.
+
+    A retry submits the job again; the job is keyed by ``--run``, so a second try repeats or finishes the first.
+    Nothing is read from this machine before the task runs, so parsing the DAG needs neither JARs nor settings.
+    Values go to the job as separate arguments, never through a shell.
+    """
+
+    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "planned")
+    operator_extra_links = (CertificatesLink(), DataDocsLink())
+    ui_color = "#f4dcc6"
+
+    def __init__(self, *, planned: Any, options: Sequence[str] = (), **kwargs: Any) -> None:
+        kwargs.setdefault("execution_timeout", timedelta(hours=2))
+        super().__init__(conn_id="spark_default", name=f"anabranch-{kwargs['task_id']}", **kwargs)
+        self.planned = planned
+        self.options = tuple(options)
+
+    def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # the operator's own hands on nothing
+        settings = load_settings()
+        plan: dict[str, Any] = self.planned
+        flags = {name: plan[name] for name in ("view", "version", "run", *self.options)}
+        self.application = str(settings.project / "spark_jobs" / f"{self.task_id}.py")
+        self.application_args = [text for name, value in flags.items() for text in (f"--{name}", str(value))]
+        self.conf = {**engine_conf(settings), "spark.pyspark.python": sys.executable}
+        super().execute(context)
+        where = manifest_file if self.task_id == "rebuild" else verdict_file
+        file = where(settings, plan["view"], plan["version"], plan["run"])
+        written: dict[str, Any] = json.loads(file.read_text())
+        # Lists of files and of certificates are for programs; the UI and the database get the rest.
+        return {name: value for name, value in written.items() if not isinstance(value, list) or len(value) <= 50}

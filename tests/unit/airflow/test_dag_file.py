@@ -1,0 +1,104 @@
+"""The DAG file: parsed in a process of its own, in under a second, without a connection or a heavy import."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anabranch.settings import project_root
+
+pytestmark = pytest.mark.unit
+
+# Parses the file as Airflow's processor does: Airflow itself is loaded already in that process. So are croniter and
+# urllib3: at import, one asks `file` for the word size, the other tries whether a socket can have an IPv6 address.
+PARSE = """
+import json, runpy, sys, time
+import airflow.sdk, croniter, urllib3
+before = set(sys.modules)
+opened = []
+def watch(event, args):
+    if event.startswith(("socket.connect", "socket.bind", "socket.getaddrinfo", "subprocess.Popen", "os.system")):
+        opened.append(event)
+sys.addaudithook(watch)
+wall, cpu = time.perf_counter(), time.process_time()
+found = runpy.run_path(sys.argv[1])
+cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+dags = {name: dag for name, dag in found.items() if type(dag).__name__ == "DAG"}
+print(json.dumps({
+    "cpu": cpu, "wall": wall, "opened": opened, "loaded": sorted({m.split(".")[0] for m in set(sys.modules) - before}),
+    "dags": {name: {
+        "id": dag.dag_id, "doc": dag.doc_md, "tags": sorted(dag.tags), "catchup": dag.catchup,
+        "edges": sorted((task, down) for task in dag.task_ids for down in dag.get_task(task).downstream_task_ids),
+        "params": list(dag.params),
+        "retries": {task: dag.get_task(task).retries for task in dag.task_ids},
+    } for name, dag in dags.items()},
+}))
+"""
+HEAVY = {"pyspark", "great_expectations", "deltalake", "pyarrow", "pandas", "polars", "duckdb", "confluent_kafka"}
+
+
+def parse(tmp_path: Path, project: Path) -> dict[str, Any]:
+    env = {
+        "PATH": os.environ["PATH"],
+        "AIRFLOW_HOME": str(tmp_path / "airflow"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "ANABRANCH_HOME": str(tmp_path / "home"),
+        "ANABRANCH_PROJECT": str(project),
+        "ANABRANCH_JARS": str(tmp_path / "no-jars"),
+    }
+    command = [sys.executable, "-c", PARSE, str(project_root() / "dags" / "reprocess.py")]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
+@pytest.fixture(scope="module")
+def parsed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return parse(tmp_path_factory.mktemp("parse"), project_root())
+
+
+def test_it_is_parsed_in_under_a_second_without_a_connection(parsed: dict[str, Any]) -> None:
+    assert parsed["cpu"] < 1.0
+    assert parsed["opened"] == []
+    assert HEAVY.isdisjoint(parsed["loaded"])
+
+
+def test_each_view_with_partitions_has_its_dag(parsed: dict[str, Any]) -> None:
+    assert set(parsed["dags"]) == {"reprocess_departure_delays", "reprocess_route_day"}
+    for dag in parsed["dags"].values():
+        assert dag["edges"] == [
+            ["plan", "publish"],
+            ["plan", "rebuild"],
+            ["plan", "reconcile"],
+            ["rebuild", "reconcile"],
+            ["reconcile", "publish"],
+        ]
+        assert (dag["catchup"], set(dag["retries"].values())) == (False, {1})
+        assert dag["params"] == ["from", "to", "cut", "version"]
+
+
+def test_its_page_tells_of_the_view(parsed: dict[str, Any]) -> None:
+    doc = parsed["dags"]["reprocess_departure_delays"]["doc"]
+    assert "Flights, flights delayed over 15 minutes" in doc
+    assert "`flight.departed`" in doc
+    assert "`window_start`" in doc
+
+
+def test_a_view_that_is_no_python_takes_no_other_dag_away(tmp_path: Path) -> None:
+    views = tmp_path / "project" / "spark_jobs" / "views"
+    views.mkdir(parents=True)
+    for source in (project_root() / "spark_jobs" / "views").glob("*.py"):
+        (views / source.name).write_text(source.read_text())
+    (views / "broken.py").write_text("def broken(:\n")
+    (views / "hostile.py").write_text("raise SystemExit('an author\\'s code ran in the DAG processor')\n")
+    assert len(parse(tmp_path, tmp_path / "project")["dags"]) == 2
+
+
+def test_the_file_is_short() -> None:
+    assert len((project_root() / "dags" / "reprocess.py").read_text().splitlines()) <= 60

@@ -1,0 +1,100 @@
+"""Names made from run ids, and the texts that a run leaves for people."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anabranch.airflow.notes import listed, outcome_note, planned_note
+from anabranch.airflow.records import manifest_file, read_record, run_key, verdict_file
+from anabranch.errors import BadInput, BrokenState
+from anabranch.settings import Settings
+
+pytestmark = pytest.mark.unit
+
+HOSTILE = [
+    "../../etc/passwd",
+    "a/b",
+    "$(id)",
+    "`id`",
+    "x; rm -rf /",
+    "\x00",
+    "",
+    "é" * 500,
+    "--run",
+    "{{ 1 }}",
+    ".",
+    "..",
+]
+
+
+@pytest.mark.parametrize("run_id", [*HOSTILE, "manual__2026-11-21T08:36:01.681102+00:00__HOFuMhNs"])
+def test_a_run_key_is_a_name_whatever_the_run_id(tmp_path: Path, run_id: str) -> None:
+    key = run_key(run_id, 0)
+    assert re.fullmatch(r"[a-z0-9][a-z0-9-]{0,63}", key)
+    settings = Settings(home=tmp_path)
+    for file in (manifest_file(settings, "delays", 1, key), verdict_file(settings, "delays", 1, key)):
+        assert file.resolve().parent == (tmp_path / "control" / "builds" / "delays" / "v1").resolve()
+
+
+def test_run_keys_differ_where_only_unsafe_letters_do_and_after_a_clear() -> None:
+    keys = [run_key(run_id, cleared) for run_id in [*HOSTILE, "a-b", "A/b"] for cleared in (0, 1)]
+    assert len(set(keys)) == len(keys)
+    assert run_key("a", 1) == run_key("a", 1)
+
+
+@pytest.mark.parametrize("view", ["../up", "a b", "", "A"])
+def test_no_view_name_leads_out_of_the_folder(tmp_path: Path, view: str) -> None:
+    with pytest.raises(BadInput, match="no name for a view"):
+        manifest_file(Settings(home=tmp_path), view, 1, "run")
+
+
+@pytest.mark.parametrize("content", [None, "", "{", "[]"])
+def test_a_missing_or_torn_record_is_a_broken_state(tmp_path: Path, content: str | None) -> None:
+    file = tmp_path / "run.json"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(BrokenState) as error:
+        read_record(file)
+    assert error.value.code == "RECORD_MISSING"
+
+
+PLAN: dict[str, Any] = {
+    "view": "delays",
+    "version": 1,
+    "from": "2013-01-01",
+    "to": "2013-01-02",
+    "cut": "flights@12",
+    "events": 26_483,
+    "late": 312,
+    "run": "manual-1",
+    "partitions": [{}, {}],
+}
+
+
+def test_the_notes_say_what_where_from_and_what_came_of_it() -> None:
+    assert planned_note(PLAN) == (
+        "Planned: 2013-01-01 to 2013-01-02 (2 days) of delays v1 from 26,483 events (312 late) at flights@12."
+    )
+    outcome = {
+        "published": ["2013-01-01"],
+        "refused": {"2013-01-02": "its halves differ"},
+        "rows": 744,
+        "equal": 1,
+        "certified_at": "flights@13",
+    }
+    assert outcome_note(PLAN, outcome, "http://x/docs").splitlines() == [
+        "Rebuilt 2013-01-01 to 2013-01-02 (2 days) of delays v1: 744 rows from 26,483 events (312 late) at flights@12.",
+        "Certificates: 1 of 2 equal at flights@13 (run manual-1).",
+        "Published: 1 of 2 partitions.",
+        "NOT published: 2013-01-02 (its halves differ)",
+        "[Data Docs](http://x/docs)",
+    ]
+
+
+def test_a_long_list_of_refused_partitions_is_cut() -> None:
+    text = listed({f"2013-01-{n:02}": "differs" for n in range(1, 32)})
+    assert text.startswith("2013-01-01 (differs); 2013-01-02 (differs)")
+    assert text.endswith("and 25 more")
