@@ -22,11 +22,13 @@ ENVELOPE = {
     "source": "string",
     "type": "string",
     "subject": "string",
-    "time": "timestamp",
-    "senttime": "timestamp",
-    "receivedtime": "timestamp",
+    # Spark would make a time of a number, too.
+    "time": "string",
+    "senttime": "string",
+    "receivedtime": "string",
     "dataschema": "string",
 }
+TIMES = ("time", "senttime", "receivedtime")
 _CORRUPT = "_corrupt"
 # What a number, a truth value, an object or an array looks like once Spark has made a string of it.
 _NO_STRING = r"^(-?[0-9.]+([eE][-+]?[0-9]+)?|true|false|[{\[].*)$"
@@ -40,17 +42,19 @@ def decode(records: DataFrame, topic: Topic) -> DataFrame:
     parsed = records.withColumn("_text", F.col("value").cast("string")).withColumn(
         "_event", F.from_json("_text", _schema(topic), {"columnNameOfCorruptRecord": _CORRUPT})
     )
-    timed = parsed.withColumn("_time", _event_time())
+    times = {name: F.when(_rfc3339(F.col(f"_event.{name}")), F.col(f"_event.{name}")) for name in TIMES}
+    read = parsed.select("*", *(F.try_to_timestamp(text).alias(f"_{name}") for name, text in times.items()))
+    timed = read.withColumn("_event_time", _event_time())
     judged = timed.withColumn("reason", _reason(topic))
     valid = F.col("reason").isNull()
     when_valid = [
         ("event_id", F.col("_event.id")),
         ("source", F.col("_event.source")),
         ("contract_version", _version(topic)),
-        ("device_time", F.col("_event.time")),
-        ("senttime", F.col("_event.senttime")),
-        ("receivedtime", F.col("_event.receivedtime")),
-        ("event_time", F.col("_time")),
+        ("device_time", F.col("_time")),
+        ("senttime", F.col("_senttime")),
+        ("receivedtime", F.col("_receivedtime")),
+        ("event_time", F.col("_event_time")),
     ]
     typed = [
         F.when(valid & (F.col("_event.type") == t), _data(topic.newest(t))).alias(topic.newest(t).column)
@@ -64,7 +68,7 @@ def decode(records: DataFrame, topic: Topic) -> DataFrame:
         F.col("_event.subject").alias("subject"),
         *(F.when(valid, column).alias(name) for name, column in when_valid),
         *typed,
-        F.when(valid, F.to_date(F.col("_time"))).alias(PARTITION),
+        F.when(valid, F.to_date(F.col("_event_time"))).alias(PARTITION),
     )
 
 
@@ -88,12 +92,18 @@ def _data(contract: Contract) -> Column:
     return F.struct(*(F.col(f"_event.data.{name}").alias(name) for name in contract.fields))
 
 
+def _rfc3339(text: Column) -> Column:
+    """Whether a text has a date, a time of day and an offset from UTC; what it says is read by Spark afterwards."""
+    offset = text.endswith("Z") | F.substring(text, -6, 1).isin("+", "-")
+    return (F.length(text) >= 20) & (F.substring(text, 11, 1) == "T") & offset
+
+
 def _event_time() -> Column:
     """``time + (receivedtime - senttime)`` when the device said when it sent; without receivedtime the append time."""
-    received = F.coalesce(F.col("_event.receivedtime"), F.col("append_time"))
-    shift = F.unix_micros(received) - F.unix_micros(F.col("_event.senttime"))
-    corrected = F.timestamp_micros(F.unix_micros(F.col("_event.time")) + shift)
-    return F.when(F.col("_event.senttime").isNull(), F.col("_event.time")).otherwise(corrected)
+    received = F.coalesce(F.col("_receivedtime"), F.col("append_time"))
+    shift = F.unix_micros(received) - F.unix_micros(F.col("_senttime"))
+    corrected = F.timestamp_micros(F.unix_micros(F.col("_time")) + shift)
+    return F.when(F.col("_senttime").isNull(), F.col("_time")).otherwise(corrected)
 
 
 def _version(topic: Topic) -> Column:
@@ -109,7 +119,7 @@ def _version(topic: Topic) -> Column:
 def _reason(topic: Topic) -> Column:
     """Why a record can't be landed as valid, the first reason that applies; null for a valid one."""
     event, text = F.col("_event"), F.col("_text")
-    time, received = F.col("_time"), F.coalesce(F.col("_event.receivedtime"), F.col("append_time"))
+    time, received = F.col("_event_time"), F.coalesce(F.col("_receivedtime"), F.col("append_time"))
     bound = F.expr(f"interval {int(topic.future_bound.total_seconds())} seconds")
     corrupt = event[_CORRUPT].isNotNull()
     rules: list[tuple[Column, Column]] = [
@@ -122,13 +132,10 @@ def _reason(topic: Topic) -> Column:
         rules.append((missing, F.lit(f"envelope: {name} is missing")))
     rules += [
         (~F.coalesce(event["specversion"].startswith("1."), F.lit(False)), F.lit("envelope: specversion is not 1.0")),
-        (event["time"].isNull(), F.lit("envelope: time is missing or unreadable")),
+        (F.col("_time").isNull(), F.lit("envelope: time is missing or unreadable")),
         *(
-            (
-                corrupt & event[t].isNull() & F.get_json_object(text, f"$.{t}").isNotNull(),
-                F.lit(f"envelope: {t} is unreadable"),
-            )
-            for t in ("senttime", "receivedtime")
+            (event[name].isNotNull() & F.col(f"_{name}").isNull(), F.lit(f"envelope: {name} is unreadable"))
+            for name in ("senttime", "receivedtime")
         ),
         (
             ~F.col("_event.type").isin(*topic.event_types),
@@ -172,8 +179,9 @@ def _field_breaches(value: Column, node: Mapping[str, Any], path: str, required:
     yield corrupt & value.isNull() & said, f"{path} is no {node.get('format', kind)}"
     if required:
         yield value.isNull(), f"{path} is missing"
-    if kind == "string" and "format" not in node:
-        yield _no_string(value, path), f"{path} is no string"
+    if kind == "string":
+        suspicious = value.isNotNull() if "format" in node else value.rlike(_NO_STRING)
+        yield suspicious & _no_string(path), f"{path} is no string"
     if "enum" in node:
         yield ~value.isin(*node["enum"]), f"{path} is none of {node['enum']}"
     if "minimum" in node:
@@ -181,15 +189,20 @@ def _field_breaches(value: Column, node: Mapping[str, Any], path: str, required:
     if "maximum" in node:
         yield value > node["maximum"], f"{path} is above {node['maximum']}"
     if "pattern" in node:
-        yield ~value.rlike(node["pattern"]), f"{path} doesn't match {node['pattern']}"
+        yield ~value.rlike(_java(node["pattern"])), f"{path} doesn't match {node['pattern']}"
     if kind == "object":
         yield from ((value.isNotNull() & c, m) for c, m in _breaches(value, node, path))
 
 
-def _no_string(value: Column, path: str) -> Column:
-    """Whether JSON held something else than a string: Spark makes ``"12"`` of ``12`` without a word."""
+def _no_string(path: str) -> Column:
+    """Whether JSON held something else than a string: Spark makes ``"12"`` of ``12`` without a word, and a time too."""
     name = path.rsplit(".", 1)[-1]
     text = F.col("_text")
     plainly = text.contains(f'"{name}":"') | text.contains(f'"{name}": "')
     kind = F.schema_of_variant(F.try_variant_get(F.try_parse_json(text), f"$.{path}", "variant"))
-    return value.rlike(_NO_STRING) & ~plainly & F.coalesce(kind != "STRING", F.lit(True))
+    return ~plainly & F.coalesce(kind != "STRING", F.lit(True))
+
+
+def _java(pattern: str) -> str:
+    """A pattern as Java reads it: its ``$`` would also match in front of a last line break."""
+    return pattern[:-1] + r"\z" if pattern.endswith("$") and not pattern.endswith(r"\$") else pattern
