@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from pathlib import Path
 from threading import Lock
 
 import pyarrow as pa
@@ -45,11 +44,12 @@ class _Handle:
         self.uri = uri
         self.table = table
         self.snapshot: Snapshot | None = None
+        self.epochs: dict[str, int] = {}
 
     def forward(self) -> Snapshot:
         self.table.update_incremental()
         if self.snapshot is None or self.snapshot.version != self.table.version():
-            self.snapshot = _snapshot_of(self.uri, self.table)
+            self.snapshot = _snapshot_of(self.uri, self.table, self.epochs)
         return self.snapshot
 
 
@@ -78,27 +78,31 @@ def forget(uri: str) -> None:
     _handles.pop(uri, None)
 
 
-def _snapshot_of(uri: str, table: DeltaTable) -> Snapshot:
+def _snapshot_of(uri: str, table: DeltaTable, known: dict[str, int]) -> Snapshot:
     committed = newest(table)
     assert committed is not None  # noqa: S101 - the table is open, and without a note newest() raises
     actions = pa.table(table.get_add_actions(flatten=True))
     days = actions[f"partition.{PARTITION}"] if f"partition.{PARTITION}" in actions.column_names else None
     partitions = days.to_pylist() if days is not None else [None] * actions.num_rows
     schema = pa.schema(table.schema().to_arrow())
+    paths = [f"{uri}/{path}" for path in actions["path"].to_pylist()]
+    if CHANGED in schema.names:
+        known |= {path: _newest_epoch(path) for path in paths if path not in known}
+        for gone in known.keys() - set(paths):
+            del known[gone]
     files: dict[date | None, tuple[str, ...]] = {}
     epochs: dict[date | None, int] = {}
-    highest = _epochs(uri, actions) if CHANGED in schema.names else [0] * actions.num_rows
-    for partition, path, epoch in zip(partitions, actions["path"].to_pylist(), highest, strict=True):
-        files[partition] = (*files.get(partition, ()), str(Path(uri) / path))
-        epochs[partition] = max(epochs.get(partition, 0), epoch)
+    for partition, path in zip(partitions, paths, strict=True):
+        files[partition] = (*files.get(partition, ()), path)
+        epochs[partition] = max(epochs.get(partition, 0), known.get(path, 0))
     return Snapshot(uri, table.version(), committed, schema, files, epochs)
 
 
-def _epochs(uri: str, actions: pa.Table) -> list[int]:
-    """The newest epoch in each file: from its statistics, or from its rows where it has none."""
-    column = f"max.{CHANGED}"
-    known = actions[column].to_pylist() if column in actions.column_names else [None] * actions.num_rows
-    return [
-        epoch if epoch is not None else pc.max(pq.read_table(Path(uri) / path, columns=[CHANGED])[CHANGED]).as_py() or 0
-        for epoch, path in zip(known, actions["path"].to_pylist(), strict=True)
-    ]
+def _newest_epoch(path: str) -> int:
+    """The newest epoch in a file: from its footer, because the statistics in the log are optional."""
+    footer = pq.read_metadata(path)
+    index = footer.schema.names.index(CHANGED)
+    bounds = [footer.row_group(group).column(index).statistics for group in range(footer.num_row_groups)]
+    if all(b is not None and b.has_min_max for b in bounds):
+        return max((int(b.max) for b in bounds), default=0)
+    return int(pc.max(pq.read_table(path, columns=[CHANGED])[CHANGED]).as_py() or 0)
