@@ -26,14 +26,13 @@ from anabranch.settings import Settings
 
 pytestmark = pytest.mark.system
 
-SERVERS = ["kafka", "airflow"]
 Make = Callable[[str], Settings]
 
 
 @pytest.fixture(scope="module")
 def platform(own_settings: Make) -> Iterator[Settings]:
     settings = own_settings("platform")
-    with lifecycle.running(settings, SERVERS):
+    with lifecycle.running(settings):
         yield settings
 
 
@@ -63,7 +62,7 @@ def token(settings: Settings) -> dict[str, str]:
 
 def test_all_parts_are_up(platform: Settings) -> None:
     states = {part.name: part.state for part in lifecycle.status(platform)}
-    wanted = {p.name: "running" for p in catalog(platform) if p.name not in ("landing", "speed")}
+    wanted = {part.name: "running" for part in catalog(platform)}
     assert states == wanted | {"airflow-migrate": "done", SUPERVISOR: "running"}
 
 
@@ -76,27 +75,32 @@ def test_airflow_answers_who_logs_in_and_nobody_else(platform: Settings) -> None
 
 
 def test_nothing_listens_beyond_loopback(platform: Settings) -> None:
-    ours = {process.pid for process in everything(platform)}
-    listening = [c for c in psutil.net_connections("inet") if c.pid in ours and c.status == psutil.CONN_LISTEN]
-    ports = {c.laddr.port for c in listening}
+    def listening() -> list[Any]:
+        ours = {process.pid: process for process in everything(platform)}
+        found = [c for c in psutil.net_connections("inet") if c.pid in ours and c.status == psutil.CONN_LISTEN]
+        jvms = {c.pid for c in found if "java" in ours[c.pid].name()}
+        return found if len(jvms) == 2 else []  # the broker's, and that of landing, which comes up last
+
+    found = eventually(listening)
+    ports = {c.laddr.port for c in found}
     assert {platform.kafka_port, platform.postgres_port, platform.airflow_port} <= ports
-    assert {c.laddr.ip.removeprefix("::ffff:") for c in listening} == {"127.0.0.1"}
+    assert {c.laddr.ip.removeprefix("::ffff:") for c in found} == {"127.0.0.1"}
 
 
 def test_a_second_start_waits_for_what_runs(platform: Settings) -> None:
     before = {record.pid for record in records.read(platform).values()}
-    assert lifecycle.start(platform, SERVERS) == ["the platform runs already"]
+    assert lifecycle.start(platform) == ["the platform runs already"]
     assert {record.pid for record in records.read(platform).values()} == before
 
 
-@pytest.mark.parametrize("name", ["kafka", "airflow-scheduler"])
+@pytest.mark.parametrize("name", ["airflow-scheduler", "landing", "kafka"])
 def test_a_part_that_is_killed_comes_back(platform: Settings, name: str) -> None:
     before = part(platform, name)
     assert before.pid
     os.kill(before.pid, signal.SIGKILL)
     after = eventually(lambda: (p := part(platform, name)).restarts > before.restarts and p.state == "running" and p)
     assert after.pid != before.pid
-    assert name != "kafka" or existing_topics(platform) == {}
+    assert existing_topics(platform) is not None  # the broker answers, or this raises
 
 
 def test_a_port_in_use_stops_the_start_before_anything_runs(own_settings: Make) -> None:
