@@ -11,7 +11,6 @@ Ivy settings name (``spark.jars.ivySettings``), else Maven Central.
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import sys
 from pathlib import Path
@@ -66,8 +65,8 @@ def main() -> None:
         shutil.copyfile(jar, building / jar.name)
     shutil.copyfile(args.listing, building / STAMP)
     shutil.rmtree(args.folder, ignore_errors=True)
-    os.rename(building, args.folder)
-    print(f"{len(jars)} JARs in {args.folder}", file=sys.stderr)
+    building.rename(args.folder)
+    sys.stderr.write(f"{len(jars)} JARs in {args.folder}\n")
 
 
 if __name__ == "__main__":
