@@ -1,0 +1,114 @@
+"""What a rebuild leaves behind: files that no reader sees yet, and a manifest that says what they are."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from anabranch.errors import BadInput, BrokenState
+from anabranch.settings import Settings
+from anabranch.tables import Cut, StagedFile
+from anabranch.tables.layout import batch_table, safe_name
+
+RUN = re.compile(r"[a-z0-9][a-z0-9-]{0,79}")
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """The staged result of one rebuild: ``files`` hold the rows of ``partitions`` up to ``cut``; a partition
+    without a file is empty. ``events`` is how many events were read for it, ``seconds`` how long it took."""
+
+    view: str
+    version: int
+    run: str
+    fingerprint: str
+    cut: Cut
+    partitions: tuple[date, ...]
+    files: tuple[StagedFile, ...] = field(hash=False)
+    rows: int
+    events: int
+    seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "view": self.view,
+            "version": self.version,
+            "run": self.run,
+            "fingerprint": self.fingerprint,
+            "cut": self.cut.to_json(),
+            "partitions": [p.isoformat() for p in self.partitions],
+            "rows": self.rows,
+            "events": self.events,
+            "seconds": round(self.seconds, 3),
+            "files": [
+                {"path": f.path, "size": f.size, "rows": f.rows, "partition": dict(f.partition), "stats": f.stats}
+                for f in self.files
+            ],
+        }
+
+    @staticmethod
+    def from_json(content: Mapping[str, Any]) -> Build:
+        return Build(
+            content["view"],
+            content["version"],
+            content["run"],
+            content["fingerprint"],
+            Cut.from_json(content["cut"]),
+            tuple(date.fromisoformat(p) for p in content["partitions"]),
+            tuple(StagedFile(**f) for f in content["files"]),
+            content["rows"],
+            content["events"],
+            content["seconds"],
+        )
+
+
+def builds_folder(settings: Settings, view: str, version: int) -> Path:
+    return settings.home / "control" / "builds" / safe_name(view, "view") / f"v{int(version)}"
+
+
+def manifest_path(settings: Settings, view: str, version: int, run: str) -> Path:
+    if not RUN.fullmatch(run):
+        raise BadInput("RUN_ID", f"{run!r} is no run id", next_step="use a-z, 0-9 and -", field="run")
+    return builds_folder(settings, view, version) / f"{run}.json"
+
+
+def write_manifest(settings: Settings, build: Build) -> Path:
+    """Write it in one step: a manifest that is there is whole."""
+    path = manifest_path(settings, build.view, build.version, build.run)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_suffix(".tmp")
+    draft.write_text(json.dumps(build.to_json()))
+    draft.replace(path)
+    return path
+
+
+def read_manifest(settings: Settings, view: str, version: int, run: str) -> Build:
+    """The build of ``run``. BrokenState BUILD_MISSING when its rebuild has not ended well."""
+    path = manifest_path(settings, view, version, run)
+    try:
+        return Build.from_json(json.loads(path.read_text()))
+    except (OSError, ValueError, KeyError) as error:
+        raise BrokenState(
+            "BUILD_MISSING",
+            f"{view} v{version}: no build of run {run}: {error}",
+            state="nothing was published by this run",
+            next_step="run its rebuild again",
+        ) from error
+
+
+def discard(settings: Settings, build: Build) -> None:
+    """Delete the build's files and manifest. Only for a build of which nothing was published."""
+    base = Path(batch_table(settings, build.view, build.version))
+    for file in build.files:
+        (base / file.path).unlink(missing_ok=True)
+    manifest_path(settings, build.view, build.version, build.run).unlink(missing_ok=True)
+
+
+def days(first: date, last: date) -> Sequence[date]:
+    """Every day from ``first`` to ``last``, both included."""
+    return [date.fromordinal(n) for n in range(first.toordinal(), last.toordinal() + 1)]

@@ -1,0 +1,130 @@
+"""Showing a build to readers: one commit that replaces exactly the certified partitions."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+
+from anabranch.batch.manifest import Build
+from anabranch.errors import BrokenState, Conflict
+from anabranch.settings import Settings
+from anabranch.tables import Cut, Note, create, newest, replace
+from anabranch.tables.commits import open_table
+from anabranch.tables.layout import batch_table
+from anabranch.views.definition import PARTITION, View
+
+LOGGER = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What batch serves of one partition: the cut that it covers, and the run that made it."""
+
+    cut: Cut
+    run: str
+
+
+def publish(settings: Settings, view: View, build: Build, partitions: Sequence[date]) -> int | None:
+    """Replace ``partitions`` of the batch half by those of ``build``, atomically; the table's new version.
+
+    The commit's note names every published partition of the table, so rows and truth can't part. Safe to repeat:
+    partitions that this run has published already are left out, loudly; None when none was left. Conflict
+    PUBLISHED_NEWER when another run has published one of them at a newer cut; nothing is published then.
+    """
+    if build.fingerprint != view.fingerprint:
+        raise Conflict(
+            "DEFINITION_CHANGED",
+            f"{view.origin}: {view.name} v{view.version} has changed since run {build.run} was built",
+            state="nothing was published",
+            next_step="rebuild it; a changed definition needs a new version",
+        )
+    strangers = sorted(set(partitions) - set(build.partitions))
+    if strangers:
+        raise BrokenState("NOT_BUILT", f"run {build.run} has not built {[d.isoformat() for d in strangers]}")
+    for _ in range(5):
+        table = _table(settings, view, build)
+        known = publications(table)
+        todo = [p for p in sorted(set(partitions)) if known.get(p) is None or known[p].run != build.run]
+        if not todo:
+            LOGGER.warning("%s: run %s has published all of its partitions already", view.writer, build.run)
+            return None
+        _refuse_older(view, build, todo, known)
+        try:
+            return _replace(table, view, build, todo, known)
+        except Conflict as conflict:
+            if conflict.code != "TABLE_MOVED":
+                raise
+    raise Conflict("TABLE_BUSY", f"{view.writer}/batch: others commit faster", next_step="try again in a moment")
+
+
+def publications(table: DeltaTable | str) -> dict[date, Published]:
+    """Each published partition of a batch table, empty ones too, from its newest note."""
+    committed = newest(table)
+    found: dict[date, Published] = {}
+    for entry in committed.note.extra.get("published", ()) if committed else ():
+        first, last = date.fromisoformat(entry["from"]), date.fromisoformat(entry["to"])
+        published = Published(Cut.from_json(entry["cut"]), entry["run"])
+        found |= {first + timedelta(days=n): published for n in range((last - first).days + 1)}
+    return found
+
+
+def _refuse_older(view: View, build: Build, todo: Sequence[date], known: Mapping[date, Published]) -> None:
+    newer = [p for p in todo if p in known and not build.cut.covers(known[p].cut)]
+    if newer:
+        raise Conflict(
+            "PUBLISHED_NEWER",
+            f"{view.name} v{view.version}: {newer[0]} is published at {known[newer[0]].cut}, this build: {build.cut}",
+            state="nothing was published",
+            next_step="rebuild at the newest cut",
+            partitions=[p.isoformat() for p in newer],
+        )
+
+
+def _replace(table: DeltaTable, view: View, build: Build, todo: Sequence[date], known: Mapping[date, Published]) -> int:
+    texts = [p.isoformat() for p in todo]
+    files = [f for f in build.files if f.partition[PARTITION] in set(texts)]
+    merged = {**known, **{p: Published(build.cut, build.run) for p in todo}}
+    newest_cut = max((p.cut for p in merged.values()), key=lambda cut: sum(p.epoch for p in cut.positions.values()))
+    extra = {"published": _runs(merged), "rows": sum(f.rows for f in files)}
+    note = Note(f"{view.writer}/batch", f"publish:{build.run}", newest_cut, view.fingerprint, extra)
+    return replace(table, files, note, (PARTITION, texts))
+
+
+def _table(settings: Settings, view: View, build: Build) -> DeltaTable:
+    uri = batch_table(settings, view.name, view.version)
+    existing = open_table(uri)
+    if existing is not None:
+        return existing
+    if not build.files:
+        raise BrokenState(
+            "NOTHING_BUILT",
+            f"{view.name} v{view.version}: the first build of this view has no rows at all, so no columns are known",
+            state="nothing was published",
+            next_step="rebuild a day that has events first",
+        )
+    columns = pq.read_schema(Path(uri) / build.files[0].path)
+    schema = pa.schema([*columns.remove_metadata(), pa.field(PARTITION, pa.date32())])
+    return create(uri, schema, [PARTITION], Note(f"{view.writer}/batch", "create", Cut(), view.fingerprint))
+
+
+def _runs(published: Mapping[date, Published]) -> list[dict[str, Any]]:
+    """Run-length: neighbouring days of one run and cut are one entry."""
+    entries: list[dict[str, Any]] = []
+    last: tuple[date, Published] | None = None
+    for day in sorted(published):
+        if last is not None and last[1] == published[day] and day - last[0] == timedelta(days=1):
+            entries[-1]["to"] = day.isoformat()
+        else:
+            text = day.isoformat()
+            cut = published[day].cut.to_json()
+            entries.append({"from": text, "to": text, "cut": cut, "run": published[day].run})
+        last = day, published[day]
+    return entries

@@ -1,0 +1,47 @@
+"""Rebuild days of a view from landing and stage them: the batch path, given to spark-submit by the reprocess DAG."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from datetime import date
+
+from anabranch.batch import rebuild
+from anabranch.batch.manifest import days
+from anabranch.errors import AnabranchError
+from anabranch.events import load_declarations
+from anabranch.settings import load_settings
+from anabranch.spark import session
+from anabranch.tables.cut import parse_epochs
+from anabranch.views import load_views
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--view", required=True)
+    parser.add_argument("--version", type=int, required=True)
+    parser.add_argument("--from", dest="first", type=date.fromisoformat, required=True)
+    parser.add_argument("--to", dest="last", type=date.fromisoformat, required=True)
+    parser.add_argument("--cut", default="", help="like flights@12; landing's newest when left out")
+    parser.add_argument("--run", required=True)
+    args = parser.parse_args()
+    settings = load_settings()
+    declared = load_declarations(settings.project / "spark_jobs" / "contracts")
+    view = load_views(settings.project / "spark_jobs" / "views", declared).get(args.view, args.version)
+    topic = declared.topic_of(view.events[0])
+    spark = session(settings, f"anabranch-rebuild-{view.name}")
+    try:
+        epoch = parse_epochs(args.cut).get(topic.name)
+        build = rebuild(spark, settings, view, topic, days(args.first, args.last), args.run, epoch)
+    except AnabranchError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    finally:
+        spark.stop()
+    sys.stdout.write(json.dumps({k: v for k, v in build.to_json().items() if k not in ("files", "partitions")}) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
