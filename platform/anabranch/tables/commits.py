@@ -19,6 +19,7 @@ from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
 from anabranch.errors import BrokenState, Conflict
+from anabranch.tables.checksum import announce, withdraw
 from anabranch.tables.cut import Cut
 from anabranch.tables.staging import StagedFile, add_actions
 
@@ -178,11 +179,14 @@ def _commit(
 ) -> int:
     columns = table.metadata().partition_columns
     before = table.version()
+    announced = announce(table, files) if mode == "append" and files else None
     try:
         table.create_write_transaction(
             add_actions(files), mode, table.schema(), columns, filters, commit_properties=_properties(note)
         )
     except CommitFailedError as error:
+        if announced:
+            withdraw(announced)
         raise _moved(table, error) from error
     table.update_incremental()
     return before + 1

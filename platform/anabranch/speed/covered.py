@@ -1,0 +1,47 @@
+"""From a version of the landing table to the cut that it stands for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deltalake import DeltaTable
+
+from anabranch.errors import BrokenState
+from anabranch.tables import Cut, notes
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """The cut of a micro-batch, and how many landed rows it brings (None: not known, count on many)."""
+
+    cut: Cut
+    rows: int | None
+
+
+class LandingLog:
+    """Reads the notes of landing's commits. One per stream; a look costs milliseconds near the table's end."""
+
+    def __init__(self, uri: str) -> None:
+        self._table = DeltaTable(uri, without_files=True)
+
+    def covered(self, below: int, since: int | None) -> Covered:
+        """What all commits below version ``below`` cover, and the rows of those from version ``since`` on.
+
+        Commits without a note (compaction) hold no new row and are passed over.
+        """
+        if self._table.version() < below - 1:
+            self._table.update_incremental()
+        oldest = below - 1 if since is None else since
+        limit = max(self._table.version() - oldest + 1, 1)
+        while True:
+            found = [c for c in notes(self._table, limit) if c.version < below]
+            if found:
+                break
+            if limit > self._table.version():
+                raise BrokenState(
+                    "NOTES_LOST", f"no commit of {self._table.table_uri} below version {below} has a note"
+                )
+            limit *= 2
+        if since is None:
+            return Covered(found[0].note.cut, None)
+        return Covered(found[0].note.cut, sum(int(c.note.extra.get("rows", 0)) for c in found if c.version >= since))

@@ -1,0 +1,122 @@
+"""What happens to one micro-batch of a view: exactly one commit that names its batch and its cut."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from anabranch.speed import drops
+from anabranch.speed.checkpoint import batch_end, checkpoint_id
+from anabranch.speed.covered import LandingLog
+from anabranch.speed.table import SpeedTable, Step
+from anabranch.tables import Cut, Note
+from anabranch.views.definition import CHANGED
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One micro-batch: its number in its checkpoint, its key among all commits, and what it covers."""
+
+    number: int
+    key: str
+    cut: Cut
+    watermark_ms: int | None
+
+
+class Sink:
+    """Called by Spark once per micro-batch, again with the same batch after a crash.
+
+    A batch that is in the table already is logged and left out. ``failure`` keeps the error that stopped the
+    stream as Python raised it: Spark hands only its text on.
+    """
+
+    def __init__(
+        self, spark: SparkSession, table: SpeedTable, landing: LandingLog, checkpoint: Path, topic: str, small_rows: int
+    ) -> None:
+        self.table = table
+        self.failure: BaseException | None = None
+        self.cut = Cut()
+        self.seconds: dict[str, float] = {}
+        self._spark = spark
+        self._landing = landing
+        self._checkpoint = checkpoint
+        self._topic = topic
+        self._small_rows = small_rows
+
+    @cached_property
+    def _checkpoint_id(self) -> str:
+        return checkpoint_id(self._checkpoint)
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        try:
+            self._commit(frame, batch)
+        except BaseException as error:
+            self.failure = error
+            log.error("%s: batch %d failed: %s", self.table.view.writer, batch, error)  # noqa: TRY400 - told by Spark
+            raise
+
+    def _commit(self, frame: DataFrame, batch: int) -> None:
+        started = time.perf_counter()
+        end = batch_end(self._checkpoint, batch)
+        since = batch_end(self._checkpoint, batch - 1).version if batch else None
+        covered = self._landing.covered(end.version, since)
+        step = self.table.step(self._checkpoint_id, batch, covered.cut)
+        decided = time.perf_counter()
+        if step is Step.DONE:
+            # The state of the repeated batch is only written when each of its partitions is read.
+            frame.write.format("noop").mode("overwrite").save()
+        else:
+            small = covered.rows is not None and covered.rows <= self._small_rows
+            write = self._refresh if step is Step.REFRESH else self._merge_small if small else self._merge_large
+            write(frame, Batch(batch, f"{self._checkpoint_id}:{batch}", covered.cut, end.watermark_ms))
+        self.cut = covered.cut
+        self.seconds |= {"decide": decided - started, "total": time.perf_counter() - started}
+
+    def _refresh(self, frame: DataFrame, batch: Batch) -> None:
+        files = self.table.stage(self._with_epoch(frame, batch), batch.number)
+        self._check_drops(batch)
+        self.table.refresh(files, self._note(batch, sum(file.rows for file in files)))
+
+    def _merge_small(self, frame: DataFrame, batch: Batch) -> None:
+        started = time.perf_counter()
+        rows = frame.toArrow()
+        self.seconds["compute"] = time.perf_counter() - started
+        self._check_drops(batch)
+        # In Spark the epoch would be a literal that changes each time, and each micro-batch be compiled anew.
+        epochs = pa.array([batch.cut.epoch(self._topic)] * rows.num_rows, pa.int64())
+        self.table.merge_small(rows.append_column(CHANGED, epochs), batch.number, self._note(batch, rows.num_rows))
+
+    def _merge_large(self, frame: DataFrame, batch: Batch) -> None:
+        """Many events may still have changed few rows; then delta-rs commits them."""
+        frame.persist()
+        try:
+            count = frame.count()
+            if count <= self._small_rows:
+                self._merge_small(frame, batch)
+                return
+            self._check_drops(batch)
+            self.table.merge_large(self._with_epoch(frame, batch), batch.number, self._note(batch, count))
+        finally:
+            frame.unpersist()
+
+    def _with_epoch(self, frame: DataFrame, batch: Batch) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        return frame.withColumn(CHANGED, F.lit(batch.cut.epoch(self._topic)).cast("long"))
+
+    def _note(self, batch: Batch, rows: int) -> Note:
+        return self.table.note(batch.key, batch.cut, watermark_ms=batch.watermark_ms, rows=rows)
+
+    def _check_drops(self, batch: Batch) -> None:
+        drops.check(self.table.view, batch.number, drops.dropped_rows(self._spark, self._checkpoint_id))

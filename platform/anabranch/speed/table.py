@@ -1,0 +1,148 @@
+"""The speed half of a view: a Delta table that one stream keeps up to date, one commit per micro-batch."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from enum import Enum
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from anabranch.errors import BadDefinition, BrokenState, Conflict
+from anabranch.tables import Committed, Cut, Note, StagedFile, create, newest, replace, stage_frame, upsert
+from anabranch.views.definition import PARTITION, View
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+log = logging.getLogger(__name__)
+
+
+class Step(Enum):
+    """What a micro-batch is to the table."""
+
+    DONE = "this batch is in already"
+    REFRESH = "the first batch of a new checkpoint: it holds everything and replaces the table"
+    NEXT = "the batch after the newest one"
+
+
+class SpeedTable:
+    """One view's speed table, kept open by its one writer."""
+
+    def __init__(self, uri: str, view: View, schema: pa.Schema) -> None:
+        """Open the table, or make it. Conflict DEFINITION_CHANGED when another definition wrote it."""
+        self.view = view
+        self.partition = None if view.kappa else PARTITION
+        self._uri = uri
+        self._table = create(uri, schema, [self.partition] if self.partition else [], self.note("create", Cut()))
+        self._check_fingerprint(self.newest())
+
+    def note(self, batch: str, cut: Cut, **extra: object) -> Note:
+        return Note(f"{self.view.writer}/speed", batch, cut, self.view.fingerprint, extra)
+
+    def newest(self) -> Committed:
+        self._table.update_incremental()
+        found = newest(self._table)
+        if found is None:
+            raise BrokenState("TABLE_GONE", f"{self._uri} is no table any more")
+        return found
+
+    def step(self, checkpoint: str, batch: int, cut: Cut) -> Step:
+        """Decide what batch ``batch`` of ``checkpoint`` is, from the newest note only. Never skips silently:
+        DONE is logged, and a batch that is neither repeated, first nor next is an error."""
+        found = self.newest()
+        self._check_fingerprint(found)
+        owner, _, number = found.note.batch.partition(":")
+        if owner == checkpoint and batch <= int(number):
+            log.warning("%s: batch %d is in already (version %d)", self.view.writer, batch, found.version)
+            return Step.DONE
+        if owner == checkpoint and batch == int(number) + 1:
+            return Step.NEXT
+        if owner == checkpoint or batch != 0:
+            raise BrokenState(
+                "BATCH_MISSING",
+                f"{self.view.writer}: batch {batch} of checkpoint {checkpoint} doesn't follow {found.note.batch}",
+                state="nothing was written; the table lacks what the batches between had changed",
+                next_step="delete the view's speed checkpoint: its stream builds the table again from landing",
+                batch=batch,
+                newest=found.note.batch,
+            )
+        if not cut.covers(found.note.cut):
+            raise Conflict(
+                "CUT_BACKWARDS",
+                f"{self.view.writer} is at {found.note.cut}, landing only at {cut}",
+                state="nothing was written; readers still see the table as it was",
+                next_step="find out why landing is shorter than before; delete the speed table if that is right",
+            )
+        return Step.REFRESH
+
+    def stage(self, rows: DataFrame, batch: int) -> list[StagedFile]:
+        """Write all rows below the table: nobody sees them until ``refresh`` commits them."""
+        files = stage_frame(rows, self._uri, f"speed-{uuid.uuid4().hex}", self.partition)
+        if self.partition and any(file.partition[self.partition] is None for file in files):
+            raise self._no_partition(batch)
+        return files
+
+    def refresh(self, files: Sequence[StagedFile], note: Note) -> None:
+        """Replace the whole table by staged files in one commit; readers see the old one until then."""
+        replace(self._table, files, note, None)
+
+    def merge_small(self, rows: pa.Table, batch: int, note: Note) -> None:
+        """Merge changed rows by key through delta-rs (0.1 s). No row is a commit too: the cut moves on."""
+        if self.partition and rows[self.partition].null_count:
+            raise self._no_partition(batch)
+        upsert(self._table, rows, self.view.key, note, self.partition)
+
+    def merge_large(self, rows: DataFrame, batch: int, note: Note) -> None:
+        """The same through Spark, for more rows than the driver should hold. ``rows`` must be persisted."""
+        from delta.tables import DeltaTable
+        from pyspark.sql import functions as F
+
+        spark = rows.sparkSession
+        matches = [F.col(f"target.`{key}`").eqNullSafe(F.col(f"source.`{key}`")) for key in self.view.key]
+        if self.partition:
+            dates = [row[0] for row in rows.select(self.partition).distinct().collect()]
+            if None in dates:
+                raise self._no_partition(batch)
+            matches.append(F.col(f"target.`{self.partition}`").isin(dates))
+        with _user_metadata(spark, note.to_text()):
+            merge = DeltaTable.forPath(spark, self._uri).alias("target")
+            merge.merge(
+                rows.alias("source"), reduce(and_, matches)
+            ).whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+
+    def _check_fingerprint(self, found: Committed) -> None:
+        if found.note.fingerprint != self.view.fingerprint:
+            raise Conflict(
+                "DEFINITION_CHANGED",
+                f"{self.view.origin}: {self.view.name} v{self.view.version} isn't the definition that wrote {self._uri}",
+                state="the table is as it was; nothing was written",
+                next_step=f"give the new definition version {self.view.version + 1}",
+                fingerprint=self.view.fingerprint,
+                table_fingerprint=found.note.fingerprint,
+            )
+
+    def _no_partition(self, batch: int) -> BadDefinition:
+        return BadDefinition(
+            "PARTITION_NULL",
+            f"{self.view.origin}: {self.view.name} v{self.view.version} returned rows whose "
+            f"{self.view.partition_by} is null, in batch {batch}",
+            state="nothing of this batch was committed",
+            next_step="leave such rows out in the view's function, or make it a kappa view",
+            batch=batch,
+        )
+
+
+@contextmanager
+def _user_metadata(spark: SparkSession, text: str) -> Iterator[None]:
+    spark.conf.set(_USER_METADATA, text)
+    try:
+        yield
+    finally:
+        spark.conf.unset(_USER_METADATA)
