@@ -125,6 +125,16 @@ class Client:
         """The JSON answer to a GET below ``/api/v2``."""
         return self._json(self._send("GET", path))
 
+    def post(self, path: str, body: Any) -> Any:
+        """The JSON answer to a POST below ``/api/v2``. Not keyed: what it starts may be started twice."""
+        return self._json(self._send("POST", path, body))
+
+    def authorisation(self) -> dict[str, str]:
+        """The header that lets another client of HTTP in as this user."""
+        if "authorization" not in self._http.headers:
+            self._authorise()
+        return {"authorization": self._http.headers["authorization"]}
+
     def _wait_for_dag(self, dag_id: str, patience: float) -> None:
         """A DAG is known a few seconds after the dag processor has started, and again after each change."""
         deadline = time.monotonic() + patience

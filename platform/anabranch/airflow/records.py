@@ -1,4 +1,4 @@
-"""What the steps of one run leave for each other on disk: the manifest of its build and the verdict on it."""
+"""How a run is named on disk, and the verdict that reconciliation leaves there for publish."""
 
 from __future__ import annotations
 
@@ -22,18 +22,11 @@ def run_key(run_id: str, cleared: int) -> str:
     return f"{readable}-{digest}".lower()
 
 
-def builds_folder(settings: Settings, view: str, version: int) -> Path:
-    from anabranch.tables.layout import safe_name  # its package imports pyarrow: too slow for a DAG file
-
-    return settings.home / "control" / "builds" / safe_name(view, "view") / f"v{int(version)}"
-
-
-def manifest_file(settings: Settings, view: str, version: int, run: str) -> Path:
-    return builds_folder(settings, view, version) / f"{run}.json"
-
-
 def verdict_file(settings: Settings, view: str, version: int, run: str) -> Path:
-    return builds_folder(settings, view, version) / f"{run}.verdict.json"
+    """Where reconciliation leaves its verdict on the build of ``run``: beside the build's manifest."""
+    from anabranch.batch.manifest import manifest_path  # imports pyarrow: too slow for a DAG file
+
+    return manifest_path(settings, view, version, run).with_suffix(".verdict.json")
 
 
 def read_record(file: Path) -> dict[str, Any]:
@@ -45,7 +38,7 @@ def read_record(file: Path) -> dict[str, Any]:
             "RECORD_MISSING",
             f"{file.name} can't be read: {error}",
             state="nothing was published by this step",
-            next_step="clear the run from its rebuild step on",
+            next_step="clear the run from its reconcile step on",
         ) from error
     if not isinstance(content, dict):
         raise BrokenState("RECORD_MISSING", f"{file.name} holds no record")

@@ -38,7 +38,7 @@ def plan(view_name: str) -> dict[str, Any]:
         made = make_plan(settings, view, topic, asked(params, topic, own_day(run)))
     log.info("%s", made.to_text())
     planned = {**made.to_json(), "run": run_key(run.run_id, run.clear_number or 0)}
-    if made.empty and not made.published:
+    if made.empty:
         raise AirflowSkipException(f"no event of {view_name} in {made.span}: nothing to rebuild")
     write_note(settings, address(), run.dag_id, run.run_id, planned_note(planned))
     return planned

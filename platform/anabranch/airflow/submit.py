@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from datetime import timedelta
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
 from anabranch.airflow.links import CertificatesLink, DataDocsLink
-from anabranch.airflow.records import manifest_file, verdict_file
 from anabranch.settings import load_settings
 from anabranch.spark import engine_conf
 
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
 
 class SparkJob(SparkSubmitOperator):
     """``spark_jobs/<task_id>.py --view V --version N --run ID`` and an ``options`` flag for each named entry of
-    the plan. Hands on what the job has written about itself.
+    the plan. What the job found out is in the record that it leaves for the next step.
 
     A retry submits the job again; the job is keyed by ``--run``, so a second try repeats or finishes the first.
     Nothing is read from this machine before the task runs, so parsing the DAG needs neither JARs nor settings.
@@ -38,16 +36,11 @@ class SparkJob(SparkSubmitOperator):
         self.planned = planned
         self.options = tuple(options)
 
-    def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # the operator's own hands on nothing
+    def execute(self, context: Context) -> None:
         settings = load_settings()
         plan: dict[str, Any] = self.planned
         flags = {name: plan[name] for name in ("view", "version", "run", *self.options)}
         self.application = str(settings.project / "spark_jobs" / f"{self.task_id}.py")
         self.application_args = [text for name, value in flags.items() for text in (f"--{name}", str(value))]
-        self.conf = {**engine_conf(settings), "spark.pyspark.python": sys.executable}
+        self.conf = {**engine_conf(settings), "spark.pyspark.python": sys.executable, "spark.log.level": "WARN"}
         super().execute(context)
-        where = manifest_file if self.task_id == "rebuild" else verdict_file
-        file = where(settings, plan["view"], plan["version"], plan["run"])
-        written: dict[str, Any] = json.loads(file.read_text())
-        # Lists of files and of certificates are for programs; the UI and the database get the rest.
-        return {name: value for name, value in written.items() if not isinstance(value, list) or len(value) <= 50}

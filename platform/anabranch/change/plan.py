@@ -12,6 +12,7 @@ from typing import Any
 
 from deltalake import DeltaTable, QueryBuilder
 
+from anabranch.batch import publications
 from anabranch.change.parameters import Asked
 from anabranch.errors import BadDefinition, BadInput, TryAgain
 from anabranch.landing.schema import PARTITION as EVENT_DATE
@@ -19,15 +20,19 @@ from anabranch.landing.schema import VALID
 from anabranch.settings import Settings
 from anabranch.tables import Cut, Position, notes
 from anabranch.tables.commits import open_table
-from anabranch.tables.layout import landing_table
+from anabranch.tables.layout import batch_table, landing_table
 from anabranch.views.definition import View
 from anabranch.views.inputs import needed_dates
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A reprocess as data. ``events`` and ``late`` are the numbers of valid (late) events up to ``cut`` that the
-    rows of a partition are made from, lookback and lookahead included; ``read`` counts each event once."""
+    """A reprocess as data.
+
+    ``events`` and ``late`` are the numbers of valid (late) events up to ``cut`` that the rows of a partition are
+    made from, lookback and lookahead included; ``read`` counts each event once. ``published`` is how many of the
+    partitions readers have a batch half of already.
+    """
 
     view: str
     version: int
@@ -37,12 +42,14 @@ class Plan:
     events: Mapping[date, int] = field(hash=False)
     late: Mapping[date, int] = field(hash=False)
     read: int
+    published: int
     lookback: timedelta
     lookahead: timedelta
 
     @property
     def empty(self) -> bool:
-        return self.read == 0
+        """Whether there is nothing to do: no event, and nothing published that would have to become empty."""
+        return self.read == 0 and self.published == 0
 
     @property
     def span(self) -> str:
@@ -63,6 +70,7 @@ class Plan:
             ],
             "events": self.read,
             "late": sum(self.late.values()),
+            "published": self.published,
             "lookback_hours": self.lookback / timedelta(hours=1),
             "lookahead_hours": self.lookahead / timedelta(hours=1),
         }
@@ -101,6 +109,7 @@ def make_plan(settings: Settings, view: View, topic: str, wish: Asked) -> Plan:
         events={p: sum(by_day.get(d, (0, 0))[0] for d in window) for p, window in windows.items()},
         late={p: sum(by_day.get(d, (0, 0))[1] for d in window) for p, window in windows.items()},
         read=sum(valid for valid, _ in by_day.values()),
+        published=len(set(wish.partitions) & set(publications(batch_table(settings, view.name, view.version)))),
         lookback=view.lookback,
         lookahead=view.lookahead,
     )

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from anabranch.airflow.notes import listed, outcome_note, planned_note
-from anabranch.airflow.records import manifest_file, read_record, run_key, verdict_file
+from anabranch.airflow.publishing import NO_VERDICT, refusals
+from anabranch.airflow.records import read_record, run_key, verdict_file
 from anabranch.errors import BadInput, BrokenState
 from anabranch.settings import Settings
 
@@ -35,8 +36,9 @@ def test_a_run_key_is_a_name_whatever_the_run_id(tmp_path: Path, run_id: str) ->
     key = run_key(run_id, 0)
     assert re.fullmatch(r"[a-z0-9][a-z0-9-]{0,63}", key)
     settings = Settings(home=tmp_path)
-    for file in (manifest_file(settings, "delays", 1, key), verdict_file(settings, "delays", 1, key)):
-        assert file.resolve().parent == (tmp_path / "control" / "builds" / "delays" / "v1").resolve()
+    file = verdict_file(settings, "delays", 1, key)
+    assert file.name == f"{key}.verdict.json"
+    assert file.resolve().parent == (tmp_path / "control" / "builds" / "delays" / "v1").resolve()
 
 
 def test_run_keys_differ_where_only_unsafe_letters_do_and_after_a_clear() -> None:
@@ -48,7 +50,9 @@ def test_run_keys_differ_where_only_unsafe_letters_do_and_after_a_clear() -> Non
 @pytest.mark.parametrize("view", ["../up", "a b", "", "A"])
 def test_no_view_name_leads_out_of_the_folder(tmp_path: Path, view: str) -> None:
     with pytest.raises(BadInput, match="no name for a view"):
-        manifest_file(Settings(home=tmp_path), view, 1, "run")
+        verdict_file(Settings(home=tmp_path), view, 1, "run")
+    with pytest.raises(BadInput, match="no run id"):
+        verdict_file(Settings(home=tmp_path), "delays", 1, f"../{view}")
 
 
 @pytest.mark.parametrize("content", [None, "", "{", "[]"])
@@ -92,6 +96,12 @@ def test_the_notes_say_what_where_from_and_what_came_of_it() -> None:
         "NOT published: 2013-01-02 (its halves differ)",
         "[Data Docs](http://x/docs)",
     ]
+
+
+def test_what_is_not_certified_is_held_back_with_its_reason() -> None:
+    days = ["2013-01-01", "2013-01-02", "2013-01-03", "2013-01-04"]
+    verdict = {"equal": ["2013-01-01", "2013-01-04"], "unequal": {"2013-01-02": "differs", "2013-01-04": "a check"}}
+    assert refusals(verdict, days) == {"2013-01-02": "differs", "2013-01-03": NO_VERDICT, "2013-01-04": "a check"}
 
 
 def test_a_long_list_of_refused_partitions_is_cut() -> None:

@@ -16,7 +16,7 @@ from anabranch.events.declarations import load_declarations
 from anabranch.landing.schema import landing_schema
 from anabranch.settings import Settings, project_root
 from anabranch.tables import Cut, Note, Position, append, create, stage_arrow
-from anabranch.tables.layout import landing_table
+from anabranch.tables.layout import batch_table, landing_table
 from anabranch.views.definition import View
 
 pytestmark = pytest.mark.unit
@@ -89,6 +89,18 @@ def test_a_run_of_its_own_day_may_find_nothing(settings: Settings) -> None:
     assert plan.events == {date(2020, 1, 1): 0}
 
 
+def test_a_published_day_without_events_is_work_it_has_to_become_empty(settings: Settings) -> None:
+    day = date(2020, 1, 1)
+    view, cut = a_view(), Cut({"flights": Position(1, {})})
+    shown = {"from": f"{day}", "to": f"{day}", "cut": cut.to_json(), "run": "r"}
+    columns = pa.schema([("k", pa.string()), ("partition_date", pa.date32())])
+    uri = batch_table(settings, view.name, view.version)
+    create(uri, columns, ["partition_date"], Note("view/delays/v1/batch", "r", cut, extra={"published": [shown]}))
+    for wish_of in (asked({}, "flights", day), wish(**{"from": f"{day}"})):
+        plan = make_plan(settings, view, "flights", wish_of)
+        assert (plan.read, plan.published, plan.empty) == (0, 1, False)
+
+
 @pytest.mark.parametrize(
     ("params", "code", "field"),
     [
@@ -133,6 +145,7 @@ def test_a_plan_is_shown_and_handed_on(settings: Settings) -> None:
         ],
         "events": 4,
         "late": 1,
+        "published": 0,
         "lookback_hours": 0.0,
         "lookahead_hours": 0.0,
     }

@@ -1,0 +1,181 @@
+"""Reprocessing as people do it: by Airflow's public REST API, over real events, with every part of the platform."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from datetime import date
+from typing import Any
+
+import httpx
+import pyarrow as pa
+import pytest
+from anabranch.airflow.client import Client, Run
+from anabranch.airflow.registered import registered
+from anabranch.batch.build import publications
+from anabranch.cli.produce_commands import produce_flights
+from anabranch.control import lifecycle
+from anabranch.control.airflow_parts import airflow_address
+from anabranch.control.keys import airflow_login
+from anabranch.errors import BadInput
+from anabranch.reconcile.certificates import newest_certificates
+from anabranch.samples.faults import Faults
+from anabranch.samples.publishing import Pace
+from anabranch.settings import Settings
+from anabranch.tables import Note, newest, upsert
+from anabranch.tables.commits import open_table
+from anabranch.tables.layout import batch_table, landing_table, speed_table
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
+
+VIEW, DAG = "departure_delays", "reprocess_departure_delays"
+FIRST, LAST = date(2013, 1, 1), date(2013, 1, 2)
+DAYS = {"from": FIRST.isoformat(), "to": LAST.isoformat()}
+
+
+@pytest.fixture(scope="module")
+def platform(own_settings: Callable[[str], Settings]) -> Iterator[Settings]:
+    """Everything, with three days of flights through landing and the speed layer."""
+    with lifecycle.running(own_settings("reprocess")) as settings:
+        sent = produce_flights(settings, FIRST, 3, Pace(), Faults(days_late=0.01, duplicates=0.01), 7, quiet=True)
+        eventually(lambda: landed(settings) == sent.total and speed_is_level(settings), 240)
+        yield settings
+
+
+@pytest.fixture
+def client(platform: Settings) -> Iterator[Client]:
+    with Client(airflow_address(platform), airflow_login(platform)) as client:
+        yield client
+
+
+def eventually(holds: Callable[[], bool], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, f"not within {seconds} s"
+        time.sleep(0.2)
+
+
+def landed(settings: Settings) -> int:
+    committed = newest(landing_table(settings, "flights"))
+    return (
+        sum(committed.note.cut.positions["flights"].offsets.values())
+        if committed and committed.note.cut.positions
+        else 0
+    )
+
+
+def speed_is_level(settings: Settings) -> bool:
+    here, there = newest(landing_table(settings, "flights")), newest(speed_table(settings, VIEW, 1))
+    return here is not None and there is not None and here.note.cut == there.note.cut
+
+
+def published(settings: Settings) -> Mapping[date, Any]:
+    return publications(batch_table(settings, VIEW, 1))
+
+
+def reprocess(client: Client, conf: Mapping[str, Any], run_id: str | None = None) -> Run:
+    return client.wait(client.trigger(DAG, conf, run_id=run_id), timeout=300)
+
+
+def why(client: Client, run: Run) -> str:
+    return "\n".join(client.task_log(run, task) for task, state in run.tasks.items() if state == "failed")
+
+
+@pytest.fixture(scope="module")
+def green(platform: Settings) -> Run:
+    """A run over two days, shared by the tests that look at what it left."""
+    with Client(airflow_address(platform), airflow_login(platform)) as client:
+        run = reprocess(client, DAYS, "two-days")
+        assert run.state == "success", why(client, run)
+        return run
+
+
+def test_days_asked_for_are_rebuilt_certified_and_published(platform: Settings, client: Client, green: Run) -> None:
+    certificates = newest_certificates(platform, VIEW, 1)
+    assert {day: c.equal for day, c in certificates.items()} == {FIRST: True, LAST: True}
+    assert set(published(platform)) == {FIRST, LAST}
+    partitions = client.xcom(green, "plan", "partitions")
+    assert [p["partition"] for p in partitions] == [FIRST.isoformat(), LAST.isoformat()]
+    assert client.xcom(green, "plan", "events") == sum(p["events"] for p in partitions) > 1_000
+    assert sum(c.late_events for c in certificates.values()) == client.xcom(green, "plan", "late") > 0
+
+
+def test_the_run_says_what_it_did(client: Client, green: Run) -> None:
+    note = client.run(DAG, green.run_id).note
+    events = client.xcom(green, "plan", "events")
+    assert f"from {events:,} events" in note
+    assert f"at {client.xcom(green, 'plan', 'cut')}" in note
+    assert "Certificates: 2 of 2 equal" in note
+    assert "Published: 2 of 2 partitions." in note
+    links = client.get(f"/dags/{DAG}/dagRuns/{green.run_id}/taskInstances/reconcile/links")["extra_links"]
+    assert set(links) == {"Certificates", "Data Docs"}
+    for address in links.values():
+        assert httpx.get(address).status_code == 401, "a page of ours must ask who is there"
+        assert httpx.get(address, headers=client.authorisation()).status_code == 200
+    outside = links["Data Docs"].replace("index.html", "%2e%2e/secrets/airflow_passwords.json")
+    assert httpx.get(outside, headers=client.authorisation()).status_code == 404
+
+
+def test_a_step_that_is_repeated_changes_nothing(platform: Settings, client: Client, green: Run) -> None:
+    before = newest(batch_table(platform, VIEW, 1))
+    body = {"dry_run": False, "dag_run_id": green.run_id, "task_ids": ["rebuild", "reconcile", "publish"]}
+    client.post(f"/dags/{DAG}/clearTaskInstances", body | {"only_failed": False, "reset_dag_runs": True})
+    again = client.wait(green, timeout=300)
+    assert again.state == "success", why(client, again)
+    assert newest(batch_table(platform, VIEW, 1)) == before
+
+
+@pytest.mark.parametrize("conf", [{"from": "2013-02-30"}, {"from": "$(id)"}, {"cut": "x'; --"}, {"version": 9}])
+def test_the_form_refuses_bad_parameters_before_a_run_exists(client: Client, conf: dict[str, Any]) -> None:
+    runs = client.get(f"/dags/{DAG}/dagRuns")["total_entries"]
+    with pytest.raises(BadInput) as refusal:
+        client.trigger(DAG, conf)
+    assert refusal.value.code == "PARAMETERS_REFUSED"
+    assert client.get(f"/dags/{DAG}/dagRuns")["total_entries"] == runs
+
+
+def test_what_the_form_can_not_know_the_plan_refuses_by_name_and_without_a_retry(client: Client) -> None:
+    run = reprocess(client, {"from": "2013-01-01", "cut": "flights@999999"})
+    assert (run.state, run.tasks["rebuild"]) == ("failed", "upstream_failed")
+    assert "parameter cut: flights@999999 has not landed" in client.task_log(run, "plan")
+    assert client.get(f"/dags/{DAG}/dagRuns/{run.run_id}/taskInstances/plan")["try_number"] == 1
+
+
+def test_a_run_of_its_own_day_without_events_has_nothing_to_do(client: Client) -> None:
+    run = reprocess(client, {})
+    assert (run.state, set(run.tasks.values())) == ("success", {"skipped"})
+
+
+def test_a_backfill_is_a_range_of_partitions(platform: Settings, client: Client) -> None:
+    day = date(2013, 1, 3)
+    body = {"dag_id": DAG, "from_date": f"{day}T00:00:00Z", "to_date": f"{day}T00:00:00Z", "max_active_runs": 1}
+    client.post("/backfills", {**body, "dag_run_conf": {}, "reprocess_behavior": "none", "run_backwards": False})
+    eventually(lambda: day in published(platform), 240)
+    assert newest_certificates(platform, VIEW, 1)[day].equal
+
+
+def test_a_wrong_row_is_not_published_and_the_run_is_red(platform: Settings, client: Client) -> None:
+    """Last, because it breaks the speed table: one row of the second day counts one flight too many."""
+    view, _ = registered(platform, VIEW)
+    before = published(platform)
+    table = open_table(speed_table(platform, VIEW, 1))
+    assert table is not None
+    committed = newest(table)
+    assert committed is not None
+    rows = table.to_pyarrow_table(partitions=[("partition_date", "=", LAST.isoformat())]).slice(0, 1)
+    column = rows.schema.get_field_index("flights")
+    wrong = rows.set_column(column, rows.field(column), pa.array([rows["flights"][0].as_py() + 1], pa.int64()))
+    same = Note(
+        f"{view.writer}/speed", committed.note.batch, committed.note.cut, view.fingerprint, committed.note.extra
+    )
+    upsert(table, wrong, view.key, same, "partition_date")
+
+    run = reprocess(client, DAYS)
+
+    assert (run.state, run.tasks["reconcile"], run.tasks["publish"]) == ("failed", "success", "failed")
+    assert "Certificates: 1 of 2 equal" in run.note
+    assert f"NOT published: {LAST}" in run.note
+    assert f"1 of 2 partitions were not published: {LAST}" in client.task_log(run, "publish")
+    after = published(platform)
+    assert after[LAST] == before[LAST], "the wrong day was published"
+    assert after[FIRST] != before[FIRST], "the good day was held back with it"
