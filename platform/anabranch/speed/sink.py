@@ -46,7 +46,8 @@ class Sink:
     ) -> None:
         self.table = table
         self.failure: BaseException | None = None
-        self.cut = Cut()
+        self.cut = table.newest().note.cut
+        self.committed_at_ms: int | None = None
         self.seconds: dict[str, float] = {}
         self._spark = spark
         self._landing = landing
@@ -63,7 +64,7 @@ class Sink:
             self._commit(frame, batch)
         except BaseException as error:
             self.failure = error
-            log.error("%s: batch %d failed: %s", self.table.view.writer, batch, error)  # noqa: TRY400 - told by Spark
+            log.error("%s: batch %d failed: %s", self.table.view.writer, batch, error)
             raise
 
     def _commit(self, frame: DataFrame, batch: int) -> None:
@@ -80,7 +81,7 @@ class Sink:
             small = covered.rows is not None and covered.rows <= self._small_rows
             write = self._refresh if step is Step.REFRESH else self._merge_small if small else self._merge_large
             write(frame, Batch(batch, f"{self._checkpoint_id}:{batch}", covered.cut, end.watermark_ms))
-        self.cut = covered.cut
+        self.cut, self.committed_at_ms = covered.cut, int(time.time() * 1000)
         self.seconds |= {"decide": decided - started, "total": time.perf_counter() - started}
 
     def _refresh(self, frame: DataFrame, batch: Batch) -> None:

@@ -121,7 +121,7 @@ class SpeedTable:
         if found.note.fingerprint != self.view.fingerprint:
             raise Conflict(
                 "DEFINITION_CHANGED",
-                f"{self.view.origin}: {self.view.name} v{self.view.version} isn't the definition that wrote {self._uri}",
+                f"{self.view.origin}: {self.view.name} v{self.view.version} isn't what wrote {self._uri}",
                 state="the table is as it was; nothing was written",
                 next_step=f"give the new definition version {self.view.version + 1}",
                 fingerprint=self.view.fingerprint,

@@ -1,0 +1,133 @@
+"""Every registered view as a stream, in one process, until it is told to stop."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from anabranch.errors import BadInput, TryAgain
+from anabranch.events import Topic, load_declarations
+from anabranch.settings import Settings
+from anabranch.spark import session
+from anabranch.speed import status
+from anabranch.speed.runner import SpeedQuery, start
+from anabranch.speed.status import ViewStatus
+from anabranch.views import View, load_views
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+RETRY_SECONDS = 30.0
+"""How long a view that has failed rests before it is started again."""
+WAIT_SECONDS = 1.0
+"""How often a landing table that isn't there yet is looked for."""
+LOOK_SECONDS = 0.5
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Slot:
+    """One view of this process: its stream, or why it has none and when it is tried again (monotonic seconds)."""
+
+    view: View
+    topic: Topic
+    query: SpeedQuery | None = None
+    error: BaseException | None = None
+    due: float = 0.0
+
+    @property
+    def failed(self) -> bool:
+        return self.error is not None and not isinstance(self.error, TryAgain)
+
+    def status(self) -> ViewStatus:
+        if self.query is not None:
+            return status.running(self.query)
+        state = "failed" if self.failed else "waiting"
+        return ViewStatus(self.view.name, self.view.version, state, error=str(self.error or ""))
+
+
+@dataclass
+class Speed:
+    """The streams of some views. A view that fails stops alone and is tried again; the others go on."""
+
+    slots: list[Slot]
+    launch: Callable[[View, Topic], SpeedQuery]
+    clock: Callable[[], float] = field(default=time.monotonic)
+
+    def look(self) -> None:
+        """Note which streams have ended, and start those that are due."""
+        now = self.clock()
+        for slot in self.slots:
+            if slot.query is not None and not slot.query.isActive:
+                self._rest(slot, slot.query.failure or TryAgain("STREAM_ENDED", f"{slot.view.writer} has ended"), now)
+            if slot.query is None and now >= slot.due:
+                try:
+                    slot.query, slot.error = self.launch(slot.view, slot.topic), None
+                    log.info("%s runs", slot.view.writer)
+                except Exception as error:  # whatever an author's function raises stops that view alone
+                    self._rest(slot, error, now)
+
+    @property
+    def all_failed(self) -> bool:
+        return all(slot.failed for slot in self.slots)
+
+    def stop(self) -> None:
+        for slot in self.slots:
+            if slot.query is not None:
+                slot.query.stop()
+
+    def _rest(self, slot: Slot, error: BaseException, now: float) -> None:
+        if slot.error is None or slot.query is not None or str(error) != str(slot.error):
+            log.warning("%s v%d stopped: %s", slot.view.name, slot.view.version, error)
+        slot.query, slot.error = None, error
+        slot.due = now + (WAIT_SECONDS if isinstance(error, TryAgain) else RETRY_SECONDS)
+
+
+def run(settings: Settings, only: tuple[str, ...] = ()) -> int:
+    """Stream the registered views (or ``only`` those names) until SIGTERM or SIGINT; the exit code.
+
+    1 when every view has failed or the engine is gone: whoever watches this process starts it again. After a kill
+    each stream goes on behind its table's newest commit.
+    """
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("py4j").setLevel(logging.ERROR)
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    slots = _slots(settings, only)
+    spark = session(settings, "anabranch-speed")
+    try:
+        return _watch(spark, settings, Speed(slots, lambda view, topic: start(spark, settings, view, topic)), stop)
+    finally:
+        spark.stop()
+
+
+def _watch(spark: SparkSession, settings: Settings, speed: Speed, stop: threading.Event) -> int:
+    while not stop.is_set():
+        speed.look()
+        status.write(settings, [slot.status() for slot in speed.slots])
+        if speed.all_failed:
+            log.error("every view has failed")
+            return 1
+        if spark.sparkContext._jsc.sc().isStopped():
+            log.error("the engine is gone")
+            return 1
+        stop.wait(LOOK_SECONDS)
+    speed.stop()
+    return 0
+
+
+def _slots(settings: Settings, only: tuple[str, ...]) -> list[Slot]:
+    declared = load_declarations(settings.project / "spark_jobs" / "contracts")
+    registry = load_views(settings.project / "spark_jobs" / "views", declared)
+    for name in only:
+        registry.get(name)
+    chosen = [view for view in registry if not only or view.name in only]
+    if not chosen:
+        raise BadInput("NO_VIEWS", "no view is registered", next_step="declare one in spark_jobs/views")
+    return [Slot(view, declared.topic_of(view.events[0])) for view in chosen]

@@ -1,0 +1,59 @@
+"""What the speed process says of itself, for `anabranch status`: one small file, replaced as a whole."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anabranch.settings import Settings
+
+if TYPE_CHECKING:
+    from anabranch.speed.runner import SpeedQuery
+
+
+@dataclass(frozen=True, slots=True)
+class ViewStatus:
+    """One view's stream. ``state`` is running, waiting (for landing's table) or failed; times in ms."""
+
+    view: str
+    version: int
+    state: str
+    cut: str = ""
+    batch: int | None = None
+    rows: int = 0
+    batch_ms: int = 0
+    state_rows: int = 0
+    committed_at_ms: int | None = None
+    error: str = ""
+
+
+def progress_file(settings: Settings) -> Path:
+    return settings.run / "speed-progress.json"
+
+
+def running(query: SpeedQuery) -> ViewStatus:
+    """A stream's newest micro-batch, as Spark reports it."""
+    view, progress = query.view, query.lastProgress
+    status = {"view": view.name, "version": view.version, "state": "running", "cut": str(query.sink.cut)}
+    if not progress:
+        return ViewStatus(**status)  # type: ignore[arg-type]
+    return ViewStatus(
+        **status,  # type: ignore[arg-type]
+        batch=progress.batchId,
+        rows=progress.numInputRows,
+        batch_ms=progress.batchDuration,
+        state_rows=sum(operator.numRowsTotal for operator in progress.stateOperators),
+        committed_at_ms=query.sink.committed_at_ms,
+    )
+
+
+def write(settings: Settings, views: Iterable[ViewStatus]) -> None:
+    file = progress_file(settings)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    draft = file.with_suffix(".tmp")
+    draft.write_text(json.dumps({"written_at_ms": int(time.time() * 1000), "views": [asdict(v) for v in views]}))
+    draft.replace(file)
