@@ -1,0 +1,85 @@
+"""What the demo waits for and asks: each a small question to a running platform."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from anabranch.airflow.client import Client, Run
+from anabranch.control.airflow_parts import airflow_address
+from anabranch.control.keys import airflow_login
+from anabranch.errors import BrokenState
+from anabranch.events import Topic, load_declarations
+from anabranch.landing.verify import Proof, verify
+from anabranch.log.admin import end_offsets
+from anabranch.samples.oracle import Agreement, Oracle
+from anabranch.serving import read
+from anabranch.settings import Settings
+from anabranch.tables import newest, notes
+from anabranch.tables.layout import landing_table, speed_table
+
+Tell = Callable[[str], None]
+FLIGHTS = "flights"
+
+
+def topics(settings: Settings) -> list[Topic]:
+    return list(load_declarations(settings.project / "spark_jobs" / "contracts").topics.values())
+
+
+def landed_everything(settings: Settings, tell: Tell) -> bool:
+    """Whether every topic is landed to its end; tells how far it is."""
+    done, texts = True, []
+    for topic in topics(settings):
+        committed = newest(landing_table(settings, topic.name))
+        landed = committed.note.cut.positions[topic.name].offsets if committed else {}
+        end = end_offsets(settings, topic.name)
+        total, so_far = sum(end.values()), sum(landed.values())
+        epoch = committed.note.cut.epoch(topic.name) if committed else 0
+        texts.append(f"{topic.name} {so_far:,}/{total:,} (epoch {epoch})")
+        done = done and so_far == total
+    tell(", ".join(texts))
+    return done
+
+
+def topics_to_land(settings: Settings) -> list[Proof]:
+    """The proof of each topic that nothing is missing and nothing landed twice."""
+    return [verify(settings, topic) for topic in topics(settings)]
+
+
+def speed_at(settings: Settings, view: str, tell: Tell) -> bool:
+    """Whether the newest version of a view covers all that has landed."""
+    landed = newest(landing_table(settings, FLIGHTS))
+    committed = newest(speed_table(settings, view, 1))
+    tell(f"{view} at {committed.note.cut if committed else 'nothing'} of {landed.note.cut if landed else 'nothing'}")
+    return bool(committed and landed and committed.note.cut.covers(landed.note.cut))
+
+
+def reprocess(settings: Settings, view: str, first: date, last: date, tell: Tell) -> tuple[Run, dict[str, Any]]:
+    """Trigger the view's DAG as the UI does, wait for it, and hand on what its publish step reports."""
+    with Client(airflow_address(settings), airflow_login(settings)) as client:
+        run = client.trigger(f"reprocess_{view}", {"from": first.isoformat(), "to": last.isoformat()})
+        run = client.wait(run, lambda now: tell(", ".join(f"{t} {s or 'waiting'}" for t, s in now.tasks.items())))
+        outcome = client.xcom(run, "publish") if run.state == "success" else {}
+        if run.state != "success":
+            failed = [name for name, state in run.tasks.items() if state == "failed"]
+            raise BrokenState(
+                "DEMO_RUN_FAILED", f"{run.dag_id} failed in {failed}: {run.note}", next_step=f"read {settings.logs}"
+            )
+        return run, outcome
+
+
+def check_oracle(settings: Settings, view: str, file: Path) -> tuple[str, Agreement, dict[date, int]]:
+    """Hold every served row of ``view`` against DuckDB's own answer from the producer's file."""
+    topic = next(t for t in topics(settings) if t.name == FLIGHTS)
+    epochs = [
+        (committed.note.cut.epoch(FLIGHTS), partition, offset)
+        for committed in notes(landing_table(settings, FLIGHTS))
+        for partition, offset in committed.note.cut.positions[FLIGHTS].offsets.items()
+    ]
+    oracle = Oracle(file, FLIGHTS, topic.allowed_lateness, epochs)
+    served = read(view, settings=settings)
+    batch = [day for day, half in served.halves.items() if half == "batch" and day is not None]
+    kappa = list(served.halves) == [None]
+    return view, oracle.compare(view, served.to_arrow(), None if kappa else batch), oracle.late_by_day()

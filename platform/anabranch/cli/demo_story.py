@@ -1,0 +1,164 @@
+"""What the demo prints. Every number comes from the run: from delivery reports, tables, notes and certificates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from anabranch.landing.report import proof_table
+from anabranch.reconcile.certificates import newest_certificates
+from anabranch.serving import read
+from anabranch.tables import newest
+from anabranch.tables.layout import speed_table
+
+if TYPE_CHECKING:
+    from anabranch.airflow.client import Run
+    from anabranch.landing.verify import Proof
+    from anabranch.samples.oracle import Agreement
+    from anabranch.samples.publishing import Summary
+    from anabranch.settings import Settings
+
+
+class Story:
+    """The demo's voice. ``step`` shows progress while a part works; the other methods tell what it came to."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._console = Console(highlight=False, soft_wrap=True)
+
+    def opening(self, days: int) -> None:
+        self._say(
+            f"[bold]Anabranch[/]: {days} days of New York's flights, from a Kafka log into certified Delta views\n"
+        )
+
+    @contextmanager
+    def step(self, what: str) -> Iterator[Callable[[str], None]]:
+        """Show that ``what`` goes on, with a line of detail that the caller keeps up to date."""
+        from time import monotonic
+
+        begun = monotonic()
+        with self._console.status(what) as status:
+            yield lambda detail: status.update(f"{what}  [dim]{escape(detail)}[/]")
+        self._say(f"[green]✓[/] {what} [dim]{monotonic() - begun:.1f} s[/]")
+
+    def produced(self, summary: Summary) -> None:
+        table = Table(title=f"\n1. Into the log: {summary.total:,} records in {summary.seconds:.1f} s", **_LEFT)
+        partitions = sorted({partition for _, _, partition in summary.records})
+        for name in ("topic", "event type", *(f"p{p}" for p in partitions), "all"):
+            table.add_column(name, justify="left" if name in ("topic", "event type") else "right")
+        for topic, kind in sorted({key[:2] for key in summary.records}):
+            counts = [summary.records.get((topic, kind, p), 0) for p in partitions]
+            table.add_row(topic, kind, *(f"{n:,}" if n else "" for n in counts), f"{sum(counts):,}")
+        self._console.print(table)
+        if summary.faults:
+            told = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in sorted(summary.faults.items()))
+            self._say(f"   faults among them, on purpose: {told}\n")
+
+    def landed(self, proofs: Sequence[Proof]) -> None:
+        self._say("\n[bold]2. Landed[/]: every record once, every decision stored")
+        for proof in proofs:
+            self._console.print(proof_table(proof))
+
+    def speed(self, views: Sequence[str]) -> None:
+        table = Table(title="\n3. Speed layer: the same functions as streams", **_LEFT)
+        for name in ("view", "cut", "rows", "dropped by watermark", "committed"):
+            table.add_column(name)
+        for view in views:
+            committed = newest(speed_table(self._settings, view, 1))
+            reading = read(view, settings=self._settings)
+            rows = reading.to_arrow().num_rows
+            cut, age = (str(committed.note.cut), reading.freshness.age_seconds) if committed else ("nothing", 0.0)
+            table.add_row(view, cut, f"{rows:,}", "0", f"{age:.1f} s ago")
+        self._console.print(table)
+
+    def reprocessed(self, run: Run, verdict: dict[str, Any]) -> None:
+        view = run.dag_id.removeprefix("reprocess_")
+        found = newest_certificates(self._settings, view, 1)
+        equal = [day for day, certificate in found.items() if certificate.equal]
+        self._say(f"\n[bold]4. Airflow[/]: {run.dag_id} {run.state}")
+        self._say(f"   {run.url}")
+        for line in run.note.splitlines():
+            self._say(f"   [dim]{escape(line)}[/]")
+        self._say(f"   certificates: [bold]{len(equal)} of {len(found)} equal[/] (speed = batch function, row by row)")
+        self._late(verdict.get("late_changes", ()))
+
+    def _late(self, changes: Sequence[dict[str, Any]]) -> None:
+        touched = [c for c in changes if c["late_events"]]
+        if not touched:
+            return
+        table = Table(title="   what the late events changed, partition by partition", **_LEFT)
+        for name in ("day", "late events", "rows added", "rows changed"):
+            table.add_column(name, justify="left" if name == "day" else "right")
+        for c in touched:
+            table.add_row(*(str(c[k]) for k in ("partition", "late_events", "added", "changed")))
+        self._console.print(table)
+
+    def served(self, view: str) -> None:
+        reading = read(view, settings=self._settings)
+        rows = reading.to_polars().sort("window_start", "origin")
+        halves = list(reading.halves.values())
+        self._say(
+            f"\n[bold]5. Served[/]: {view} v{reading.version}, {rows.height:,} rows at {reading.cut}; "
+            f"{halves.count('batch')} days from batch, {halves.count('speed')} from speed"
+        )
+        table = Table(**_LEFT)
+        for name in rows.columns:
+            table.add_column(name, justify="left" if name == "origin" else "right")
+        for row in rows.filter(rows["window_start"].dt.date() == date(2013, 1, 2)).head(10).iter_rows():
+            table.add_row(*(str(value).removesuffix("+00:00") for value in row))
+        self._console.print(table)
+        self._picture(view)
+
+    def _picture(self, view: str) -> None:
+        """Average delay by hour of the day, from both halves on the days that both hold."""
+        import plotext
+        import polars as pl
+
+        plotext.clear_figure()
+        complete = read(view, settings=self._settings, prefer="complete")
+        days = [day for day, half in complete.halves.items() if half == "batch" and day is not None]
+        for half, marker in (("complete", "hd"), ("speed", "dot")):
+            reading = complete if half == "complete" else read(view, settings=self._settings, prefer="speed")
+            rows = reading.to_polars().filter(pl.col("window_start").dt.date().is_in(days))
+            hourly = (
+                rows.group_by(pl.col("window_start").dt.hour().alias("hour"))
+                .agg((pl.col("delay_minutes").sum() / pl.col("flights").sum()).alias("delay"))
+                .sort("hour")
+            )
+            label = "batch (with late events)" if half == "complete" else "speed (on time only)"
+            plotext.plot(hourly["hour"].to_list(), hourly["delay"].to_list(), label=label, marker=marker)
+        plotext.title("minutes of delay by hour of scheduled departure (UTC)")
+        plotext.plotsize(90, 18)
+        plotext.theme("clear")
+        self._console.print(plotext.build(), markup=False)
+
+    def oracle(self, answers: Sequence[tuple[str, Agreement, dict[date, int]]]) -> None:
+        self._say("\n[bold]6. An independent oracle[/]: DuckDB over the producer's own file, no Spark")
+        for view, agreement, _ in answers:
+            if agreement.agreed:
+                self._say(f"   [green]✓[/] {view}: all {agreement.rows:,} served rows agree")
+            else:
+                self._say(f"   [red]✗[/] {view}: only served {agreement.only_served[:3]}")
+                self._say(f"     only expected {agreement.only_expected[:3]}")
+        late = answers[0][2]
+        self._say(f"   it finds {sum(late.values()):,} late events on {len(late)} days, as landing did")
+
+    def closing(self, seconds: float) -> None:
+        self._say(f"\n[bold]Done[/] in {seconds:.0f} s; everything that was started is stopped. The tables stay:")
+        self._say(f"   ANABRANCH_HOME={self._settings.home} .venv/bin/anabranch read departure_delays --limit 5")
+        self._say(f"   Data Docs: {(self._settings.home / 'data_docs' / 'index.html').as_uri()}")
+        self._say(
+            "[bold]Next[/]: make up, then open Airflow; docs/tutorial-first-view.md is your first view in 15 lines"
+        )
+
+    def _say(self, text: str) -> None:
+        self._console.print(text)
+
+
+_LEFT: dict[str, Any] = {"title_justify": "left", "title_style": "bold"}
