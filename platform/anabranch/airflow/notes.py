@@ -31,6 +31,7 @@ def outcome_note(plan: Mapping[str, Any], outcome: Mapping[str, Any], docs: str)
             f"{plan['events']:,} events ({plan['late']:,} late) at {plan['cut']}."
         ),
         f"Certificates: {outcome['equal']} of {count} equal at {outcome['certified_at']} (run {plan['run']}).",
+        f"Late events changed {outcome['late_rows']:,} rows.",
         f"Published: {len(published)} of {count} partitions.",
     ]
     if refused:

@@ -15,8 +15,8 @@ from airflow.api_fastapi.core_api.security import get_user
 from fastapi import Depends, FastAPI, HTTPException
 from fastapi.responses import FileResponse, HTMLResponse
 
-from anabranch.airflow.records import read_record, verdict_file
 from anabranch.errors import AnabranchError
+from anabranch.reconcile.verdict import read_verdict
 from anabranch.settings import load_settings
 
 PAGES = {".html", ".css", ".js", ".png", ".svg", ".ico", ".json", ".woff", ".woff2"}
@@ -36,13 +36,10 @@ def data_docs(path: str) -> FileResponse:
 def verdict(view: str, version: int, run: str) -> HTMLResponse:
     """The verdict on the build of one run."""
     try:
-        expected = verdict_file(load_settings(), view, version, run)
-        file = inside(expected.parent, expected.name)
-        if file is None:
-            raise HTTPException(404, "this run has not been reconciled")
-        return HTMLResponse(as_page(f"{view} v{version}, run {run}", read_record(file)))
+        found = read_verdict(load_settings(), view, version, run)
     except AnabranchError as error:
         raise HTTPException(404, error.what) from None
+    return HTMLResponse(as_page(f"{view} v{version}, run {run}", found.to_json()))
 
 
 def inside(folder: Path, path: str) -> Path | None:
@@ -56,5 +53,6 @@ def inside(folder: Path, path: str) -> Path | None:
 
 def as_page(title: str, content: dict[str, Any]) -> str:
     """A record as a page of HTML; whatever is in it is shown as text."""
+    report = html.escape(content.pop("report", ""))
     text = html.escape(json.dumps(content, indent=2, ensure_ascii=False))
-    return f"<!doctype html><meta charset=utf-8><title>{html.escape(title)}</title><pre>{text}</pre>"
+    return f"<!doctype html><meta charset=utf-8><title>{html.escape(title)}</title><pre>{report}\n{text}</pre>"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import Any
 
-from anabranch.airflow.records import read_record, verdict_file
 from anabranch.airflow.registered import registered
 from anabranch.batch import publications, publish, read_manifest
+from anabranch.reconcile.verdict import Verdict, read_verdict
 from anabranch.settings import Settings
 from anabranch.tables.layout import batch_table
 
@@ -17,13 +18,14 @@ NO_VERDICT = "no certificate was made"
 def publish_run(settings: Settings, plan: Mapping[str, Any]) -> dict[str, Any]:
     """Publish what of the run's build was certified. Safe to repeat: what is published already stays as it is.
 
-    Returns ``published`` (days), ``refused`` (days with reasons), ``rows``, ``equal`` (how many), ``certified_at``.
-    BrokenState BUILD_MISSING or RECORD_MISSING when a step before has left nothing: then nothing is published.
+    Returns ``published`` (days), ``refused`` (days with reasons), ``rows``, ``equal`` (how many days),
+    ``certified_at``, ``late_rows`` (how many rows the late events changed), ``table_version`` (None: nothing new).
+    BrokenState BUILD_MISSING or VERDICT_MISSING when a step before has left nothing: then nothing is published.
     """
     view, _ = registered(settings, plan["view"], plan["version"])
     build = read_manifest(settings, view.name, view.version, plan["run"])
-    verdict = read_record(verdict_file(settings, view.name, view.version, plan["run"]))
-    refused = refusals(verdict, [day.isoformat() for day in build.partitions])
+    verdict = read_verdict(settings, view.name, view.version, plan["run"])
+    refused = refusals(verdict, build.partitions)
     good = [day for day in build.partitions if day.isoformat() not in refused]
     version = publish(settings, view, build, good) if good else None
     shown = publications(batch_table(settings, view.name, view.version))
@@ -31,13 +33,17 @@ def publish_run(settings: Settings, plan: Mapping[str, Any]) -> dict[str, Any]:
         "published": [day.isoformat() for day in good if day in shown],
         "refused": refused,
         "rows": build.rows,
-        "equal": len(verdict["equal"]),
-        "certified_at": verdict["cut"],
+        "equal": len(verdict.equal),
+        "certified_at": verdict.cut,
+        "late_rows": sum(change.rows for change in verdict.late_changes),
         "table_version": version,
     }
 
 
-def refusals(verdict: Mapping[str, Any], days: list[str]) -> dict[str, str]:
+def refusals(verdict: Verdict, days: Sequence[date]) -> dict[str, str]:
     """The days that must not be published, with the reason of each: whatever isn't certified is held back."""
-    unequal, equal = verdict["unequal"], set(verdict["equal"])
-    return {day: unequal.get(day, NO_VERDICT) for day in days if day not in equal or day in unequal}
+    return {
+        day.isoformat(): verdict.refused.get(day, NO_VERDICT)
+        for day in days
+        if day not in verdict.equal or day in verdict.refused
+    }

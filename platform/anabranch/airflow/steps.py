@@ -26,8 +26,8 @@ def plan(view_name: str) -> dict[str, Any]:
     nobody asked for by name.
     """
     from anabranch.airflow.notes import planned_note, write_note
-    from anabranch.airflow.records import run_key
     from anabranch.airflow.registered import registered
+    from anabranch.airflow.run_key import run_key
     from anabranch.change.parameters import asked
     from anabranch.change.plan import make_plan
 

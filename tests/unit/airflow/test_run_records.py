@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 from anabranch.airflow.notes import listed, outcome_note, planned_note
 from anabranch.airflow.publishing import NO_VERDICT, refusals
-from anabranch.airflow.records import read_record, run_key, verdict_file
-from anabranch.errors import BadInput, BrokenState
+from anabranch.airflow.run_key import run_key
+from anabranch.batch.manifest import manifest_path
+from anabranch.reconcile.verdict import Verdict
 from anabranch.settings import Settings
 
 pytestmark = pytest.mark.unit
@@ -35,9 +37,7 @@ HOSTILE = [
 def test_a_run_key_is_a_name_whatever_the_run_id(tmp_path: Path, run_id: str) -> None:
     key = run_key(run_id, 0)
     assert re.fullmatch(r"[a-z0-9][a-z0-9-]{0,63}", key)
-    settings = Settings(home=tmp_path)
-    file = verdict_file(settings, "delays", 1, key)
-    assert file.name == f"{key}.verdict.json"
+    file = manifest_path(Settings(home=tmp_path), "delays", 1, key)
     assert file.resolve().parent == (tmp_path / "control" / "builds" / "delays" / "v1").resolve()
 
 
@@ -45,24 +45,6 @@ def test_run_keys_differ_where_only_unsafe_letters_do_and_after_a_clear() -> Non
     keys = [run_key(run_id, cleared) for run_id in [*HOSTILE, "a-b", "A/b"] for cleared in (0, 1)]
     assert len(set(keys)) == len(keys)
     assert run_key("a", 1) == run_key("a", 1)
-
-
-@pytest.mark.parametrize("view", ["../up", "a b", "", "A"])
-def test_no_view_name_leads_out_of_the_folder(tmp_path: Path, view: str) -> None:
-    with pytest.raises(BadInput, match="no name for a view"):
-        verdict_file(Settings(home=tmp_path), view, 1, "run")
-    with pytest.raises(BadInput, match="no run id"):
-        verdict_file(Settings(home=tmp_path), "delays", 1, f"../{view}")
-
-
-@pytest.mark.parametrize("content", [None, "", "{", "[]"])
-def test_a_missing_or_torn_record_is_a_broken_state(tmp_path: Path, content: str | None) -> None:
-    file = tmp_path / "run.json"
-    if content is not None:
-        file.write_text(content)
-    with pytest.raises(BrokenState) as error:
-        read_record(file)
-    assert error.value.code == "RECORD_MISSING"
 
 
 PLAN: dict[str, Any] = {
@@ -88,10 +70,12 @@ def test_the_notes_say_what_where_from_and_what_came_of_it() -> None:
         "rows": 744,
         "equal": 1,
         "certified_at": "flights@13",
+        "late_rows": 290,
     }
     assert outcome_note(PLAN, outcome, "http://x/docs").splitlines() == [
         "Rebuilt 2013-01-01 to 2013-01-02 (2 days) of delays v1: 744 rows from 26,483 events (312 late) at flights@12.",
         "Certificates: 1 of 2 equal at flights@13 (run manual-1).",
+        "Late events changed 290 rows.",
         "Published: 1 of 2 partitions.",
         "NOT published: 2013-01-02 (its halves differ)",
         "[Data Docs](http://x/docs)",
@@ -99,9 +83,24 @@ def test_the_notes_say_what_where_from_and_what_came_of_it() -> None:
 
 
 def test_what_is_not_certified_is_held_back_with_its_reason() -> None:
-    days = ["2013-01-01", "2013-01-02", "2013-01-03", "2013-01-04"]
-    verdict = {"equal": ["2013-01-01", "2013-01-04"], "unequal": {"2013-01-02": "differs", "2013-01-04": "a check"}}
-    assert refusals(verdict, days) == {"2013-01-02": "differs", "2013-01-03": NO_VERDICT, "2013-01-04": "a check"}
+    days = [date(2013, 1, n) for n in (1, 2, 3, 4)]
+    verdict = Verdict(
+        "delays",
+        1,
+        "run",
+        "flights@1",
+        7,
+        equal=(days[0], days[3]),
+        refused={days[1]: "differs", days[3]: "a check failed"},
+        late_changes=(),
+        checks=1,
+        data_docs="",
+    )
+    assert refusals(verdict, days) == {
+        "2013-01-02": "differs",
+        "2013-01-03": NO_VERDICT,
+        "2013-01-04": "a check failed",
+    }
 
 
 def test_a_long_list_of_refused_partitions_is_cut() -> None:
