@@ -87,8 +87,8 @@ def _whole_way(settings: Settings, story: Story, days: int, faults: bool) -> Non
     story.speed(VIEWS)
     last = FIRST + timedelta(days=days - 1)
     with story.step(f"Airflow rebuilds, certifies and publishes {REPROCESSED}") as tell:
-        run, outcome = reprocess(settings, REPROCESSED, FIRST, last, tell)
-    story.reprocessed(run, outcome)
+        run, verdict = reprocess(settings, REPROCESSED, FIRST, last, tell)
+    story.reprocessed(run, verdict)
     story.served(REPROCESSED)
     story.oracle([check_oracle(settings, view, summary.file) for view in VIEWS])
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 from anabranch.airflow.client import Client, Run
 from anabranch.control.airflow_parts import airflow_address
@@ -14,6 +13,7 @@ from anabranch.errors import BrokenState
 from anabranch.events import Topic, load_declarations
 from anabranch.landing.verify import Proof, verify
 from anabranch.log.admin import end_offsets
+from anabranch.reconcile.verdict import Verdict, read_verdict
 from anabranch.samples.oracle import Agreement, Oracle
 from anabranch.serving import read
 from anabranch.settings import Settings
@@ -56,18 +56,17 @@ def speed_at(settings: Settings, view: str, tell: Tell) -> bool:
     return bool(committed and landed and committed.note.cut.covers(landed.note.cut))
 
 
-def reprocess(settings: Settings, view: str, first: date, last: date, tell: Tell) -> tuple[Run, dict[str, Any]]:
-    """Trigger the view's DAG as the UI does, wait for it, and hand on what its publish step reports."""
+def reprocess(settings: Settings, view: str, first: date, last: date, tell: Tell) -> tuple[Run, Verdict]:
+    """Trigger the view's DAG as the UI does, wait for it, and hand on what its reconcile step found."""
     with Client(airflow_address(settings), airflow_login(settings)) as client:
         run = client.trigger(f"reprocess_{view}", {"from": first.isoformat(), "to": last.isoformat()})
         run = client.wait(run, lambda now: tell(", ".join(f"{t} {s or 'waiting'}" for t, s in now.tasks.items())))
-        outcome = client.xcom(run, "publish") if run.state == "success" else {}
         if run.state != "success":
             failed = [name for name, state in run.tasks.items() if state == "failed"]
             raise BrokenState(
                 "DEMO_RUN_FAILED", f"{run.dag_id} failed in {failed}: {run.note}", next_step=f"read {settings.logs}"
             )
-        return run, outcome
+        return run, read_verdict(settings, view, 1, client.xcom(run, "plan", "run"))
 
 
 def check_oracle(settings: Settings, view: str, file: Path) -> tuple[str, Agreement, dict[date, int]]:

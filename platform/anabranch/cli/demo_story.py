@@ -20,6 +20,8 @@ from anabranch.tables.layout import speed_table
 if TYPE_CHECKING:
     from anabranch.airflow.client import Run
     from anabranch.landing.verify import Proof
+    from anabranch.reconcile.late_changes import LateChanges
+    from anabranch.reconcile.verdict import Verdict
     from anabranch.samples.oracle import Agreement
     from anabranch.samples.publishing import Summary
     from anabranch.settings import Settings
@@ -77,7 +79,7 @@ class Story:
             table.add_row(view, cut, f"{rows:,}", "0", f"{age:.1f} s ago")
         self._console.print(table)
 
-    def reprocessed(self, run: Run, verdict: dict[str, Any]) -> None:
+    def reprocessed(self, run: Run, verdict: Verdict) -> None:
         view = run.dag_id.removeprefix("reprocess_")
         found = newest_certificates(self._settings, view, 1)
         equal = [day for day, certificate in found.items() if certificate.equal]
@@ -86,17 +88,17 @@ class Story:
         for line in run.note.splitlines():
             self._say(f"   [dim]{escape(line)}[/]")
         self._say(f"   certificates: [bold]{len(equal)} of {len(found)} equal[/] (speed = batch function, row by row)")
-        self._late(verdict.get("late_changes", ()))
+        self._late(verdict.late_changes)
 
-    def _late(self, changes: Sequence[dict[str, Any]]) -> None:
-        touched = [c for c in changes if c["late_events"]]
+    def _late(self, changes: Sequence[LateChanges]) -> None:
+        touched = [change for change in changes if change.late_events]
         if not touched:
             return
         table = Table(title="   what the late events changed, partition by partition", **_LEFT)
         for name in ("day", "late events", "rows added", "rows changed"):
             table.add_column(name, justify="left" if name == "day" else "right")
-        for c in touched:
-            table.add_row(*(str(c[k]) for k in ("partition", "late_events", "added", "changed")))
+        for change in touched:
+            table.add_row(str(change.partition), str(change.late_events), str(change.added), str(change.changed))
         self._console.print(table)
 
     def served(self, view: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from datetime import date, timedelta
 from typing import Final, Literal, get_args
@@ -9,7 +10,7 @@ from typing import Final, Literal, get_args
 from anabranch.errors import BadInput
 from anabranch.tables import Cut, Note
 
-Prefer = Literal["default", "complete", "fresh"]
+Prefer = Literal["default", "complete", "fresh", "speed"]
 HalfName = Literal["batch", "speed"]
 BATCH: Final[HalfName] = "batch"
 SPEED: Final[HalfName] = "speed"
@@ -32,12 +33,13 @@ def choose(
 
     ``speed``: the newest epoch of the rows of a partition. ``published``: the epoch up to which batch computed
     it. A published partition may be empty: then it is served empty. default: batch where it covers all that
-    speed knows of the partition; complete: batch wherever there is one; fresh: the half with the newer cut.
+    speed knows of the partition; complete: batch wherever there is one; fresh: the half with the newer cut; speed: never batch
+    (to look at the speed half alone).
     """
     chosen: dict[date | None, HalfName] = {}
     for partition in sorted({*speed, *published}, key=lambda day: (day is not None, day or date.min)):
         covered = published.get(partition) if partition is not None else None
-        needed = {"default": speed.get(partition, 0), "complete": 0, "fresh": speed_cut}[prefer]
+        needed = {"default": speed.get(partition, 0), "complete": 0, "fresh": speed_cut, "speed": sys.maxsize}[prefer]
         chosen[partition] = BATCH if covered is not None and covered >= needed else SPEED
     return chosen
 
