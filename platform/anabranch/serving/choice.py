@@ -33,8 +33,8 @@ def choose(
 
     ``speed``: the newest epoch of the rows of a partition. ``published``: the epoch up to which batch computed
     it. A published partition may be empty: then it is served empty. default: batch where it covers all that
-    speed knows of the partition; complete: batch wherever there is one; fresh: the half with the newer cut; speed: never batch
-    (to look at the speed half alone).
+    speed knows of the partition; complete: batch wherever there is one; fresh: the half with the newer cut; speed:
+    the speed half alone.
     """
     chosen: dict[date | None, HalfName] = {}
     for partition in sorted({*speed, *published}, key=lambda day: (day is not None, day or date.min)):
