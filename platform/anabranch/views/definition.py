@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from inspect import signature
 from typing import TYPE_CHECKING, Final
+
+from anabranch.errors import BadDefinition
+from anabranch.events.contracts import EVENT_TYPE
+from anabranch.settings import SAFE_NAME
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -16,6 +22,8 @@ CHANGED: Final = "_epoch"
 """In the speed half: the newest epoch that the micro-batch which last changed this row covered."""
 ENVELOPE: Final = ("event_time", "event_id", "source", "subject", "log_partition", "log_offset")
 """Columns that every input of a view has beside the fields of its event type."""
+
+COLUMN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +59,49 @@ class View:
     origin: Origin = field(default=Origin("<unknown>", 0), compare=False)
     fingerprint: str = ""
 
+    def __post_init__(self) -> None:
+        problem = next(filter(None, self._problems()), None)
+        if problem:
+            code, what, next_step = problem
+            where = {"view": self.name, "version": self.version, "file": self.origin.file}
+            raise BadDefinition(
+                code,
+                f"{self.origin}: {self.name} v{self.version}: {what}",
+                state="the view was not registered; nothing was written",
+                next_step=next_step,
+                definition=self.origin.line,
+                line=None,
+                **where,
+            )
+
+    def _problems(self) -> Iterator[tuple[str, str, str] | None]:
+        """What can be wrong with a declaration alone: (code, what, next step)."""
+        safe = SAFE_NAME.fullmatch(self.name) if isinstance(self.name, str) else None
+        yield None if safe else ("VIEW_NAME", f"{self.name!r} is no name", "use a-z, 0-9 and _, a letter first")
+        whole = isinstance(self.version, int) and not isinstance(self.version, bool) and self.version > 0
+        yield None if whole else ("VIEW_NAME", f"{self.version!r} is no version", "versions are 1, 2, 3, ...")
+        wrong = [event for event in self.events if not EVENT_TYPE.fullmatch(event)]
+        if wrong or not self.events or len(set(self.events)) < len(self.events):
+            yield "VIEW_EVENTS", f"events {list(self.events)}", "name each event type once, like flight.departed"
+        wrong = [column for column in self.key if not COLUMN.fullmatch(column)]
+        if wrong or not self.key or len(set(self.key)) < len(self.key):
+            yield "VIEW_KEY", f"key {list(self.key)}", "name the columns that identify a row, each once"
+        if self.partition_by is not None and self.partition_by not in self.key:
+            yield "VIEW_KEY", f"{self.partition_by} isn't in the key", "a row must not wander from day to day: add it"
+        if min(self.lookback, self.lookahead) < timedelta(0):
+            yield "VIEW_DURATION", "lookback and lookahead can't be negative", "write '0 hours' or more"
+        if self.kappa and (self.lookback or self.lookahead):
+            yield "VIEW_DURATION", "a view without partitions sees every event", "leave lookback and lookahead out"
+        try:
+            signature(self.function).bind(*self.events)
+        except TypeError:
+            what = f"the function takes {signature(self.function)}, the view has {len(self.events)} event types"
+            yield "VIEW_ARGUMENTS", what, "one parameter per event type, in their order"
+
+    def __call__(self, *inputs: DataFrame) -> DataFrame:
+        """The author's function itself, as a test would call it."""
+        return self.function(*inputs)
+
     @property
     def kappa(self) -> bool:
         return self.partition_by is None
@@ -65,10 +116,10 @@ def duration(text: str | timedelta) -> timedelta:
     """``"36 hours"``, ``"7 days"``, ``"0 hours"`` as a timedelta; ValueError for anything else."""
     if isinstance(text, timedelta):
         return text
-    number, _, unit = text.strip().partition(" ")
+    number, _, unit = str(text).strip().partition(" ")
     units = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800}
     seconds = units.get(unit.strip().removesuffix("s"))
-    if seconds is None or not number.isdecimal():
+    if seconds is None or not re.fullmatch(r"[0-9]{1,6}", number):
         raise ValueError(f"{text!r} is no duration like '36 hours'")
     return timedelta(seconds=int(number) * seconds)
 

@@ -1,52 +1,67 @@
-"""The fingerprint of a definition: it changes with what is computed, never with formatting, comments or docstrings."""
+"""The fingerprint of a definition: it changes with what is computed, never with formatting, comments, docstrings,
+type hints or where it stands in its file.
+
+It is written down beside data, so it must not depend on the version of Python: ``ast.dump`` does, so the tree is
+spelled here, without empty fields.
+"""
 
 from __future__ import annotations
 
 import ast
 import hashlib
-import inspect
-import textwrap
+from typing import Any
 
 from anabranch.views.definition import View
+from anabranch.views.source import Source
+
+_SILENT = {"ctx", "kind", "type_comment", "type_params", "annotation", "returns", "simple"}
 
 
-def fingerprint(view: View) -> str:
+def fingerprint(view: View, source: Source) -> str:
     """16 hex digits over the declaration, the function, and what it uses of its own module."""
-    module = inspect.getmodule(view.function)
-    tree = (
-        ast.parse(inspect.getsource(module)) if module else ast.parse(textwrap.dedent(inspect.getsource(view.function)))
-    )
-    bound = {name: node for node in tree.body for name in _binds(node)}
-    parts, seen, waiting = [], set[str](), [view.function.__name__]
-    while waiting:
-        name = waiting.pop()
-        if name in seen or name not in bound:
-            continue
-        seen.add(name)
-        node = bound[name]
-        parts.append((name, ast.dump(_bare(node), annotate_fields=False)))
-        waiting += sorted({n.id for n in ast.walk(node) if isinstance(n, ast.Name)})
-    declared = (view.name, view.version, view.events, view.key, view.partition_by, view.lookback, view.lookahead)
-    return hashlib.sha256(repr((declared, sorted(parts))).encode()).hexdigest()[:16]
+    return hashlib.sha256(spelled(view, source).encode()).hexdigest()[:16]
 
 
-def _binds(node: ast.stmt) -> list[str]:
-    match node:
-        case ast.FunctionDef() | ast.ClassDef():
-            return [node.name]
-        case ast.Assign():
-            return [n.id for target in node.targets for n in ast.walk(target) if isinstance(n, ast.Name)]
-        case ast.AnnAssign(target=ast.Name(id=name)):
-            return [name]
-        case ast.Import() | ast.ImportFrom():
-            return [alias.asname or alias.name.split(".")[0] for alias in node.names]
+def spelled(view: View, source: Source) -> str:
+    """The text that the fingerprint is the hash of. The function's own name and decorators are not part of it."""
+    declared = (view.name, view.version, view.events, view.key, view.partition_by)
+    times = (view.lookback.total_seconds(), view.lookahead.total_seconds())
+    own = [_spell(source.function.args), *(_spell(node) for node in _without_docstring(source.function.body))]
+    used = [f"{name}={_spell(_alone(name, node))}" for name, node in source.used]
+    return "\n".join([repr(declared), repr(times), *own, *used])
+
+
+def definition_text(source: Source) -> str:
+    """The same as Python for people, to show what has changed: formatted alike however it was written."""
+    parts = [ast.unparse(_alone(name, node)) for name, node in source.used]
+    return "\n".join([*dict.fromkeys(parts), ast.unparse(source.function)])
+
+
+def _spell(node: Any) -> str:
+    if isinstance(node, ast.AST):
+        body = {name: value for name, value in ast.iter_fields(node) if name not in _SILENT}
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            body["body"] = _without_docstring(node.body)
+        inner = ",".join(f"{name}:{_spell(value)}" for name, value in body.items() if value not in (None, []))
+        return f"{type(node).__name__}({inner})"
+    if isinstance(node, list):
+        return f"[{','.join(map(_spell, node))}]"
+    return f"{type(node).__name__} {node!r}"
+
+
+def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
+    match body:
+        case [ast.Expr(value=ast.Constant(value=str())), *rest]:
+            return rest
         case _:
-            return []
+            return body
 
 
-def _bare(node: ast.stmt) -> ast.stmt:
-    """The node without its docstrings."""
-    for inner in ast.walk(node):
-        if isinstance(inner, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(inner) is not None:
-            inner.body = inner.body[1:] or [ast.Pass()]
+def _alone(name: str, node: ast.stmt) -> ast.stmt:
+    """An import without the names that aren't used, so that importing something else as well changes nothing."""
+    if isinstance(node, ast.ImportFrom):
+        chosen = [alias for alias in node.names if (alias.asname or alias.name) == name]
+        return ast.ImportFrom(node.module, chosen, node.level)
+    if isinstance(node, ast.Import):
+        return ast.Import([a for a in node.names if (a.asname or a.name.split(".")[0]) == name])
     return node

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import BadDefinition, BadInput
+from anabranch.events import Declarations, Topic
 from anabranch.events.declarations import load_module
-from anabranch.settings import SAFE_NAME
+from anabranch.settings import Settings, project_root
 from anabranch.views.definition import Origin, View, duration, names
 from anabranch.views.fingerprint import fingerprint
+from anabranch.views.purity import check_python
+from anabranch.views.records import is_registered, write_down
+from anabranch.views.refusals import refusal
+from anabranch.views.source import read
 
 if TYPE_CHECKING:
-    from anabranch.events import Declarations
+    from pyspark.sql import SparkSession
 
 _COLLECTED: ContextVar[list[View] | None] = ContextVar("anabranch_views", default=None)
 
@@ -36,34 +40,29 @@ def view(
     """Declare a version of a view; the function becomes the View. See View for what the parameters mean."""
 
     def declare(function: Callable[..., Any]) -> View:
-        origin = Origin(inspect.getsourcefile(function) or "<unknown>", function.__code__.co_firstlineno)
-        if not SAFE_NAME.fullmatch(name) or version < 1:
-            raise BadDefinition(
-                "VIEW_NAME", f"{origin}: {name!r} version {version}: use a-z, 0-9 and _, and versions from 1"
-            )
+        source = read(function)
+        origin = Origin(_shown(source.path), function.__code__.co_firstlineno)
         try:
             before, after = duration(lookback), duration(lookahead)
         except ValueError as error:
-            raise BadDefinition("VIEW_DURATION", f"{origin}: {name} v{version}: {error}") from None
-        declared = View(name, version, names(events), names(key), function, partition_by, before, after, origin)
-        declared = View(
-            name,
-            version,
-            names(events),
-            names(key),
-            function,
-            partition_by,
-            before,
-            after,
-            origin,
-            fingerprint(declared),
-        )
+            raise BadDefinition(
+                "VIEW_DURATION", f"{origin}: {name} v{version}: {error}", file=origin.file, definition=origin.line
+            ) from None
+        plain = View(name, version, names(events), names(key), function, partition_by, before, after, origin)
+        check_python(plain, source)
+        declared = replace(plain, fingerprint=fingerprint(plain, source))
         collected = _COLLECTED.get()
         if collected is not None:
             collected.append(declared)
         return declared
 
     return declare
+
+
+def _shown(path: str) -> str:
+    """As one would type it: from the project's folder, where it lies in there."""
+    file = Path(path)
+    return str(file.relative_to(project_root()) if file.is_relative_to(project_root()) else file)
 
 
 @contextmanager
@@ -79,9 +78,10 @@ def collecting() -> Iterator[list[View]]:
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """All versions of all views of a project."""
+    """All versions of all views of a project, by name and version."""
 
     views: Sequence[View] = field(default_factory=tuple)
+    declarations: Declarations = field(default_factory=Declarations)
 
     def __iter__(self) -> Iterator[View]:
         return iter(self.views)
@@ -98,20 +98,62 @@ class Registry:
     def newest(self, name: str) -> View:
         return self.get(name)
 
+    def topic(self, view: View) -> Topic:
+        """The topic that carries the events of ``view``."""
+        return self.declarations.topic_of(view.events[0])
+
+    def register(self, spark: SparkSession, settings: Settings, views: Iterable[View] | None = None) -> None:
+        """Check what was never checked, and write each definition down under its version; at every start of a writer.
+
+        Raises BadDefinition (see ``check``), or Conflict DEFINITION_CHANGED where the version stands for another
+        definition already. A definition that is written down is not checked again, which takes milliseconds. A crash
+        in between leaves some views registered; the next call registers the rest.
+        """
+        from anabranch.views.check import check
+
+        for each in self.views if views is None else views:
+            if not is_registered(settings, each):
+                check(each, spark, self.declarations)
+                write_down(settings, each)
+
 
 def load_views(folder: Path, declarations: Declarations) -> Registry:
     """Every view of the modules in ``folder`` (``spark_jobs/views``), each of whose events one topic carries."""
     found: dict[tuple[str, int], View] = {}
     for path in sorted(folder.glob("[a-z]*.py")):
-        for value in vars(load_module(path)).values():
-            if not isinstance(value, View) or found.get((value.name, value.version)) is value:
-                continue
-            if (value.name, value.version) in found:
-                raise BadDefinition("VIEW_TWICE", f"{value.origin}: {value.name} v{value.version} is declared twice")
-            topics = {declarations.topic_of(event).name for event in value.events}
-            if len(topics) != 1:
-                raise BadDefinition(
-                    "VIEW_TOPICS", f"{value.origin}: {value.name}: events of {sorted(topics)}; a view reads one topic"
-                )
-            found[value.name, value.version] = value
-    return Registry(tuple(found[key] for key in sorted(found)))
+        for each in _declared_in(path):
+            if (each.name, each.version) in found:
+                raise refusal("VIEW_TWICE", each, f"it is declared in {found[each.name, each.version].origin} too")
+            topic_of(each, declarations)
+            found[each.name, each.version] = each
+    return Registry(tuple(found[key] for key in sorted(found)), declarations)
+
+
+def topic_of(view: View, declarations: Declarations) -> Topic:
+    """The one topic that carries all events of ``view``, or BadDefinition."""
+    try:
+        topics = {t.name: t for t in map(declarations.topic_of, view.events)}
+    except BadInput as error:
+        raise refusal("VIEW_EVENTS", view, error.what, next_step=error.next_step) from None
+    if len(topics) > 1:
+        raise refusal(
+            "VIEW_TOPICS",
+            view,
+            f"events of the topics {', '.join(sorted(topics))}",
+            next_step="a view reads one topic in this version: declare one view per topic",
+        )
+    return next(iter(topics.values()))
+
+
+def _declared_in(path: Path) -> Sequence[View]:
+    """The views of a module; it is imported once per process, and its views are kept beside it."""
+    with collecting() as found:
+        module = load_module(path)
+    if found:
+        from pyspark import cloudpickle
+
+        # The workers of a Python UDF can't import this module by its name: its functions travel by value.
+        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+        vars(module)["__views__"] = tuple(found)
+    views: tuple[View, ...] = vars(module).get("__views__", ())
+    return views

@@ -1,0 +1,141 @@
+"""Whether a view can be equal in both paths: judged by Spark's own plan of it, over no data at all.
+
+The function is applied to empty events as a batch (twice) and to events of a stream, and the analysed plans are read.
+It takes about a second per view, once per definition: see ``Registry.register``.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from anabranch.errors import AnabranchError
+from anabranch.events import Declarations, Topic
+from anabranch.landing.schema import landing_schema
+from anabranch.views import plans, rules
+from anabranch.views.definition import CHANGED, COLUMN, ENVELOPE, PARTITION, View
+from anabranch.views.inputs import events_of, frames, rows_of
+from anabranch.views.refusals import refusal
+from anabranch.views.registry import topic_of
+from anabranch.views.source import Source, read
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_PARTITIONS = ("timestamp", "date")
+
+
+def check(view: View, spark: SparkSession, declarations: Declarations) -> None:
+    """Raises BadDefinition with the reason, the place of the definition and, where it is known, the line of the call.
+
+    Codes: VIEW_ANALYSIS (Spark can't analyse it), VIEW_FAILS (it raises), VIEW_COLUMNS, VIEW_READS, VIEW_IMPURE,
+    VIEW_ORDER, VIEW_FLOAT, VIEW_WATERMARK, VIEW_STREAM (Spark can't stream it), VIEW_EVENTS, VIEW_TOPICS. No job is
+    started. Not promised: that the rows of a partition need no more events than lookback and lookahead say.
+    """
+    topic, source = topic_of(view, declarations), read(view.function)
+    events = spark.createDataFrame(landing_schema(topic).empty_table())
+    inputs = frames(events_of(events, view, late=False), view, topic)
+    rows = apply(view, inputs, source)
+    _check_columns(view, rows)
+    plan = plans.analysed(rows)
+    rules.check_sources(view, plan, plans.analysed(events))
+    rules.check_expressions(view, source, plan)
+    rules.check_nodes(view, plan)
+    if not rules.python_in(plan) and not plan.sameResult(plans.analysed(apply(view, inputs, source))):
+        raise refusal(
+            "VIEW_IMPURE",
+            view,
+            "called twice with the same events it computes two different things",
+            next_step="leave out the clock, chance and whatever else changes between two calls",
+        )
+    stream = plans.analysed(apply(view, _streams(spark, view, topic), source))
+    rules.check_watermark(view, stream)
+    _check_streamable(spark, view, plan, stream)
+
+
+def apply(view: View, inputs: Sequence[DataFrame], source: Source) -> DataFrame:
+    """The view's rows, with whatever the author's function raises as a BadDefinition that names the line."""
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import DataFrame
+
+    try:
+        if not isinstance(view.function(*inputs), DataFrame):
+            raise refusal("VIEW_COLUMNS", view, "it doesn't return a DataFrame", next_step="return the DataFrame")
+        return rows_of(view, inputs)
+    except AnabranchError:
+        raise
+    except AnalysisException as error:
+        what = str(error).splitlines()[0]
+        raise refusal("VIEW_ANALYSIS", view, what, line=_raised_at(error, source), next_step=_names(inputs)) from None
+    except Exception as error:
+        what = f"it raised {type(error).__name__}: {error}".splitlines()[0]
+        raise refusal("VIEW_FAILS", view, what, line=_raised_at(error, source)) from error
+
+
+def _raised_at(error: BaseException, source: Source) -> int | None:
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == source.path]
+    return lines[-1] if lines else None
+
+
+def _names(inputs: Sequence[DataFrame]) -> str:
+    columns = sorted({c for frame in inputs for c in frame.columns} - set(ENVELOPE))
+    return f"the events have: {', '.join([*columns, *ENVELOPE])}"
+
+
+def _check_columns(view: View, rows: DataFrame) -> None:
+    columns = [c for c in rows.columns if c != PARTITION] if view.partition_by else rows.columns
+    lowered = [c.lower() for c in columns]
+    bad = [c for c in columns if not COLUMN.fullmatch(c) or c.lower() in (PARTITION, CHANGED)]
+    bad += [c for c in columns if lowered.count(c.lower()) > 1]
+    if bad or (view.partition_by and rows.columns.count(PARTITION) > 1):
+        raise refusal(
+            "VIEW_COLUMNS",
+            view,
+            f"columns named {sorted(set(bad))}",
+            next_step=f"give each column a plain name of its own; {PARTITION} and {CHANGED} are the platform's",
+        )
+    types = {f.name: f.dataType.typeName() for f in rows.schema.fields}
+    if view.partition_by and types[view.partition_by] not in _PARTITIONS:
+        raise refusal(
+            "VIEW_COLUMNS",
+            view,
+            f"{view.partition_by} is a {types[view.partition_by]}",
+            next_step="partition_by names a timestamp or a date",
+        )
+    unequal = [c for c in view.key if types[c] in ("map", "variant", "double", "float")]
+    if unequal:
+        raise refusal("VIEW_COLUMNS", view, f"{unequal} can't identify a row", next_step="no floats and maps in a key")
+
+
+def _streams(spark: SparkSession, view: View, topic: Topic) -> list[DataFrame]:
+    """What the speed layer gives to the function, typed, but over a source that is never started."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    columns = [
+        F.col("timestamp").alias(f.name) if f.name == "event_time" else F.lit(None).cast(f.dataType).alias(f.name)
+        for f in from_arrow_schema(landing_schema(topic)).fields
+    ]
+    events = events_of(spark.readStream.format("rate").load().select(columns), view, late=False)
+    if not view.kappa:
+        lateness = topic.allowed_lateness // timedelta(milliseconds=1)
+        events = events.withWatermark("event_time", f"{lateness} milliseconds")
+    return frames(events, view, topic)
+
+
+def _check_streamable(spark: SparkSession, view: View, batch: Any, stream: Any) -> None:
+    """Spark's own word on both plans, which it would otherwise say when they are started."""
+    from pyspark.errors import AnalysisException
+
+    jvm: Any = spark._jvm
+    checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
+    try:
+        checker.checkForBatch(batch)
+        checker.checkForStreaming(stream, jvm.org.apache.spark.sql.streaming.OutputMode.Update())
+    except AnalysisException as error:
+        what = str(error).splitlines()[0].rstrip(";")
+        raise refusal(
+            "VIEW_STREAM", view, what, next_step="both paths must run it: a batch, and a stream in update mode"
+        ) from None

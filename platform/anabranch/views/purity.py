@@ -1,0 +1,114 @@
+"""What Python can do behind Spark's back: a clock, chance, the disk, the network, things that change.
+
+Read from the source, when the view is declared, so without Spark: best effort. A definition that hides its clock
+well enough passes here; Spark's own functions are judged by their plan (see ``check``), whatever Python they came from.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable, MutableMapping, MutableSequence, MutableSet
+from contextlib import suppress
+from typing import Any
+
+from anabranch.views.definition import View
+from anabranch.views.refusals import refusal
+from anabranch.views.source import Source
+
+_OUTSIDE = {
+    *("asyncio", "concurrent", "ctypes", "ftplib", "getpass", "glob", "http", "importlib", "io", "locale", "logging"),
+    *("multiprocessing", "os", "pathlib", "platform", "random", "secrets", "select", "shutil", "signal", "smtplib"),
+    *("socket", "sqlite3", "ssl", "subprocess", "sys", "tempfile", "threading", "time", "urllib", "uuid"),
+    *("requests", "httpx", "aiohttp", "boto3", "confluent_kafka", "deltalake", "duckdb", "psycopg", "py4j"),
+}
+_CHANGING = (
+    *("datetime.datetime.now", "datetime.datetime.utcnow", "datetime.datetime.today", "datetime.date.today"),
+    *("numpy.random", "numpy.datetime64", "pandas.Timestamp.now", "pandas.Timestamp.today", "pandas.read_"),
+    *("pyspark.SparkContext", "pyspark.sql.SparkSession", "pyspark.sql.session", "anabranch.spark", "anabranch.read"),
+)
+_LIBRARIES = {"anabranch", "numpy", "pandas", "pyarrow", "pyspark", "delta"}
+_BUILTINS = {"open", "input", "exec", "eval", "compile", "__import__", "globals", "vars", "id", "hash", "print"}
+_SESSION = {"sparkSession", "sql_ctx", "rdd", "_jdf", "_sc"}
+_HELP = "a view is a function of its events only: same events, same rows, whenever and wherever it runs"
+
+
+def check_python(view: View, source: Source) -> None:
+    """Raises BadDefinition VIEW_IMPURE or VIEW_UNSEEN, with the line of the first offence."""
+    for name, (path, line) in source.imported.items():
+        _check_import(view, name, path, line)
+    stored = {
+        n.id for t in source.trees for n in ast.walk(t) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+    }
+    known = (
+        stored
+        | {name for name, _ in source.used}
+        | {a.arg for a in ast.walk(source.function) if isinstance(a, ast.arg)}
+    )
+    for tree in source.trees:
+        for node in ast.walk(tree):
+            reason = _offence(node, source, known)
+            if reason:
+                raise refusal("VIEW_IMPURE", view, reason, line=getattr(node, "lineno", None), next_step=_HELP)
+    _check_constants(view, source)
+
+
+def _check_import(view: View, name: str, path: str, line: int) -> None:
+    root = path.split(".")[0]
+    if root in _OUTSIDE:
+        raise refusal("VIEW_IMPURE", view, f"{name!r} comes from the module {root}", line=line, next_step=_HELP)
+    if root not in _LIBRARIES and root not in sys.stdlib_module_names:
+        raise refusal(
+            "VIEW_UNSEEN",
+            view,
+            f"{name!r} comes from {path}, where a change would not change the fingerprint",
+            line=line,
+            next_step="put what the view needs into the view's own file",
+            module=path,
+        )
+
+
+def _offence(node: ast.AST, source: Source, known: set[str]) -> str:
+    match node:
+        case ast.Global() | ast.Nonlocal():
+            return f"it changes {', '.join(node.names)}, which outlives the call"
+        case ast.Name(id=name) if name in _BUILTINS and name not in known:
+            return f"it uses {name}()"
+        case ast.Attribute(attr=attr) if attr in _SESSION:
+            return f"it reaches for the session by .{attr}"
+        case ast.Attribute() | ast.Name():
+            path = source.dotted(node) or ""
+            changing = any(path == bad or path.startswith(bad if bad.endswith("_") else f"{bad}.") for bad in _CHANGING)
+            return f"it uses {path}" if changing else ""
+        case _:
+            return ""
+
+
+def _check_constants(view: View, source: Source) -> None:
+    """What stands outside of the function may not change between the runs of both paths, and must be in the source."""
+    closed = _closed_over(view.function)
+    values = {**view.function.__globals__, **closed}
+    for name, node in source.used:
+        literal = isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, _LITERALS)
+        if literal or isinstance(values.get(name), _MUTABLE):
+            raise refusal(
+                "VIEW_IMPURE",
+                view,
+                f"{name} can be changed while the view lives",
+                line=node.lineno,
+                next_step="make it a tuple, a frozenset or a MappingProxyType, or build it inside of the function",
+            )
+    for name in sorted(closed.keys() - {name for name, _ in source.used}):
+        raise refusal("VIEW_UNSEEN", view, f"{name} comes from the function around it: its value isn't in the source")
+
+
+def _closed_over(function: Callable[..., Any]) -> dict[str, Any]:
+    found = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with suppress(ValueError):  # bound later
+            found[name] = cell.cell_contents
+    return found
+
+
+_LITERALS = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
+_MUTABLE = (MutableMapping, MutableSequence, MutableSet)

@@ -1,0 +1,134 @@
+"""The rules of ``check``, one function each, over analysed plans."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anabranch.views import plans
+from anabranch.views.aggregates import objection
+from anabranch.views.definition import View
+from anabranch.views.plans import Found, items, kind_of, line_of
+from anabranch.views.refusals import refusal
+from anabranch.views.source import Source
+
+_CLOCK_AND_PLACE = {
+    *("CurrentTimestamp", "CurrentTimestampLike", "Now", "LocalTimestamp", "CurrentDate", "CurrentTime"),
+    *("CurrentBatchTimestamp", "CurrentTimeZone", "CurrentUser", "SessionUser", "CurrentDatabase", "CurrentCatalog"),
+    *("InputFileName", "InputFileBlockStart", "InputFileBlockLength", "SparkPartitionID", "MonotonicallyIncreasingID"),
+    *("Rand", "Randn", "Uniform", "RandStr", "Uuid", "Shuffle"),
+}
+_WORDS_FOR_NOW = ("now", "today", "tomorrow", "yesterday")
+_SUBQUERIES = {"ScalarSubquery", "Exists", "ListQuery", "InSubquery", "LateralSubquery", "TableArgumentSubquery"}
+_PYTHON = {"PythonUDF", "PythonUDAF", "PythonUDTF"}
+_UNORDERED_NODES = {
+    "Sample": "sample",
+    "GlobalLimit": "limit",
+    "LocalLimit": "limit",
+    "Offset": "offset",
+    "Tail": "tail",
+}
+_PURE = "a view is a function of its events only; for a time use event_time"
+
+
+def check_sources(view: View, plan: Any, events: Any) -> None:
+    """The function reads its events and nothing else."""
+    for node in plans.nodes(plan):
+        if node.children().size() == 0 and not node.canonicalized().equals(events.canonicalized()):
+            raise refusal(
+                "VIEW_READS", view, f"it reads something else than its events ({kind_of(node)})", next_step=_PURE
+            )
+
+
+def check_expressions(view: View, source: Source, plan: Any) -> None:
+    """No clock, no chance, no place, no aggregate that the order of rows decides."""
+    for node in plans.nodes(plan):
+        for found in plans.expressions(node):
+            _check_pure(view, source, found)
+            if found.kind in ("AggregateExpression", "PythonUDAF"):
+                _check_aggregate(view, source, found)
+
+
+def _check_pure(view: View, source: Source, found: Found) -> None:
+    if found.kind in _SUBQUERIES:
+        raise refusal("VIEW_READS", view, "it holds a subquery", line=line_of(source, found), next_step="write a join")
+    lowest = not found.handle.deterministic() and all(c.deterministic() for c in items(found.handle.children()))
+    if found.kind in _CLOCK_AND_PLACE or lowest or _casts_now(found):
+        what = f"{found.name} gives another result in another run"
+        raise refusal("VIEW_IMPURE", view, what, line=line_of(source, found), next_step=_PURE, function=found.name)
+
+
+def _casts_now(found: Found) -> bool:
+    if found.kind != "Cast" or str(found.handle.dataType().typeName()) not in ("timestamp", "timestamp_ntz", "date"):
+        return False
+    return str(found.handle.child().sql()).strip("'").strip().lower().startswith(_WORDS_FOR_NOW)
+
+
+def _check_aggregate(view: View, source: Source, found: Found) -> None:
+    function = found.handle.aggregateFunction() if found.kind == "AggregateExpression" else found.handle
+    problem = objection(function, found.parent)
+    if problem:
+        code, what, instead = problem
+        named = Found(function, kind_of(function), found.parent, found.site)
+        raise refusal(code, view, what, line=line_of(source, named), next_step=f"write: {instead}", function=named.name)
+
+
+def check_nodes(view: View, plan: Any) -> None:
+    """No choice among rows that the order of rows decides."""
+    for node in plans.nodes(plan):
+        kind = kind_of(node)
+        if kind in _UNORDERED_NODES:
+            what = f"{_UNORDERED_NODES[kind]} keeps other rows in another run"
+            raise refusal("VIEW_ORDER", view, what, next_step="leave it to the reader of the view")
+        if kind.startswith("Deduplicate"):
+            kept = {str(column.exprId()) for column in items(node.keys())}
+            if any(str(column.exprId()) not in kept for column in items(node.child().output())):
+                raise refusal(
+                    "VIEW_ORDER",
+                    view,
+                    "dropDuplicates on some columns keeps whichever row came first",
+                    next_step="landing has dropped repeated events already; else group, and take max of a struct",
+                )
+
+
+def python_in(plan: Any) -> bool:
+    """Whether Python runs in the plan: its functions are pickled anew at each call, so two plans can't be compared."""
+    kinds = (f.kind for node in plans.nodes(plan) for f in plans.expressions(node))
+    return any(kind in _PYTHON for kind in kinds) or any("Python" in n or "Pandas" in n for n in _names(plan))
+
+
+def _names(plan: Any) -> list[str]:
+    return [kind_of(node) for node in plans.nodes(plan)]
+
+
+def check_watermark(view: View, stream: Any) -> None:
+    """Every operator that keeps state can let go of it; a kappa view says that it doesn't."""
+    for node in plans.nodes(stream):
+        kind = kind_of(node)
+        if kind == "EventTimeWatermark" and (view.kappa or "EventTimeWatermark" in _names(node.child())):
+            raise refusal(
+                "VIEW_WATERMARK",
+                view,
+                "it sets a watermark of its own, which drops rows that landing calls on time",
+                next_step="leave withWatermark out: the platform sets the topic's",
+            )
+        if not view.kappa and _forgets_never(node, kind):
+            raise refusal(
+                "VIEW_WATERMARK",
+                view,
+                f"{kind.lower()} without a watermark keeps its state for ever, and rows that come too late",
+                next_step="group by F.window(...) as a whole and take window.start afterwards "
+                "(grouping by window.start loses the watermark), or leave partition_by out: a kappa view",
+                operator=kind,
+            )
+
+
+def _forgets_never(node: Any, kind: str) -> bool:
+    if kind == "Aggregate":
+        return not any(plans.watermarked(column) for column in items(node.groupingExpressions()))
+    if kind == "Deduplicate":
+        return not any(plans.watermarked(column) for column in items(node.keys()))
+    if kind == "Join":
+        condition = node.condition()
+        columns = items(condition.get().references().toSeq()) if condition.isDefined() else []
+        return sum(plans.watermarked(column) for column in columns) < 2
+    return False
