@@ -35,8 +35,9 @@ DAYS = {"from": FIRST.isoformat(), "to": LAST.isoformat()}
 
 @pytest.fixture(scope="module")
 def platform(own_settings: Callable[[str], Settings]) -> Iterator[Settings]:
-    """Everything, with three days of flights through landing and the speed layer."""
-    with lifecycle.running(own_settings("reprocess")) as settings:
+    """Everything, with three days of flights through landing and the speed layer, in several epochs: an event is
+    late only after an epoch that was further."""
+    with lifecycle.running(own_settings("reprocess").model_copy(update={"max_offsets_per_trigger": 2_000})) as settings:
         sent = produce_flights(settings, FIRST, 3, Pace(), Faults(days_late=0.01, duplicates=0.01), 7, quiet=True)
         eventually(lambda: landed(settings) == sent.total and speed_is_level(settings), 240)
         yield settings

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
 from anabranch.airflow.links import CertificatesLink, DataDocsLink
-from anabranch.settings import load_settings
+from anabranch.settings import Settings, load_settings
 from anabranch.spark import engine_conf
 
 if TYPE_CHECKING:
@@ -42,5 +44,20 @@ class SparkJob(SparkSubmitOperator):
         flags = {name: plan[name] for name in ("view", "version", "run", *self.options)}
         self.application = str(settings.project / "spark_jobs" / f"{self.task_id}.py")
         self.application_args = [text for name, value in flags.items() for text in (f"--{name}", str(value))]
-        self.conf = {**engine_conf(settings), "spark.pyspark.python": sys.executable, "spark.log.level": "WARN"}
+        self.properties_file = str(engine_properties(settings))
         super().execute(context)
+
+
+def engine_properties(settings: Settings) -> Path:
+    """The engine's settings as a file, so that a command in a log or an error is short enough to read.
+
+    Equal settings make an equal file, and it appears in one step: tasks side by side can't disturb each other.
+    """
+    conf = {**engine_conf(settings), "spark.pyspark.python": sys.executable, "spark.log.level": "WARN"}
+    lines = (f"{key} {value}".replace("\\", "\\\\") for key, value in sorted(conf.items()))
+    path = settings.home / "control" / "spark.properties"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_suffix(f".{os.getpid()}")
+    draft.write_text("\n".join(lines) + "\n")
+    draft.replace(path)
+    return path
