@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,23 @@ if TYPE_CHECKING:
 _SPEED = "speed"
 
 
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Both sides of some partitions at one cut, not computed yet. ``spared``: partitions whose build is the
+    function's result already, because no late event and no event between the two cuts touches them."""
+
+    view: View
+    state: SpeedState
+    partitions: Sequence[date]
+    spared: Sequence[date]
+    counts: Mapping[date, Touched]
+    speed: DataFrame
+    expected: Mapping[str, DataFrame]
+
+    def method(self, day: date) -> str:
+        return BUILD if day in self.spared else RECOMPUTED
+
+
 def certify(
     spark: SparkSession,
     settings: Settings,
@@ -38,63 +56,67 @@ def certify(
     build: Staged | None = None,
     *,
     run: str = "",
-    state: SpeedState | None = None,
 ) -> list[Certificate]:
     """One certificate per partition; one, with partition None, for a kappa view (``partitions`` is not used).
 
-    The speed table at its newest commit (or at ``state``) is compared with the view's function over the on-time
-    events up to that commit's cut. A partition of ``build`` that no late event touches, and no event between its
-    cut and the speed table's, is that function's result already: then nothing is computed again. One Spark job,
-    whatever the number of partitions. Nothing is written: ``certificates.record`` keeps what is returned.
+    The speed table at its newest commit is compared with the view's function over the on-time events up to that
+    commit's cut. A partition of ``build`` that no late event touches, and no event between its cut and the speed
+    table's, is that function's result already: then nothing is computed again. One Spark job, whatever the number
+    of partitions. Nothing is written: ``certificates.record`` keeps what is returned.
     """
-    state = state or speed_state(settings, view)
-    if view.kappa:
-        expected = function_rows(view, topic, events_at(spark, settings, view, topic, state.cut, [], late=True))
-        sums = checksums(_closed(view, {_SPEED: speed_rows(spark, view, state, None), RECOMPUTED: expected}))
-        return [_certificate(view, state, None, run, sums, RECOMPUTED, 0)]
-    if not partitions:
-        return []
-    counts = touched(settings, view, topic, partitions, state.cut, build.cut if build else state.cut)
-    spared = [day for day in partitions if build and day in build.partitions and counts[day] == Touched()]
-    again = [day for day in partitions if day not in spared]
-    speed = speed_rows(spark, view, state, partitions)
-    sides = {_SPEED: speed}
-    if again:
+    return certificates_of(compare(spark, settings, view, topic, partitions, build), run)
+
+
+def compare(
+    spark: SparkSession,
+    settings: Settings,
+    view: View,
+    topic: Topic,
+    partitions: Sequence[date],
+    build: Staged | None = None,
+) -> Comparison:
+    """Both sides at the newest commit of the speed table. Only landing's counts are read, no Spark job runs."""
+    state = speed_state(settings, view)
+    days = [] if view.kappa else list(partitions)
+    counts = touched(settings, view, topic, days, state.cut, build.cut if build else state.cut)
+    spared = [day for day in days if build and day in build.partitions and counts[day] == Touched()]
+    again = [day for day in days if day not in spared]
+    speed = closed_part(view, speed_rows(spark, view, state, None if view.kappa else days))
+    expected = {}
+    if again or view.kappa:
         events = events_at(spark, settings, view, topic, state.cut, again, late=False)
-        sides[RECOMPUTED] = function_rows(view, topic, events)
+        expected[RECOMPUTED] = closed_part(view, function_rows(view, topic, events))
     if spared and build:
-        sides[BUILD] = build_rows(spark, view, speed, build.paths(spared), build.base)
-    sums = checksums(_closed(view, sides))
-    return [
-        _certificate(view, state, day, run, sums, BUILD if day in spared else RECOMPUTED, counts[day].late)
-        for day in partitions
-    ]
+        expected[BUILD] = build_rows(spark, view, speed, build.paths(spared), build.base)
+    return Comparison(view, state, days, spared, counts, speed, expected)
 
 
-def _closed(view: View, sides: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
-    return {name: closed_part(view, rows) for name, rows in sides.items()}
+def certificates_of(comparison: Comparison, run: str) -> list[Certificate]:
+    """Compare: one Spark job over both sides of all partitions."""
+    sums = checksums({_SPEED: comparison.speed, **comparison.expected})
+    if comparison.view.kappa:
+        return [_certificate(comparison, None, run, sums, RECOMPUTED)]
+    return [_certificate(comparison, day, run, sums, comparison.method(day)) for day in comparison.partitions]
 
 
 def _certificate(
-    view: View,
-    state: SpeedState,
+    comparison: Comparison,
     day: date | None,
     run: str,
     sums: Mapping[tuple[str, date | None], Checksum],
     method: str,
-    late: int,
 ) -> Certificate:
     return Certificate(
-        view=view.name,
-        version=view.version,
+        view=comparison.view.name,
+        version=comparison.view.version,
         partition=day,
         run=run,
-        cut=state.cut,
-        speed_version=state.version,
-        fingerprint=view.fingerprint,
+        cut=comparison.state.cut,
+        speed_version=comparison.state.version,
+        fingerprint=comparison.view.fingerprint,
         method=method,
         speed=sums.get((_SPEED, day), Checksum()),
         expected=sums.get((method, day), Checksum()),
-        late_events=late,
+        late_events=comparison.counts[day].late if day else 0,
         created=datetime.now(UTC),
     )

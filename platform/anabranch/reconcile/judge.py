@@ -1,0 +1,127 @@
+"""Reconcile one build: certificates, the suite, what late events changed, and the verdict that publish obeys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import TYPE_CHECKING
+
+from anabranch.batch.manifest import Build
+from anabranch.errors import Conflict
+from anabranch.events import Topic
+from anabranch.reconcile.certificates import Certificate, record
+from anabranch.reconcile.certify import Comparison, certificates_of, compare
+from anabranch.reconcile.differences import differences
+from anabranch.reconcile.late_changes import LateChanges, late_changes, wrong_partitions
+from anabranch.reconcile.rendering import render_differences
+from anabranch.reconcile.staged import Staged
+from anabranch.reconcile.subjects import subjects_of
+from anabranch.reconcile.suite import SuiteResult, run_suite
+from anabranch.reconcile.verdict import Verdict, write_verdict
+from anabranch.settings import Settings
+from anabranch.views.definition import View
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_EXPLAINED = 3
+"""How many unequal partitions are explained row by row; each costs seconds."""
+
+
+def reconcile(
+    spark: SparkSession, settings: Settings, view: View, topic: Topic, run: str, build: Build | None
+) -> Verdict:
+    """Judge ``build`` (None: a kappa view, judged as a whole), keep its certificates, leave the verdict on disk.
+
+    Reads only, but for the certificates table, the Data Docs and the verdict; a repeat replaces the verdict.
+    An unequal partition is no error here: publish refuses it, and publishes the others.
+    """
+    if build is not None and build.fingerprint != view.fingerprint:
+        raise Conflict(
+            "DEFINITION_CHANGED",
+            f"{view.origin}: {view.name} v{view.version} has changed since run {run} was built",
+            state="nothing was compared",
+            next_step="rebuild it; a changed definition needs a new version",
+        )
+    staged = Staged.of(settings, build) if build else None
+    days = list(build.partitions) if build else []
+    with _kept(compare(spark, settings, view, topic, days, staged)) as comparison:
+        certificates = certificates_of(comparison, run)
+        record(settings, certificates)
+        changes = late_changes(spark, settings, view, topic, staged, comparison.state) if staged else []
+        suspects = [change.partition for change in changes if change.doubtful]
+        wrong = wrong_partitions(spark, settings, view, topic, staged, suspects) if staged else []
+        suite = run_suite(settings, view, run, subjects_of(spark, settings, topic, comparison, staged))
+        found = _Findings(certificates, suite, wrong, changes)
+        verdict = found.verdict(comparison, run)
+        verdict = replace(verdict, report=_report(spark, settings, topic, comparison, certificates))
+    write_verdict(settings, verdict)
+    return verdict
+
+
+@dataclass(frozen=True, slots=True)
+class _Findings:
+    """Everything that was found about a build, to be judged partition by partition."""
+
+    certificates: Sequence[Certificate] = field(hash=False)
+    suite: SuiteResult
+    wrong: Sequence[date]
+    changes: Sequence[LateChanges]
+
+    def verdict(self, comparison: Comparison, run: str) -> Verdict:
+        reasons = {c.partition: self._reasons(c) for c in self.certificates}
+        return Verdict(
+            view=comparison.view.name,
+            version=comparison.view.version,
+            run=run,
+            cut=str(comparison.state.cut),
+            speed_version=comparison.state.version,
+            equal=tuple(day for day, why in reasons.items() if day is not None and not why),
+            refused={day: "; ".join(why) for day, why in reasons.items() if day is not None and why},
+            late_changes=tuple(self.changes),
+            checks=self.suite.checks,
+            data_docs=str(self.suite.page),
+            whole=None if None not in reasons else "; ".join(reasons[None]) or "equal",
+        )
+
+    def _reasons(self, certificate: Certificate) -> list[str]:
+        why = []
+        if not certificate.equal:
+            why.append(
+                f"the halves differ at {certificate.cut}: {certificate.speed.rows} rows in speed, "
+                f"{certificate.expected.rows} expected"
+            )
+        if certificate.partition in self.wrong:
+            why.append("the build isn't what the view's function gives for its events")
+        for failure in self.suite.failed_in(certificate.partition):
+            broke = f" broke: {failure.error}" if failure.error else f" failed for {failure.offending}"
+            why.append(f"check {failure.check} on {failure.table}{broke}")
+        return why
+
+
+def _report(
+    spark: SparkSession, settings: Settings, topic: Topic, comparison: Comparison, certificates: Sequence[Certificate]
+) -> str:
+    unequal = [certificate.partition for certificate in certificates if not certificate.equal]
+    texts = []
+    for day in unequal[:_EXPLAINED]:
+        found = differences(spark, settings, comparison.view, topic, day, state=comparison.state)
+        texts.append(render_differences(comparison.view, day, found))
+    if len(unequal) > _EXPLAINED:
+        texts.append(f"and {len(unequal) - _EXPLAINED} more partitions: anabranch differences {comparison.view.name}")
+    return "\n".join(texts)
+
+
+@contextmanager
+def _kept(comparison: Comparison) -> Iterator[Comparison]:
+    """Both sides in memory while they are looked at several times; also the barrier behind which the rows of
+    other partitions can be left out safely."""
+    speed = comparison.speed.persist()
+    persisted = {name: rows.persist() for name, rows in comparison.expected.items()}
+    try:
+        yield replace(comparison, speed=speed, expected=persisted)
+    finally:
+        for rows in (speed, *persisted.values()):
+            rows.unpersist()

@@ -1,0 +1,47 @@
+"""Judge the build of a run against the speed half: the certificates, given to spark-submit by the reprocess DAG.
+
+Exit code 0 even where partitions differ: the verdict beside the build's manifest says which ones may be published.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from anabranch.batch.manifest import read_manifest
+from anabranch.errors import AnabranchError
+from anabranch.events import load_declarations
+from anabranch.reconcile.judge import reconcile
+from anabranch.settings import load_settings
+from anabranch.spark import session
+from anabranch.views import load_views
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--view", required=True)
+    parser.add_argument("--version", type=int, required=True)
+    parser.add_argument("--run", required=True, help="the run whose build is judged; any name for a kappa view")
+    args = parser.parse_args()
+    settings = load_settings()
+    try:
+        declared = load_declarations(settings.project / "spark_jobs" / "contracts")
+        view = load_views(settings.project / "spark_jobs" / "views", declared).get(args.view, args.version)
+        build = None if view.kappa else read_manifest(settings, view.name, view.version, args.run)
+        spark = session(settings, f"anabranch-reconcile-{view.name}")
+        try:
+            verdict = reconcile(spark, settings, view, declared.topic_of(view.events[0]), args.run, build)
+        finally:
+            spark.stop()
+    except AnabranchError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    sys.stderr.write(verdict.report)
+    shown = {name: value for name, value in verdict.to_json().items() if name not in ("late_changes", "report")}
+    sys.stdout.write(json.dumps(shown) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
