@@ -25,8 +25,8 @@ TOPIC: Topic = load_declarations(project_root() / "spark_jobs" / "contracts").to
 
 
 def a_view(**changes: Any) -> View:
-    given = {"name": "delays", "version": 1, "events": ("flight.departed",), "key": ("k",), "partition_by": "t"}
-    return View(**{**given, "function": lambda frame: frame, **changes})
+    given = {"name": "delays", "version": 1, "events": ("flight.departed",), "key": ("t", "k"), "partition_by": "t"}
+    return View(**{**given, "function": lambda *frames: frames[0], **changes})
 
 
 def landed(day: date, epoch: int, **changes: Any) -> dict[str, Any]:
