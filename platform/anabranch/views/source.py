@@ -41,10 +41,10 @@ class Source:
         found: dict[str, tuple[str, int]] = {}
         for name, statement in self.used:
             found.update({n: at for n, at in _imports(statement).items() if n == name})
-        for tree in self.trees:
-            if not isinstance(tree, ast.Import | ast.ImportFrom):
-                for node in ast.walk(tree):
-                    found.update(_imports(node))
+        top = [node for _, node in self.used if not isinstance(node, ast.Import | ast.ImportFrom)]
+        for tree in (*self.function.body, *top):
+            for node in ast.walk(tree):
+                found.update(_imports(node))
         return found
 
     def dotted(self, node: ast.expr) -> str | None:

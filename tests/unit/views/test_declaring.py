@@ -1,0 +1,152 @@
+"""What a declaration alone can get wrong, refused before Spark is there, with the reason and the place."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from anabranch.errors import BadDefinition, BadInput
+from anabranch.events.declarations import load_declarations
+from anabranch.settings import project_root
+from anabranch.views import Registry, collecting, load_views, view
+from anabranch.views.definition import duration
+
+pytestmark = pytest.mark.unit
+DECLARED = load_declarations(project_root() / "spark_jobs" / "contracts")
+HEAD = """\
+from anabranch.views import view
+from pyspark.sql import functions as F
+
+"""
+GOOD = {
+    "name": "'counted'",
+    "version": "1",
+    "events": "['flight.departed']",
+    "key": "['hour']",
+    "partition_by": "'hour'",
+}
+
+
+def load(folder: Path, text: str, name: str = "one") -> Registry:
+    (folder / f"{name}.py").write_text(text)
+    return load_views(folder, DECLARED)
+
+
+def declared(parameters: str = "departed", **changes: str) -> str:
+    given = ", ".join(f"{name}={value}" for name, value in {**GOOD, **changes}.items())
+    return f"{HEAD}@view({given})\ndef counted({parameters}):\n    return departed\n"
+
+
+def test_a_declaration_is_a_view_with_its_place(tmp_path: Path) -> None:
+    (found,) = load(tmp_path, declared(lookback="'36 hours'"))
+    assert (found.name, found.version, found.key, found.partition_by) == ("counted", 1, ("hour",), "hour")
+    assert found.lookback == timedelta(hours=36)
+    assert (found.origin.file, found.origin.line) == (str(tmp_path / "one.py"), 4)
+    assert len(found.fingerprint) == 16
+    assert found("rows") == "rows"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "said"),
+    [
+        ({"name": "'Counted'"}, "VIEW_NAME", "'Counted'"),
+        ({"name": "'../counted'"}, "VIEW_NAME", "'../counted'"),
+        ({"name": "'counted; drop'"}, "VIEW_NAME", "drop"),
+        ({"name": "7"}, "VIEW_NAME", "7"),
+        ({"version": "0"}, "VIEW_NAME", "0 is no version"),
+        ({"version": "True"}, "VIEW_NAME", "True"),
+        ({"version": "'1'"}, "VIEW_NAME", "'1'"),
+        ({"events": "[]"}, "VIEW_EVENTS", "[]"),
+        ({"events": "['flight.departed', 'flight.departed']"}, "VIEW_EVENTS", "once"),
+        ({"events": "['Flight']"}, "VIEW_EVENTS", "Flight"),
+        ({"events": "['flight.boarded']"}, "VIEW_EVENTS", "flight.boarded"),
+        (
+            {"events": "['flight.departed', 'weather.observed']", "parameters": "departed, weather"},
+            "VIEW_TOPICS",
+            "flights, weather",
+        ),
+        ({"key": "[]"}, "VIEW_KEY", "[]"),
+        ({"key": "['hour', 'hour']"}, "VIEW_KEY", "once"),
+        ({"key": "['hour', 'a b']"}, "VIEW_KEY", "a b"),
+        ({"key": "['origin']"}, "VIEW_KEY", "hour isn't in the key"),
+        ({"lookback": "'a day'"}, "VIEW_DURATION", "a day"),
+        ({"lookahead": "'-1 hours'"}, "VIEW_DURATION", "-1 hours"),
+        ({"lookahead": "'1 month'"}, "VIEW_DURATION", "1 month"),
+        ({"lookback": "5"}, "VIEW_DURATION", "5"),
+        ({"lookback": "__import__('datetime').timedelta(-1)"}, "VIEW_DURATION", "negative"),
+        ({"partition_by": "None", "lookback": "'1 day'"}, "VIEW_DURATION", "every event"),
+        ({"parameters": "departed, arrived"}, "VIEW_ARGUMENTS", "(departed, arrived)"),
+        ({"parameters": ""}, "VIEW_ARGUMENTS", "()"),
+    ],
+)
+def test_a_wrong_declaration_is_refused_at_its_place(
+    tmp_path: Path, changes: dict[str, str], code: str, said: str
+) -> None:
+    with pytest.raises(BadDefinition) as caught:
+        load(tmp_path, declared(**changes))
+    assert caught.value.code == code
+    assert f"{tmp_path / 'one.py'}:4: " in str(caught.value)
+    assert said in str(caught.value)
+    assert (caught.value.fields["file"], caught.value.fields["definition"]) == (str(tmp_path / "one.py"), 4)
+
+
+def test_a_version_is_declared_once(tmp_path: Path) -> None:
+    load(tmp_path, declared())
+    with pytest.raises(BadDefinition) as caught:
+        load(tmp_path, declared(), name="two")
+    assert caught.value.code == "VIEW_TWICE"
+    assert "one.py:4" in str(caught.value)
+    assert "two.py:4" in str(caught.value)
+
+
+def test_two_versions_may_share_a_file_and_a_function_name(tmp_path: Path) -> None:
+    registry = load(tmp_path, declared() + declared(version="2"))
+    assert [v.version for v in registry] == [1, 2]
+    assert registry.newest("counted").version == 2
+    assert registry.get("counted", 1).origin.line == 4
+    assert registry.topic(registry.get("counted")).name == "flights"
+
+
+def test_an_unknown_view_is_answered_with_those_that_there_are(tmp_path: Path) -> None:
+    registry = load(tmp_path, declared())
+    for wanted in (("missing", None), ("counted", 9)):
+        with pytest.raises(BadInput, match="counted v1") as caught:
+            registry.get(*wanted)
+        assert caught.value.code == "VIEW_UNKNOWN"
+
+
+def test_a_view_without_a_file_is_refused() -> None:
+    scope = {"view": view}
+    text = (
+        "@view(name='typed', version=1, events='flight.departed', key='k')\ndef typed(departed):\n    return departed"
+    )
+    with pytest.raises(BadDefinition) as caught:
+        exec(text, scope)  # noqa: S102 - what a prompt does
+    assert caught.value.code == "VIEW_SOURCE"
+
+
+def test_collecting_keeps_views_of_a_test_apart() -> None:
+    with collecting() as outer:
+        with collecting() as found:
+
+            @view(name="inner", version=1, events="flight.departed", key="tailnum")
+            def inner(departed):  # type: ignore[no-untyped-def]
+                return departed
+
+        assert [v.name for v in found] == ["inner"]
+        assert outer == []
+    assert inner.kappa
+
+
+def test_the_samples_are_loaded_twice_alike() -> None:
+    folder = project_root() / "spark_jobs" / "views"
+    first, second = load_views(folder, DECLARED), load_views(folder, DECLARED)
+    assert [v.name for v in first] == ["aircraft_now", "departure_delays", "route_day"]
+    assert list(first) == list(second)
+    assert str(first.get("route_day").origin).startswith("spark_jobs/views/route_day.py:")
+
+
+@pytest.mark.parametrize(("text", "hours"), [("0 hours", 0), ("1 hour", 1), ("36 hours", 36), ("2 weeks", 336)])
+def test_durations(text: str, hours: int) -> None:
+    assert duration(text) == timedelta(hours=hours)

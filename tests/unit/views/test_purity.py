@@ -1,0 +1,118 @@
+"""What Python could do behind Spark's back, found in the source, with its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from anabranch.errors import BadDefinition
+from anabranch.events.declarations import load_declarations
+from anabranch.settings import project_root
+from anabranch.views import Registry, collecting, load_views, view
+
+pytestmark = pytest.mark.unit
+DECLARED = load_declarations(project_root() / "spark_jobs" / "contracts")
+DECLARATION = "@view(name='seen', version=1, events=['flight.departed'], key=['tailnum'])"
+
+
+def load(folder: Path, top: str, body: str) -> Registry:
+    lines = body.splitlines()
+    text = "\n".join(
+        [
+            "from anabranch.views import view",
+            "from pyspark.sql import functions as F",
+            top,
+            DECLARATION,
+            "def seen(departed):",
+            *(f"    {line}" for line in lines),
+        ]
+    )
+    (folder / "views.py").write_text(text + "\n")
+    return load_views(folder, DECLARED)
+
+
+IMPURE = {
+    "datetime.now": ("from datetime import datetime", "return departed.where(F.lit(datetime.now()) > 1)  # !"),
+    "datetime.now by module": ("import datetime as dt", "return departed.where(F.lit(dt.datetime.now()) > 1)  # !"),
+    "date.today": ("from datetime import date", "return departed.where(F.lit(date.today()) > 1)  # !"),
+    "time.time": ("import time  # !", "return departed.where(F.lit(time.time()) > 1)"),
+    "time from time": ("from time import time  # !", "return departed.where(F.lit(time()) > 1)"),
+    "random": ("import random  # !", "return departed.limit(random.randint(1, 2))"),
+    "numpy.random": ("import numpy as np", "x = np.random.rand()  # !\nreturn departed.where(F.lit(x) > 1)"),
+    "os": ("import os  # !", "return departed.where(F.lit(os.environ['X']) == 'x')"),
+    "pathlib": ("from pathlib import Path  # !", "return departed.where(F.lit(Path('x').read_text()) == 'x')"),
+    "requests": ("import requests  # !", "return departed.where(F.lit(requests.get('x').text) == 'x')"),
+    "an import inside": ("", "import socket  # !\nreturn departed.where(F.lit(socket.gethostname()) == 'x')"),
+    "open": ("", "return departed.where(F.lit(open('x').read()) == 'x')  # !"),
+    "eval": ("", "return eval('departed')  # !"),
+    "hash": ("", "return departed.where(F.lit(hash('x')) == 1)  # !"),
+    "a session": ("from pyspark.sql import SparkSession", "return SparkSession.builder.getOrCreate().range(1)  # !"),
+    "a frame's session": ("", "return departed.sparkSession.range(1)  # !"),
+    "global": ("n = 1", "global n  # !\nn = 2\nreturn departed"),
+    "a list at the top": ("NAMES = ['AA']  # !", "return departed.where(F.col('carrier').isin(NAMES))"),
+    "a dict at the top": ("NAMES = {'AA': 1}  # !", "return departed.where(F.col('flight') == NAMES['AA'])"),
+    "a list that is computed": ("NAMES = sorted('AB')  # !", "return departed.where(F.col('carrier').isin(NAMES))"),
+    "in a helper": (
+        "import time  # !\ndef helper(frame):\n    return frame.where(F.lit(time.time()) > 1)",
+        "return helper(departed)",
+    ),
+    "in a constant": (
+        "from datetime import datetime\nSTART = datetime.now()  # !",
+        "return departed.where(F.col('event_time') > START)",
+    ),
+    "in a helper's default": (
+        "import random  # !\ndef helper(frame, share=random.random()):\n    return frame.where(F.lit(share) > 1)",
+        "return helper(departed)",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", IMPURE)
+def test_an_impure_function_is_refused_with_the_line(tmp_path: Path, case: str) -> None:
+    with pytest.raises(BadDefinition) as caught:
+        load(tmp_path, *IMPURE[case])
+    lines = (tmp_path / "views.py").read_text().splitlines()
+    assert caught.value.code == "VIEW_IMPURE"
+    assert caught.value.fields["line"] == 1 + next(i for i, line in enumerate(lines) if "# !" in line)
+    assert f"views.py:{lines.index(DECLARATION) + 1}: seen v1: line " in str(caught.value)
+
+
+PURE = {
+    "times that are written down": (
+        "from datetime import datetime, timedelta, timezone\nSTART = datetime(2013, 1, 1, tzinfo=timezone.utc)",
+        "return departed.where(F.col('event_time') > START + timedelta(hours=1))",
+    ),
+    "constants": (
+        "from types import MappingProxyType\nNAMES = ('AA', 'UA')\nMORE = MappingProxyType({'AA': 1})",
+        "return departed.where(F.col('carrier').isin(*NAMES)).where(F.col('flight') > MORE['AA'])",
+    ),
+    "a list inside": ("", "names = ['AA', 'UA']\nreturn departed.where(F.col('carrier').isin(names))"),
+    "a module that the view doesn't use": ("import os, time\nHOME = os.sep", "return departed"),
+    "a name like a module's": ("", "time = 'event_time'\nid = 3\nreturn departed.where(F.col(time) > id)"),
+    "a helper below": ("", "return helper(departed)\ndef helper(frame): return frame"),
+    "a hint": ("from pyspark.sql import SparkSession", "x: SparkSession = departed\nreturn x"),
+}
+
+
+@pytest.mark.parametrize("case", PURE)
+def test_a_pure_function_is_not(tmp_path: Path, case: str) -> None:
+    assert [v.name for v in load(tmp_path, *PURE[case])] == ["seen"]
+
+
+def test_code_that_the_fingerprint_does_not_see_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadDefinition) as caught:
+        load(tmp_path, "from landed import sample_views", "return sample_views()")
+    assert caught.value.code == "VIEW_UNSEEN"
+    assert caught.value.fields["module"] == "landed.sample_views"
+    assert caught.value.fields["line"] == 3
+
+
+def test_a_value_from_the_function_around_is_refused() -> None:
+    def declare(limit: int) -> None:
+        @view(name="closed", version=1, events="flight.departed", key="tailnum")
+        def closed(departed):  # type: ignore[no-untyped-def]
+            return departed.where(departed.dep_delay > limit)
+
+    with collecting(), pytest.raises(BadDefinition, match="limit comes from the function around") as caught:
+        declare(15)
+    assert caught.value.code == "VIEW_UNSEEN"
