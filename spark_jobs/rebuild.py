@@ -28,10 +28,12 @@ def main() -> int:
     args = parser.parse_args()
     settings = load_settings()
     declared = load_declarations(settings.project / "spark_jobs" / "contracts")
-    view = load_views(settings.project / "spark_jobs" / "views", declared).get(args.view, args.version)
-    topic = declared.topic_of(view.events[0])
+    registry = load_views(settings.project / "spark_jobs" / "views", declared)
+    view = registry.get(args.view, args.version)
+    topic = registry.topic(view)
     spark = session(settings, f"anabranch-rebuild-{view.name}")
     try:
+        registry.register(spark, settings, [view])
         epoch = parse_epochs(args.cut).get(topic.name)
         build = rebuild(spark, settings, view, topic, days(args.first, args.last), args.run, epoch)
     except AnabranchError as error:

@@ -27,11 +27,13 @@ def main() -> int:
     settings = load_settings()
     try:
         declared = load_declarations(settings.project / "spark_jobs" / "contracts")
-        view = load_views(settings.project / "spark_jobs" / "views", declared).get(args.view, args.version)
+        registry = load_views(settings.project / "spark_jobs" / "views", declared)
+        view = registry.get(args.view, args.version)
         build = None if view.kappa else read_manifest(settings, view.name, view.version, args.run)
         spark = session(settings, f"anabranch-reconcile-{view.name}")
         try:
-            verdict = reconcile(spark, settings, view, declared.topic_of(view.events[0]), args.run, build)
+            registry.register(spark, settings, [view])
+            verdict = reconcile(spark, settings, view, registry.topic(view), args.run, build)
         finally:
             spark.stop()
     except AnabranchError as error:

@@ -17,7 +17,7 @@ from anabranch.spark import session
 from anabranch.speed import status
 from anabranch.speed.runner import SpeedQuery, start
 from anabranch.speed.status import ViewStatus
-from anabranch.views import View, load_views
+from anabranch.views import Registry, View, load_views
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -99,10 +99,15 @@ def run(settings: Settings, only: tuple[str, ...] = ()) -> int:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    slots = _slots(settings, only)
+    registry, slots = _slots(settings, only)
     spark = session(settings, "anabranch-speed")
+
+    def launch(view: View, topic: Topic) -> SpeedQuery:
+        registry.register(spark, settings, [view])
+        return start(spark, settings, view, topic)
+
     try:
-        return _watch(spark, settings, Speed(slots, lambda view, topic: start(spark, settings, view, topic)), stop)
+        return _watch(spark, settings, Speed(slots, launch), stop)
     finally:
         spark.stop()
 
@@ -122,7 +127,7 @@ def _watch(spark: SparkSession, settings: Settings, speed: Speed, stop: threadin
     return 0
 
 
-def _slots(settings: Settings, only: tuple[str, ...]) -> list[Slot]:
+def _slots(settings: Settings, only: tuple[str, ...]) -> tuple[Registry, list[Slot]]:
     declared = load_declarations(settings.project / "spark_jobs" / "contracts")
     registry = load_views(settings.project / "spark_jobs" / "views", declared)
     for name in only:
@@ -130,4 +135,4 @@ def _slots(settings: Settings, only: tuple[str, ...]) -> list[Slot]:
     chosen = [view for view in registry if not only or view.name in only]
     if not chosen:
         raise BadInput("NO_VIEWS", "no view is registered", next_step="declare one in spark_jobs/views")
-    return [Slot(view, declared.topic_of(view.events[0])) for view in chosen]
+    return registry, [Slot(view, registry.topic(view)) for view in chosen]

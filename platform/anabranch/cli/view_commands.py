@@ -1,0 +1,103 @@
+"""``anabranch views``: what is declared, and whether both paths can run it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from anabranch.settings import Settings
+    from anabranch.views import Registry, View
+
+views = typer.Typer(no_args_is_help=True, help="Views: declared, checked, registered.")
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.add_typer(views, name="views")
+
+
+def _load() -> tuple[Settings, Registry]:
+    from anabranch.cli.project import project
+    from anabranch.views import load_views
+
+    settings, declarations = project()
+    return settings, load_views(settings.project / "spark_jobs" / "views", declarations)
+
+
+@views.command("list")
+def list_views(as_json: AsJson = False) -> None:
+    """Each declared version of a view, and whether its definition is the one registered under that version."""
+    settings, registry = _load()
+    rows = [_described(settings, view) for view in registry]
+    if as_json:
+        typer.echo(json.dumps(rows))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("view", "events", "key", "partition by", "definition")
+    for row in rows:
+        partition = row["partition_by"] or "none (kappa)"
+        keys, events = "\n".join(row["key"]), "\n".join(row["events"])
+        table.add_row(f"{row['view']} v{row['version']}", events, keys, partition, row["definition"])
+    Console().print(table)
+
+
+def _described(settings: Settings, view: View) -> dict[str, Any]:
+    return {
+        "view": view.name,
+        "version": view.version,
+        "events": list(view.events),
+        "key": list(view.key),
+        "partition_by": view.partition_by,
+        "lookback_seconds": view.lookback.total_seconds(),
+        "lookahead_seconds": view.lookahead.total_seconds(),
+        "definition": _standing(settings, view),
+        "fingerprint": view.fingerprint,
+        "declared_in": str(view.origin),
+    }
+
+
+def _standing(settings: Settings, view: View) -> str:
+    from anabranch.errors import Conflict
+    from anabranch.views.records import is_registered
+
+    try:
+        return "registered" if is_registered(settings, view) else "new"
+    except Conflict:
+        return "changed"
+
+
+@views.command()
+def check(
+    name: Annotated[str | None, typer.Argument(help="Only this view; every one when left out.")] = None,
+) -> None:
+    """Refuse what can't be equal in both paths, and definitions changed under their version. Writes nothing.
+
+    Exit code 1 when a view is refused; the others are checked all the same.
+    """
+    from anabranch.errors import AnabranchError
+    from anabranch.spark import session
+    from anabranch.views.check import check as check_view
+    from anabranch.views.records import is_registered
+
+    settings, registry = _load()
+    chosen = [view for view in registry if name in (None, view.name)] or [registry.get(name or "")]
+    refused = 0
+    spark = session(settings, "anabranch-views-check")
+    try:
+        for view in chosen:
+            try:
+                check_view(view, spark, registry.declarations)
+                known = is_registered(settings, view)
+                typer.echo(f"{view.name} v{view.version}: fine, {'registered' if known else 'new'}")
+            except AnabranchError as error:
+                refused += 1
+                typer.echo(str(error), err=True)
+    finally:
+        spark.stop()
+    if refused:
+        raise typer.Exit(1)
