@@ -79,6 +79,7 @@ def _rewrite(settings: Settings, build: Build, day: str, change: dict[str, objec
         if file.partition["partition_date"] == day:
             path = Path(batch_table(settings, "delays", 1)) / file.path
             rows = pq.ParquetFile(path).read()
+            (path.parent / f".{path.name}.crc").unlink()  # else Hadoop sees the change before we do
             pq.write_table(pa.Table.from_pylist([r | change for r in rows.to_pylist()], rows.schema), path)
 
 
