@@ -20,8 +20,8 @@ MODULES = (
     "view_commands",
     "speed_commands",
     "batch_commands",
-    "reconcile_commands",
     "read_commands",
+    "certificate_commands",
     "demo",
 )
 """In the order in which the help lists them; those that don't exist are left out."""

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from anabranch.reconcile.certificates import Certificate
 from anabranch.reconcile.differences import Difference
 from anabranch.reconcile.late_changes import LateChanges
 from anabranch.views.definition import View
@@ -31,6 +32,22 @@ def differences_table(view: View, partition: date | None, found: Sequence[Differ
             head, tail = (first, events) if index == 0 else ([""] * len(first), "")
             values = (*head, cell.column, shown_value(cell.speed), shown_value(cell.expected), tail)
             table.add_row(*map(escape, values), end_section=index == len(difference.cells) - 1)
+    return table
+
+
+def certificates_table(view: str, version: int, found: Sequence[Certificate]) -> Table:
+    """The newest certificate of each partition."""
+    equal = sum(certificate.equal for certificate in found)
+    table = Table(title=f"{view} v{version}: {equal} of {len(found)} equal", title_justify="left")
+    for heading in ("partition", "", "cut", "run"):
+        table.add_column(heading, overflow="fold")
+    for heading in ("rows", "hash", "late events"):
+        table.add_column(heading, justify="right")
+    for c in sorted(found, key=lambda c: (c.partition is not None, c.partition or date.min)):
+        mark = "[green]equal[/]" if c.equal else "[red]DIFFERS[/]"
+        rows = f"{c.speed.rows:,}" if c.equal else f"{c.speed.rows:,} / {c.expected.rows:,} expected"
+        day, hashed = str(c.partition or "whole view"), f"{c.speed.hash_xor & 0xFFFFFFFFFFFFFFFF:016x}"
+        table.add_row(day, mark, escape(str(c.cut)), escape(c.run), rows, hashed, f"{c.late_events:,}")
     return table
 
 
