@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -19,10 +20,11 @@ from anabranch.tables.staging import StagedFile
 
 
 def announce(table: DeltaTable, files: Sequence[StagedFile]) -> Path:
-    """Write the checksum of the version that an append of ``files`` is about to make; returns its path.
+    """Write the checksum of the version that an append of ``files`` is about to make, as a draft; returns its path.
 
-    It is written before the commit: a reader that polls every 10 ms would mostly look before it otherwise. When the
-    commit then fails, ``withdraw`` it. Without a commit of that version nobody reads it.
+    It is ready before the commit and gets its name right behind it (``confirm``), so that a reader that polls every
+    10 ms mostly finds it. Never the other way round: delta-rs can't open a table whose checksum is ahead of its
+    commits, and a kill in between would leave it so for ever. When the commit fails, ``withdraw`` the draft.
     """
     count, size = _held(table)
     metadata, protocol = table.metadata(), table.protocol()
@@ -46,13 +48,19 @@ def announce(table: DeltaTable, files: Sequence[StagedFile]) -> Path:
         "protocol": _protocol(protocol),
     }
     path = _path(table, table.version() + 1)
-    path.write_text(json.dumps(content))
-    return path
+    draft = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
+    draft.write_text(json.dumps(content))
+    return draft
 
 
-def withdraw(path: Path) -> None:
+def confirm(draft: Path) -> None:
+    """Give a draft its name: its commit is there."""
+    draft.replace(draft.with_name(draft.name.split(".")[1] + ".crc"))
+
+
+def withdraw(draft: Path) -> None:
     with suppress(FileNotFoundError):
-        path.unlink()
+        draft.unlink()
 
 
 def _held(table: DeltaTable) -> tuple[int, int]:

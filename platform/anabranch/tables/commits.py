@@ -19,7 +19,7 @@ from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
 from anabranch.errors import BrokenState, Conflict
-from anabranch.tables.checksum import announce, withdraw
+from anabranch.tables.checksum import announce, confirm, withdraw
 from anabranch.tables.cut import Cut
 from anabranch.tables.staging import StagedFile, add_actions
 
@@ -188,6 +188,8 @@ def _commit(
         if announced:
             withdraw(announced)
         raise _moved(table, error) from error
+    if announced:
+        confirm(announced)
     table.update_incremental()
     return before + 1
 
