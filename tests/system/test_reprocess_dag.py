@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from anabranch.airflow.client import Client, Run
 from anabranch.airflow.registered import registered
-from anabranch.batch.build import publications
+from anabranch.batch import publications
 from anabranch.cli.produce_commands import produce_flights
 from anabranch.control import lifecycle
 from anabranch.control.airflow_parts import airflow_address
@@ -39,7 +39,8 @@ def platform(own_settings: Callable[[str], Settings]) -> Iterator[Settings]:
     late only after an epoch that was further."""
     with lifecycle.running(own_settings("reprocess").model_copy(update={"max_offsets_per_trigger": 2_000})) as settings:
         sent = produce_flights(settings, FIRST, 3, Pace(), Faults(days_late=0.01, duplicates=0.01), 7, quiet=True)
-        eventually(lambda: landed(settings) == sent.total and speed_is_level(settings), 240)
+        flights = sum(count for (topic, _, _), count in sent.records.items() if topic == "flights")
+        eventually(lambda: landed(settings) == flights and speed_is_level(settings), 240)
         yield settings
 
 
