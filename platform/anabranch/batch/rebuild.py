@@ -6,16 +6,21 @@ import time
 import uuid
 from collections.abc import Sequence
 from datetime import date, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from deltalake import DeltaTable, QueryBuilder
 
 from anabranch.batch.manifest import Build, manifest_path, read_manifest, write_manifest
 from anabranch.errors import BadDefinition, BadInput, TryAgain
 from anabranch.events import Topic
+from anabranch.landing.schema import PARTITION as EVENT_DATE
+from anabranch.landing.schema import VALID
 from anabranch.settings import Settings
-from anabranch.tables import Cut, newest, stage_frame
+from anabranch.tables import Cut, Position, StagedFile, newest, stage_frame
 from anabranch.tables.layout import batch_table, landing_table
 from anabranch.views.definition import PARTITION, View
-from anabranch.views.inputs import events_of, frames, prune, rows_of
+from anabranch.views.inputs import events_of, frames, needed_dates, prune, rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -51,7 +56,7 @@ def rebuild(
     rows = only(rows_of(view, frames(events, view, topic)), view, wanted)
     uri = batch_table(settings, view.name, view.version)
     staged = stage_frame(rows, uri, f"{run}-{uuid.uuid4().hex}", PARTITION)
-    inside = tuple(f for f in staged if f.partition[PARTITION] in {p.isoformat() for p in wanted})
+    inside = keep(view, uri, staged, wanted)
     build = Build(
         view.name,
         view.version,
@@ -62,7 +67,7 @@ def rebuild(
         inside,
         sum(f.rows for f in inside),
         _count(settings, view, topic, wanted, cut),
-        time.monotonic() - started,
+        round(time.monotonic() - started, 3),
     )
     write_manifest(settings, build)
     return build
@@ -74,6 +79,46 @@ def only(rows: DataFrame, view: View, partitions: Sequence[date]) -> DataFrame:
     if view.lookback == view.lookahead == timedelta(0) and len(partitions) == 1:
         return rows.coalesce(1)
     return rows.repartition(PARTITION)
+
+
+def keep(view: View, uri: str, staged: Sequence[StagedFile], wanted: Sequence[date]) -> tuple[StagedFile, ...]:
+    """The files of the partitions asked for; those of other days are deleted.
+
+    BadDefinition PARTITION_NULL for rows without a day, LOOKBACK_TOO_SHORT for a day that the events read could only
+    have reached from outside of the view's lookback and lookahead: other rows of it would be wrong.
+    """
+    day = timedelta(days=1)
+    before, after = -(-view.lookback // day), -(-view.lookahead // day)
+    read = needed_dates(view, wanted)
+    reachable = {(d + day * shift).isoformat() for d in read for shift in range(-after, before + 1)}
+    found = {file.partition[PARTITION] for file in staged}
+    strange = sorted(text for text in found if text and text not in reachable)
+    if None in found or strange:
+        _delete(uri, staged)
+    if None in found:
+        raise BadDefinition(
+            "PARTITION_NULL",
+            f"{view.origin}: {view.name} v{view.version} returned rows whose {view.partition_by} is null",
+            state="nothing was staged",
+            next_step="leave such rows out in the view's function, or make it a kappa view",
+        )
+    if strange:
+        raise BadDefinition(
+            "LOOKBACK_TOO_SHORT",
+            f"{view.origin}: {view.name} v{view.version} made rows of {strange[0]} from events of other days than its "
+            f"lookback ({view.lookback}) and lookahead ({view.lookahead}) say",
+            state="nothing was staged",
+            next_step="declare a longer lookback or lookahead, as a new version",
+            partitions=strange,
+        )
+    inside = {p.isoformat() for p in wanted}
+    _delete(uri, [file for file in staged if file.partition[PARTITION] not in inside])
+    return tuple(file for file in staged if file.partition[PARTITION] in inside)
+
+
+def _delete(uri: str, files: Sequence[StagedFile]) -> None:
+    for file in files:
+        (Path(uri) / file.path).unlink(missing_ok=True)
 
 
 def cut_at(settings: Settings, topic: Topic, epoch: int | None) -> Cut:
@@ -92,27 +137,17 @@ def cut_at(settings: Settings, topic: Topic, epoch: int | None) -> Cut:
             next_step=f"take {cut} or an older one",
             field="cut",
         )
-    from anabranch.tables import Position
-
     return Cut({topic.name: Position(epoch, {})})
 
 
 def _count(settings: Settings, view: View, topic: Topic, partitions: Sequence[date], cut: Cut) -> int:
-    """How many events the rebuild read: counted from landing's own columns, without Spark."""
-    import duckdb
-    from deltalake import DeltaTable
-
-    from anabranch.landing.schema import PARTITION as EVENT_DATE
-    from anabranch.landing.schema import VALID
-    from anabranch.views.inputs import needed_dates
-
-    connection = duckdb.connect()
+    """How many events the rebuild read: counted from landing's own columns, without Spark (0.2 s for a year)."""
     needed = needed_dates(view, partitions)
-    dataset = DeltaTable(landing_table(settings, topic.name)).to_pyarrow_dataset(
-        partitions=[(EVENT_DATE, "in", [d.isoformat() for d in needed])]
-    )
-    connection.register("landed", dataset)
-    types = ", ".join("?" for _ in view.events)
-    sql = f"select count(*) from landed where decision = ? and epoch <= ? and type in ({types})"  # noqa: S608 - marks
-    found = connection.execute(sql, [VALID, cut.epoch(topic.name), *view.events]).fetchone()
-    return int(found[0]) if found else 0
+    listed = ", ".join(f"DATE '{day.isoformat()}'" for day in needed)
+    types = ", ".join("'" + name.replace("'", "''") + "'" for name in view.events)
+    # Only dates, numbers and names of declared event types reach this text.
+    sql = f"""
+        SELECT count(*) FROM landed WHERE {EVENT_DATE} IN ({listed}) AND decision = '{VALID}'
+        AND type IN ({types}) AND epoch <= {int(cut.epoch(topic.name))}"""  # noqa: S608
+    table = DeltaTable(landing_table(settings, topic.name))
+    return int(QueryBuilder().register("landed", table).execute(sql).read_all().column(0).to_pylist()[0])

@@ -22,7 +22,7 @@ class LandingLog:
     """Reads the notes of landing's commits. One per stream; a look costs milliseconds near the table's end."""
 
     def __init__(self, uri: str) -> None:
-        self._table = DeltaTable(uri, without_files=True)
+        self._table = DeltaTable(uri)
 
     def covered(self, below: int, since: int | None) -> Covered:
         """What all commits below version ``below`` cover, and the rows of those from version ``since`` on.

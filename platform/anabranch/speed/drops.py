@@ -34,7 +34,7 @@ def check(view: View, batch: int, count: int) -> None:
             "ROWS_DROPPED",
             f"{view.name} v{view.version}: Spark's watermark dropped {count} on-time rows in batch {batch}",
             state="nothing of this batch was committed; the speed table ends at the batch before",
-            next_step=f"look at the watermarks in {view.origin}; a view must not set a shorter one than its topic",
+            next_step="has the topic's allowed_lateness become shorter than the one landing decided by? put it back",
             view=view.name,
             batch=batch,
             count=count,

@@ -1,0 +1,133 @@
+"""Equal cut, equal definition: equal rows, however the log was disordered and the stream sliced or restarted."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from anabranch.batch import publish, rebuild
+from anabranch.settings import Settings, load_settings
+from anabranch.speed.runner import catch_up
+from anabranch.tables import newest
+from anabranch.tables.commits import open_table
+from anabranch.tables.layout import batch_table, landing_table, speed_checkpoint, speed_table
+from anabranch.views import View
+from anabranch.views.definition import CHANGED
+from anabranch.views.inputs import events_of, frames, rows_of
+from hypothesis import HealthCheck, given
+from hypothesis import settings as runs
+from hypothesis import strategies as st
+from landed import FLIGHTS, Event, Landing, sample_views
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.property, pytest.mark.spark, pytest.mark.timeout(300)]
+
+VIEWS = list(sample_views())
+START = datetime(2013, 1, 1, 12, tzinfo=UTC)
+
+minutes = st.integers(-300, 900)
+events = st.builds(
+    lambda kind, minute, name, origin, delay, tail, partition, broken: Event(
+        f"flight.{kind}",
+        START + timedelta(minutes=minute),
+        f"e{name}",
+        {"origin": origin, "dest": "ATL", "carrier": "AA", "flight": name, "tailnum": tail}
+        | ({"dep_delay": delay} if kind == "departed" else {"arr_delay": delay} if kind == "arrived" else {}),
+        partition,
+        broken,
+    ),
+    st.sampled_from(["scheduled", "departed", "arrived", "cancelled"]),
+    minutes,
+    st.integers(0, 60),
+    st.sampled_from(["JFK", "LGA"]),
+    st.integers(-30, 90),
+    st.sampled_from(["N1", "N2", None]),
+    st.integers(0, 3),
+    st.sampled_from([False] * 9 + [True]),
+)
+epoch = st.lists(events, max_size=12)
+step = st.tuples(
+    st.lists(epoch, min_size=1, max_size=3),
+    st.sampled_from(["go on", "go on", "repeat the batch", "lose the checkpoint"]),
+)
+
+
+@contextmanager
+def home() -> Iterator[Settings]:
+    with tempfile.TemporaryDirectory(prefix="anabranch-paths-") as folder:
+        yield load_settings(home=Path(folder), shuffle_partitions=1)
+
+
+def rows(table: Any, view: View) -> list[dict[str, Any]]:
+    kept = [{k: v for k, v in row.items() if k != CHANGED} for row in table.to_pylist()]
+    return sorted(kept, key=lambda row: [str(row[k]) for k in view.key])
+
+
+def stored(uri: str, view: View) -> list[dict[str, Any]]:
+    table = open_table(uri)
+    assert table is not None
+    return rows(table.to_pyarrow_table(), view)
+
+
+def function(spark: SparkSession, settings: Settings, view: View, cut: int, *, late: bool) -> list[dict[str, Any]]:
+    landed = spark.read.format("delta").load(landing_table(settings, "flights")).where(f"epoch <= {cut}")
+    return rows(rows_of(view, frames(events_of(landed, view, late=late), view, FLIGHTS)).toArrow(), view)
+
+
+def disturb(settings: Settings, view: View, how: str) -> None:
+    """What a kill between two commits leaves, and what a lost disk leaves."""
+    checkpoint = speed_checkpoint(settings, view.name, view.version)
+    if how == "lose the checkpoint":
+        shutil.rmtree(checkpoint)
+    if how == "repeat the batch":
+        newest_batch = max(int(f.name) for f in (checkpoint / "commits").iterdir() if f.name.isdecimal())
+        (checkpoint / "commits" / str(newest_batch)).unlink()
+        (checkpoint / "commits" / f".{newest_batch}.crc").unlink()
+
+
+@runs(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@given(steps=st.lists(step, min_size=1, max_size=3), which=st.integers(0, len(VIEWS) - 1))
+def test_the_speed_table_is_the_function_of_the_on_time_events(
+    spark: SparkSession, steps: list[tuple[list[list[Event]], str]], which: int
+) -> None:
+    view = VIEWS[which]
+    with home() as settings:
+        landing = Landing(settings)
+        for epochs, disturbance in steps:
+            landing.land(*epochs)
+            catch_up(spark, settings, view, FLIGHTS)
+            disturb(settings, view, disturbance)
+        catch_up(spark, settings, view, FLIGHTS)
+
+        uri = speed_table(settings, view.name, view.version)
+        committed = newest(uri)
+        assert committed is not None
+        assert committed.note.cut == landing.cut
+        assert stored(uri, view) == function(spark, settings, view, landing.epoch, late=False)
+
+
+@runs(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@given(epochs=st.lists(epoch, min_size=1, max_size=5), data=st.data())
+def test_the_batch_table_is_the_function_of_all_events(
+    spark: SparkSession, epochs: list[list[Event]], data: st.DataObject
+) -> None:
+    view = data.draw(st.sampled_from([v for v in VIEWS if not v.kappa]))
+    cut = data.draw(st.integers(1, len(epochs)))
+    with home() as settings:
+        Landing(settings).land(*epochs)
+        expected = function(spark, settings, view, cut, late=True)
+        days = [(START + timedelta(days=n)).date() for n in (-1, 0, 1)]
+        build = rebuild(spark, settings, view, FLIGHTS, days, "run-1", epoch=cut)
+        if expected:
+            publish(settings, view, build, days)
+            assert stored(batch_table(settings, view.name, view.version), view) == expected
+        else:
+            assert build.files == ()

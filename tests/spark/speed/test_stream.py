@@ -1,0 +1,258 @@
+"""One commit per micro-batch of whole epochs, named, repeatable, and never with a row too few."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from anabranch.errors import BadDefinition, BrokenState, Conflict, TryAgain
+from anabranch.settings import Settings, load_settings
+from anabranch.speed.runner import catch_up, start
+from anabranch.tables import Committed, newest, notes
+from anabranch.tables.commits import open_table
+from anabranch.tables.layout import speed_checkpoint, speed_table
+from anabranch.views import View
+from anabranch.views.definition import CHANGED
+from landed import FLIGHTS, Event, Landing, sample_views
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+DELAYS = sample_views().get("departure_delays")
+AIRCRAFT = sample_views().get("aircraft_now")
+
+
+def departed(at: str, origin: str = "JFK", delay: int = 0, tailnum: str = "N1") -> Event:
+    time = datetime.fromisoformat(f"2013-01-{at}").replace(tzinfo=UTC)
+    data = {"origin": origin, "dest": "ATL", "carrier": "AA", "flight": 1, "dep_delay": delay, "tailnum": tailnum}
+    return Event("flight.departed", time, f"{at}{origin}{delay}{tailnum}", data)
+
+
+def rows_of(settings: Settings, view: View) -> list[dict[str, Any]]:
+    table = open_table(speed_table(settings, view.name, view.version))
+    assert table is not None
+    return sorted(table.to_pyarrow_table().to_pylist(), key=lambda row: [str(row[k]) for k in view.key])
+
+
+def flights(settings: Settings) -> list[tuple[str, int, int, int]]:
+    found = rows_of(settings, DELAYS)
+    return [(r["origin"], r["window_start"].hour, r["flights"], r[CHANGED]) for r in found]
+
+
+def commits(settings: Settings, view: View = DELAYS) -> list[Committed]:
+    return list(notes(speed_table(settings, view.name, view.version)))
+
+
+@pytest.fixture
+def landing(settings: Settings) -> Landing:
+    found = Landing(settings)
+    found.land([departed("01 05:10")], [departed("01 05:20"), departed("01 06:10", "EWR")])
+    return found
+
+
+def test_without_landing_nothing_starts(spark: SparkSession, settings: Settings) -> None:
+    with pytest.raises(TryAgain) as error:
+        start(spark, settings, DELAYS, FLIGHTS)
+    assert error.value.code == "LANDING_ABSENT"
+
+
+def test_each_commit_names_its_cut_its_definition_and_its_batch(
+    spark: SparkSession, settings: Settings, landing: Landing
+) -> None:
+    first = catch_up(spark, settings, DELAYS, FLIGHTS)
+    landing.land([departed("01 05:40", delay=60)])
+    catch_up(spark, settings, DELAYS, FLIGHTS)
+
+    second, before, made = commits(settings)
+    assert (second.note.cut, before.note.cut.epoch("flights"), made.note.cut.epoch("flights")) == (landing.cut, 2, 0)
+    assert second.note.cut.positions["flights"].offsets[0] == 4
+    assert [c.note.batch for c in (before, second)] == [f"{first.id}:0", f"{first.id}:1"]
+    assert {c.note.fingerprint for c in (made, before, second)} == {DELAYS.fingerprint}
+    assert second.note.extra == {
+        "watermark_ms": int(datetime(2013, 1, 1, 4, 10, tzinfo=UTC).timestamp() * 1000),
+        "rows": 1,
+    }
+    assert flights(settings) == [("EWR", 6, 1, 2), ("JFK", 5, 3, 3)]
+
+
+def test_an_epoch_that_changes_nothing_moves_the_cut(spark: SparkSession, settings: Settings, landing: Landing) -> None:
+    catch_up(spark, settings, DELAYS, FLIGHTS)
+    before = rows_of(settings, DELAYS)
+    landing.land([departed("01 05:10")])  # a duplicate
+    catch_up(spark, settings, DELAYS, FLIGHTS)
+
+    assert commits(settings)[0].note.cut == landing.cut
+    assert commits(settings)[0].note.extra["rows"] == 0
+    assert rows_of(settings, DELAYS) == before
+
+
+def test_a_late_event_is_no_part_of_a_view_with_partitions_but_of_a_kappa_view(
+    spark: SparkSession, settings: Settings, landing: Landing
+) -> None:
+    landing.land([departed("01 02:00", tailnum="N2")])
+    assert landing.rows[-1]["late"]
+    catch_up(spark, settings, DELAYS, FLIGHTS)
+    catch_up(spark, settings, AIRCRAFT, FLIGHTS)
+
+    assert flights(settings) == [("EWR", 6, 1, 3), ("JFK", 5, 2, 3)]
+    assert [r["tailnum"] for r in rows_of(settings, AIRCRAFT)] == ["N1", "N2"]
+
+
+def test_a_repeated_batch_is_left_out(
+    spark: SparkSession, settings: Settings, landing: Landing, caplog: pytest.LogCaptureFixture
+) -> None:
+    catch_up(spark, settings, DELAYS, FLIGHTS)
+    landing.land([departed("01 05:40")])
+    catch_up(spark, settings, DELAYS, FLIGHTS)
+    known, table = len(commits(settings)), rows_of(settings, DELAYS)
+    forget(settings, 1)  # as after a kill between the sink's commit and Spark's
+
+    catch_up(spark, settings, DELAYS, FLIGHTS)
+    assert (len(commits(settings)), rows_of(settings, DELAYS)) == (known, table)
+    assert "batch 1 is in already" in caplog.text
+
+    landing.land([departed("01 05:50")])
+    catch_up(spark, settings, DELAYS, FLIGHTS)
+    assert flights(settings) == [("EWR", 6, 1, 2), ("JFK", 5, 4, 4)]  # the repeated batch's state was not lost
+
+
+def forget(settings: Settings, batch: int) -> None:
+    done = speed_checkpoint(settings, DELAYS.name, 1) / "commits"
+    for name in (str(batch), f".{batch}.crc"):
+        (done / name).unlink()
+
+
+def test_a_deleted_checkpoint_builds_the_table_again_in_one_commit(
+    spark: SparkSession, settings: Settings, landing: Landing
+) -> None:
+    catch_up(spark, settings, DELAYS, FLIGHTS)
+    landing.land([departed("01 05:40")])
+    catch_up(spark, settings, DELAYS, FLIGHTS)
+    known, table = len(commits(settings)), flights(settings)
+    shutil.rmtree(speed_checkpoint(settings, DELAYS.name, 1))
+
+    again = catch_up(spark, settings, DELAYS, FLIGHTS)
+    assert [(o, h, n) for o, h, n, _ in flights(settings)] == [(o, h, n) for o, h, n, _ in table]
+    assert len(commits(settings)) == known + 1
+    assert commits(settings)[0].note.batch == f"{again.id}:0"
+
+
+def test_a_table_that_lost_batches_is_not_written_on(spark: SparkSession, settings: Settings, landing: Landing) -> None:
+    catch_up(spark, settings, DELAYS, FLIGHTS)
+    shutil.rmtree(speed_table(settings, DELAYS.name, 1))
+    landing.land([departed("01 05:40")])
+    with pytest.raises(BrokenState) as error:
+        catch_up(spark, settings, DELAYS, FLIGHTS)
+    assert error.value.code == "BATCH_MISSING"
+
+
+def test_a_landing_that_went_back_does_not_take_the_table_with_it(
+    spark: SparkSession, settings: Settings, landing: Landing
+) -> None:
+    catch_up(spark, settings, DELAYS, FLIGHTS)
+    table = rows_of(settings, DELAYS)
+    shutil.rmtree(landing.uri)
+    shutil.rmtree(speed_checkpoint(settings, DELAYS.name, 1))
+    Landing(settings).land([departed("01 05:10")])
+    with pytest.raises(Conflict) as error:
+        catch_up(spark, settings, DELAYS, FLIGHTS)
+    assert error.value.code == "CUT_BACKWARDS"
+    assert rows_of(settings, DELAYS) == table
+
+
+def test_another_definition_under_the_same_version_is_refused(
+    spark: SparkSession, settings: Settings, landing: Landing
+) -> None:
+    catch_up(spark, settings, DELAYS, FLIGHTS)
+    with pytest.raises(Conflict) as error:
+        catch_up(spark, settings, replace(DELAYS, fingerprint="other"), FLIGHTS)
+    assert error.value.code == "DEFINITION_CHANGED"
+
+
+def test_a_batch_that_ends_inside_an_epoch_stops_the_stream(
+    spark: SparkSession, settings: Settings, landing: Landing
+) -> None:
+    catch_up(spark, settings, DELAYS, FLIGHTS)
+    known = len(commits(settings))
+    forget(settings, 0)
+    offsets = speed_checkpoint(settings, DELAYS.name, 1) / "offsets" / "0"
+    header, head, source = offsets.read_text().splitlines()
+    offsets.write_text("\n".join([header, head, json.dumps({**json.loads(source), "reservoirVersion": 2, "index": 0})]))
+    offsets.with_name(".0.crc").unlink()
+
+    with pytest.raises(BrokenState) as error:
+        catch_up(spark, settings, DELAYS, FLIGHTS)
+    assert error.value.code == "EPOCH_SPLIT"
+    assert len(commits(settings)) == known
+
+
+def test_rows_dropped_by_the_watermark_stop_the_stream_before_they_are_missing(
+    spark: SparkSession, settings: Settings, landing: Landing
+) -> None:
+    hasty = replace(FLIGHTS, allowed_lateness=timedelta(seconds=1))  # landing decided by two hours
+    catch_up(spark, settings, DELAYS, hasty)
+    for at in ("08:00", "08:10"):  # Spark drops by the watermark of the batch before
+        landing.land([departed(f"01 {at}")])
+        catch_up(spark, settings, DELAYS, hasty)
+    landing.land([departed("01 06:30"), departed("01 06:40", "EWR")])
+    assert not landing.rows[-1]["late"]
+    for _ in range(2):  # a restart doesn't let them slip through
+        with pytest.raises(BrokenState) as error:
+            catch_up(spark, settings, DELAYS, hasty)
+        fields = {"view": "departure_delays", "batch": 3, "count": 2}
+        assert (error.value.code, error.value.fields) == ("ROWS_DROPPED", fields)
+    assert commits(settings)[0].note.cut.epoch("flights") == 4
+
+
+def timeless(departed: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    return DELAYS.function(departed).withColumn("window_start", F.when(F.col("origin") == "JFK", F.col("window_start")))
+
+
+def test_a_row_without_a_partition_is_refused(spark: SparkSession, settings: Settings, landing: Landing) -> None:
+    view = replace(DELAYS, name="timeless", function=timeless)
+    with pytest.raises(BadDefinition) as error:
+        catch_up(spark, settings, view, FLIGHTS)
+    assert (error.value.code, error.value.fields["batch"]) == ("PARTITION_NULL", 0)
+
+
+def three_ways(days: int) -> list[Sequence[Event]]:
+    """An epoch that starts, one that changes and adds rows in several days."""
+    begin = [departed("01 05:10"), departed("01 06:10", "EWR")]
+    times = [datetime(2013, 1, 1, 5, tzinfo=UTC) + timedelta(hours=5 * n) for n in range(days * 5)]
+    more = [departed(f"{t:%d %H:%M}", origin, 20) for t in times for origin in ("JFK", "EWR", "LGA")]
+    return [begin, more]
+
+
+def test_small_and_large_commits_are_the_same_to_a_reader(spark: SparkSession, settings: Settings) -> None:
+    found = []
+    for rows in (50_000, 3, 0):
+        own = load_settings(home=settings.home / f"rows{rows}", small_commit_rows=rows)
+        landing = Landing(own)
+        for epoch in three_ways(3):
+            landing.land(epoch)
+            catch_up(spark, own, DELAYS, FLIGHTS)
+        committed = newest(speed_table(own, DELAYS.name, 1))
+        assert committed is not None
+        note = committed.note
+        found.append((rows_of(own, DELAYS), note.cut, note.writer, note.fingerprint, note.extra))
+    assert found[0][0]
+    assert found[0] == found[1] == found[2]
+
+
+def test_a_first_batch_that_was_killed_early_starts_again(
+    spark: SparkSession, settings: Settings, landing: Landing
+) -> None:
+    checkpoint = speed_checkpoint(settings, DELAYS.name, 1)
+    (checkpoint / "offsets").mkdir(parents=True)
+    (checkpoint / "offsets" / ".0.3f9d.tmp").write_text("v1")
+    catch_up(spark, settings, DELAYS, FLIGHTS)
+    assert flights(settings) == [("EWR", 6, 1, 2), ("JFK", 5, 2, 2)]
