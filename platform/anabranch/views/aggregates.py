@@ -21,21 +21,21 @@ _ADDING = ("Sum", "Average")
 _FLOATING = ("StddevSamp", "StddevPop", "VarianceSamp", "VariancePop", "Corr", "CovSample", "CovPopulation", "Product")
 _FLOATING_FAMILIES = ("Regr", "Skewness", "Kurtosis", "Stddev", "Variance", "Covar")
 _SORTED = ("SortArray",)
-_NEWEST = "write F.max(F.struct(<time>, 'log_partition', 'log_offset', <value>)) and take the field"
+_NEWEST = "F.max(F.struct(<time>, 'log_partition', 'log_offset', <value>)) and take the field"
 _INSTEAD: Final = {
     "First": _NEWEST,
     "Last": _NEWEST,
-    "AnyValue": "write F.min or F.max, or group by the column",
+    "AnyValue": "F.min or F.max, or group by the column",
     "MaxBy": _NEWEST,
     "MinBy": _NEWEST.replace("max", "min"),
-    "Mode": "count per value, then take F.max(F.struct('count', <value>))",
-    "CollectList": "write F.sort_array(F.collect_list(...)) in the same expression",
-    "CollectSet": "write F.sort_array(F.collect_set(...)) in the same expression",
-    "ApproximatePercentile": "write F.percentile, which is exact",
-    "HllSketchAgg": "write F.approx_count_distinct or F.theta_sketch_agg",
-    "HllUnionAgg": "write F.theta_union_agg",
+    "Mode": "a count per value, then F.max(F.struct('count', <value>))",
+    "CollectList": "F.sort_array(F.collect_list(...)) in the same expression",
+    "CollectSet": "F.sort_array(F.collect_set(...)) in the same expression",
+    "ApproximatePercentile": "F.percentile, which is exact",
+    "HllSketchAgg": "F.approx_count_distinct or F.theta_sketch_agg",
+    "HllUnionAgg": "F.theta_union_agg",
 }
-_DIVIDE = "keep F.sum of integers or decimals and F.count, and divide afterwards"
+_DIVIDE = "F.sum of integers or decimals and F.count, and divide afterwards"
 
 
 def objection(function: Any, parent: str) -> tuple[str, str, str] | None:
@@ -53,12 +53,12 @@ def objection(function: Any, parent: str) -> tuple[str, str, str] | None:
     if kind in _FLOATING or kind.startswith(_FLOATING_FAMILIES):
         return "VIEW_FLOAT", f"{column} is computed in floating point, so it depends on the order of rows", _DIVIDE
     instead = _INSTEAD.get(
-        kind, f"aggregates known to be exact: {', '.join(sorted(EXACT))}, sums of integers or decimals"
+        kind, f"an aggregate known to be exact: {', '.join(sorted(EXACT))}, a sum of integers or decimals"
     )
     return "VIEW_ORDER", f"{column} depends on the order of rows, or isn't known not to", instead
 
 
-_CAST = "cast to decimal or integer before you add: F.sum(F.col('x').cast('decimal(18,2)'))"
+_CAST = "a cast to decimal or integer before you add: F.sum(F.col('x').cast('decimal(18,2)'))"
 
 
 def _input(function: Any) -> str:

@@ -85,15 +85,14 @@ def _names(inputs: Sequence[DataFrame]) -> str:
 
 
 def _check_columns(view: View, rows: DataFrame) -> None:
-    columns = [c for c in rows.columns if c != PARTITION] if view.partition_by else rows.columns
+    columns = [c for c in rows.columns if c != PARTITION]
     lowered = [c.lower() for c in columns]
-    bad = [c for c in columns if not COLUMN.fullmatch(c) or c.lower() in (PARTITION, CHANGED)]
-    bad += [c for c in columns if lowered.count(c.lower()) > 1]
-    if bad or (view.partition_by and rows.columns.count(PARTITION) > 1):
+    bad = {c for c in columns if not COLUMN.fullmatch(c) or lowered.count(c.lower()) > 1}
+    if bad or {PARTITION, CHANGED} & set(lowered):
         raise refusal(
             "VIEW_COLUMNS",
             view,
-            f"columns named {sorted(set(bad))}",
+            f"columns named {sorted(bad) or columns}",
             next_step=f"give each column a plain name of its own; {PARTITION} and {CHANGED} are the platform's",
         )
     types = {f.name: f.dataType.typeName() for f in rows.schema.fields}

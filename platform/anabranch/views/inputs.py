@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from datetime import date, timedelta
 from typing import TYPE_CHECKING
 
-from anabranch.errors import BadDefinition
 from anabranch.events import Topic
 from anabranch.landing.schema import PARTITION as EVENT_DATE
 from anabranch.landing.schema import VALID
-from anabranch.views.definition import ENVELOPE, PARTITION, View
+from anabranch.views.definition import CHANGED, ENVELOPE, PARTITION, View
+from anabranch.views.refusals import refusal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -61,7 +61,7 @@ def frames(events: DataFrame, view: View, topic: Topic) -> list[DataFrame]:
         contract = topic.newest(event_type)
         clash = set(contract.fields) & set(ENVELOPE)
         if clash:
-            raise BadDefinition("FIELD_CLASH", f"{view.origin}: {event_type} has fields named {sorted(clash)}")
+            raise refusal("FIELD_CLASH", view, f"{event_type} has fields named {sorted(clash)}")
         data = [F.col(f"{contract.column}.{name}").alias(name) for name in contract.fields]
         result.append(events.where(F.col("type") == event_type).select(*envelope, *data))
     return result
@@ -73,13 +73,16 @@ def rows_of(view: View, inputs: Sequence[DataFrame]) -> DataFrame:
     from pyspark.sql import functions as F
 
     result = view.function(*inputs)
-    missing = [c for c in (*view.key, *([view.partition_by] if view.partition_by else [])) if c not in result.columns]
+    missing = [column for column in view.key if column not in result.columns]
     if missing:
-        raise BadDefinition(
+        raise refusal(
             "VIEW_COLUMNS",
-            f"{view.origin}: {view.name} v{view.version} doesn't return {', '.join(missing)}",
+            view,
+            f"it doesn't return {', '.join(missing)} of its key",
             next_step=f"it returns {', '.join(result.columns)}",
         )
+    if {PARTITION, CHANGED} & set(result.columns):
+        raise refusal("VIEW_COLUMNS", view, f"columns {PARTITION} and {CHANGED} are the platform's", next_step="rename")
     if view.partition_by is None:
         return result
     return result.withColumn(PARTITION, F.to_date(F.col(view.partition_by)))

@@ -82,12 +82,13 @@ def _named(expression: Any) -> bool:
 
 def line_of(source: Source, found: Found) -> int | None:
     """The line of the call that made an expression: by its name in the source, else by Spark's call site."""
-    wanted = {_squashed(found.name), _squashed(found.kind)}
     columns = {str(child.sql()).strip("`").split(".")[-1] for child in items(found.handle.children())}
-    calls = [call for call in source.calls if _called(call) in wanted or _mentions(call, wanted)]
-    exact = [call for call in calls if columns & set(_texts(call))]
-    for call in (exact or calls)[:1]:
-        return call.lineno
+    # unix_timestamp() calls current_timestamp itself: then the call is known by what is around.
+    for wanted in ({_squashed(found.name), _squashed(found.kind)}, {_squashed(found.parent)}):
+        calls = [call for call in source.calls if _called(call) in wanted or _mentions(call, wanted)]
+        exact = [call for call in calls if columns & set(_texts(call))]
+        for call in (exact or calls)[:1]:
+            return call.lineno
     file, _, line = found.site.rpartition(":")
     return int(line) if file == source.path and line.isdecimal() else None
 
@@ -98,8 +99,9 @@ def _called(call: ast.Call) -> str:
 
 
 def _mentions(call: ast.Call, wanted: set[str]) -> bool:
-    """Whether a SQL text among the arguments calls it."""
-    return any(f"{name}(" in _squashed(text) for text in _texts(call) for name in wanted)
+    """Whether a SQL text among the call's own arguments calls it."""
+    texts = [a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+    return any(f"{name}(" in _squashed(text) for text in texts for name in wanted if name)
 
 
 def _texts(call: ast.Call) -> list[str]:

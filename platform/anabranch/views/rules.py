@@ -60,7 +60,8 @@ def _check_pure(view: View, source: Source, found: Found) -> None:
 def _casts_now(found: Found) -> bool:
     if found.kind != "Cast" or str(found.handle.dataType().typeName()) not in ("timestamp", "timestamp_ntz", "date"):
         return False
-    return str(found.handle.child().sql()).strip("'").strip().lower().startswith(_WORDS_FOR_NOW)
+    child = found.handle.child()
+    return kind_of(child) == "Literal" and str(child.sql()).strip("'").strip().lower().startswith(_WORDS_FOR_NOW)
 
 
 def _check_aggregate(view: View, source: Source, found: Found) -> None:
