@@ -149,9 +149,13 @@ def upsert(table: DeltaTable, rows: pa.Table, key: Sequence[str], note: Note, pa
         return append(table, [], note)
     matches = [f"(target.{_quoted(column)} is not distinct from source.{_quoted(column)})" for column in key]
     if partition is not None:
-        values = sorted({str(value) for value in rows[partition].to_pylist()})
+        values = sorted({str(value) for value in rows[partition].to_pylist() if value is not None})
+        column = f"target.{_quoted(partition)}"
         listed = ", ".join(f"cast('{value}' as date)" for value in values)
-        matches.append(f"(target.{_quoted(partition)} in ({listed}))")
+        choices = [f"{column} in ({listed})"] if values else []
+        if rows[partition].null_count:
+            choices.append(f"{column} is null")
+        matches.append(f"({' or '.join(choices)})")
     try:
         (
             table.merge(
