@@ -30,6 +30,11 @@ ENVELOPE = {
 }
 TIMES = ("time", "senttime", "receivedtime")
 _CORRUPT = "_corrupt"
+_END = "_end"
+# Spark's defaults read more than JSON: 'single quotes', NaN, and "Infinity" as a number.
+_STRICT = {"columnNameOfCorruptRecord": _CORRUPT, "allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
+_DATE_TIME = r"^(?!0000)\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})\z"
+_DATE = r"^\d{4}-\d{2}-\d{2}\z"
 # What a number, a truth value, an object or an array looks like once Spark has made a string of it.
 _NO_STRING = r"^(-?[0-9.]+([eE][-+]?[0-9]+)?|true|false|[{\[].*)$"
 
@@ -39,11 +44,16 @@ def decode(records: DataFrame, topic: Topic) -> DataFrame:
 
     A quarantined record keeps its coordinates, bytes and reason, and its type and subject where they could be read.
     """
-    parsed = records.withColumn("_text", F.col("value").cast("string")).withColumn(
-        "_event", F.from_json("_text", _schema(topic), {"columnNameOfCorruptRecord": _CORRUPT})
+    texts = records.withColumn("_text", F.col("value").cast("string"))
+    # Inside of another object nothing may follow the event: Spark reads the first value of a text and stops there.
+    wrapped = F.concat(F.lit('{"event":'), F.col("_text"), F.lit(f',"{_END}":true}}'))
+    parsed = texts.withColumn("_parsed", F.from_json(wrapped, _schema(topic), _STRICT)).select(
+        "*",
+        F.col("_parsed.event").alias("_event"),
+        F.col(f"_parsed.{_END}"),
+        F.col(f"_parsed.{_CORRUPT}").isNotNull().alias(_CORRUPT),
     )
-    times = {name: F.when(_rfc3339(F.col(f"_event.{name}")), F.col(f"_event.{name}")) for name in TIMES}
-    read = parsed.select("*", *(F.try_to_timestamp(text).alias(f"_{name}") for name, text in times.items()))
+    read = parsed.select("*", *(_time_of(F.col(f"_event.{name}")).alias(f"_{name}") for name in TIMES))
     timed = read.withColumn("_event_time", _event_time())
     judged = timed.withColumn("reason", _reason(topic))
     valid = F.col("reason").isNull()
@@ -76,7 +86,7 @@ def _schema(topic: Topic) -> str:
     fields: dict[str, str] = {}
     for contract in topic.contracts:
         for name, node in contract.fields.items():
-            ddl = spark_ddl(node)
+            ddl = spark_ddl(_as_text(node))
             if fields.setdefault(name, ddl) != ddl:
                 raise BadDefinition(
                     "FIELD_TYPES_CLASH",
@@ -85,17 +95,45 @@ def _schema(topic: Topic) -> str:
                 )
     data = ", ".join(f"`{name}`: {ddl}" for name, ddl in fields.items())
     envelope = ", ".join(f"`{name}` {ddl}" for name, ddl in ENVELOPE.items())
-    return f"{envelope}, data struct<{data}>, {_CORRUPT} string"
+    return f"event struct<{envelope}, data struct<{data}>>, {_END} boolean, {_CORRUPT} string"
+
+
+def _as_text(node: Mapping[str, Any]) -> dict[str, Any]:
+    """A contract's node with its times and dates as plain strings: Spark's parser makes a time of "2013", too."""
+    text = {key: value for key, value in node.items() if key != "format"}
+    if "properties" in node:
+        text["properties"] = {name: _as_text(child) for name, child in node["properties"].items()}
+    if "items" in node:
+        text["items"] = _as_text(node["items"])
+    return text
 
 
 def _data(contract: Contract) -> Column:
-    return F.struct(*(F.col(f"_event.data.{name}").alias(name) for name in contract.fields))
+    data = F.col("_event.data")
+    return F.struct(*(_typed(data[name], node).alias(name) for name, node in contract.fields.items()))
 
 
-def _rfc3339(text: Column) -> Column:
-    """Whether a text has a date, a time of day and an offset from UTC; what it says is read by Spark afterwards."""
-    offset = text.endswith("Z") | F.substring(text, -6, 1).isin("+", "-")
-    return (F.length(text) >= 20) & (F.substring(text, 11, 1) == "T") & offset
+def _typed(value: Column, node: Mapping[str, Any]) -> Column:
+    """A parsed value with its times and dates as such; null in the place of one that can't be read."""
+    if _as_text(node) == node:
+        return value
+    match node["type"], node.get("format"):
+        case "object", _:
+            fields = (_typed(value[name], child).alias(name) for name, child in node["properties"].items())
+            return F.when(value.isNotNull(), F.struct(*fields))
+        case "array", _:
+            return F.transform(value, lambda item: _typed(item, node["items"]))
+        case _, "date-time":
+            return _time_of(value)
+        case _, "date":
+            return F.when(value.rlike(_DATE), value.try_cast("date"))
+        case _:
+            return value
+
+
+def _time_of(text: Column) -> Column:
+    """The time that an RFC 3339 text says, to the microsecond; null when it is none."""
+    return F.when(text.rlike(_DATE_TIME), F.try_to_timestamp(text))
 
 
 def _event_time() -> Column:
@@ -111,7 +149,11 @@ def _version(topic: Topic) -> Column:
     event_type = F.col("_event.type")
     newest = F.coalesce(*(F.when(event_type == t, F.lit(topic.newest(t).version)) for t in topic.event_types))
     named = F.coalesce(
-        *(F.when(F.col("_event.dataschema") == c.uri, F.lit(c.version)) for c in topic.contracts), F.lit(None)
+        *(
+            F.when((F.col("_event.dataschema") == c.uri) & (event_type == c.name), F.lit(c.version))
+            for c in topic.contracts
+        ),
+        F.lit(None),
     )
     return F.when(F.col("_event.dataschema").isNull(), newest).otherwise(named).cast("int")
 
@@ -121,15 +163,16 @@ def _reason(topic: Topic) -> Column:
     event, text = F.col("_event"), F.col("_text")
     time, received = F.col("_event_time"), F.coalesce(F.col("_receivedtime"), F.col("append_time"))
     bound = F.expr(f"interval {int(topic.future_bound.total_seconds())} seconds")
-    corrupt = event[_CORRUPT].isNotNull()
+    corrupt, unread = F.col(_CORRUPT), event.isNull() | F.col(_END).isNull()
     rules: list[tuple[Column, Column]] = [
         (F.col("value").isNull(), F.lit("empty: the record has no value")),
         (~F.is_valid_utf8(text), F.lit("not_utf8: the value is no UTF-8 text")),
-        (event.isNull() | (corrupt & F.try_parse_json(text).isNull()), F.lit("not_json: the value is no JSON object")),
+        (unread | (corrupt & F.try_parse_json(text).isNull()), F.lit("not_json: the value is no JSON object")),
     ]
     for name in ("id", "source", "type", "subject"):
-        missing = F.coalesce(F.trim(event[name]) == "", F.lit(True))
+        missing = F.coalesce(event[name] == "", F.lit(True))
         rules.append((missing, F.lit(f"envelope: {name} is missing")))
+        rules.append((_no_string(event[name], name), F.lit(f"envelope: {name} is no string")))
     rules += [
         (~F.coalesce(event["specversion"].startswith("1."), F.lit(False)), F.lit("envelope: specversion is not 1.0")),
         (F.col("_time").isNull(), F.lit("envelope: time is missing or unreadable")),
@@ -174,14 +217,17 @@ def _breaches(column: Column, node: Mapping[str, Any], path: str) -> Iterator[tu
 
 def _field_breaches(value: Column, node: Mapping[str, Any], path: str, required: bool) -> Iterator[tuple[Column, str]]:
     kind = node["type"]
-    corrupt = F.col(f"_event.{_CORRUPT}").isNotNull()
+    corrupt = F.col(_CORRUPT)
     said = F.get_json_object(F.col("_text"), f"$.{path}").isNotNull()
     yield corrupt & value.isNull() & said, f"{path} is no {node.get('format', kind)}"
     if required:
         yield value.isNull(), f"{path} is missing"
-    if kind == "string":
-        suspicious = value.isNotNull() if "format" in node else value.rlike(_NO_STRING)
-        yield suspicious & _no_string(path), f"{path} is no string"
+    if "format" in node:
+        yield value.isNotNull() & _typed(value, node).isNull(), f"{path} is no {node['format']}"
+    elif kind == "string":
+        yield _no_string(value, path), f"{path} is no string"
+    if kind == "array":
+        yield _bad_items(value, node["items"], path), f"{path} holds what is no {node['items']['type']}"
     if "enum" in node:
         yield ~value.isin(*node["enum"]), f"{path} is none of {node['enum']}"
     if "minimum" in node:
@@ -194,13 +240,32 @@ def _field_breaches(value: Column, node: Mapping[str, Any], path: str, required:
         yield from ((value.isNotNull() & c, m) for c, m in _breaches(value, node, path))
 
 
-def _no_string(path: str) -> Column:
-    """Whether JSON held something else than a string: Spark makes ``"12"`` of ``12`` without a word, and a time too."""
+def _no_string(value: Column, path: str) -> Column:
+    """Whether JSON held something else than a string: Spark makes ``"12"`` of ``12`` without a word.
+
+    The text is parsed again only when a look at it can't tell: the name stands in it twice, or with escapes.
+    """
     name = path.rsplit(".", 1)[-1]
-    text = F.col("_text")
-    plainly = text.contains(f'"{name}":"') | text.contains(f'"{name}": "')
-    kind = F.schema_of_variant(F.try_variant_get(F.try_parse_json(text), f"$.{path}", "variant"))
-    return ~plainly & F.coalesce(kind != "STRING", F.lit(True))
+    text, quoted = F.col("_text"), f'"{name}"'
+    once = F.octet_length(F.replace(text, F.lit(quoted), F.lit(""))) == F.octet_length(text) - len(quoted)
+    plainly = (text.contains(f'{quoted}:"') | text.contains(f'{quoted}: "')) & once & ~text.contains("\\")
+    return value.rlike(_NO_STRING) & ~plainly & (_kind(path) != "STRING")
+
+
+def _bad_items(value: Column, items: Mapping[str, Any], path: str) -> Column:
+    """Whether an array holds a null or an item of another type. Strings inside of its objects are not looked at."""
+    bad = F.exists(value, lambda item: _typed(item, items).isNull())
+    if items["type"] in ("object", "array"):
+        return bad | (value.isNotNull() & F.col(_CORRUPT))
+    if items["type"] == "string" and "format" not in items:
+        return bad | (F.exists(value, lambda item: item.rlike(_NO_STRING)) & (_kind(path) != "ARRAY<STRING>"))
+    return bad
+
+
+def _kind(path: str) -> Column:
+    """The type that JSON gives the value at ``path``."""
+    found = F.try_variant_get(F.try_parse_json("_text"), f"$.{path}", "variant")
+    return F.coalesce(F.schema_of_variant(found), F.lit("unreadable"))
 
 
 def _java(pattern: str) -> str:

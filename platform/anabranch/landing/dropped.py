@@ -21,6 +21,7 @@ from anabranch.landing.schema import DUPLICATE, landing_schema
 from anabranch.log.client import client_config
 from anabranch.settings import Settings
 
+_NAMES = {"event_id": "id", "source": "source", "type": "type", "subject": "subject"}
 _UNWRITTEN = "nothing of this micro-batch was written"
 PATIENCE = 60.0
 """Seconds without any answer from the broker after which reading gives up."""
@@ -113,20 +114,23 @@ class LogReader:
         )
 
 
-def duplicate_rows(records: list[dict[str, Any]], topic: Topic, epoch: int) -> pa.Table:
-    """Landing rows of records that repeat an earlier (source, id): the bytes stay, the typed columns are null."""
-    rows = []
-    for record in records:
+def envelope_texts(record: Mapping[str, Any]) -> dict[str, str] | None:
+    """The names in a record's envelope; None where Python can't read what Spark can (deep nesting, say)."""
+    try:
         envelope = json.loads(record["value"])
-        rows.append(
-            {
-                "topic": topic.name,
-                **record,
-                "epoch": epoch,
-                "decision": DUPLICATE,
-                **{name: envelope[name] for name in ("source", "type", "subject")},
-                "event_id": str(envelope["id"]),
-            }
-        )
-    schema = landing_schema(topic)
-    return pa.Table.from_pylist(rows, schema=schema)
+        texts: dict[str, str] = {column: envelope[name] for column, name in _NAMES.items()}
+        for text in texts.values():
+            text.encode()
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        return None
+    return texts
+
+
+def duplicate_rows(
+    records: Sequence[tuple[Mapping[str, Any], Mapping[str, str]]], topic: Topic, epoch: int
+) -> pa.Table:
+    """Landing rows of records (with their ``envelope_texts``) that repeat an earlier (source, id): the bytes stay,
+    the typed columns are null."""
+    fixed = {"topic": topic.name, "epoch": epoch, "decision": DUPLICATE}
+    rows = [{**fixed, **record, **texts} for record, texts in records]
+    return pa.Table.from_pylist(rows, schema=landing_schema(topic))

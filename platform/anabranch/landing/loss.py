@@ -25,9 +25,9 @@ def accept_loss(settings: Settings, topic: Topic, why: str) -> list[dict[str, An
     state = landed(table, topic)
     begin = begin_offsets(settings, topic.name)
     lost = [
-        {"partition": p, "from": state.offsets[p], "to": start, "why": why}
+        {"partition": p, "from": state.offsets.get(p, 0), "to": start, "why": why}
         for p, start in sorted(begin.items())
-        if p in state.offsets and start > state.offsets[p]
+        if state.offsets and start > state.offsets.get(p, 0)
     ]
     if not lost:
         raise BadInput("NOTHING_LOST", f"{topic.name}: the log still holds everything that was not landed yet")

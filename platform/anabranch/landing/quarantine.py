@@ -15,7 +15,6 @@ from deltalake import DeltaTable
 from anabranch.errors import BadInput, Conflict
 from anabranch.events import Topic
 from anabranch.landing import recovery
-from anabranch.landing.decode import decode
 from anabranch.landing.schema import PARTITION, VALID
 from anabranch.landing.state import landed, open_landing, writer_of
 from anabranch.landing.writer import JUDGED, arrow_with_epoch, summary
@@ -105,9 +104,9 @@ def _release(spark: SparkSession, table: DeltaTable, topic: Topic, records: list
     if not records:
         return Released(None, 0, 0, {})
     before = landed(table, topic)
-    decided = decode(recovery.raw_frame(spark, topic, [_raw(r) for r in records]), topic)
-    ids = recovery.known_ids(spark, table, topic, released_only=False)
-    rows = arrow_with_epoch(recovery.mark_known(decided, ids).toArrow(), before, topic)
+    # Two copies of one event may wait in quarantine: the first of them is the event.
+    decided = recovery.rescue(spark, table, topic, [_raw(r) for r in records])
+    rows = arrow_with_epoch(decided.toArrow(), before, topic)
     came_from = {(r.partition, r.offset): r.epoch for r in records}
     readable = rows.filter(pc.not_equal(rows["decision"], "quarantined"))
     still: dict[str, int] = {}

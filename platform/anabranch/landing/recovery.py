@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from deltalake import DeltaTable
@@ -57,8 +57,17 @@ def mark_known(rows: DataFrame, ids: DataFrame) -> DataFrame:
     return joined.select(*columns)
 
 
-def rescue(spark: SparkSession, table: DeltaTable, topic: Topic, records: list[dict[str, Any]]) -> DataFrame:
-    """Decide on records that the duplicate operator dropped for their age, not for their id."""
+def rescue(
+    spark: SparkSession,
+    table: DeltaTable,
+    topic: Topic,
+    records: list[dict[str, Any]],
+    beside: Sequence[tuple[str, str]] = (),
+) -> DataFrame:
+    """Decide on records that the duplicate operator dropped for their age, not for their id.
+
+    ``beside`` are the (source, id) of valid records in the same micro-batch, which the table doesn't hold yet.
+    """
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
@@ -72,9 +81,23 @@ def rescue(spark: SparkSession, table: DeltaTable, topic: Topic, records: list[d
     first = numbered.where(~F.col("_later")).select(*columns)
     again = numbered.where(F.col("_later")).select(*columns)
     every = spark.read.format("delta").option("versionAsOf", table.version()).load(table.table_uri)
-    ids = every.where(F.col("decision") == VALID).select("source", "event_id").distinct()
-    repeats = mark_known(again, again.where(F.col("event_id").isNotNull()).select("source", "event_id").distinct())
-    return mark_known(first, ids).unionByName(repeats)
+    ids = every.where(F.col("decision") == VALID).select("source", "event_id")
+    if beside:
+        ids = ids.unionByName(spark.createDataFrame(list(beside), "source string, event_id string"))
+    return mark_known(first, ids.distinct()).unionByName(_all_known(again))
+
+
+def repeats(spark: SparkSession, topic: Topic, records: list[dict[str, Any]]) -> DataFrame:
+    """Records that the duplicate operator dropped for their id: each of them is a duplicate."""
+    from anabranch.landing.decode import decode
+
+    return _all_known(decode(raw_frame(spark, topic, records), topic))
+
+
+def _all_known(decided: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    return mark_known(decided, decided.where(F.col("event_id").isNotNull()).select("source", "event_id").distinct())
 
 
 def raw_frame(spark: SparkSession, topic: Topic, records: list[dict[str, Any]]) -> DataFrame:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+import pyarrow as pa
 from deltalake import DeltaTable
 
 from anabranch.errors import BrokenState, Conflict
@@ -39,21 +40,29 @@ def writer_of(topic: Topic) -> str:
 
 
 def open_landing(settings: Settings, topic: Topic) -> DeltaTable:
-    """The landing table of ``topic``, made when it isn't there; columns of new event types are added."""
+    """The landing table of ``topic``, made when it isn't there. BrokenState LANDING_SCHEMA when it lacks a field."""
     uri = landing_table(settings, topic.name)
     schema = landing_schema(topic)
     note = Note(writer_of(topic), "create", Cut({topic.name: Position(0, {})}), extra={"watermark_us": None, "rows": 0})
     table = create(uri, schema, [PARTITION], note)
-    known = {f.name for f in table.schema().fields}
-    missing = [f for f in schema if f.name not in known]
+    known = pa.schema(table.schema().to_arrow())
+    missing = [f.name for f in schema if f.name not in known.names]
+    structs = [f for f in schema if f.name in known.names and pa.types.is_struct(f.type)]
+    # Readers would never see a field that the table's own struct doesn't have.
+    missing += [f"{f.name}.{child.name}" for f in structs for child in f.type if not _has(known, f.name, child.name)]
     if missing:
         raise BrokenState(
             "LANDING_SCHEMA",
-            f"{uri} has no columns {[f.name for f in missing]}",
+            f"{uri} has no columns {missing}",
             state="nothing was landed",
             next_step="the topic's contracts have grown; widen the table first",
         )
     return table
+
+
+def _has(schema: pa.Schema, struct: str, child: str) -> bool:
+    kind = schema.field(struct).type
+    return bool(pa.types.is_struct(kind)) and bool(kind.get_field_index(child) >= 0)
 
 
 def landed(table: DeltaTable, topic: Topic) -> Landed:

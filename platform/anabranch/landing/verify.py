@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import duckdb
 from deltalake import DeltaTable
 
-from anabranch.errors import BadInput
+from anabranch.errors import BadInput, BrokenState
 from anabranch.events import Topic
 from anabranch.landing.state import landed
 from anabranch.log.admin import begin_offsets, end_offsets
@@ -78,10 +79,12 @@ class Proof:
 
 
 def verify(settings: Settings, topic: Topic) -> Proof:
-    """Compare the landing table with the broker. BROKER_UNREACHABLE when there is none; nothing is written."""
+    """Compare the landing table with the broker. BROKER_UNREACHABLE when there is none, FILES_MISSING when the table
+    names files that are gone; nothing is written."""
     table = open_table(landing_table(settings, topic.name))
     if table is None:
         raise BadInput("NOT_LANDED", f"{topic.name} has not been landed yet", next_step="anabranch up, or make demo")
+    _check_files(table)
     begin, end = begin_offsets(settings, topic.name), end_offsets(settings, topic.name)
     state = landed(table, topic)
     counted = {row[0]: row for row in _rows(table).execute(_COUNTS).fetchall()}
@@ -103,6 +106,18 @@ def conflicts(settings: Settings, topic: Topic, limit: int = 100) -> list[dict[s
     return [dict(zip(names, row, strict=True)) for row in found]
 
 
+def _check_files(table: DeltaTable) -> None:
+    missing = [uri for uri in table.file_uris() if not Path(uri.removeprefix("file://")).exists()]
+    if missing:
+        raise BrokenState(
+            "FILES_MISSING",
+            f"{table.table_uri}: {len(missing)} data files are gone, like {missing[0]}",
+            state="the rows in them can't be read; nothing was changed",
+            next_step="restore the files; or move table and checkpoint away, and land again what the log still holds",
+            files=missing,
+        )
+
+
 def _rows(table: DeltaTable) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect()
     connection.register("rows", table.to_pyarrow_dataset())
@@ -121,13 +136,15 @@ def _prove(
         nothing = ("nothing landed, though the table says so",) if landed_to > begin else ()
         return PartitionProof(partition, begin, landed_to, begin, end, 0, 0, 0, 0, nothing)
     _, count, distinct, first, last, valid, quarantined, duplicates, late, _ = row
-    lost = sum(loss["to"] - loss["from"] for loss in losses if loss["partition"] == partition)
+    here = [(loss["from"], loss["to"]) for loss in losses if loss["partition"] == partition]
+    lost = sum(until - start for start, until in here if first <= start <= last)
+    covered = max([last + 1, *(until for start, until in here if start > last)])
     wrong = []
     if count != distinct:
         wrong.append(f"{count - distinct} offsets were landed more than once")
     if distinct + lost != last - first + 1:
         wrong.append(f"{last - first + 1 - distinct - lost} offsets between {first} and {last} are missing")
-    if last + 1 != landed_to:
+    if covered != landed_to:
         wrong.append(f"the table says that it was landed to {landed_to}, its rows end at {last + 1}")
     if begin < first:
         wrong.append(f"the log begins at {begin}, landing at {first}")

@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 from anabranch.errors import BrokenState, Conflict
 from anabranch.events import Topic
 from anabranch.landing import recovery
-from anabranch.landing.dropped import LogReader, duplicate_rows, missing_offsets
+from anabranch.landing.dropped import LogReader, duplicate_rows, envelope_texts, missing_offsets
 from anabranch.landing.progress import BatchPlan, batch_plan, checkpoint_id, first_offsets, kafka_offsets
 from anabranch.landing.schema import PARTITION, VALID, landing_schema
 from anabranch.landing.state import Landed, landed, writer_of
@@ -48,6 +48,7 @@ class LandingWriter:
 
     def __post_init__(self) -> None:
         self._reader = LogReader(self.settings, self.topic)
+        self._uri = self.table.table_uri.removeprefix("file://")
 
     def __call__(self, kept: DataFrame, batch_id: int) -> None:
         plan = batch_plan(self.checkpoint, batch_id)
@@ -79,6 +80,8 @@ class LandingWriter:
                 gap=gap,
             )
         first = dict(before.offsets) if before.offsets else dict(start)
+        # A checkpoint that was lost may have one partition behind what was landed and another one ahead of it.
+        end = {p: max(until, before.offsets.get(p, 0)) for p, until in end.items()}
         rows = self._undoubled(kept, before, repeats=any(o < first.get(p, 0) for p, o in start.items()))
         self._commit(rows, before, plan, first, end)
 
@@ -106,8 +109,8 @@ class LandingWriter:
         staged, judged = self._stage(rows, before, build, expected)
         missing = missing_offsets(judged, first, end)
         if missing:
-            more = self._dropped(rows.sparkSession, missing, plan, before, epoch)
-            staged += stage_arrow(more, self.table.table_uri.removeprefix("file://"), f"{build}-dropped", PARTITION)
+            more = self._dropped(rows.sparkSession, self._reader.read(missing), plan, before, staged)
+            staged += stage_arrow(more, self._uri, f"{build}-dropped", PARTITION)
             judged = pa.concat_tables([judged, more.select(JUDGED)])
         offsets = {**before.offsets, **end}
         if judged.num_rows != expected:
@@ -126,26 +129,35 @@ class LandingWriter:
         append(self.table, staged, note)
 
     def _stage(self, rows: DataFrame, before: Landed, build: str, expected: int) -> tuple[list[StagedFile], pa.Table]:
-        uri = self.table.table_uri.removeprefix("file://")
         if expected <= self.settings.small_commit_rows:
             data = arrow_with_epoch(rows.toArrow(), before, self.topic)
-            return stage_arrow(data, uri, build, PARTITION), data.select(JUDGED)
-        staged = stage_frame(with_epoch(rows, before, self.topic), uri, build, PARTITION)
-        return staged, _judged(uri, staged, landing_schema(self.topic))
+            return stage_arrow(data, self._uri, build, PARTITION), data.select(JUDGED)
+        staged = stage_frame(with_epoch(rows, before, self.topic), self._uri, build, PARTITION)
+        return staged, _judged(self._uri, staged, landing_schema(self.topic))
 
     def _dropped(
-        self, spark: Any, missing: dict[int, list[int]], plan: BatchPlan, before: Landed, epoch: int
+        self,
+        spark: Any,
+        records: Sequence[dict[str, Any]],
+        plan: BatchPlan,
+        before: Landed,
+        staged: Sequence[StagedFile],
     ) -> pa.Table:
-        records = self._reader.read(missing)
-        aged = [r for r in records if r["append_time"] < plan.watermark_ms * 1000]
-        repeated = [r for r in records if r["append_time"] >= plan.watermark_ms * 1000]
-        rows = duplicate_rows(repeated, self.topic, epoch)
+        """Rows of the records that the duplicate operator dropped; ``staged`` holds those that it let through."""
+        # Spark drops what is at its watermark, too.
+        aged = [r for r in records if r["append_time"] <= plan.watermark_ms * 1000]
+        repeated = [(r, envelope_texts(r)) for r in records if r["append_time"] > plan.watermark_ms * 1000]
+        tables = [duplicate_rows([(r, texts) for r, texts in repeated if texts], self.topic, before.epoch + 1)]
+        unread = [r for r, texts in repeated if texts is None]
+        if unread:
+            found = recovery.repeats(spark, self.topic, unread).toArrow()
+            tables.append(arrow_with_epoch(found, before, self.topic))
         if aged:
             # Older than the operator's horizon when it was read: dropped unseen, so look it up.
-            rescued = recovery.rescue(spark, self.table, self.topic, aged)
+            rescued = recovery.rescue(spark, self.table, self.topic, aged, _valid_ids(self._uri, staged))
             found = self._undoubled(rescued, before, repeats=False).toArrow()
-            rows = pa.concat_tables([rows, arrow_with_epoch(found, before, self.topic)])
-        return rows
+            tables.append(arrow_with_epoch(found, before, self.topic))
+        return pa.concat_tables(tables)
 
 
 def summary(judged: pa.Table, before: Landed) -> dict[str, Any]:
@@ -198,6 +210,14 @@ def _judged(uri: str, staged: Sequence[StagedFile], schema: pa.Schema) -> pa.Tab
     wanted = pa.schema([schema.field(name) for name in JUDGED])
     tables = [pq.ParquetFile(Path(uri) / f.path).read(columns=JUDGED).select(JUDGED).cast(wanted) for f in staged]
     return pa.concat_tables(tables) if tables else wanted.empty_table()
+
+
+def _valid_ids(uri: str, staged: Sequence[StagedFile]) -> list[tuple[str, str]]:
+    """(source, event_id) of the valid records in staged files."""
+    names = ["source", "event_id", "decision"]
+    tables = [pq.ParquetFile(Path(uri) / f.path).read(columns=names) for f in staged]
+    rows = [row for table in tables for row in table.filter(pc.equal(table["decision"], VALID)).to_pylist()]
+    return [(row["source"], row["event_id"]) for row in rows]
 
 
 def _consume(kept: DataFrame) -> None:
