@@ -1,0 +1,1 @@
+"""How fast the platform is, beside hand-written jobs that do the same work: ``python -m benchmarks [NAME ...]``."""

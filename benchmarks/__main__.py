@@ -1,0 +1,117 @@
+"""``python -m benchmarks [NAME ...] [--quick]``: run the benchmarks and write RESULTS.md.
+
+Each runs in a process of its own with a time-out, in a home of its own below the system's temporary folder, which is
+deleted at the end. Ports: ``ANABRANCH_KAFKA_PORT``, else ones of our own, so that a running platform is left alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from anabranch.control import lifecycle
+from anabranch.control.environment import environment
+from anabranch.settings import Settings, load_settings
+
+from benchmarks import machine, report
+from benchmarks.cases import CASES, Case
+from benchmarks.figures import Report
+
+PORTS = {"kafka_port": 28592, "kafka_controller_port": 28593}
+FILL_SECONDS = 1200.0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which: {', '.join(CASES)} (all when left out)")
+    parser.add_argument("--quick", action="store_true", help="January and 3 runs; prints, and keeps nothing")
+    args = parser.parse_args()
+    if unknown := set(args.names) - set(CASES):
+        parser.error(f"no benchmark is named {', '.join(sorted(unknown))}; there are: {', '.join(CASES)}")
+    chosen = [case for case in CASES.values() if case.name in args.names or not args.names]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as Ctrl-C: what was started is stopped first
+    folder = Path(tempfile.mkdtemp(prefix="anabranch-bench-"))
+    ports: dict[str, Any] = {n: p for n, p in PORTS.items() if f"ANABRANCH_{n.upper()}" not in os.environ}
+    settings = load_settings(home=folder / "home", bootstrap_servers="", **ports)
+    try:
+        reports, failed = run(settings, chosen, quick=args.quick)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    about = machine.description(settings)
+    if args.quick:
+        print(report.render(reports, about, quick=True))
+    else:
+        report.RESULTS.write_text(report.render(report.kept(), about, quick=False))
+        print(report.RESULTS.read_text())
+    print(f"FAILED: {', '.join(failed)}" if failed else "all done", flush=True)
+    return 1 if failed else 0
+
+
+def run(settings: Settings, chosen: Sequence[Case], *, quick: bool) -> tuple[list[Report], list[str]]:
+    """The reports of the benchmarks that ended well, and the names of those that did not."""
+    found: list[Report] = []
+    failed: list[str] = []
+
+    def each(cases: Sequence[Case]) -> None:
+        for case in cases:
+            try:
+                content = step(settings, case.name, case.timeout, quick=quick)
+            except (subprocess.SubprocessError, OSError) as error:
+                print(f"  {case.name} failed: {error}", flush=True)
+                failed.append(case.name)
+                continue
+            found.append(Report.from_json(content))
+            if not quick:
+                report.keep(found[-1])
+
+    with ExitStack() as broker:
+        if any(case.log or case.landed for case in chosen):
+            broker.enter_context(lifecycle.running(settings, ["kafka"]))
+            step(settings, "fill-log", FILL_SECONDS, quick=quick)
+            step(settings, "fill-landing", FILL_SECONDS, quick=quick)
+        each([case for case in chosen if case.log])
+    each([case for case in chosen if not case.log])
+    return found, failed
+
+
+def step(settings: Settings, name: str, timeout: float, *, quick: bool) -> dict[str, Any]:
+    """Run one step and return what it wrote. It and all it started are ended when it takes longer."""
+    print(f"{name}", flush=True)
+    begun, file = time.monotonic(), settings.home.parent / f"{name}.json"
+    command = [sys.executable, "-m", "benchmarks.child", name, str(file), *(["--quick"] if quick else [])]
+    child = subprocess.Popen(
+        command, cwd=report.FOLDER.parent, env={**os.environ, **environment(settings)}, start_new_session=True
+    )
+    try:
+        code = child.wait(timeout)
+    finally:
+        if child.poll() is None:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+        _stop_platforms(settings)
+    if code:
+        raise subprocess.CalledProcessError(code, command)
+    print(f"  {time.monotonic() - begun:.0f} s", flush=True)
+    return dict(json.loads(file.read_text())) if file.exists() else {}
+
+
+def _stop_platforms(settings: Settings) -> None:
+    """Stop what a step has started in homes of its own, should it have been killed. Ours runs on."""
+    for home in settings.home.parent.iterdir():
+        if home != settings.home and (home / "run").is_dir():
+            lifecycle.stop(settings.model_copy(update={"home": home}))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,30 @@
+"""The benchmarks by name: where each one's code is, and what has to be there before it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """``log``: needs the running broker with all flights; ``landed``: needs the landing table filled from it. Neither:
+    starts a platform of its own. ``timeout`` is in seconds, for a full run."""
+
+    name: str
+    module: str
+    log: bool = False
+    landed: bool = False
+    timeout: float = 1800.0
+
+
+CASES: Final = {
+    case.name: case
+    for case in (
+        Case("landing", "benchmarks.cases.landing", log=True, timeout=3600),
+        Case("batch", "benchmarks.cases.batch", landed=True),
+        Case("speed", "benchmarks.cases.speed", landed=True),
+        Case("reprocess", "benchmarks.cases.reprocess", landed=True),
+        Case("freshness", "benchmarks.cases.freshness", timeout=900),
+    )
+}

@@ -1,0 +1,59 @@
+"""A batch rebuild of departure_delays: the platform's, with its publication, beside a hand-written Spark job."""
+
+from __future__ import annotations
+
+import time
+from uuid import uuid4
+
+from anabranch.batch import publish, rebuild
+from anabranch.tables.layout import batch_table, landing_table
+
+from benchmarks.figures import Report, Sample, Target, all_seconds, jobs_table, middle, stages_table
+from benchmarks.handwritten import batch as handwritten
+from benchmarks.same_rows import check_same
+from benchmarks.timing import in_turn, spans
+from benchmarks.world import World, landed_events
+
+PLATFORM, HANDWRITTEN = "platform: rebuild, publish", "hand-written"
+STAGES = {
+    "rebuild: Spark writes the files": "anabranch.batch.rebuild:stage_frame",
+    "rebuild: strays sorted out": "anabranch.batch.rebuild:keep",
+    "rebuild: events counted": "anabranch.batch.rebuild:_count",
+}
+COLUMNS = ("origin", "window_start", "window_end", "flights", "delayed", "delay_minutes", "average_delay")
+
+
+def run(world: World) -> Report:
+    settings, view, topic, partitions = world.settings, world.view, world.topic, world.partitions
+    landing, target = landing_table(settings, topic.name), str(world.scratch("handwritten-batch"))
+    with world.spark() as spark:
+
+        def platform() -> Sample:
+            with spans(STAGES) as stages:
+                begun = time.perf_counter()
+                build = rebuild(spark, settings, view, topic, partitions, f"bench-{uuid4().hex}")
+                built = time.perf_counter()
+                publish(settings, view, build, partitions)
+                ended = time.perf_counter()
+            return Sample(ended - begun, {**stages, "publish": ended - built})
+
+        def by_hand() -> Sample:
+            begun = time.perf_counter()
+            handwritten.run(spark, landing, target, partitions[0], partitions[-1])
+            return Sample(time.perf_counter() - begun)
+
+        samples = in_turn({PLATFORM: platform, HANDWRITTEN: by_hand}, world.runs, warm_ups=2)
+        ours = spark.read.format("delta").load(batch_table(settings, view.name, view.version))
+        rows = check_same(ours, spark.read.format("delta").load(target), COLUMNS)
+    events = landed_events(world)
+    speed = middle(samples[HANDWRITTEN]) / middle(samples[PLATFORM])
+    return Report(
+        "batch",
+        "Batch rebuild of `departure_delays`",
+        f"{len(partitions)} days from {events:,} landed events, computed and shown to readers in one commit, beside "
+        "one Spark job that reads, aggregates and overwrites a Delta table partitioned by day.",
+        (jobs_table(samples, events, HANDWRITTEN), stages_table(samples)),
+        (Target("speed of a rebuild, of hand-written", speed, 0.95, at_least=True),),
+        (f"Both made the same {rows:,} rows.",),
+        all_seconds(samples),
+    )

@@ -1,0 +1,232 @@
+"""Freshness at 1,000 events/s, and the memory that it takes: the platform's own processes, watched from outside."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+
+import polars as pl
+from anabranch.cli.demo_run import check_oracle
+from anabranch.control import lifecycle
+from anabranch.errors import TryAgain
+from anabranch.log import Producer, ensure_topics
+from anabranch.samples.flights import flight_events
+from anabranch.samples.publishing import Pace, publish
+from anabranch.serving import read
+from anabranch.settings import Settings
+from anabranch.tables.commits import open_table
+from anabranch.tables.layout import landing_table, speed_table
+
+from benchmarks.figures import Report, Table, Target
+from benchmarks.latency import Sight, committed, latencies, summary
+from benchmarks.world import FIRST, World
+
+RATE = 1_000.0
+LOOK_SECONDS = 0.02
+MEMORY_SECONDS = 10.0
+START_SECONDS = 120.0
+ALL_VIEWS = ("departure_delays", "route_day", "aircraft_now")
+
+
+def run(world: World) -> Report:
+    one = _live(world, ("departure_delays",), "live-one")
+    three = _live(world, ALL_VIEWS, "live-three")
+    first = one.newest["departure_delays"]
+    worst = max(found["p99"] for found in three.newest.values())
+    measured, warm = _seconds(world)
+    return Report(
+        "freshness",
+        "Freshness at 1,000 events/s",
+        f"Newest event in the log (the broker's append time) to row readable (`anabranch.read`, asked every "
+        f"{LOOK_SECONDS * 1000:.0f} ms, returns a cut that covers it). Broker, landing, speed layer and producer on "
+        f"this machine, each a process of its own but for the producer, which shares the reader's; {measured} s "
+        f"after {warm} s of warm-up. No hand-written job beside it: its commits would not say what they cover.",
+        (_table("One view", one), _table("Three views in one process", three), _memory(one, three)),
+        (
+            Target("one view, p50", first["p50"], 1.5, at_least=False, unit=" s"),
+            Target("one view, p99", first["p99"], 2.5, at_least=False, unit=" s"),
+            Target("three views, p99 of the slowest view", worst, 5.0, at_least=False, unit=" s"),
+        ),
+        (*one.notes, *three.notes),
+        {"one view": [first["p50"], first["p99"]], "three views, worst p99": [worst]},
+    )
+
+
+class Live:
+    """What one run of the platform was like: seconds from append, per view, at the three points of an event's way."""
+
+    def __init__(self) -> None:
+        self.landed: dict[str, float] = {}
+        self.written: dict[str, dict[str, float]] = {}
+        self.newest: dict[str, dict[str, float]] = {}
+        self.memory: dict[str, list[int]] = {}
+        self.notes: list[str] = []
+
+
+def _seconds(world: World) -> tuple[int, int]:
+    """How long is measured, and how long the warm-up is."""
+    return (20, 15) if world.quick else (90, 30)
+
+
+def _live(world: World, views: Sequence[str], name: str) -> Live:
+    settings = _project_of(world, views, name)
+    measured, warm = _seconds(world)
+    events = flight_events(FIRST, 60, world.declared).filter(topic=world.topic.name).head(int(RATE) * (measured + warm))
+    live, file = Live(), settings.home / "produced.parquet"
+    with lifecycle.running(settings, ["kafka", "landing", "speed"]):
+        ensure_topics(settings, world.declared, [world.topic.name])
+        _until_streaming(settings, views)
+        with _memory_watched(settings, live, after=warm), _sending(settings, world, events, file) as sending:
+            sights = _watch(settings, views, sending, world.topic.partitions, events.height)
+        live.notes.append(_check(settings, views, file))
+        _measure(settings, live, sights, file, float(warm), world)
+    shutil.rmtree(settings.home, ignore_errors=True)
+    return live
+
+
+def _project_of(world: World, views: Sequence[str], name: str) -> Settings:
+    """A home and a project with these views only: the same programs then run only these."""
+    fresh, real = world.fresh(name), world.settings.project / "spark_jobs"
+    project = fresh.home.parent / f"{name}-project"
+    shutil.rmtree(project, ignore_errors=True)
+    shutil.copytree(real / "contracts", project / "spark_jobs" / "contracts")
+    (project / "spark_jobs" / "views").mkdir()
+    for view in views:
+        shutil.copy(real / "views" / f"{view}.py", project / "spark_jobs" / "views")
+    for main in ("landing.py", "speed.py"):
+        shutil.copy(real / main, project / "spark_jobs")
+    return fresh.model_copy(update={"project": project})
+
+
+def _until_streaming(settings: Settings, views: Sequence[str]) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while any(open_table(speed_table(settings, view, 1)) is None for view in views):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the streams haven't started after {START_SECONDS:.0f} s; see {settings.logs}")
+        time.sleep(0.2)
+
+
+@contextmanager
+def _sending(settings: Settings, world: World, events: pl.DataFrame, file: Path) -> Iterator[threading.Thread]:
+    """Send the events at their pace beside the block, which ends when they are sent; an error is raised at its end."""
+    failed: list[BaseException] = []
+
+    def send() -> None:
+        try:
+            with Producer(settings, world.declared) as producer:
+                publish(producer, events, file, Pace(rate=RATE))
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=send, name="producer")
+    thread.start()
+    try:
+        yield thread
+    finally:
+        thread.join()
+    if failed:
+        raise failed[0]
+
+
+def _watch(
+    settings: Settings, views: Sequence[str], sending: threading.Thread, partitions: int, total: int
+) -> dict[str, list[Sight]]:
+    """Ask for every view every 20 ms until all that was sent is readable; when which cut was seen first."""
+    sights: dict[str, list[Sight]] = {view: [] for view in views}
+    deadline = time.monotonic() + 2 * total / RATE + START_SECONDS
+    while any(not found or sum(found[-1].offsets.values()) < total for found in sights.values()):
+        for view, found in sights.items():
+            try:
+                cut = read(view, settings=settings).cut
+            except TryAgain:
+                continue  # nothing has been committed yet
+            ((_, position),) = cut.positions.items()
+            if not found or position.epoch > found[-1].epoch:
+                found.append(Sight(time.time(), position.epoch, dict(position.offsets)))
+        if time.monotonic() > deadline:
+            ends = {view: sum(found[-1].offsets.values()) if found else 0 for view, found in sights.items()}
+            raise TimeoutError(f"of {total} events only {ends} can be read (producer at work: {sending.is_alive()})")
+        time.sleep(LOOK_SECONDS)
+    return sights
+
+
+@contextmanager
+def _memory_watched(settings: Settings, live: Live, after: float) -> Iterator[None]:
+    """The share of memory (PSS, bytes) of each part, every 10 s once the warm-up is over."""
+    stop = threading.Event()
+
+    def look() -> None:
+        if stop.wait(after):
+            return
+        while True:
+            for part in lifecycle.status(settings):
+                live.memory.setdefault(part.name, []).append(part.memory_bytes)
+            if stop.wait(MEMORY_SECONDS):
+                return
+
+    thread = threading.Thread(target=look, name="memory")
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def _check(settings: Settings, views: Sequence[str], file: Path) -> str:
+    """Every row that was served, against an independent answer from the producer's own file."""
+    rows = 0
+    for view in views:
+        _, agreement, _ = check_oracle(settings, view, file)
+        assert agreement.agreed, f"{view}: {agreement}"
+        rows += agreement.rows
+    return f"{', '.join(views)}: all {rows:,} served rows agree with an independent oracle over the producer's file."
+
+
+def _measure(
+    settings: Settings, live: Live, sights: dict[str, list[Sight]], file: Path, warm: float, world: World
+) -> None:
+    topic = world.topic.name
+    sent = pl.read_parquet(file, columns=["partition", "offset", "append_time"])
+    sent = sent.filter(pl.col("append_time") >= sent["append_time"].min() + pl.duration(seconds=warm))
+    landings = committed(landing_table(settings, topic), topic)
+    live.landed = summary(latencies(sent, landings))
+    begin = sent["append_time"].min().timestamp()  # type: ignore[union-attr]
+    for view, seen in sights.items():
+        commits = committed(speed_table(settings, view, 1), topic)
+        live.written[view] = summary(latencies(sent, commits))
+        live.newest[view] = summary(latencies(sent, seen))
+        counts = [sum(sight.time >= begin for sight in found) for found in (landings, commits)]
+        live.notes.append(
+            f"{view}{' (of three)' if len(sights) > 1 else ''}: {sent.height:,} events measured, "
+            f"{counts[0]} epochs landed, {counts[1]} micro-batches committed."
+        )
+
+
+def _table(title: str, live: Live) -> Table:
+    def row(what: str, found: dict[str, float]) -> tuple[str, ...]:
+        return (what, *(f"{found[key]:.2f} s" for key in ("p50", "p90", "p99", "max")))
+
+    rows = [row("landed", live.landed)]
+    for view, newest in live.newest.items():
+        rows += [row(f"{view}: committed", live.written[view]), row(f"{view}: **readable**", newest)]
+    return Table(f"{title}: seconds from the append", ("the newest event is", "p50", "p90", "p99", "max"), tuple(rows))
+
+
+def _memory(one: Live, three: Live) -> Table:
+    def shown(live: Live, part: str) -> tuple[str, str]:
+        found = live.memory.get(part) or [0]
+        return f"{median(found) / 2**20:,.0f} MB", f"{max(found) / 2**20:,.0f} MB"
+
+    parts = [*dict.fromkeys([*one.memory, *three.memory])]
+    rows = [(part, *shown(one, part), *shown(three, part)) for part in parts]
+    for live in (one, three):
+        live.memory["all"] = [sum(values) for values in zip(*live.memory.values(), strict=False)]
+    rows.append(("all", *shown(one, "all"), *shown(three, "all")))
+    columns = ("process", "one view", "highest", "three views", "highest")
+    return Table("Memory of each process (PSS with its children)", columns, tuple(rows))

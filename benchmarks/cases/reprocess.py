@@ -1,0 +1,108 @@
+"""Reprocess a month, as the DAG's steps do, in one session: what certificates cost on top of the batch alone."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from uuid import uuid4
+
+from anabranch.batch import rebuild
+from anabranch.reconcile.certificates import record
+from anabranch.reconcile.certify import certificates_of, compare
+from anabranch.reconcile.judge import reconcile
+from anabranch.reconcile.late_changes import late_changes, wrong_partitions
+from anabranch.reconcile.staged import Staged
+from anabranch.speed.runner import catch_up
+from anabranch.tables.layout import landing_table
+
+from benchmarks.figures import Report, Sample, Target, all_seconds, jobs_table, middle, stages_table
+from benchmarks.handwritten import batch as handwritten
+from benchmarks.timing import in_turn, spans
+from benchmarks.world import FIRST, World
+
+DAYS = 31
+BATCH, CERTIFIED, WHOLE, HANDWRITTEN = (
+    "batch alone",
+    "batch, certificates, late changes",
+    "the same with every check and Data Docs",
+    "hand-written batch",
+)
+STAGES = {
+    "rebuild": "benchmarks.cases.reprocess:rebuild",
+    "both sides prepared": "anabranch.reconcile.judge:compare",
+    "certificates": "anabranch.reconcile.judge:certificates_of",
+    "certificates kept": "anabranch.reconcile.judge:record",
+    "late changes": "anabranch.reconcile.judge:late_changes",
+    "days in doubt computed again": "anabranch.reconcile.judge:wrong_partitions",
+    "suite and Data Docs": "anabranch.reconcile.judge:run_suite",
+}
+
+
+def run(world: World) -> Report:
+    settings, view, topic = world.settings, world.view, world.topic
+    partitions = [FIRST + timedelta(days=n) for n in range(DAYS)]
+    landing, target = landing_table(settings, topic.name), str(world.scratch("handwritten-month"))
+    events, late, equal = 0, 0, 0
+    with world.spark() as spark:
+        catch_up(spark, settings, view, topic)
+
+        def batch() -> Sample:
+            begun = time.perf_counter()
+            rebuild(spark, settings, view, topic, partitions, f"bench-{uuid4().hex}")
+            return Sample(time.perf_counter() - begun)
+
+        def certified() -> Sample:
+            nonlocal events, late, equal
+            name, begun = f"bench-{uuid4().hex}", time.perf_counter()
+            build = rebuild(spark, settings, view, topic, partitions, name)
+            built = time.perf_counter()
+            staged = Staged.of(settings, build)
+            comparison = compare(spark, settings, view, topic, partitions, staged)
+            certificates = certificates_of(comparison, name)
+            record(settings, certificates)
+            judged = time.perf_counter()
+            changes = late_changes(spark, settings, view, topic, staged, comparison.state)
+            doubtful = [change.partition for change in changes if change.doubtful]
+            assert not wrong_partitions(spark, settings, view, topic, staged, doubtful)
+            ended = time.perf_counter()
+            assert all(certificate.equal for certificate in certificates), "a certificate says: not equal"
+            events, equal = build.events, len(certificates)
+            late = sum(change.late_events > 0 for change in changes)
+            stages = {"rebuild": built - begun, "certificates": judged - built, "late changes": ended - judged}
+            return Sample(ended - begun, stages)
+
+        def whole() -> Sample:
+            with spans(STAGES) as stages:
+                name, begun = f"bench-{uuid4().hex}", time.perf_counter()
+                build = rebuild(spark, settings, view, topic, partitions, name)
+                verdict = reconcile(spark, settings, view, topic, name, build)
+                seconds = time.perf_counter() - begun
+            assert not verdict.refused, verdict.refused
+            return Sample(seconds, stages)
+
+        def by_hand() -> Sample:
+            begun = time.perf_counter()
+            handwritten.run(spark, landing, target, partitions[0], partitions[-1])
+            return Sample(time.perf_counter() - begun)
+
+        jobs = {BATCH: batch, CERTIFIED: certified, WHOLE: whole, HANDWRITTEN: by_hand}
+        samples = in_turn(jobs, world.runs, warm_ups=2)
+    return _report(samples, events, late, equal)
+
+
+def _report(samples: dict[str, list[Sample]], events: int, late: int, equal: int) -> Report:
+    times, full = (middle(samples[name]) / middle(samples[BATCH]) for name in (CERTIFIED, WHOLE))
+    return Report(
+        "reprocess",
+        "Reprocess of a month with its certificates",
+        f"`departure_delays`, {DAYS} days, {events:,} events, late events on {late} of the days: rebuild, certificates "
+        "of every day at the speed table's cut, and what the late events changed, in one session, as often as the "
+        "batch alone.",
+        (jobs_table(samples, events, BATCH), stages_table(samples)),
+        (Target("time with certificates, of the batch alone", times, 1.6, at_least=False),),
+        (
+            f"{equal} of {equal} certificates equal in every run.",
+            f"With every check and the Data Docs, as the DAG's step runs it: {full:.2f} times the batch alone.",
+        ),
+        all_seconds(samples),
+    )

@@ -1,0 +1,62 @@
+"""The speed layer catches up: departure_delays over everything landed, from an empty checkpoint."""
+
+from __future__ import annotations
+
+import shutil
+import time
+
+from anabranch.speed.runner import catch_up
+from anabranch.tables.layout import landing_table, speed_checkpoint, speed_table, view_folder
+
+from benchmarks.cases.batch import COLUMNS
+from benchmarks.figures import Report, Sample, Target, all_seconds, jobs_table, middle, stages_table
+from benchmarks.handwritten import speed as handwritten
+from benchmarks.same_rows import check_same
+from benchmarks.timing import finish, in_turn, spans, steps
+from benchmarks.world import World, landed_events
+
+PLATFORM, HANDWRITTEN = "platform", "hand-written"
+STAGES = {
+    "Spark computes and writes the files": "anabranch.speed.table:SpeedTable.stage",
+    "commit": "anabranch.speed.table:SpeedTable.refresh",
+    "what the micro-batch covers": "anabranch.speed.covered:LandingLog.covered",
+    "rows dropped by the watermark looked for": "anabranch.speed.drops:dropped_rows",
+}
+
+
+def run(world: World) -> Report:
+    settings, view, topic = world.settings, world.view, world.topic
+    landing = landing_table(settings, topic.name)
+    target = settings.home.parent / "handwritten-speed"
+    with world.spark() as spark:
+
+        def platform() -> Sample:
+            shutil.rmtree(view_folder(settings, view.name, view.version), ignore_errors=True)
+            shutil.rmtree(speed_checkpoint(settings, view.name, view.version), ignore_errors=True)
+            with spans(STAGES) as stages:
+                begun = time.perf_counter()
+                query = catch_up(spark, settings, view, topic)
+                return Sample(time.perf_counter() - begun, {**stages, **steps(query)})
+
+        def by_hand() -> Sample:
+            folder = world.scratch(target.name)
+            begun = time.perf_counter()
+            found = finish(handwritten.start(spark, landing, str(folder / "table"), folder / "checkpoint"))
+            return Sample(time.perf_counter() - begun, found)
+
+        samples = in_turn({PLATFORM: platform, HANDWRITTEN: by_hand}, world.runs, warm_ups=1)
+        ours = spark.read.format("delta").load(speed_table(settings, view.name, view.version))
+        rows = check_same(ours, spark.read.format("delta").load(str(target / "table")), COLUMNS)
+    events = landed_events(world)
+    speed = middle(samples[HANDWRITTEN]) / middle(samples[PLATFORM])
+    return Report(
+        "speed",
+        "The speed layer catches up",
+        f"`departure_delays` over {events:,} landed events, from an empty checkpoint to the newest epoch, beside a "
+        "hand-written stream over the same landing table (window aggregate, foreachBatch into Delta, no drop check, "
+        "no cut).",
+        (jobs_table(samples, events, HANDWRITTEN), stages_table(samples)),
+        (Target("speed of catching up, of hand-written", speed, 0.95, at_least=True),),
+        (f"Both made the same {rows:,} rows.",),
+        all_seconds(samples),
+    )

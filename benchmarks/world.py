@@ -1,0 +1,108 @@
+"""What the benchmarks run in: settings and a home of their own, the log full of flights, and landing filled from it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anabranch.events import Declarations, Topic, load_declarations
+from anabranch.settings import Settings
+from anabranch.views import View, load_views
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FIRST = date(2013, 1, 1)
+SEED = 2013
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The place of one benchmark. ``quick``: January and 3 runs, to see that all works; else the year and 5 runs."""
+
+    settings: Settings
+    quick: bool
+
+    @property
+    def days(self) -> int:
+        return 31 if self.quick else 365
+
+    @property
+    def runs(self) -> int:
+        return 3 if self.quick else 5
+
+    @property
+    def partitions(self) -> list[date]:
+        """The UTC days that the flights of ``days`` local days depart on: one more, because of the evenings."""
+        return [FIRST + timedelta(days=n) for n in range(self.days + 1)]
+
+    @property
+    def declared(self) -> Declarations:
+        return load_declarations(self.settings.project / "spark_jobs" / "contracts")
+
+    @property
+    def topic(self) -> Topic:
+        return self.declared.topic("flights")
+
+    @property
+    def view(self) -> View:
+        return load_views(self.settings.project / "spark_jobs" / "views", self.declared).get("departure_delays")
+
+    def fresh(self, name: str) -> Settings:
+        """The same settings with an empty home of that name beside the others; what was there is deleted."""
+        home = self.settings.home.parent / name
+        shutil.rmtree(home, ignore_errors=True)
+        return self.settings.model_copy(update={"home": home})
+
+    def scratch(self, name: str) -> Path:
+        """An empty folder for a hand-written job; what was there is deleted."""
+        folder = self.settings.home.parent / name
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        return folder
+
+    @contextmanager
+    def spark(self) -> Iterator[SparkSession]:
+        """The platform's own session: both jobs of a pair run in it, with the same settings."""
+        from anabranch.spark import session
+
+        spark = session(self.settings, "anabranch-benchmarks")
+        try:
+            yield spark
+        finally:
+            spark.stop()  # a process that leaves it running may never exit
+
+
+def fill_log(world: World) -> int:
+    """Send the flights to the running broker; the number of records of the topic ``flights``."""
+    from anabranch.cli.produce_commands import produce_flights
+    from anabranch.samples.faults import Faults
+    from anabranch.samples.publishing import Pace
+
+    summary = produce_flights(world.settings, FIRST, world.days, Pace(), Faults(), SEED, quiet=True)
+    return sum(count for (topic, _, _), count in summary.records.items() if topic == world.topic.name)
+
+
+def fill_landing(world: World) -> None:
+    """Land the whole log once, as the platform does."""
+    from anabranch.landing.stream import start
+
+    from benchmarks.timing import finish
+
+    with world.spark() as spark:
+        finish(start(spark, world.settings, world.topic, once=True))
+
+
+def landed_events(world: World) -> int:
+    """How many records the landing table of ``flights`` holds, from its newest note."""
+    from anabranch.tables import newest
+    from anabranch.tables.layout import landing_table
+
+    committed = newest(landing_table(world.settings, world.topic.name))
+    assert committed is not None
+    return sum(committed.note.cut.positions[world.topic.name].offsets.values())
