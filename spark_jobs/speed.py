@@ -17,7 +17,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--view", action="append", default=[], help="only this view (may be repeated)")
     try:
-        return run(load_settings(), tuple(parser.parse_args().view))
+        return run(load_settings(), parser.parse_args().view)
     except AnabranchError as error:
         sys.stderr.write(f"{error}\n")
         return 1

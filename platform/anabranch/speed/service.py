@@ -6,7 +6,7 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -88,7 +88,7 @@ class Speed:
         slot.due = now + (WAIT_SECONDS if isinstance(error, TryAgain) else RETRY_SECONDS)
 
 
-def run(settings: Settings, only: tuple[str, ...] = ()) -> int:
+def run(settings: Settings, only: Sequence[str] = ()) -> int:
     """Stream the registered views (or ``only`` those names) until SIGTERM or SIGINT; the exit code.
 
     1 when every view has failed or the engine is gone: whoever watches this process starts it again. After a kill
@@ -99,7 +99,9 @@ def run(settings: Settings, only: tuple[str, ...] = ()) -> int:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    registry, slots = _slots(settings, only)
+    declared = load_declarations(settings.project / "spark_jobs" / "contracts")
+    registry = load_views(settings.project / "spark_jobs" / "views", declared)
+    slots = slots_of(registry, only)
     spark = session(settings, "anabranch-speed")
 
     def launch(view: View, topic: Topic) -> SpeedQuery:
@@ -127,12 +129,11 @@ def _watch(spark: SparkSession, settings: Settings, speed: Speed, stop: threadin
     return 0
 
 
-def _slots(settings: Settings, only: tuple[str, ...]) -> tuple[Registry, list[Slot]]:
-    declared = load_declarations(settings.project / "spark_jobs" / "contracts")
-    registry = load_views(settings.project / "spark_jobs" / "views", declared)
+def slots_of(registry: Registry, only: Sequence[str] = ()) -> list[Slot]:
+    """A slot for each registered view, or for every version of the views named."""
     for name in only:
         registry.get(name)
     chosen = [view for view in registry if not only or view.name in only]
     if not chosen:
         raise BadInput("NO_VIEWS", "no view is registered", next_step="declare one in spark_jobs/views")
-    return registry, [Slot(view, registry.topic(view)) for view in chosen]
+    return [Slot(view, registry.topic(view)) for view in chosen]

@@ -11,17 +11,31 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from anabranch.errors import AnabranchError, BrokenState
 from anabranch.speed import drops
 from anabranch.speed.checkpoint import batch_end, checkpoint_id
 from anabranch.speed.covered import LandingLog
 from anabranch.speed.table import SpeedTable, Step
 from anabranch.tables import Cut, Note
-from anabranch.views.definition import CHANGED
+from anabranch.views.definition import CHANGED, View
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger(__name__)
+
+
+def _failed(view: View, batch: int, error: BaseException) -> BrokenState:
+    """What an author's function or the engine raised in the middle of a batch, with the names that it lacks."""
+    reason = next(iter(str(error).splitlines()), "") or type(error).__name__
+    return BrokenState(
+        "BATCH_FAILED",
+        f"{view.origin}: {view.name} v{view.version} failed in batch {batch}: {reason}",
+        state="nothing of this batch was committed; the speed table ends at the batch before",
+        next_step="mend what it says; the stream is tried again, and goes on with this batch",
+        view=view.name,
+        batch=batch,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +76,12 @@ class Sink:
     def __call__(self, frame: DataFrame, batch: int) -> None:
         try:
             self._commit(frame, batch)
-        except BaseException as error:
+        except AnabranchError as error:
             self.failure = error
-            log.error("%s: batch %d failed: %s", self.table.view.writer, batch, error)
             raise
+        except BaseException as error:
+            self.failure = _failed(self.table.view, batch, error)
+            raise self.failure from error
 
     def _commit(self, frame: DataFrame, batch: int) -> None:
         started = time.perf_counter()

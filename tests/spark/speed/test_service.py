@@ -1,0 +1,155 @@
+"""One process, many views: one that fails stops alone, says so, and is tried again."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+from anabranch.errors import BadInput, TryAgain
+from anabranch.settings import Settings
+from anabranch.speed import status
+from anabranch.speed.runner import SpeedQuery, start
+from anabranch.speed.service import RETRY_SECONDS, WAIT_SECONDS, Slot, Speed, slots_of
+from anabranch.tables import newest
+from anabranch.tables.layout import speed_table
+from landed import FLIGHTS, Event, Landing, sample_views
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+DELAYS = sample_views().get("departure_delays")
+
+
+def departed(hour: int, origin: str) -> Event:
+    data = {"origin": origin, "dest": "ATL", "carrier": "AA", "flight": 1, "dep_delay": 0, "tailnum": "N1"}
+    return Event("flight.departed", datetime(2013, 1, 1, hour, tzinfo=UTC), f"{hour}{origin}", data)
+
+
+def fragile(departed: DataFrame) -> DataFrame:
+    """Fails on an event from XXX, while it runs."""
+    from pyspark.sql import functions as F
+
+    broken = F.when(F.col("origin") == "XXX", F.raise_error(F.lit("no such airport"))).otherwise(F.col("origin"))
+    return DELAYS.function(departed.withColumn("origin", broken.cast("string")))
+
+
+FRAGILE = replace(DELAYS, name="fragile", function=fragile)
+
+
+@dataclass
+class Clock:
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Platform:
+    speed: Speed
+    clock: Clock
+    settings: Settings
+    landing: Landing | None = field(default=None)
+
+    def states(self) -> list[str]:
+        return [slot.status().state for slot in self.speed.slots]
+
+    def until(self, reached: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 120
+        while not reached():
+            assert time.monotonic() < deadline, [slot.status() for slot in self.speed.slots]
+            time.sleep(0.1)
+            self.speed.look()
+
+    def epoch(self, name: str) -> int:
+        committed = newest(speed_table(self.settings, name, 1))
+        return committed.note.cut.epoch("flights") if committed else 0
+
+
+@pytest.fixture
+def platform(spark: SparkSession, settings: Settings) -> Iterator[Platform]:
+    clock = Clock()
+
+    def launch(view: object, topic: object) -> SpeedQuery:
+        return start(spark, settings, view, topic)  # type: ignore[arg-type]
+
+    speed = Speed([Slot(DELAYS, FLIGHTS), Slot(FRAGILE, FLIGHTS)], launch, clock)
+    yield Platform(speed, clock, settings)
+    speed.stop()
+
+
+def test_views_wait_for_landing_and_one_that_fails_stops_alone(platform: Platform) -> None:
+    platform.speed.look()
+    assert platform.states() == ["waiting", "waiting"]
+    assert not platform.speed.all_failed
+
+    landing = Landing(platform.settings)
+    landing.land([departed(5, "JFK")])
+    platform.speed.look()
+    assert platform.states() == ["waiting", "waiting"]
+    platform.clock.now = WAIT_SECONDS
+    platform.until(lambda: platform.epoch("departure_delays") == platform.epoch("fragile") == 1)
+    assert platform.states() == ["running", "running"]
+
+    landing.land([departed(6, "XXX")])
+    platform.until(lambda: platform.states() == ["running", "failed"] and platform.epoch("departure_delays") == 2)
+    told = platform.speed.slots[1].status()
+    assert "fragile v1 failed in batch 1: " in told.error
+    assert "no such airport" in told.error
+    assert platform.epoch("fragile") == 1
+    assert not platform.speed.all_failed
+
+    platform.clock.now += RETRY_SECONDS - 1
+    platform.speed.look()
+    assert platform.states() == ["running", "failed"]
+    platform.clock.now += 1
+    platform.speed.look()
+    assert platform.states() == ["running", "running"]
+    platform.until(lambda: platform.states() == ["running", "failed"])  # the same batch again
+
+
+def test_its_progress_is_one_whole_file(platform: Platform) -> None:
+    Landing(platform.settings).land([departed(5, "JFK")])
+    platform.until(lambda: bool(platform.epoch("departure_delays") and platform.epoch("fragile")))
+    platform.until(lambda: platform.speed.slots[0].status().batch is not None)
+    status.write(platform.settings, [slot.status() for slot in platform.speed.slots])
+    first = json.loads(status.progress_file(platform.settings).read_text())["views"][0]
+    told = {key: first[key] for key in ("view", "version", "state", "cut", "rows", "state_rows", "error")}
+    assert told == {
+        "view": "departure_delays",
+        "version": 1,
+        "state": "running",
+        "cut": "flights@1",
+        "rows": 1,
+        "state_rows": 1,
+        "error": "",
+    }
+    assert abs(first["committed_at_ms"] / 1000 - time.time()) < 120
+
+
+def test_all_failed_is_not_all_waiting() -> None:
+    def launch(view: object, topic: object) -> SpeedQuery:
+        raise errors[0]
+
+    errors: list[Exception] = [TryAgain("LANDING_ABSENT", "not yet")]
+    clock = Clock()
+    speed = Speed([Slot(DELAYS, FLIGHTS)], launch, clock)
+    speed.look()
+    assert not speed.all_failed
+    errors[0] = ZeroDivisionError("the author's")
+    clock.now = WAIT_SECONDS
+    speed.look()
+    assert speed.all_failed
+
+
+def test_a_view_that_is_not_registered_is_named() -> None:
+    with pytest.raises(BadInput) as error:
+        slots_of(sample_views(), ["no_such_view"])
+    assert error.value.code == "VIEW_UNKNOWN"
