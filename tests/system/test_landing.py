@@ -84,7 +84,7 @@ def land(spark: SparkSession, settings: Settings) -> Callable[..., list[Row]]:
 
     def run(topic: Topic, **changed: Any) -> list[Row]:
         here = settings.model_copy(update=changed)
-        start(spark, here, topic, once=True).awaitTermination(120)
+        assert start(spark, here, topic, once=True).awaitTermination(240), "landing did not end"
         return rows_of(here, topic)
 
     return run
