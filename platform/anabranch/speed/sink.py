@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,8 +20,6 @@ from anabranch.views.definition import CHANGED, View
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-log = logging.getLogger(__name__)
 
 
 def _failed(view: View, batch: int, error: BaseException) -> BrokenState:
