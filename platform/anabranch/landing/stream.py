@@ -19,6 +19,14 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 
+_STREAM_CONF = {
+    # One stage's code of all rules is longer than a method may be: Spark tries to compile it in vain, each time.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+}
+
+
 def start(spark: SparkSession, settings: Settings, topic: Topic, *, once: bool = False) -> StreamingQuery:
     """Start landing ``topic``; with ``once`` it ends when what the log holds now is landed.
 
@@ -32,7 +40,10 @@ def start(spark: SparkSession, settings: Settings, topic: Topic, *, once: bool =
     position = landed(table, topic)
     check_nothing_lost(settings, topic, position.offsets)
     begin = {} if started(checkpoint) else starting_offsets(settings, topic, table, position.offsets)
-    records = read_log(spark, settings, topic, begin)
+    own = spark.newSession()
+    for key, value in {**_STREAM_CONF, "spark.sql.shuffle.partitions": str(settings.shuffle_partitions)}.items():
+        own.conf.set(key, value)
+    records = read_log(own, settings, topic, begin)
     kept = unique(decode(records, topic), topic)
     writer = LandingWriter(settings, topic, table, checkpoint)
     query = (
