@@ -9,7 +9,7 @@ import ast
 import linecache
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +58,12 @@ class Source:
         return ".".join([self.imported[node.id][0], *reversed(parts)])
 
 
+@cache
 def read(function: Callable[..., Any]) -> Source:
-    """Read the file that ``function`` was defined in. BadDefinition VIEW_SOURCE where there is none to read."""
+    """Read the file that ``function`` was defined in. BadDefinition VIEW_SOURCE where there is none to read.
+
+    Read once, when it is declared: a file that is edited under a running process says nothing of what runs there.
+    """
     code = function.__code__
     linecache.checkcache(code.co_filename)
     text = "".join(linecache.getlines(code.co_filename))

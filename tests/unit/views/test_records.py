@@ -86,3 +86,12 @@ def test_of_two_that_register_at_once_one_wins_and_the_other_learns_it(tmp_path:
         thread.join()
     record = json.loads(record_path(settings, views[0]).read_text())
     assert sorted(outcomes) == sorted([record["fingerprint"], *["DEFINITION_CHANGED"] * 7])
+
+
+def test_a_file_that_is_edited_under_a_running_process_is_still_known_as_it_was(
+    tmp_path: Path, settings: Settings
+) -> None:
+    view = declare(tmp_path / "a", TEXT)
+    (tmp_path / "a" / "views.py").write_text("# edited\n\n" + TEXT.replace("LIMIT = 15", "LIMIT = 20"))
+    write_down(settings, view)
+    assert "LIMIT = 15" in json.loads(record_path(settings, view).read_text())["definition"]
