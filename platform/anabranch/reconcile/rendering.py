@@ -39,15 +39,14 @@ def certificates_table(view: str, version: int, found: Sequence[Certificate]) ->
     """The newest certificate of each partition."""
     equal = sum(certificate.equal for certificate in found)
     table = Table(title=f"{view} v{version}: {equal} of {len(found)} equal", title_justify="left")
-    for heading in ("partition", "", "cut", "run"):
-        table.add_column(heading, overflow="fold")
-    for heading in ("rows", "hash", "late events"):
-        table.add_column(heading, justify="right")
+    table.add_column("partition", no_wrap=True)
+    for heading in ("", "cut", "rows", "late", "hash", "run"):
+        table.add_column(heading, justify="right" if heading in {"rows", "late", "hash"} else "left", overflow="fold")
     for c in sorted(found, key=lambda c: (c.partition is not None, c.partition or date.min)):
         mark = "[green]equal[/]" if c.equal else "[red]DIFFERS[/]"
-        rows = f"{c.speed.rows:,}" if c.equal else f"{c.speed.rows:,} / {c.expected.rows:,} expected"
-        day, hashed = str(c.partition or "whole view"), f"{c.speed.hash_xor & 0xFFFFFFFFFFFFFFFF:016x}"
-        table.add_row(day, mark, escape(str(c.cut)), escape(c.run), rows, hashed, f"{c.late_events:,}")
+        rows = f"{c.speed.rows:,}" if c.equal else f"{c.speed.rows:,} of {c.expected.rows:,}"
+        day, hashed = str(c.partition or "whole view"), f"{c.speed.hash_xor & 0xFFFFFFFF:08x}"
+        table.add_row(day, mark, escape(str(c.cut)), rows, f"{c.late_events:,}", hashed, escape(c.run))
     return table
 
 

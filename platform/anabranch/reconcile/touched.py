@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 
 import pyarrow as pa
-import pyarrow.compute as pc
+from deltalake import QueryBuilder
 
 from anabranch.events import Topic
 from anabranch.landing.schema import PARTITION as EVENT_DATE
@@ -33,23 +33,31 @@ def touched(
 ) -> Mapping[date, Touched]:
     """For each partition its late events up to ``cut``, and every event that lies between the two cuts."""
     low, high = sorted((cut.epoch(topic.name), other.epoch(topic.name)))
-    dates = needed_dates(view, partitions)
     table = open_table(landing_table(settings, topic.name))
-    if table is None or not dates:
+    if table is None or not partitions:
         return {day: Touched() for day in partitions}
-    landed = table.to_pyarrow_dataset(file_pruning_predicate=[(EVENT_DATE, "in", dates)])
-    chosen = (
-        (pc.field("decision") == VALID) & pc.field("type").isin(list(view.events)) & (pc.field("epoch") <= high)
-    ) & (pc.field("late") | (pc.field("epoch") > low))
-    rows = landed.to_table(columns=[EVENT_DATE, "late", "epoch"], filter=chosen)
-    late = _by_date(rows.filter(pc.and_(rows["late"], pc.less_equal(rows["epoch"], cut.epoch(topic.name)))))
-    between = _by_date(rows.filter(pc.greater(rows["epoch"], low)))
+    # Not through to_pyarrow_dataset: a process that has used it sometimes aborts when it exits.
+    rows = (
+        QueryBuilder()
+        .register("landed", table)
+        .execute(_sql(view, needed_dates(view, partitions), cut.epoch(topic.name), low, high))
+    )
+    counts = {row["day"]: row for row in pa.table(rows.read_all()).to_pylist()}
+    late = {day: int(row["late_events"] or 0) for day, row in counts.items()}
+    between = {day: int(row["between_events"] or 0) for day, row in counts.items()}
     return {day: Touched(_total(late, view, day), _total(between, view, day)) for day in partitions}
 
 
-def _by_date(rows: pa.Table) -> dict[date, int]:
-    counted = rows.group_by(EVENT_DATE).aggregate([([], "count_all")])
-    return dict(zip(counted[EVENT_DATE].to_pylist(), counted["count_all"].to_pylist(), strict=True))
+def _sql(view: View, dates: Sequence[date], epoch: int, low: int, high: int) -> str:
+    """Names of event types are checked by their contracts; everything else is a number or a date."""
+    types = ", ".join(f"'{name}'" for name in view.events)
+    days = ", ".join(f"date '{day}'" for day in dates)
+    return (
+        f"select {EVENT_DATE} as day, sum(case when late and epoch <= {epoch} then 1 else 0 end) as late_events, "  # noqa: S608
+        f"sum(case when epoch > {low} then 1 else 0 end) as between_events from landed "
+        f"where decision = '{VALID}' and type in ({types}) and epoch <= {high} and (late or epoch > {low}) "
+        f"and {EVENT_DATE} in ({days}) group by {EVENT_DATE}"
+    )
 
 
 def _total(counts: Mapping[date, int], view: View, partition: date) -> int:

@@ -1,0 +1,75 @@
+"""Certificates are kept by many runs at once, and the newest one of a partition holds."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from anabranch.errors import BadInput
+from anabranch.reconcile.certificates import Certificate, Checksum, newest_certificates, record
+from anabranch.settings import Settings
+from anabranch.tables import Cut, Position, notes
+from anabranch.tables.layout import certificates_table
+
+pytestmark = pytest.mark.unit
+DAY = date(2013, 1, 1)
+SUM = Checksum(72, -(2**70), -(2**63))
+CERTIFICATE = Certificate(
+    view="delays",
+    version=1,
+    partition=DAY,
+    run="run-1",
+    cut=Cut({"flights": Position(7, {0: 70, 1: 71})}),
+    speed_version=12,
+    fingerprint="f",
+    method="recomputed",
+    speed=SUM,
+    expected=SUM,
+    late_events=3,
+    created=datetime(2026, 1, 1, tzinfo=UTC),
+)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(home=tmp_path)
+
+
+def test_a_certificate_comes_back_as_it_was_kept(settings: Settings) -> None:
+    record(settings, [CERTIFICATE, replace(CERTIFICATE, partition=None)])
+
+    assert newest_certificates(settings, "delays", 1) == {DAY: CERTIFICATE, None: replace(CERTIFICATE, partition=None)}
+    assert newest_certificates(settings, "delays", 2) == {}
+    assert newest_certificates(settings, "other", 1) == {}
+
+
+def test_a_repeat_of_a_run_adds_nothing_and_a_later_run_holds(settings: Settings) -> None:
+    later = replace(CERTIFICATE, run="run-2", expected=Checksum(), created=CERTIFICATE.created + timedelta(seconds=1))
+    for certificates in ([CERTIFICATE], [later], [CERTIFICATE], [later]):
+        record(settings, certificates)
+
+    assert newest_certificates(settings, "delays", 1) == {DAY: later}
+    assert not later.equal
+    assert len([n for n in notes(certificates_table(settings)) if n.note.batch != "created"]) == 2
+
+
+def test_runs_that_write_at_once_lose_nothing(settings: Settings) -> None:
+    days = [DAY + timedelta(days=shift) for shift in range(12)]
+    runs = [[replace(CERTIFICATE, partition=day, run=f"run-{day}")] for day in days]
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda certificates: record(settings, certificates), runs))
+
+    assert set(newest_certificates(settings, "delays", 1)) == set(days)
+
+
+def test_a_name_that_is_no_view_is_refused(settings: Settings) -> None:
+    record(settings, [CERTIFICATE])
+
+    with pytest.raises(BadInput) as refused:
+        newest_certificates(settings, "x' or '1'='1", 1)
+
+    assert refused.value.code == "NAME_UNSAFE"
