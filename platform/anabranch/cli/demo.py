@@ -20,8 +20,8 @@ FIRST = date(2013, 1, 1)
 VIEWS = ("departure_delays", "route_day", "aircraft_now")
 REPROCESSED = "departure_delays"
 SEED = 2013
-# Small epochs, so that the month lands in some twenty steps and lateness is decided as it would be in real life.
-RECORDS_PER_EPOCH = 4_000
+# Small epochs, so that the month lands in ten steps and lateness is decided as it would be in real life.
+RECORDS_PER_EPOCH = 8_000
 PATIENCE = 240.0
 
 

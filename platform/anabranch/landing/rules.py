@@ -1,13 +1,16 @@
-"""Why a record can't be landed as valid: the envelope's rules, and the contracts', as one Spark expression.
+"""Whether a record can be landed as valid: the envelope's rules and the contracts', as one small Spark expression.
 
-What several contracts of a topic say alike of a field is judged once: a topic of many event types that share their
-fields costs little more than one of a few.
+It runs for every record, and Spark writes and binds its code for every task of every micro-batch: so it says yes or
+no only (``explain`` says why, for the few that it says no to), judges once what several contracts say alike of a
+field, and parses a text again only when a look at it leaves a doubt.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from functools import reduce
+from operator import and_, or_
 from typing import Any, Final
 
 from pyspark.sql import Column
@@ -21,17 +24,17 @@ CONTRACT: Final = "_contract"
 """Which contract a record follows, as ``type:version``; null when the topic doesn't know it."""
 DATA: Final = "_data"
 """The data as parsed, with times and dates as such."""
+TEXTS: Final = ("id", "source", "type", "subject")
 # What a number, a truth value, an object or an array looks like once Spark has made a string of it.
 _NO_STRING = r"^(-?[0-9.]+([eE][-+]?[0-9]+)?|true|false|[{\[].*)$"
 
-Rule = tuple[Column, Column]
 
-
-def reason(topic: Topic) -> Column:
-    """The first rule that a record breaks, for people; null for a valid record."""
-    rules = [*_unreadable(), *_envelope(topic)]
-    broken = F.coalesce(*(F.when(condition, F.concat(F.lit("contract: "), text)) for condition, text in _broken(topic)))
-    return F.coalesce(*(F.when(condition, text) for condition, text in rules), broken)
+def sound(topic: Topic) -> Column:
+    """True for a valid record, false for one that belongs into quarantine; never null."""
+    fields = list(_by_field(topic))
+    strings = [*((F.col("_event")[name], name) for name in TEXTS), *_strings(fields)]
+    every = [*_envelope(topic), *(_field(topic, *field) for field in fields), _kinds(strings), _whole(fields)]
+    return F.coalesce(reduce(and_, every), F.lit(False))
 
 
 def follows(topic: Topic) -> Column:
@@ -48,111 +51,131 @@ def _key(contract: Contract) -> str:
     return f"{contract.name}:{contract.version}"
 
 
-def _unreadable() -> list[Rule]:
-    text = F.col("_text")
-    unread = F.col("_event").isNull() | F.col(END).isNull()
-    return [
-        (F.col("value").isNull(), F.lit("empty: the record has no value")),
-        (~F.is_valid_utf8(text), F.lit("not_utf8: the value is no UTF-8 text")),
-        (
-            unread | (F.col(CORRUPT) & F.try_parse_json(text).isNull()),
-            F.lit("not_json: the value is no JSON object"),
-        ),
-    ]
-
-
-def _envelope(topic: Topic) -> Iterator[Rule]:
+def _envelope(topic: Topic) -> Iterator[Column]:
     event, time = F.col("_event"), F.col("_event_time")
     received = F.coalesce(F.col("_receivedtime"), F.col("append_time"))
     bound = F.expr(f"interval {int(topic.future_bound.total_seconds())} seconds")
-    for name in ("id", "source", "type", "subject"):
-        yield F.coalesce(event[name] == "", F.lit(True)), F.lit(f"envelope: {name} is missing")
-        yield _no_string(event[name], name), F.lit(f"envelope: {name} is no string")
-    yield ~F.coalesce(event["specversion"].startswith("1."), F.lit(False)), F.lit("envelope: specversion is not 1.0")
-    yield F.col("_time").isNull(), F.lit("envelope: time is missing or unreadable")
-    for name in ("senttime", "receivedtime"):
-        yield event[name].isNotNull() & F.col(f"_{name}").isNull(), F.lit(f"envelope: {name} is unreadable")
-    unknown = ~event["type"].isin(*topic.event_types)
-    yield unknown, F.concat(F.lit("unknown_type: "), F.substring(event["type"], 1, 80))
-    schema = F.substring(event["dataschema"], 1, 120)
-    yield F.col(CONTRACT).isNull(), F.concat(F.lit("unknown_contract: "), schema)
-    yield time.isNull() | (F.year(time) < topic.earliest_year), F.lit(f"absurd_time: before {topic.earliest_year}")
-    ahead = (time > received + bound) | (received > F.col("append_time") + bound)
-    yield ahead, F.lit(f"absurd_time: over {topic.future_bound} ahead of its receipt")
-    yield event["data"].isNull(), F.lit("contract: data is missing or no object")
+    yield F.col("_event").isNotNull() & F.col(END).isNotNull() & F.is_valid_utf8(F.col("_text"))
+    yield from (event[name] != "" for name in TEXTS)
+    yield event["specversion"].startswith("1.") & F.col("_time").isNotNull() & event["data"].isNotNull()
+    yield from (event[name].isNull() | F.col(f"_{name}").isNotNull() for name in ("senttime", "receivedtime"))
+    yield F.col(CONTRACT).isNotNull()
+    yield (F.year(time) >= topic.earliest_year) & (time <= received + bound)
+    yield received <= F.col("append_time") + bound
 
 
-def _broken(topic: Topic) -> Iterator[Rule]:
-    """The rules of every field of every contract; equal ones of several contracts are one rule."""
+Field = tuple[str, Mapping[str, Any], bool, list[str]]
+"""A field's name, its node, whether it is required, and the contracts that say so."""
+
+
+def _by_field(topic: Topic) -> Iterator[Field]:
     users: dict[tuple[str, str, bool], list[str]] = {}
     for contract in topic.contracts:
         for name, node in contract.fields.items():
             key = (name, json.dumps(node, sort_keys=True), name in contract.required)
             users.setdefault(key, []).append(_key(contract))
     for (name, text, required), keys in users.items():
-        raw, value = F.col("_event.data")[name], F.col(DATA)[name]
-        rules = list(_field(raw, value, json.loads(text), f"data.{name}", required))
-        broken = F.coalesce(*(F.when(condition, F.lit(said)) for condition, said in rules))
-        every = len(keys) == len(topic.contracts)
-        yield (F.lit(True) if every else F.col(CONTRACT).isin(*keys)) & broken.isNotNull(), broken
+        yield name, json.loads(text), required, keys
 
 
-def _field(
-    raw: Column, value: Column, node: Mapping[str, Any], path: str, required: bool
-) -> Iterator[tuple[Column, str]]:
+def _field(topic: Topic, name: str, node: Mapping[str, Any], required: bool, keys: list[str]) -> Column:
+    kept = list(_kept(F.col("_event.data")[name], F.col(DATA)[name], node, f"data.{name}", required))
+    if not kept:
+        return F.lit(True)
+    holds = reduce(and_, kept)
+    return holds if len(keys) == len(topic.contracts) else ~F.col(CONTRACT).isin(*keys) | holds
+
+
+def _kept(raw: Column, value: Column, node: Mapping[str, Any], path: str, required: bool) -> Iterator[Column]:
     kind = node["type"]
-    said = F.get_json_object(F.col("_text"), f"$.{path}").isNotNull()
-    yield F.col(CORRUPT) & raw.isNull() & said, f"{path} is no {node.get('format', kind)}"
     if required:
-        yield raw.isNull(), f"{path} is missing"
+        yield raw.isNotNull()
     if "format" in node:
-        yield raw.isNotNull() & value.isNull(), f"{path} is no {node['format']}"
-    elif kind == "string":
-        yield _no_string(raw, path), f"{path} is no string"
+        yield raw.isNull() | value.isNotNull()
     if kind == "array":
-        yield _bad_items(raw, value, node["items"], path), f"{path} holds what is no {node['items']['type']}"
+        yield raw.isNull() | ~_bad_items(raw, value, node["items"], path)
+    tests = []
     if "enum" in node:
-        yield ~raw.isin(*node["enum"]), f"{path} is none of {node['enum']}"
+        tests.append(raw.isin(*node["enum"]))
     if "minimum" in node:
-        yield raw < node["minimum"], f"{path} is below {node['minimum']}"
+        tests.append(raw >= node["minimum"])
     if "maximum" in node:
-        yield raw > node["maximum"], f"{path} is above {node['maximum']}"
+        tests.append(raw <= node["maximum"])
     if "pattern" in node:
-        yield ~raw.rlike(_java(node["pattern"])), f"{path} doesn't match {node['pattern']}"
+        tests.append(raw.rlike(java_pattern(node["pattern"])))
     if kind == "object":
         needed = set(node.get("required", ()))
         for name, child in node.get("properties", {}).items():
-            inner = _field(raw[name], value[name], child, f"{path}.{name}", name in needed)
-            yield from ((raw.isNotNull() & condition, text) for condition, text in inner)
+            tests += _kept(raw[name], value[name], child, f"{path}.{name}", name in needed)
+    if tests:
+        yield raw.isNull() | reduce(and_, tests)
 
 
-def _no_string(value: Column, path: str) -> Column:
-    """Whether JSON held something else than a string: Spark makes ``"12"`` of ``12`` without a word.
+def _whole(fields: list[Field]) -> Column:
+    """Whether Spark's parser, where it stumbled, lost no value of a field of ours: it may be one of another type's."""
+    lost = [
+        raw.isNull() & F.get_json_object(F.col("_text"), f"$.{path}").isNotNull() & _mine(keys)
+        for name, node, _, keys in fields
+        for raw, path in _leaves(F.col("_event.data")[name], node, f"data.{name}")
+    ]
+    readable = F.try_parse_json("_text").isNotNull()
+    return ~F.col(CORRUPT) | (readable & ~reduce(or_, lost, F.lit(False)))
 
-    The text is parsed again only when a look at it can't tell: the name stands in it twice, or with escapes.
+
+def _mine(keys: list[str]) -> Column:
+    return F.col(CONTRACT).isin(*keys)
+
+
+def _leaves(raw: Column, node: Mapping[str, Any], path: str) -> Iterator[tuple[Column, str]]:
+    yield raw, path
+    for name, child in node.get("properties", {}).items() if node["type"] == "object" else ():
+        yield from _leaves(raw[name], child, f"{path}.{name}")
+
+
+def _strings(fields: list[Field]) -> Iterator[tuple[Column, str]]:
+    seen = set()
+    for name, node, _, _ in fields:
+        for raw, path, kind in _plain(F.col("_event.data")[name], node, f"data.{name}"):
+            if kind == "string" and path not in seen:
+                seen.add(path)
+                yield raw, path
+
+
+def _plain(raw: Column, node: Mapping[str, Any], path: str) -> Iterator[tuple[Column, str, str]]:
+    if node["type"] == "string" and "format" not in node:
+        yield raw, path, "string"
+    for name, child in node.get("properties", {}).items() if node["type"] == "object" else ():
+        yield from _plain(raw[name], child, f"{path}.{name}")
+
+
+def _kinds(strings: list[tuple[Column, str]]) -> Column:
+    """Whether JSON held strings where strings belong: Spark makes ``"12"`` of ``12`` without a word.
+
+    One look over the text finds a name of ours in front of something else than a quote (or null); only then, or
+    where names may be written with escapes, is the text parsed again.
     """
-    text, quoted = F.col("_text"), f'"{path.rsplit(".", 1)[-1]}"'
-    once = F.octet_length(F.replace(text, F.lit(quoted), F.lit(""))) == F.octet_length(text) - len(quoted)
-    plainly = (text.contains(f'{quoted}:"') | text.contains(f'{quoted}: "')) & once & ~text.contains("\\")
-    return value.rlike(_NO_STRING) & ~plainly & (_kind(path) != "STRING")
+    names = "|".join(sorted({path.rsplit(".", 1)[-1] for _, path in strings}))
+    doubt = F.col("_text").rlike(rf'"(?:{names})"\s*:\s*[^"\sn]') | F.col("_text").contains("\\u")
+    kept = [~raw.rlike(_NO_STRING) | (_kind(path) == "STRING") for raw, path in strings]
+    return ~doubt | reduce(and_, (F.coalesce(holds, F.lit(True)) for holds in kept))
 
 
 def _bad_items(raw: Column, value: Column, items: Mapping[str, Any], path: str) -> Column:
     """Whether an array holds a null or an item of another type. Strings inside of its objects are not looked at."""
     bad = F.exists(value, lambda item: item.isNull())
     if items["type"] in ("object", "array"):
-        return bad | (raw.isNotNull() & F.col(CORRUPT))
+        return bad | F.col(CORRUPT)
     if items["type"] == "string" and "format" not in items:
         return bad | (F.exists(raw, lambda item: item.rlike(_NO_STRING)) & (_kind(path) != "ARRAY<STRING>"))
     return bad
 
 
 def _kind(path: str) -> Column:
-    """The type that JSON gives the value at ``path``. The text is parsed again for it, so only doubtful values ask."""
+    """The type that JSON gives the value at ``path``."""
     found = F.try_variant_get(F.try_parse_json("_text"), f"$.{path}", "variant")
     return F.coalesce(F.schema_of_variant(found), F.lit("unreadable"))
 
 
-def _java(pattern: str) -> str:
+def java_pattern(pattern: str) -> str:
     """A pattern as Java reads it: its ``$`` would also match in front of a last line break."""
     return pattern[:-1] + r"\z" if pattern.endswith("$") and not pattern.endswith(r"\$") else pattern

@@ -18,11 +18,12 @@ from anabranch.errors import BrokenState, Conflict
 from anabranch.events import Topic
 from anabranch.landing import recovery
 from anabranch.landing.dropped import LogReader, duplicate_rows, envelope_texts, missing_offsets
+from anabranch.landing.explain import explained
 from anabranch.landing.progress import BatchPlan, batch_plan, checkpoint_id, first_offsets, kafka_offsets
 from anabranch.landing.schema import PARTITION, VALID, landing_schema
 from anabranch.landing.state import Landed, landed, writer_of
 from anabranch.settings import Settings
-from anabranch.tables import Cut, Note, Position, StagedFile, append, stage_arrow, stage_frame
+from anabranch.tables import Cut, Note, Position, StagedFile, append, restage, stage_arrow, stage_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -133,7 +134,13 @@ class LandingWriter:
             data = arrow_with_epoch(rows.toArrow(), before, self.topic)
             return stage_arrow(data, self._uri, build, PARTITION), data.select(JUDGED)
         staged = stage_frame(with_epoch(rows, before, self.topic), self._uri, build, PARTITION)
+        # Quarantined records have no event date: they are alone in the files without one.
+        staged = [f if f.partition[PARTITION] else self._explained(f) for f in staged]
         return staged, _judged(self._uri, staged, landing_schema(self.topic))
+
+    def _explained(self, file: StagedFile) -> StagedFile:
+        data = pq.ParquetFile(Path(self._uri) / file.path).read()
+        return restage(explained(data, self.topic), self._uri, file)
 
     def _dropped(
         self,
@@ -203,7 +210,7 @@ def arrow_with_epoch(rows: pa.Table, before: Landed, topic: Topic) -> pa.Table:
         "released_from": pa.nulls(rows.num_rows, pa.int64()),
     }
     columns = [added[name] if name in added else rows[name] for name in schema.names]
-    return pa.table(columns, names=schema.names).cast(schema)
+    return explained(pa.table(columns, names=schema.names).cast(schema), topic)
 
 
 def _judged(uri: str, staged: Sequence[StagedFile], schema: pa.Schema) -> pa.Table:

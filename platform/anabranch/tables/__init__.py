@@ -2,7 +2,7 @@
 
 from anabranch.tables.commits import Committed, Note, append, create, newest, notes, replace, upsert
 from anabranch.tables.cut import Cut, Position
-from anabranch.tables.staging import StagedFile, stage_arrow, stage_frame
+from anabranch.tables.staging import StagedFile, restage, stage_arrow, stage_frame
 
 __all__ = [
     "Committed",
@@ -15,6 +15,7 @@ __all__ = [
     "newest",
     "notes",
     "replace",
+    "restage",
     "stage_arrow",
     "stage_frame",
     "upsert",

@@ -65,6 +65,16 @@ def stage_frame(frame: DataFrame, uri: str, build: str, partition_by: str | None
         return [staged for staged in pool.map(lambda file: _describe(file, uri), files) if staged.rows]
 
 
+def restage(data: pa.Table, uri: str, file: StagedFile) -> StagedFile:
+    """The same staged file with other content, under another name: Hadoop keeps a checksum beside the old one."""
+    old = Path(uri) / file.path
+    new = old.with_name(f"mended-{old.name}")
+    pq.write_table(data, new, compression="snappy", coerce_timestamps="us")
+    old.unlink()
+    path = str(new.relative_to(uri))
+    return StagedFile(path, new.stat().st_size, data.num_rows, file.partition, _stats(pq.read_metadata(new)))
+
+
 def _write(data: pa.Table, uri: str, folder: str, partition: Mapping[str, str | None]) -> StagedFile:
     target = Path(uri) / folder / "part-00000.parquet"
     target.parent.mkdir(parents=True, exist_ok=True)

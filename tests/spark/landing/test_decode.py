@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from anabranch.events import Contract, Topic
 from anabranch.landing.decode import decode
+from anabranch.landing.explain import explained
 from anabranch.landing.recovery import raw_frame
 from anabranch.samples import bad_bytes
 
@@ -205,7 +206,7 @@ def decided(spark: SparkSession, values: Mapping[str, bytes | None], topic: Topi
         for n, value in enumerate(values.values())
     ]
     names = list(values)
-    rows = decode(raw_frame(spark, topic, records), topic).toArrow().to_pylist()
+    rows = explained(decode(raw_frame(spark, topic, records), topic).toArrow(), topic).to_pylist()
     assert sorted(row["offset"] for row in rows) == list(range(len(records)))
     return {names[row["offset"]]: row for row in rows}
 
