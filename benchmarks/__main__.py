@@ -48,12 +48,7 @@ def main() -> int:
         reports, failed = run(settings, chosen, quick=args.quick)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    about = machine.description(settings)
-    if args.quick:
-        print(report.render(reports, about, quick=True))
-    else:
-        report.RESULTS.write_text(report.render(report.kept(), about, quick=False))
-        print(report.RESULTS.read_text())
+    print(report.render(reports, machine.description(settings), quick=args.quick))
     print(f"FAILED: {', '.join(failed)}" if failed else "all done", flush=True)
     return 1 if failed else 0
 
@@ -74,6 +69,8 @@ def run(settings: Settings, chosen: Sequence[Case], *, quick: bool) -> tuple[lis
             found.append(Report.from_json(content))
             if not quick:
                 report.keep(found[-1])
+                # Each time, so that what was measured stays when a later benchmark is broken off.
+                report.RESULTS.write_text(report.render(report.kept(), machine.description(settings), quick=False))
 
     with ExitStack() as broker:
         if any(case.log or case.landed for case in chosen):
