@@ -13,7 +13,7 @@ from rich.table import Table
 
 from anabranch.landing.report import proof_table
 from anabranch.reconcile.certificates import newest_certificates
-from anabranch.serving import read
+from anabranch.serving import Reading, read
 from anabranch.tables import newest
 from anabranch.tables.layout import speed_table
 
@@ -32,7 +32,8 @@ class Story:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._console = Console(highlight=False, soft_wrap=True)
+        console = Console(highlight=False)
+        self._console = Console(highlight=False, soft_wrap=True, width=max(console.width, 110))
 
     def opening(self, days: int) -> None:
         self._say(
@@ -109,6 +110,7 @@ class Story:
             f"\n[bold]5. Served[/]: {view} v{reading.version}, {rows.height:,} rows at {reading.cut}; "
             f"{halves.count('batch')} days from batch, {halves.count('speed')} from speed"
         )
+        rows = rows.drop("window_end")
         table = Table(**_LEFT)
         for name in rows.columns:
             table.add_column(name, justify="left" if name == "origin" else "right")
@@ -118,27 +120,24 @@ class Story:
         self._picture(view)
 
     def _picture(self, view: str) -> None:
-        """Average delay by hour of the day, from both halves on the days that both hold."""
-        import plotext
-        import polars as pl
+        """Delay by hour of the day, from both halves, on the days that batch serves: one PNG."""
+        import matplotlib as mpl
 
-        plotext.clear_figure()
+        mpl.use("Agg")
+        from matplotlib import pyplot
+
         complete = read(view, settings=self._settings, prefer="complete")
         days = [day for day, half in complete.halves.items() if half == "batch" and day is not None]
-        for half, marker in (("complete", "hd"), ("speed", "dot")):
-            reading = complete if half == "complete" else read(view, settings=self._settings, prefer="speed")
-            rows = reading.to_polars().filter(pl.col("window_start").dt.date().is_in(days))
-            hourly = (
-                rows.group_by(pl.col("window_start").dt.hour().alias("hour"))
-                .agg((pl.col("delay_minutes").sum() / pl.col("flights").sum()).alias("delay"))
-                .sort("hour")
-            )
-            label = "batch (with late events)" if half == "complete" else "speed (on time only)"
-            plotext.plot(hourly["hour"].to_list(), hourly["delay"].to_list(), label=label, marker=marker)
-        plotext.title("minutes of delay by hour of scheduled departure (UTC)")
-        plotext.plotsize(90, 18)
-        plotext.theme("clear")
-        self._console.print(plotext.build(), markup=False)
+        halves = {"batch (late events in)": complete, "speed": read(view, settings=self._settings, prefer="speed")}
+        figure, axes = pyplot.subplots(figsize=(8, 4), layout="constrained")
+        for (label, reading), style in zip(halves.items(), ("o-", "x--"), strict=True):
+            axes.plot(*_hourly(reading, days), style, label=label)
+        axes.set(xlabel="hour of scheduled departure (UTC)", ylabel="minutes of delay per flight", title=view)
+        axes.legend()
+        target = self._settings.home / f"{view}.png"
+        figure.savefig(target, dpi=120)
+        pyplot.close(figure)
+        self._say(f"   delays by hour, from both paths: {target.as_uri()}")
 
     def oracle(self, answers: Sequence[tuple[str, Agreement, dict[date, int]]]) -> None:
         self._say("\n[bold]6. An independent oracle[/]: DuckDB over the producer's own file, no Spark")
@@ -161,6 +160,16 @@ class Story:
 
     def _say(self, text: str) -> None:
         self._console.print(text)
+
+
+def _hourly(reading: Reading, days: Sequence[date]) -> tuple[list[int], list[float]]:
+    """Hours of the day, and the minutes of delay per flight in each."""
+    import polars as pl
+
+    rows = reading.to_polars().filter(pl.col("window_start").dt.date().is_in(list(days)))
+    delay = (pl.col("delay_minutes").sum() / pl.col("flights").sum()).alias("delay")
+    hourly = rows.group_by(pl.col("window_start").dt.hour().alias("hour")).agg(delay).sort("hour")
+    return hourly["hour"].to_list(), hourly["delay"].to_list()
 
 
 _LEFT: dict[str, Any] = {"title_justify": "left", "title_style": "bold"}

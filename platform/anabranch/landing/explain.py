@@ -19,7 +19,6 @@ from anabranch.landing.schema import QUARANTINED
 
 _DATE_TIME = re.compile(r"(?!0000)\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-_PYTHON: dict[str, type | tuple[type, ...]] = {"string": str, "integer": int, "number": (int, float), "boolean": bool, "object": dict, "array": list}
 
 
 def explained(rows: pa.Table, topic: Topic) -> pa.Table:
@@ -136,15 +135,19 @@ def _is_whole(item: Any, node: Mapping[str, Any]) -> bool:
 
 def _is_a(value: Any, node: Mapping[str, Any]) -> bool:
     kind = node["type"]
-    if isinstance(value, bool) != (kind == "boolean") or not isinstance(value, _PYTHON[kind]):
+    if isinstance(value, bool) != (kind == "boolean"):
+        return False
+    fits: dict[str, Any] = {"string": str, "integer": int, "number": int | float, "boolean": bool}
+    fits |= {"object": dict, "array": list}
+    if not isinstance(value, fits[kind]):
         return False
     if kind == "integer":
-        return -(2**63) <= value < 2**63
+        return bool(-(2**63) <= value < 2**63)
     match node.get("format"):
         case "date-time":
             return _moment(value) is not None
         case "date":
-            return _DATE.fullmatch(value) is not None and _day(value)
+            return _DATE.fullmatch(str(value)) is not None and _day(str(value))
         case _:
             return True
 

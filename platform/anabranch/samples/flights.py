@@ -67,7 +67,9 @@ def flight_events(first: date, days: int, declarations: Declarations) -> pl.Data
             _observed(weather, declarations),
         ]
     )
-    order = pl.col("event_type").replace_strict({name: rank for rank, name in enumerate(EVENT_TYPES)}, return_dtype=pl.Int8)
+    order = pl.col("event_type").replace_strict(
+        {name: rank for rank, name in enumerate(EVENT_TYPES)}, return_dtype=pl.Int8
+    )
     return events.sort("publish_time", order, "id")
 
 

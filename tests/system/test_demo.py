@@ -1,0 +1,37 @@
+"""The whole way as a new user sees it: the demo's own command, on three days."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from anabranch.control.environment import environment
+from anabranch.settings import Settings
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
+
+
+def test_three_days_go_the_whole_way_twice_in_a_row(own_settings: Callable[[str], Settings]) -> None:
+    settings = own_settings("demo-run")
+    for _ in range(2):
+        told = _demo(settings)
+        assert told.returncode == 0, told.stdout + told.stderr
+        assert re.search(r"certificates: 3 of 3 equal", told.stdout)
+        assert told.stdout.count("served rows agree") == 3
+        assert "gap-free" in told.stdout
+        assert "NOT sound" not in told.stdout
+        assert "✗" not in told.stdout
+    ours = [p for p in psutil.process_iter(["cmdline"]) if str(settings.home) in " ".join(p.info["cmdline"] or [])]
+    assert not ours, "the demo left processes behind"
+
+
+def _demo(settings: Settings) -> subprocess.CompletedProcess[str]:
+    command = [str(Path(sys.executable).parent / "anabranch"), "demo", "--days", "3"]
+    own = {**os.environ, **environment(settings), "COLUMNS": "120"}
+    return subprocess.run(command, env=own, capture_output=True, text=True, timeout=280, check=False)
