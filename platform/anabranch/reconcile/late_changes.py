@@ -7,15 +7,20 @@ from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.dataset as ds
+from deltalake import DeltaTable
+
 from anabranch.events import Topic
-from anabranch.reconcile.sides import SpeedState, build_rows, events_at, function_rows, speed_rows, speed_state
+from anabranch.reconcile.checksums import checksums
+from anabranch.reconcile.sides import SpeedState, build_rows, events_at, function_rows
 from anabranch.reconcile.staged import Staged
 from anabranch.reconcile.touched import touched
 from anabranch.settings import Settings
-from anabranch.views.definition import PARTITION, View
+from anabranch.views.definition import CHANGED, PARTITION, View
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +44,12 @@ class LateChanges:
         return self.rows > self.late_events or not self.comparable
 
 
-def late_changes(
-    spark: SparkSession, settings: Settings, view: View, topic: Topic, build: Staged, state: SpeedState | None = None
-) -> list[LateChanges]:
-    """One entry per partition of ``build``, in order; one Spark job. Partitions that events between the build's
+def late_changes(settings: Settings, view: View, topic: Topic, build: Staged, state: SpeedState) -> list[LateChanges]:
+    """One entry per partition of ``build``, in order; without Spark. Partitions that events between the build's
     cut and the speed table's touch differ for that reason too: they are marked as not comparable."""
-    state = state or speed_state(settings, view)
     counts = touched(settings, view, topic, build.partitions, build.cut, state.cut)
     alike = [day for day in build.partitions if not counts[day].between]
-    found: dict[date, tuple[int, int, int]] = {}
-    if alike:
-        speed = speed_rows(spark, view, state, alike)
-        found = _changes(view, speed, build_rows(spark, view, speed, build.paths(alike), build.base))
+    found = _changes(view, state, build, alike) if alike else {}
     return [
         LateChanges(day, counts[day].late, *found.get(day, (0, 0, 0)), comparable=day in alike)
         for day in build.partitions
@@ -64,30 +63,47 @@ def wrong_partitions(
     if not partitions:
         return []
     events = events_at(spark, settings, view, topic, build.cut, partitions, late=True)
-    expected = function_rows(view, topic, events).localCheckpoint()  # a barrier before the rows are compared
+    expected = function_rows(view, topic, events)
     made = build_rows(spark, view, expected, build.paths(partitions), build.base)
-    found = _changes(view, expected, made)
-    return [day for day in partitions if any(found.get(day, ()))]
+    sums = checksums({"expected": expected, "made": made})
+    return [day for day in partitions if sums.get(("expected", day)) != sums.get(("made", day))]
 
 
-def _changes(view: View, before: DataFrame, after: DataFrame) -> dict[date, tuple[int, int, int]]:
-    """Per partition how many keys were added, changed and removed from ``before`` to ``after``."""
-    from pyspark.sql import functions as F
+def _changes(
+    view: View, state: SpeedState, build: Staged, partitions: Sequence[date]
+) -> dict[date, tuple[int, int, int]]:
+    """Per partition how many keys were added, changed and removed from the speed half to the build.
 
-    sided = before.withColumn("_after", F.lit(0)).unionByName(after.withColumn("_after", F.lit(1)))
-    rows = sided.groupBy(*before.columns).agg(F.sum("_after").alias("_new"), F.sum(1 - F.col("_after")).alias("_old"))
-    keys = (
-        rows.where(F.col("_new") != F.col("_old"))
-        .groupBy(PARTITION, *_more(view))
-        .agg(F.max(F.col("_new") > F.col("_old")).alias("new"), F.max(F.col("_old") > F.col("_new")).alias("old"))
-    )
-    counted = keys.groupBy(PARTITION).agg(
-        F.count_if(F.col("new") & ~F.col("old")).alias("added"),
-        F.count_if(F.col("new") & F.col("old")).alias("changed"),
-        F.count_if(~F.col("new") & F.col("old")).alias("removed"),
-    )
-    return {r[PARTITION]: (r["added"], r["changed"], r["removed"]) for r in counted.collect()}
+    Both are files already: DuckDB counts them in a tenth of the time that a Spark job takes to start.
+    """
+    import duckdb
+
+    table = DeltaTable(state.uri, version=state.version)
+    schema = pa.schema([f for f in pa.schema(table.schema().to_arrow()) if f.name != CHANGED])
+    before = table.file_uris(file_pruning_predicate=[(PARTITION, "in", partitions)])
+    with duckdb.connect(config={"autoinstall_known_extensions": False}) as connection:
+        connection.register("before", _files(before, schema))
+        connection.register("after", _files(build.paths(partitions), schema))
+        connection.execute(_COUNT_CHANGES.format(columns=_listed(schema.names), key=_listed(view.key)))
+        return {day: (added, changed, removed) for day, added, changed, removed in connection.fetchall()}
 
 
-def _more(view: View) -> list[str]:
-    return [name for name in view.key if name != PARTITION]
+# A row is what all of its columns say; a key changed when it has rows on both sides that the other doesn't have.
+_COUNT_CHANGES = f"""
+    WITH sided AS (SELECT {{columns}}, 0 AS _new FROM before UNION ALL SELECT {{columns}}, 1 AS _new FROM after),
+    counted AS (SELECT {{columns}}, sum(_new) AS _n, count(*) - sum(_new) AS _o FROM sided GROUP BY {{columns}}),
+    keys AS (SELECT {PARTITION}, bool_or(_n > _o) AS _new, bool_or(_o > _n) AS _old FROM counted WHERE _n <> _o
+        GROUP BY {PARTITION}, {{key}})
+    SELECT {PARTITION}, count_if(_new AND NOT _old), count_if(_new AND _old), count_if(NOT _new AND _old) FROM keys
+    GROUP BY {PARTITION}"""  # noqa: S608 - names of columns are quoted
+
+
+def _files(paths: Sequence[str], schema: pa.Schema) -> ds.Dataset | pa.Table:
+    if not paths:
+        return schema.empty_table()
+    hive = ds.partitioning(pa.schema([schema.field(PARTITION)]), flavor="hive")
+    return ds.dataset([path.removeprefix("file://") for path in paths], schema, format="parquet", partitioning=hive)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join('"' + name.replace('"', '""') + '"' for name in names)
