@@ -61,7 +61,7 @@ def run(world: World) -> Report:
             certificates = certificates_of(comparison, name)
             record(settings, certificates)
             judged = time.perf_counter()
-            changes = late_changes(settings, view, topic, staged, comparison.state)
+            changes = late_changes(comparison, staged)
             doubtful = [change.partition for change in changes if change.doubtful]
             assert not wrong_partitions(spark, settings, view, topic, staged, doubtful)
             ended = time.perf_counter()

@@ -50,7 +50,7 @@ def reconcile(
     with _kept(compare(spark, settings, view, topic, days, staged)) as comparison:
         certificates = certificates_of(comparison, run)
         record(settings, certificates)
-        changes = late_changes(settings, view, topic, staged, comparison.state) if staged else []
+        changes = late_changes(comparison, staged) if staged else []
         suspects = [change.partition for change in changes if change.doubtful]
         wrong = wrong_partitions(spark, settings, view, topic, staged, suspects) if staged else []
         suite = run_suite(settings, view, run, subjects_of(spark, settings, topic, comparison, staged))

@@ -12,10 +12,10 @@ import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
 from anabranch.events import Topic
+from anabranch.reconcile.certify import Comparison
 from anabranch.reconcile.checksums import checksums
 from anabranch.reconcile.sides import SpeedState, build_rows, events_at, function_rows
 from anabranch.reconcile.staged import Staged
-from anabranch.reconcile.touched import touched
 from anabranch.settings import Settings
 from anabranch.views.definition import CHANGED, PARTITION, View
 
@@ -44,12 +44,12 @@ class LateChanges:
         return self.rows > self.late_events or not self.comparable
 
 
-def late_changes(settings: Settings, view: View, topic: Topic, build: Staged, state: SpeedState) -> list[LateChanges]:
+def late_changes(comparison: Comparison, build: Staged) -> list[LateChanges]:
     """One entry per partition of ``build``, in order; without Spark. Partitions that events between the build's
     cut and the speed table's touch differ for that reason too: they are marked as not comparable."""
-    counts = touched(settings, view, topic, build.partitions, build.cut, state.cut)
+    counts = comparison.counts
     alike = [day for day in build.partitions if not counts[day].between]
-    found = _changes(view, state, build, alike) if alike else {}
+    found = _changes(comparison.view, comparison.state, build, alike) if alike else {}
     return [
         LateChanges(day, counts[day].late, *found.get(day, (0, 0, 0)), comparable=day in alike)
         for day in build.partitions

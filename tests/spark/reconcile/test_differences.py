@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import halves
 import pyarrow as pa
 import pytest
+from anabranch.reconcile.certify import compare
 from anabranch.reconcile.differences import Cell, Difference, differences
 from anabranch.reconcile.late_changes import LateChanges, late_changes, wrong_partitions
 from anabranch.reconcile.rendering import render_differences
-from anabranch.reconcile.sides import speed_state
 from anabranch.settings import Settings
 from anabranch.tables import Cut
 from halves import DAYS, DELAYS, NEWEST, TOPIC, Departure
@@ -112,7 +112,7 @@ def test_late_changes_say_what_late_events_did_to_each_day(spark: SparkSession, 
     halves.stream(spark, settings, DELAYS, cut)
     build = halves.build(spark, settings, DELAYS, cut, DAYS[:2])
 
-    found = late_changes(settings, DELAYS, TOPIC, build, speed_state(settings, DELAYS))
+    found = late_changes(compare(spark, settings, DELAYS, TOPIC, DAYS[:2], build), build)
 
     assert found == [LateChanges(DAYS[0], 2, added=1, changed=1), LateChanges(DAYS[1], 0)]
     assert not any(change.doubtful for change in found)
@@ -126,7 +126,7 @@ def test_a_build_that_late_events_do_not_explain_is_doubtful_and_found_wrong(
     wrong = [row | ({"flights": 7} if row["partition_date"] == DAYS[0] else {}) for row in rows.to_pylist()]
     build = halves.stage(settings, DELAYS, cut, DAYS[:2], pa.Table.from_pylist(wrong, rows.schema))
 
-    found = late_changes(settings, DELAYS, TOPIC, build, speed_state(settings, DELAYS))
+    found = late_changes(compare(spark, settings, DELAYS, TOPIC, DAYS[:2], build), build)
 
     assert [change.doubtful for change in found] == [True, False]
     assert wrong_partitions(spark, settings, DELAYS, TOPIC, build, DAYS[:2]) == DAYS[:1]
