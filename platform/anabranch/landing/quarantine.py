@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
@@ -15,6 +14,7 @@ from deltalake import DeltaTable
 from anabranch.errors import BadInput, Conflict
 from anabranch.events import Topic
 from anabranch.landing import recovery
+from anabranch.landing.rows import landed_rows
 from anabranch.landing.schema import PARTITION, VALID
 from anabranch.landing.state import landed, open_landing, writer_of
 from anabranch.landing.writer import JUDGED, arrow_with_epoch, summary
@@ -65,10 +65,7 @@ def waiting(settings: Settings, topic: Topic, offset: tuple[int, int] | None = N
         return []
     columns = 'q.topic, q."partition", q."offset", q.append_time, q.epoch, q.reason, q.type, q.key, q.value'
     only = 'and q."partition" = ? and q."offset" = ?' if offset else ""
-    connection = duckdb.connect()
-    connection.execute("set timezone = 'UTC'")
-    connection.register("rows", table.to_pyarrow_dataset())
-    found = connection.execute(f"select {columns} {_WAITING} {only} order by 2, 3", list(offset or ()))
+    found = landed_rows(table).execute(f"select {columns} {_WAITING} {only} order by 2, 3", list(offset or ()))
     return [Quarantined(*row) for row in found.fetchall()]
 
 

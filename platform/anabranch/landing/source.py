@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import duckdb
 from deltalake import DeltaTable
 
 from anabranch.errors import BadInput, Conflict
 from anabranch.events import Topic
+from anabranch.landing.rows import landed_rows
 from anabranch.log.admin import begin_offsets, end_offsets
 from anabranch.settings import Settings
 
@@ -98,11 +99,11 @@ def starting_offsets(settings: Settings, topic: Topic, table: DeltaTable, landed
     begin = begin_offsets(settings, topic.name)
     if not landed:
         return begin
-    known = table.to_pyarrow_dataset()  # noqa: F841 - DuckDB finds it by its name
-    horizon = f"interval {int(topic.duplicate_horizon.total_seconds())} seconds"
-    found = duckdb.sql(
-        f'select "partition", min("offset") from known '  # noqa: S608 - a number of seconds is all that goes in
-        f"where append_time >= (select max(append_time) from known) - {horizon} group by 1"
+    horizon_us = topic.duplicate_horizon // timedelta(microseconds=1)
+    found = landed_rows(table).execute(
+        'select "partition", min("offset") from rows '
+        "where epoch_us(append_time) >= (select max(epoch_us(append_time)) from rows) - ? group by 1",
+        [horizon_us],
     )
-    first = {int(p): int(o) for p, o in (found.fetchall() if found else ())}
+    first = {int(p): int(o) for p, o in found.fetchall()}
     return {p: max(start, min(first.get(p, landed.get(p, start)), landed.get(p, start))) for p, start in begin.items()}

@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import duckdb
 from deltalake import DeltaTable
 
 from anabranch.errors import BadInput, BrokenState
 from anabranch.events import Topic
+from anabranch.landing.rows import landed_rows
 from anabranch.landing.state import landed
 from anabranch.log.admin import begin_offsets, end_offsets
 from anabranch.settings import Settings
@@ -87,7 +87,7 @@ def verify(settings: Settings, topic: Topic) -> Proof:
     _check_files(table)
     begin, end = begin_offsets(settings, topic.name), end_offsets(settings, topic.name)
     state = landed(table, topic)
-    counted = {row[0]: row for row in _rows(table).execute(_COUNTS).fetchall()}
+    counted = {row[0]: row for row in landed_rows(table).execute(_COUNTS).fetchall()}
     losses = tuple(loss for committed in notes(table) for loss in committed.note.extra.get("lost", ()))
     partitions = tuple(
         _prove(p, counted.get(p), state.offsets.get(p, 0), (begin.get(p, 0), end.get(p, 0)), losses)
@@ -102,7 +102,7 @@ def conflicts(settings: Settings, topic: Topic, limit: int = 100) -> list[dict[s
     if table is None:
         return []
     names = ("partition", "offset", "source", "event_id", "first_partition", "first_offset")
-    found = _rows(table).execute(_CONFLICTS, [limit]).fetchall()
+    found = landed_rows(table).execute(_CONFLICTS, [limit]).fetchall()
     return [dict(zip(names, row, strict=True)) for row in found]
 
 
@@ -116,12 +116,6 @@ def _check_files(table: DeltaTable) -> None:
             next_step="restore the files; or move table and checkpoint away, and land again what the log still holds",
             files=missing,
         )
-
-
-def _rows(table: DeltaTable) -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect()
-    connection.register("rows", table.to_pyarrow_dataset())
-    return connection
 
 
 def _prove(
