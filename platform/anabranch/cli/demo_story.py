@@ -14,7 +14,7 @@ from rich.table import Table
 from anabranch.landing.report import proof_table
 from anabranch.reconcile.certificates import newest_certificates
 from anabranch.serving import Reading, read
-from anabranch.tables import newest
+from anabranch.tables import newest, notes
 from anabranch.tables.layout import speed_table
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class Story:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._late_landed: dict[str, int] = {}
         console = Console(highlight=False)
         self._console = Console(highlight=False, soft_wrap=True, width=max(console.width, 110))
 
@@ -67,17 +68,20 @@ class Story:
         self._say("\n[bold]2. Landed[/]: every record once, every decision stored")
         for proof in proofs:
             self._console.print(proof_table(proof))
+        self._late_landed = {proof.topic: sum(p.late for p in proof.partitions) for proof in proofs}
 
     def speed(self, views: Sequence[str]) -> None:
-        table = Table(title="\n3. Speed layer: the same functions as streams", **_LEFT)
-        for name in ("view", "cut", "rows", "dropped by watermark", "committed"):
+        title = "\n3. Speed layer: the same functions as streams (one that drops an on-time row stops with an error)"
+        table = Table(title=title, **_LEFT)
+        for name in ("view", "cut", "rows", "micro-batches", "committed"):
             table.add_column(name)
         for view in views:
             committed = newest(speed_table(self._settings, view, 1))
             reading = read(view, settings=self._settings)
             rows = reading.to_arrow().num_rows
             cut, age = (str(committed.note.cut), reading.freshness.age_seconds) if committed else ("nothing", 0.0)
-            table.add_row(view, cut, f"{rows:,}", "0", f"{age:.1f} s ago")
+            batches = sum(1 for c in notes(speed_table(self._settings, view, 1)) if c.note.batch != "create")
+            table.add_row(view, cut, f"{rows:,}", str(batches), f"{age:.1f} s ago")
         self._console.print(table)
 
     def reprocessed(self, run: Run, verdict: Verdict) -> None:
@@ -139,7 +143,8 @@ class Story:
         pyplot.close(figure)
         self._say(f"   delays by hour, from both paths: {target.as_uri()}")
 
-    def oracle(self, answers: Sequence[tuple[str, Agreement, dict[date, int]]]) -> None:
+    def oracle(self, topic: str, answers: Sequence[tuple[str, Agreement, dict[date, int]]]) -> bool:
+        """Whether the oracle agrees with every served row, and with landing on how many events are late."""
         self._say("\n[bold]6. An independent oracle[/]: DuckDB over the producer's own file, no Spark")
         for view, agreement, _ in answers:
             if agreement.agreed:
@@ -147,8 +152,12 @@ class Story:
             else:
                 self._say(f"   [red]✗[/] {view}: only served {agreement.only_served[:3]}")
                 self._say(f"     only expected {agreement.only_expected[:3]}")
-        late = answers[0][2]
-        self._say(f"   it finds {sum(late.values()):,} late events on {len(late)} days, as landing did")
+        late, landed = answers[0][2], self._late_landed[topic]
+        mark = "[green]✓[/]" if sum(late.values()) == landed else "[red]✗[/]"
+        self._say(
+            f"   {mark} it finds {sum(late.values()):,} late events on {len(late)} days; landing found {landed:,}"
+        )
+        return all(agreement.agreed for _, agreement, _ in answers) and sum(late.values()) == landed
 
     def closing(self, seconds: float) -> None:
         self._say(f"\n[bold]Done[/] in {seconds:.0f} s; everything that was started is stopped. The tables stay:")
