@@ -28,7 +28,7 @@ ENGINE = {
     "spark.sql.streaming.numRecentProgressUpdates": "20",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     # Above 8,000 bytes of byte code the JVM never compiles a method, and Spark's default of 65,535 lets it make such:
-    # landing's decoding ran at 36,000 rows/s with it, at 142,000 with this.
+    # landing's decoding was some three times slower with it (seen on a busy machine; not measured cleanly).
     "spark.sql.codegen.hugeMethodLimit": "8000",
     "spark.databricks.delta.snapshotPartitions": "2",
     "spark.databricks.delta.retentionDurationCheck.enabled": "true",

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from anabranch.cli.project import project
+
 if TYPE_CHECKING:
-    from anabranch.events import Declarations
-    from anabranch.settings import Settings
+    pass
 
 topics = typer.Typer(no_args_is_help=True, help="Topics: declared, created, drifted.")
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -20,21 +21,13 @@ def register(app: typer.Typer) -> None:
     app.add_typer(topics, name="topics")
 
 
-def _load() -> tuple[Settings, Declarations]:
-    from anabranch.events import load_declarations
-    from anabranch.settings import load_settings
-
-    settings = load_settings()
-    return settings, load_declarations(settings.project / "spark_jobs" / "contracts")
-
-
 @topics.command("list")
 def list_topics(as_json: AsJson = False) -> None:
     """Each declared topic: its event types, and how many records the broker holds."""
     from anabranch.log import begin_offsets, end_offsets
     from anabranch.log.admin import existing_topics
 
-    settings, declarations = _load()
+    settings, declarations = project()
     existing = existing_topics(settings)
     rows = []
     for topic in declarations.topics.values():
@@ -73,7 +66,7 @@ def create() -> None:
     """Create the declared topics that the broker lacks. Those that exist are left as they are."""
     from anabranch.log import create_missing
 
-    settings, declarations = _load()
+    settings, declarations = project()
     created = create_missing(settings, declarations.topics.values())
     typer.echo(f"created: {', '.join(created)}" if created else "every declared topic exists")
 
@@ -83,7 +76,7 @@ def drift(as_json: AsJson = False) -> None:
     """What the broker holds differently from the declarations; exit code 1 when there is anything."""
     from anabranch.log import drift as find_drift
 
-    settings, declarations = _load()
+    settings, declarations = project()
     found = find_drift(settings, declarations.topics.values())
     if as_json:
         typer.echo(json.dumps([asdict(difference) for difference in found]))
