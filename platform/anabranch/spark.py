@@ -37,8 +37,19 @@ ENGINE = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
+LIVE = {"spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""For streams that run on and on: Spark writes the code of each projection anew for every task of every micro-batch,
+which for some hundred rows is most of the work. What isn't fused into one stage is interpreted instead (half as fast
+for a row, so a stream that only catches up does without)."""
 # An error in a Python foreachBatch ends in a StackOverflowError that hides it, unless the stack is larger.
-JAVA_OPTIONS = "-Xss8m -XX:+UseParallelGC -Dlog4j2.formatMsgNoLookups=true"
+_STACK = "-Xss8m"
+# The planner's many warm methods keep the optimizing compiler busy for minutes: on 2 cores it took half of the CPU of
+# a stream. Twenty times the usual thresholds leave it the inner loops, which come to that in no time.
+_COMPILER = (
+    "-XX:+IgnoreUnrecognizedVMOptions -XX:Tier4InvocationThreshold=100000 -XX:Tier4MinInvocationThreshold=12000 "
+    "-XX:Tier4CompileThreshold=300000 -XX:Tier4BackEdgeThreshold=800000"
+)
+JAVA_OPTIONS = f"{_STACK} {_COMPILER} -XX:+UseParallelGC -Dlog4j2.formatMsgNoLookups=true"
 
 
 def jar_paths(settings: Settings) -> list[Path]:

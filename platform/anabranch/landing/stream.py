@@ -12,6 +12,7 @@ from anabranch.landing.source import check_nothing_lost, read_log, starting_offs
 from anabranch.landing.state import landed, open_landing
 from anabranch.landing.writer import LandingWriter
 from anabranch.settings import Settings
+from anabranch.spark import LIVE
 from anabranch.tables.layout import landing_checkpoint
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 _STREAM_CONF = {
     # One stage's code of all rules is longer than a method may be: Spark tries to compile it in vain, each time.
     "spark.sql.codegen.wholeStage": "false",
+    # It would parse every record as a variant, which only the doubtful ones need: AND's right side counts as used.
+    "spark.sql.subexpressionElimination.enabled": "false",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
 }
@@ -41,9 +44,11 @@ def start(spark: SparkSession, settings: Settings, topic: Topic, *, once: bool =
     check_nothing_lost(settings, topic, position.offsets)
     begin = {} if started(checkpoint) else starting_offsets(settings, topic, table, position.offsets)
     own = spark.newSession()
-    for key, value in {**_STREAM_CONF, "spark.sql.shuffle.partitions": str(settings.shuffle_partitions)}.items():
+    parallel = settings.shuffle_partitions
+    live = {} if once else LIVE
+    for key, value in {**_STREAM_CONF, **live, "spark.sql.shuffle.partitions": str(parallel)}.items():
         own.conf.set(key, value)
-    records = read_log(own, settings, topic, begin)
+    records = read_log(own, settings, topic, begin).coalesce(parallel)
     kept = unique(decode(records, topic), topic)
     writer = LandingWriter(settings, topic, table, checkpoint)
     query = (

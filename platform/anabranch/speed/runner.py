@@ -13,6 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from anabranch.errors import TryAgain
 from anabranch.events import Topic
 from anabranch.settings import Settings
+from anabranch.spark import LIVE
 from anabranch.speed.checkpoint import mend
 from anabranch.speed.covered import LandingLog
 from anabranch.speed.sink import Sink
@@ -70,7 +71,8 @@ def start(
             topic=topic.name,
         )
     own = spark.newSession()
-    for key, value in {**_STREAM_CONF, "spark.sql.shuffle.partitions": str(settings.shuffle_partitions)}.items():
+    conf = _STREAM_CONF if available_now else {**_STREAM_CONF, **LIVE}
+    for key, value in {**conf, "spark.sql.shuffle.partitions": str(settings.shuffle_partitions)}.items():
         own.conf.set(key, value)
     rows = stream_of(own, landing, view, topic)
     uri = speed_table(settings, view.name, view.version)
