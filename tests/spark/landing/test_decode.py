@@ -14,6 +14,7 @@ from anabranch.landing.decode import decode
 from anabranch.landing.explain import explained
 from anabranch.landing.recovery import raw_frame
 from anabranch.samples import bad_bytes
+from anabranch.spark import LIVE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -211,9 +212,13 @@ def decided(spark: SparkSession, values: Mapping[str, bytes | None], topic: Topi
     return {names[row["offset"]]: row for row in rows}
 
 
-@pytest.fixture(scope="module")
-def rows(spark: SparkSession) -> dict[str, dict[str, Any]]:
-    return decided(spark, {name: value for name, (value, _) in CASES.items()})
+@pytest.fixture(scope="module", params=[{}, LIVE], ids=["compiled", "interpreted"])
+def rows(spark: SparkSession, request: pytest.FixtureRequest) -> dict[str, dict[str, Any]]:
+    """Decided as a stream that catches up does it, and as one that runs on and on."""
+    own = spark.newSession()
+    for key, value in {"spark.sql.codegen.wholeStage": "false", **request.param}.items():
+        own.conf.set(key, value)
+    return decided(own, {name: value for name, (value, _) in CASES.items()})
 
 
 def test_every_record_gets_the_decision_that_it_deserves(rows: dict[str, dict[str, Any]]) -> None:
