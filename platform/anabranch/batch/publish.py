@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 from anabranch.batch.manifest import Build
 from anabranch.errors import BrokenState, Conflict
 from anabranch.settings import Settings
-from anabranch.tables import Cut, Note, create, newest, replace
+from anabranch.tables import Cut, Note, covering, create, replace
 from anabranch.tables.commits import open_table
 from anabranch.tables.layout import batch_table
 from anabranch.views.definition import PARTITION, View
@@ -67,7 +67,7 @@ def publish(settings: Settings, view: View, build: Build, partitions: Sequence[d
 
 def publications(table: DeltaTable | str) -> dict[date, Published]:
     """Each published partition of a batch table, empty ones too, from its newest note."""
-    committed = newest(table)
+    committed = covering(table)
     found: dict[date, Published] = {}
     for entry in committed.note.extra.get("published", ()) if committed else ():
         first, last = date.fromisoformat(entry["from"]), date.fromisoformat(entry["to"])

@@ -47,7 +47,7 @@ def decode(records: DataFrame, topic: Topic) -> DataFrame:
     when_valid = [
         ("event_id", F.col("_event.id")),
         ("source", F.col("_event.source")),
-        ("contract_version", F.substring_index(CONTRACT, ":", -1).cast("int")),
+        ("contract_version", F.get(F.array(*(F.lit(c.version) for c in topic.contracts)), CONTRACT)),
         ("device_time", F.col("_time")),
         ("senttime", F.col("_senttime")),
         ("receivedtime", F.col("_receivedtime")),

@@ -16,12 +16,12 @@ from typing import Any, Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from anabranch.events import Contract, Topic
+from anabranch.events import Topic
 
 CORRUPT: Final = "_corrupt"
 END: Final = "_end"
 CONTRACT: Final = "_contract"
-"""Which contract a record follows, as ``type:version``; null when the topic doesn't know it."""
+"""Which contract a record follows, as its place among the topic's; null when the topic doesn't know it."""
 DATA: Final = "_data"
 """The data as parsed, with times and dates as such."""
 TEXTS: Final = ("id", "source", "type", "subject")
@@ -41,14 +41,10 @@ def follows(topic: Topic) -> Column:
     """The value of CONTRACT: what ``dataschema`` names, the newest version of the type where it says nothing."""
     event_type, said = F.col("_event.type"), F.col("_event.dataschema")
     known = [
-        F.when((event_type == c.name) & ((said == c.uri) | (said.isNull() & F.lit(c == topic.newest(c.name)))), _key(c))
-        for c in topic.contracts
+        F.when((event_type == c.name) & ((said == c.uri) | (said.isNull() & F.lit(c == topic.newest(c.name)))), place)
+        for place, c in enumerate(topic.contracts)
     ]
-    return F.coalesce(*known, F.lit(None).cast("string"))
-
-
-def _key(contract: Contract) -> str:
-    return f"{contract.name}:{contract.version}"
+    return F.coalesce(*known, F.lit(None).cast("int"))
 
 
 def _envelope(topic: Topic) -> Iterator[Column]:
@@ -64,26 +60,26 @@ def _envelope(topic: Topic) -> Iterator[Column]:
     yield received <= F.col("append_time") + bound
 
 
-Field = tuple[str, Mapping[str, Any], bool, list[str]]
-"""A field's name, its node, whether it is required, and the contracts that say so."""
+Field = tuple[str, Mapping[str, Any], bool, list[int]]
+"""A field's name, its node, whether it is required, and the places of the contracts that say so."""
 
 
 def _by_field(topic: Topic) -> Iterator[Field]:
-    users: dict[tuple[str, str, bool], list[str]] = {}
-    for contract in topic.contracts:
+    users: dict[tuple[str, str, bool], list[int]] = {}
+    for place, contract in enumerate(topic.contracts):
         for name, node in contract.fields.items():
             key = (name, json.dumps(node, sort_keys=True), name in contract.required)
-            users.setdefault(key, []).append(_key(contract))
-    for (name, text, required), keys in users.items():
-        yield name, json.loads(text), required, keys
+            users.setdefault(key, []).append(place)
+    for (name, text, required), places in users.items():
+        yield name, json.loads(text), required, places
 
 
-def _field(topic: Topic, name: str, node: Mapping[str, Any], required: bool, keys: list[str]) -> Column:
+def _field(topic: Topic, name: str, node: Mapping[str, Any], required: bool, places: list[int]) -> Column:
     kept = list(_kept(F.col("_event.data")[name], F.col(DATA)[name], node, f"data.{name}", required))
     if not kept:
         return F.lit(True)
     holds = reduce(and_, kept)
-    return holds if len(keys) == len(topic.contracts) else ~F.col(CONTRACT).isin(*keys) | holds
+    return holds if len(places) == len(topic.contracts) else ~F.col(CONTRACT).isin(*places) | holds
 
 
 def _kept(raw: Column, value: Column, node: Mapping[str, Any], path: str, required: bool) -> Iterator[Column]:
@@ -114,16 +110,12 @@ def _kept(raw: Column, value: Column, node: Mapping[str, Any], path: str, requir
 def _whole(fields: list[Field]) -> Column:
     """Whether Spark's parser, where it stumbled, lost no value of a field of ours: it may be one of another type's."""
     lost = [
-        raw.isNull() & F.get_json_object(F.col("_text"), f"$.{path}").isNotNull() & _mine(keys)
-        for name, node, _, keys in fields
+        raw.isNull() & F.get_json_object(F.col("_text"), f"$.{path}").isNotNull() & F.col(CONTRACT).isin(*places)
+        for name, node, _, places in fields
         for raw, path in _leaves(F.col("_event.data")[name], node, f"data.{name}")
     ]
     readable = F.try_parse_json("_text").isNotNull()
     return ~F.col(CORRUPT) | (readable & ~reduce(or_, lost, F.lit(False)))
-
-
-def _mine(keys: list[str]) -> Column:
-    return F.col(CONTRACT).isin(*keys)
 
 
 def _leaves(raw: Column, node: Mapping[str, Any], path: str) -> Iterator[tuple[Column, str]]:
@@ -151,13 +143,21 @@ def _plain(raw: Column, node: Mapping[str, Any], path: str) -> Iterator[tuple[Co
 def _kinds(strings: list[tuple[Column, str]]) -> Column:
     """Whether JSON held strings where strings belong: Spark makes ``"12"`` of ``12`` without a word.
 
-    One look over the text finds a name of ours in front of something else than a quote (or null); only then, or
-    where names may be written with escapes, is the text parsed again.
+    Most values can't be anything else. Where one could, a look over the text finds a name of ours in front of something
+    else than a quote (or null); only then, or where names may be written with escapes, is the text parsed again.
     """
     names = "|".join(sorted({path.rsplit(".", 1)[-1] for _, path in strings}))
     doubt = F.col("_text").rlike(rf'"(?:{names})"\s*:\s*[^"\sn]') | F.col("_text").contains("\\u")
+    odd = reduce(or_, (F.coalesce(_odd(raw), F.lit(False)) for raw, _ in strings))
     kept = [~raw.rlike(_NO_STRING) | (_kind(path) == "STRING") for raw, path in strings]
-    return ~doubt | reduce(and_, (F.coalesce(holds, F.lit(True)) for holds in kept))
+    return ~odd | ~doubt | reduce(and_, (F.coalesce(holds, F.lit(True)) for holds in kept))
+
+
+def _odd(text: Column) -> Column:
+    """Whether a text matches _NO_STRING. A comparison of bytes spares most of them the expression: what a number may
+    begin with comes before ':'."""
+    first = (text < ":") | text.isin("true", "false") | text.startswith("{") | text.startswith("[")
+    return first & text.rlike(_NO_STRING)
 
 
 def _bad_items(raw: Column, value: Column, items: Mapping[str, Any], path: str) -> Column:

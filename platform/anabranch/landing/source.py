@@ -31,6 +31,8 @@ def read_log(spark: SparkSession, settings: Settings, topic: Topic, start: Mappi
         .option("startingOffsets", json.dumps({topic.name: {str(k): v for k, v in start.items()}}))
         .option("maxOffsetsPerTrigger", settings.max_offsets_per_trigger)
         .option("failOnDataLoss", "true")
+        # A consumer that has read to the log's end is asked again while its last request still waits there for more.
+        .option("kafka.fetch.max.wait.ms", 50)
     )
     for name, value in java_options(settings.kafka_options).items():
         reader = reader.option(f"kafka.{name}", value)

@@ -48,7 +48,9 @@ def start(spark: SparkSession, settings: Settings, topic: Topic, *, once: bool =
     live = {} if once else LIVE
     for key, value in {**_STREAM_CONF, **live, "spark.sql.shuffle.partitions": str(parallel)}.items():
         own.conf.set(key, value)
-    records = read_log(own, settings, topic, begin).coalesce(parallel)
+    records = read_log(own, settings, topic, begin)
+    if not once:  # a task costs more than the few records that a short micro-batch gives it
+        records = records.coalesce(parallel)
     kept = unique(decode(records, topic), topic)
     writer = LandingWriter(settings, topic, table, checkpoint)
     query = (

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from anabranch.errors import Conflict, TryAgain
 from anabranch.events import Topic
 from anabranch.settings import Settings
-from anabranch.tables import Cut, newest
+from anabranch.tables import Cut, covering
 from anabranch.tables.commits import open_table
 from anabranch.tables.layout import landing_table, speed_table
 from anabranch.views.definition import CHANGED, PARTITION, View
@@ -36,7 +36,7 @@ def speed_state(settings: Settings, view: View) -> SpeedState:
     """TryAgain VIEW_NOT_READY before the stream's first commit; Conflict DEFINITION_CHANGED for another function."""
     uri = speed_table(settings, view.name, view.version)
     table = open_table(uri)
-    committed = newest(table) if table is not None else None
+    committed = covering(table) if table is not None else None
     if committed is None or not any(p.epoch for p in committed.note.cut.positions.values()):
         raise TryAgain(
             "VIEW_NOT_READY",

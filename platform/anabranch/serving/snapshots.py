@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from anabranch.tables import Committed, newest
+from anabranch.tables import Committed, covering
 from anabranch.tables.commits import open_table
 from anabranch.views.definition import CHANGED, PARTITION
 
@@ -79,8 +79,8 @@ def forget(uri: str) -> None:
 
 
 def _snapshot_of(uri: str, table: DeltaTable, known: dict[str, int]) -> Snapshot:
-    committed = newest(table)
-    assert committed is not None  # noqa: S101 - the table is open, and without a note newest() raises
+    committed = covering(table)
+    assert committed is not None  # noqa: S101 - the table is open, and without a note it raises
     actions = pa.table(table.get_add_actions(flatten=True))
     days = actions[f"partition.{PARTITION}"] if f"partition.{PARTITION}" in actions.column_names else None
     partitions = days.to_pylist() if days is not None else [None] * actions.num_rows

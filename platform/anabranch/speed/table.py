@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from anabranch.errors import BadDefinition, BrokenState, Conflict
-from anabranch.tables import Committed, Cut, Note, StagedFile, create, newest, replace, stage_frame, upsert
+from anabranch.tables import Committed, Cut, Note, StagedFile, covering, create, replace, stage_frame, upsert
 from anabranch.views.definition import PARTITION, View
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class SpeedTable:
 
     def newest(self) -> Committed:
         self._table.update_incremental()
-        found = newest(self._table)
+        found = covering(self._table)
         if found is None:
             raise BrokenState("TABLE_GONE", f"{self._uri} is no table any more")
         return found

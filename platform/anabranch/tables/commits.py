@@ -104,6 +104,36 @@ def newest(table: DeltaTable | str) -> Committed | None:
     raise BrokenState("NOTES_LOST", f"no commit of {found.table_uri} says what it covers")
 
 
+def covering(table: DeltaTable | str) -> Committed | None:
+    """The newest commit of ours, when the table's rows are what it left: for whoever believes its cut.
+
+    Commits of others behind it that moved rows between files, or took back what they had done, are none of our
+    business. BrokenState COMMIT_UNNAMED when one changed rows: then nothing says what the table covers.
+    """
+    found = open_table(table) if isinstance(table, str) else table
+    committed = newest(found) if found is not None else None
+    if found is None or committed is None or committed.version == found.version():
+        return committed
+    strangers = [v for v in range(committed.version + 1, found.version() + 1) if _changes_rows(found, v)]
+    if strangers and set(DeltaTable(found.table_uri, version=committed.version).file_uris()) != set(found.file_uris()):
+        raise BrokenState(
+            "COMMIT_UNNAMED",
+            f"{found.table_uri}: commit {strangers[0]} changed rows and says neither its cut nor who wrote it",
+            state=f"version {committed.version} is the newest that is known to be right",
+            next_step=f"restore the table to version {committed.version}, and let nobody else write to it",
+            table=found.table_uri,
+            versions=strangers,
+        )
+    return committed
+
+
+def _changes_rows(table: DeltaTable, version: int) -> bool:
+    log = Path(table.table_uri.removeprefix("file://")) / "_delta_log" / f"{version:020d}.json"
+    actions = [json.loads(line) for line in log.read_text().splitlines() if line]
+    files = [action.get("add") or action.get("remove") for action in actions]
+    return any(file.get("dataChange", True) for file in files if file)
+
+
 def create(
     uri: str, schema: pa.Schema, partition_by: Sequence[str], note: Note, properties: Mapping[str, str] | None = None
 ) -> DeltaTable:

@@ -1,0 +1,187 @@
+"""Bad input from outside, on real parts: quarantine or a clear error, nothing executed, nothing lost beside it."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import confluent_kafka
+import pytest
+from anabranch.cli.main import app
+from anabranch.errors import BadInput
+from anabranch.events import Contract, Declarations, Event, Topic
+from anabranch.landing.quarantine import release, waiting
+from anabranch.landing.stream import start
+from anabranch.landing.verify import verify
+from anabranch.log import Producer, create_missing
+from anabranch.settings import Settings
+from anabranch.tables.layout import landing_table
+from deltalake import DeltaTable
+from typer.testing import CliRunner
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.system
+
+MEGABYTE = 2**20
+NOON = datetime(2020, 1, 1, 12, tzinfo=UTC)
+CANARY = Path("/tmp/anabranch-executed")  # noqa: S108 - what a hostile text would make, were it executed
+HOSTILE = [
+    f"$(touch {CANARY})",
+    f"`touch {CANARY}`",
+    f"; touch {CANARY} #",
+    "'; DROP TABLE landing; --",
+    "../../../etc/passwd",
+    "${jndi:ldap://127.0.0.1/x}",
+    "{{ conn.get('postgres') }}",
+    "a\x00b",
+    "\N{RIGHT-TO-LEFT OVERRIDE}txt.exe",
+    "-rf",
+    "CON",
+    "x" * 5_000,
+    " ",
+    "",
+]
+
+
+@pytest.fixture
+def settings(broker: Settings, tmp_path: Path) -> Settings:
+    return broker.model_copy(update={"home": tmp_path})
+
+
+@pytest.fixture
+def topic(broker: Settings) -> Topic:
+    note = {"type": "object", "required": ["text"], "properties": {"text": {"type": "string"}}}
+    made = Topic(
+        f"notes_{secrets.token_hex(4)}",
+        (Contract("note.written", 1, note),),
+        partitions=1,
+        allowed_lateness=timedelta(hours=1),
+        max_message_bytes=11 * MEGABYTE,
+    )
+    create_missing(broker, [made])
+    return made
+
+
+def event(number: int | str, text: Any = "a", **more: Any) -> bytes:
+    body = {"specversion": "1.0", "id": str(number), "source": "/test", "type": "note.written", "subject": "s"}
+    return json.dumps({**body, "time": "2020-01-01T12:00:00Z", "data": {"text": text}, **more}).encode()
+
+
+def nested(depth: int) -> bytes:
+    return event("deep").replace(b'"data":', b'"more": ' + b"[" * depth + b"]" * depth + b', "data":')
+
+
+def test_whatever_a_record_holds_those_beside_it_are_landed(
+    spark: SparkSession, settings: Settings, topic: Topic
+) -> None:
+    bad = [
+        b"",
+        b"\x00" * 1_000,
+        b"\xff\xfe{",
+        b"{" * 100_000,
+        b'{"a":' * 5_000,
+        nested(100_000),
+        b"x" * (10 * MEGABYTE),
+        event("wide", ["a"] * 300_000),
+        event("number", 10**400),
+        event("untyped", type="note.burnt"),
+        event("typeless", type=None),
+        event("ancient", time="0001-01-01T00:00:00Z"),
+        event("future", time="9999-12-31T23:59:59Z"),
+        event("keyless", subject=None),
+        event(None, id=None),
+    ]
+    good = [
+        event("huge", "y" * (10 * MEGABYTE)),
+        *(event(f"subject-{n}", t, subject=t or "s") for n, t in enumerate(HOSTILE)),
+    ]
+    producer = confluent_kafka.Producer({"bootstrap.servers": settings.brokers, "message.max.bytes": 11 * MEGABYTE})
+    sent = [value for pair in zip(good, bad, strict=True) for value in pair]
+    for value in sent:
+        producer.produce(topic.name, value=value, key=b"k")
+    producer.produce(topic.name, value=None, key=None)
+    assert producer.flush(60) == 0
+
+    assert start(spark, settings, topic, once=True).awaitTermination(240)
+    assert verify(settings, topic).sound
+    rows = {r["offset"]: r for r in DeltaTable(landing_table(settings, topic.name)).to_pyarrow_table().to_pylist()}
+    assert len(rows) == len(sent) + 1
+    assert [rows[n]["value"] for n in range(len(sent))] == sent
+    for n in range(0, 2 * len(good), 2):
+        told = json.loads(sent[n])
+        assert (rows[n]["decision"], rows[n]["note_written"]) == ("valid", told["data"]), told["id"]
+        assert rows[n]["subject"] == told["subject"]
+    assert {rows[n]["decision"] for n in range(1, 2 * len(bad), 2)} == {"quarantined"}
+    assert rows[len(sent)]["decision"] == "quarantined"
+    assert all(r["reason"] and len(r["reason"]) < 500 for r in rows.values() if r["decision"] == "quarantined")
+    assert not CANARY.exists()
+
+    still = release(spark, settings, topic, None, "nothing has changed")
+    assert (still.epoch, still.released) == (None, 0)
+    assert len(waiting(settings, topic)) == len(bad) + 1
+
+
+def test_a_producer_refuses_what_landing_would(settings: Settings, topic: Topic) -> None:
+    declared = Declarations({topic.name: topic})
+    with Producer(settings, declared) as producer:
+        plain = Event("1", "/test", "note.written", "s", NOON, {"text": "a"}, topic.contracts[0].uri)
+        kept = producer.send(plain)
+        wrongs: list[dict[str, Any]] = [
+            {"data": {"text": 5}},
+            {"data": {}},
+            {"data": {"text": "y" * (12 * MEGABYTE)}},
+            {"type": "note.burnt"},
+            {"data": {"text": float("nan")}},
+            {"subject": ""},
+            {"time": NOON.replace(tzinfo=None)},
+        ]
+        for wrong in wrongs:
+            with pytest.raises(BadInput) as refused:
+                producer.send(Event(**{"id": "2", "source": "/test", "type": "note.written", "subject": "s", **wrong}))
+            assert len(str(refused.value)) < 1_000
+        producer.flush()
+        assert kept.result().topic == topic.name
+
+
+COMMANDS: list[list[str]] = [
+    ["read", "{}"],
+    ["read", "departure_delays", "--where", "{}"],
+    ["read", "departure_delays", "--prefer", "{}"],
+    ["read", "departure_delays", "--partition", "{}"],
+    ["read", "departure_delays", "--version", "{}"],
+    ["certificates", "{}"],
+    ["differences", "{}", "--partition", "2013-01-01"],
+    ["differences", "departure_delays", "--partition", "{}"],
+    ["landing", "verify", "{}"],
+    ["landing", "conflicts", "{}"],
+    ["landing", "accept-loss", "{}", "--why", "{}"],
+    ["quarantine", "list", "{}"],
+    ["quarantine", "show", "{}", "0", "0"],
+    ["quarantine", "show", "flights", "{}", "0"],
+    ["quarantine", "release", "{}", "--why", "{}"],
+    ["views", "check", "{}"],
+    ["produce", "flights", "--from", "{}", "--days", "1"],
+    ["produce", "flights", "--from", "2013-01-01", "--days", "1", "--speed", "{}"],
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_hostile_parameter_ends_in_a_clear_error(
+    command: list[str], settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANABRANCH_HOME", str(settings.home))
+    monkeypatch.setenv("ANABRANCH_BOOTSTRAP_SERVERS", settings.brokers)
+    before = sorted(settings.home.parent.rglob("*"))
+    for text in HOSTILE:
+        result = CliRunner().invoke(app, [part.replace("{}", text) for part in command])
+        assert result.exit_code in (1, 2), (text, result.output)
+        assert result.exception is None or isinstance(result.exception, SystemExit), (text, result.exception)
+        assert "Traceback" not in result.output
+        assert "[" in result.stderr or "Usage" in result.stderr, (text, result.stderr)
+    assert sorted(settings.home.parent.rglob("*")) == before
+    assert not CANARY.exists()
