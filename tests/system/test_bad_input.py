@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -142,7 +143,7 @@ def test_a_producer_refuses_what_landing_would(settings: Settings, topic: Topic)
         ]
         for wrong in wrongs:
             with pytest.raises(BadInput) as refused:
-                producer.send(Event(**{"id": "2", "source": "/test", "type": "note.written", "subject": "s", **wrong}))
+                producer.send(replace(plain, id="2", **wrong))
             assert len(str(refused.value)) < 1_000
         producer.flush()
         assert kept.result().topic == topic.name

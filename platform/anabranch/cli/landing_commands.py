@@ -28,7 +28,7 @@ def verify_command(topic: TopicName = None, as_json: AsJson = False) -> None:
     from anabranch.landing.verify import verify
 
     settings, declared = project()
-    chosen = [declared.topic(topic)] if topic else list(declared.topics.values())
+    chosen = list(declared.topics.values()) if topic is None else [declared.topic(topic)]
     proofs = [verify(settings, t) for t in chosen]
     if as_json:
         typer.echo(json.dumps([p.to_json() for p in proofs]))
@@ -45,7 +45,7 @@ def conflicts_command(topic: TopicName = None, as_json: AsJson = False) -> None:
     from anabranch.landing.verify import conflicts
 
     settings, declared = project()
-    chosen = [declared.topic(topic)] if topic else list(declared.topics.values())
+    chosen = list(declared.topics.values()) if topic is None else [declared.topic(topic)]
     found = [{"topic": t.name, **row} for t in chosen for row in conflicts(settings, t)]
     if as_json:
         typer.echo(json.dumps(found))

@@ -67,10 +67,10 @@ def release_command(
     from anabranch.spark import session
 
     settings, declared = project()
-    place = _coordinates(at) if at else None
+    found, place = declared.topic(topic), None if at is None else _coordinates(at)
     spark = session(settings, "anabranch-release")
     try:
-        done = release(spark, settings, declared.topic(topic), place, why)
+        done = release(spark, settings, found, place, why)
     finally:
         spark.stop()
     where = f" as epoch {done.epoch}" if done.epoch else ""
