@@ -78,13 +78,14 @@ class World:
             spark.stop()  # a process that leaves it running may never exit
 
 
-def fill_log(world: World) -> int:
-    """Send the flights to the running broker; the number of records of the topic ``flights``."""
+def fill_log(world: World, *, days_late: float = 0.0) -> int:
+    """Send the flights to the running broker, a share of them days late; the number of records of ``flights``."""
     from anabranch.cli.produce_commands import produce_flights
     from anabranch.samples.faults import Faults
     from anabranch.samples.publishing import Pace
 
-    summary = produce_flights(world.settings, FIRST, world.days, Pace(), Faults(), SEED, quiet=True)
+    faults = Faults(days_late=days_late)
+    summary = produce_flights(world.settings, FIRST, world.days, Pace(), faults, SEED, quiet=True)
     return sum(count for (topic, _, _), count in summary.records.items() if topic == world.topic.name)
 
 

@@ -24,7 +24,7 @@ CASES: Final = {
         Case("landing", "benchmarks.cases.landing", log=True, timeout=3600),
         Case("batch", "benchmarks.cases.batch", landed=True),
         Case("speed", "benchmarks.cases.speed", landed=True),
-        Case("reprocess", "benchmarks.cases.reprocess", landed=True),
+        Case("reprocess", "benchmarks.cases.reprocess"),
         Case("freshness", "benchmarks.cases.freshness", timeout=900),
     )
 }

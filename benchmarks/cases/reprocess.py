@@ -7,6 +7,7 @@ from datetime import timedelta
 from uuid import uuid4
 
 from anabranch.batch import rebuild
+from anabranch.control import lifecycle
 from anabranch.reconcile.certificates import record
 from anabranch.reconcile.certify import certificates_of, compare
 from anabranch.reconcile.judge import reconcile
@@ -18,9 +19,11 @@ from anabranch.tables.layout import landing_table
 from benchmarks.figures import Report, Sample, Target, all_seconds, jobs_table, middle, stages_table
 from benchmarks.handwritten import batch as handwritten
 from benchmarks.timing import in_turn, spans
-from benchmarks.world import FIRST, World
+from benchmarks.world import FIRST, World, fill_landing, fill_log
 
 DAYS = 31
+DAYS_LATE, EPOCH = 0.002, 20_000
+"""The share of events that come days late, and the most records of an epoch."""
 BATCH, CERTIFIED, WHOLE, HANDWRITTEN = (
     "batch alone",
     "batch, certificates, late changes",
@@ -39,6 +42,16 @@ STAGES = {
 
 
 def run(world: World) -> Report:
+    """On a log of its own, in which events come days late, and a landing of several epochs, which decides so."""
+    own = world.fresh("reprocess").model_copy(update={"max_offsets_per_trigger": EPOCH})
+    with lifecycle.running(own, ["kafka"]) as settings:
+        month = World(settings, quick=True)
+        fill_log(month, days_late=DAYS_LATE)
+        fill_landing(month)
+    return _measured(World(settings, world.quick))
+
+
+def _measured(world: World) -> Report:
     settings, view, topic = world.settings, world.view, world.topic
     partitions = [FIRST + timedelta(days=n) for n in range(DAYS)]
     landing, target = landing_table(settings, topic.name), str(world.scratch("handwritten-month"))
