@@ -331,7 +331,7 @@ def test_8_a_start_that_was_killed_early_starts_again(
         (checkpoint / "offsets" / ".0.3f9d.tmp").write_text("v1")
 
     killed_before_its_first_plan(speed_checkpoint(settings, DELAYS.name, 1))
-    with without(runner, "mend", lambda _: []), pytest.raises(StreamingQueryException):
+    with without(runner, "clear_unstarted", lambda _: None), pytest.raises(StreamingQueryException):
         catch_up(spark, settings, DELAYS, FLIGHTS)
     catch_up(spark, settings, DELAYS, FLIGHTS)
     assert certify(spark, settings, DELAYS, FLIGHTS, DAYS)[0].equal

@@ -18,7 +18,6 @@ import pytest
 from anabranch.errors import BrokenState, Conflict
 from anabranch.events import Contract, Topic
 from anabranch.landing.loss import accept_loss
-from anabranch.landing.progress import BatchPlan
 from anabranch.landing.quarantine import release, waiting
 from anabranch.landing.state import landed, open_landing
 from anabranch.landing.stream import start
@@ -28,6 +27,7 @@ from anabranch.log import create_missing, end_offsets
 from anabranch.log.admin import existing_topics
 from anabranch.settings import Settings
 from anabranch.tables import notes
+from anabranch.tables.checkpoints import BatchPlan
 from anabranch.tables.layout import landing_checkpoint, landing_table
 from confluent_kafka.admin import AdminClient
 from deltalake import DeltaTable

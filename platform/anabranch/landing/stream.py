@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from anabranch.events import Topic
 from anabranch.landing.decode import decode
-from anabranch.landing.progress import clear_unstarted, started
 from anabranch.landing.schema import VALID
 from anabranch.landing.source import check_nothing_lost, read_log, starting_offsets
 from anabranch.landing.state import landed, open_landing
 from anabranch.landing.writer import LandingWriter
 from anabranch.settings import Settings
 from anabranch.spark import LIVE
+from anabranch.tables.checkpoints import clear_unstarted, started
 from anabranch.tables.layout import landing_checkpoint
 
 if TYPE_CHECKING:

@@ -19,11 +19,12 @@ from anabranch.events import Topic
 from anabranch.landing import recovery
 from anabranch.landing.dropped import LogReader, duplicate_rows, envelope_texts, missing_offsets
 from anabranch.landing.explain import explained
-from anabranch.landing.progress import BatchPlan, batch_plan, checkpoint_id, first_offsets, kafka_offsets
+from anabranch.landing.progress import first_offsets, kafka_offsets
 from anabranch.landing.schema import PARTITION, VALID, landing_schema
 from anabranch.landing.state import Landed, landed, writer_of
 from anabranch.settings import Settings
 from anabranch.tables import Cut, Note, Position, StagedFile, append, restage, stage_arrow, stage_frame
+from anabranch.tables.checkpoints import BatchPlan, batch_plan, checkpoint_id
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

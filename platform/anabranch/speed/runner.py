@@ -14,10 +14,10 @@ from anabranch.errors import TryAgain
 from anabranch.events import Topic
 from anabranch.settings import Settings
 from anabranch.spark import LIVE
-from anabranch.speed.checkpoint import mend
 from anabranch.speed.covered import LandingLog
 from anabranch.speed.sink import Sink
 from anabranch.speed.table import SpeedTable
+from anabranch.tables.checkpoints import clear_unstarted
 from anabranch.tables.commits import open_table
 from anabranch.tables.layout import landing_table, speed_checkpoint, speed_table
 from anabranch.views.definition import CHANGED, View
@@ -79,7 +79,7 @@ def start(
     schema = to_arrow_schema(rows.schema, timezone="UTC").append(pa.field(CHANGED, pa.int64()))
     table = SpeedTable(uri, view, schema)
     checkpoint = speed_checkpoint(settings, view.name, view.version)
-    mend(checkpoint)
+    clear_unstarted(checkpoint)
     sink = Sink(own, table, LandingLog(landing), checkpoint, topic.name, settings.small_commit_rows)
     writer = rows.writeStream.outputMode("update").foreachBatch(sink).queryName(f"{view.writer}/speed")
     writer = writer.option("checkpointLocation", str(checkpoint))

@@ -12,10 +12,11 @@ import pyarrow as pa
 
 from anabranch.errors import AnabranchError, BrokenState
 from anabranch.speed import drops
-from anabranch.speed.checkpoint import batch_end, checkpoint_id
+from anabranch.speed.checkpoint import batch_end
 from anabranch.speed.covered import LandingLog
 from anabranch.speed.table import SpeedTable, Step
 from anabranch.tables import Cut, Note
+from anabranch.tables.checkpoints import checkpoint_id
 from anabranch.views.definition import CHANGED, View
 
 if TYPE_CHECKING:

@@ -1,0 +1,71 @@
+"""What Spark's checkpoint of a stream says: its identity, and what it planned for each micro-batch.
+
+Spark writes ``offsets/<batch>`` before it calls the sink, and a batch that failed runs again with the same offsets.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from anabranch.errors import BrokenState
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPlan:
+    """One numbered file of ``checkpoint/offsets``."""
+
+    batch_id: int
+    watermark_ms: int
+    """The event time that the batch runs with; 0 where there is none yet."""
+    offsets: tuple[Any, ...] = field(hash=False)
+    """Where each source is read to, as that source wrote it; sources that have nothing new are left out."""
+
+
+def batch_plan(checkpoint: Path, batch_id: int) -> BatchPlan:
+    """The plan of one micro-batch. BrokenState when Spark's checkpoint doesn't hold it."""
+    path = checkpoint / "offsets" / str(batch_id)
+    try:
+        header, metadata, *sources = path.read_text().splitlines()
+        offsets = tuple(json.loads(source) for source in sources if source != "-")
+        plan = BatchPlan(batch_id, int(json.loads(metadata)["batchWatermarkMs"]), offsets)
+    except (OSError, ValueError, KeyError) as error:
+        raise _unreadable(checkpoint, path, error) from error
+    if header != "v1":
+        raise BrokenState("CHECKPOINT_VERSION", f"{path} is of version {header}, not v1")
+    return plan
+
+
+def checkpoint_id(checkpoint: Path) -> str:
+    """The id that Spark gave this checkpoint at its first start; another checkpoint has another one."""
+    path = checkpoint / "metadata"
+    try:
+        return str(json.loads(path.read_text())["id"])
+    except (OSError, ValueError, KeyError) as error:
+        raise _unreadable(checkpoint, path, error) from error
+
+
+def started(checkpoint: Path) -> bool:
+    """Whether any micro-batch was ever planned from this checkpoint."""
+    return any(entry.name.isdecimal() for entry in (checkpoint / "offsets").glob("*"))
+
+
+def clear_unstarted(checkpoint: Path) -> None:
+    """Delete the leftovers of a start that was killed before its first plan was named (SPARK-53103).
+
+    Spark takes its own temporary file for a foreign checkpoint and never starts there; there is nothing in it yet.
+    """
+    if not started(checkpoint):
+        for leftover in (checkpoint / "offsets").glob("*"):  # names that begin with a dot are among them
+            leftover.unlink(missing_ok=True)
+
+
+def _unreadable(checkpoint: Path, path: Path, error: Exception) -> BrokenState:
+    return BrokenState(
+        "CHECKPOINT_UNREADABLE",
+        f"{path} can't be read: {error}",
+        state="nothing of this micro-batch was written",
+        next_step=f"move {checkpoint} away and start again: what was written is known from the tables",
+    )
