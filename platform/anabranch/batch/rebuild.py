@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,7 +56,10 @@ def rebuild(
     events = prune(events_of(landed, view, late=True), view, wanted).where(f"epoch <= {int(cut.epoch(topic.name))}")
     rows = only(rows_of(view, frames(events, view, topic)), view, wanted)
     uri = batch_table(settings, view.name, view.version)
-    staged = stage_frame(rows, uri, f"{run}-{uuid.uuid4().hex}", PARTITION)
+    with ThreadPoolExecutor(1) as beside:
+        counted = beside.submit(_count, settings, view, topic, wanted, cut)
+        staged = stage_frame(rows, uri, f"{run}-{uuid.uuid4().hex}", PARTITION)
+        events_read = counted.result()
     inside = keep(view, uri, staged, wanted)
     build = Build(
         view.name,
@@ -66,7 +70,7 @@ def rebuild(
         wanted,
         inside,
         sum(f.rows for f in inside),
-        _count(settings, view, topic, wanted, cut),
+        events_read,
         round(time.monotonic() - started, 3),
     )
     write_manifest(settings, build)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -216,7 +217,12 @@ def arrow_with_epoch(rows: pa.Table, before: Landed, topic: Topic) -> pa.Table:
 
 def _judged(uri: str, staged: Sequence[StagedFile], schema: pa.Schema) -> pa.Table:
     wanted = pa.schema([schema.field(name) for name in JUDGED])
-    tables = [pq.ParquetFile(Path(uri) / f.path).read(columns=JUDGED).select(JUDGED).cast(wanted) for f in staged]
+
+    def read(file: StagedFile) -> pa.Table:
+        return pq.ParquetFile(Path(uri) / file.path).read(columns=JUDGED, use_threads=False).select(JUDGED).cast(wanted)
+
+    with ThreadPoolExecutor(4) as pool:
+        tables = list(pool.map(read, staged))
     return pa.concat_tables(tables) if tables else wanted.empty_table()
 
 

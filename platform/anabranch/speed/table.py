@@ -83,7 +83,9 @@ class SpeedTable:
         return Step.REFRESH
 
     def stage(self, rows: DataFrame, batch: int) -> list[StagedFile]:
-        """Write all rows below the table: nobody sees them until ``refresh`` commits them."""
+        """Write all rows below the table: nobody sees them until ``refresh`` commits them. One file a partition: a
+        year is hundreds of them already."""
+        rows = rows.repartition(self.partition) if self.partition else rows
         files = stage_frame(rows, self._uri, f"speed-{uuid.uuid4().hex}", self.partition)
         if self.partition and any(file.partition[self.partition] is None for file in files):
             raise self._no_partition(batch)
