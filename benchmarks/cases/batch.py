@@ -18,7 +18,7 @@ PLATFORM, HANDWRITTEN = "platform: rebuild, publish", "hand-written"
 STAGES = {
     "rebuild: Spark writes the files": "anabranch.batch.rebuild:stage_frame",
     "rebuild: strays sorted out": "anabranch.batch.rebuild:keep",
-    "rebuild: events counted": "anabranch.batch.rebuild:_count",
+    "rebuild: events counted, beside Spark": "anabranch.batch.rebuild:_count",
 }
 COLUMNS = ("origin", "window_start", "window_end", "flights", "delayed", "delay_minutes", "average_delay")
 

@@ -83,7 +83,7 @@ def _live(world: World, views: Sequence[str], name: str) -> Live:
         ensure_topics(settings, world.declared, [world.topic.name])
         _until_streaming(settings, views)
         with _memory_watched(settings, live, after=warm), _sending(settings, world, events, file) as sending:
-            sights = _watch(settings, views, sending, world.topic.partitions, events.height)
+            sights = _watch(settings, views, sending, events.height)
         live.notes.append(_check(settings, views, file))
         _measure(settings, live, sights, file, float(warm), world)
     shutil.rmtree(settings.home, ignore_errors=True)
@@ -134,9 +134,7 @@ def _sending(settings: Settings, world: World, events: pl.DataFrame, file: Path)
         raise failed[0]
 
 
-def _watch(
-    settings: Settings, views: Sequence[str], sending: threading.Thread, partitions: int, total: int
-) -> dict[str, list[Sight]]:
+def _watch(settings: Settings, views: Sequence[str], sending: threading.Thread, total: int) -> dict[str, list[Sight]]:
     """Read every view after each of its commits until all that was sent is readable; when which cut was seen first."""
     sights: dict[str, list[Sight]] = {view: [] for view in views}
     commits = {view: _Commits(speed_table(settings, view, 1)) for view in views}

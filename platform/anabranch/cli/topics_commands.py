@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from anabranch.cli.project import project
-
-if TYPE_CHECKING:
-    pass
 
 topics = typer.Typer(no_args_is_help=True, help="Topics: declared, created, drifted.")
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
