@@ -140,14 +140,20 @@ def create(
     """Make an empty table, or return the one that is there (two starters at once: one makes it)."""
     Path(uri).mkdir(parents=True, exist_ok=True)
     nullable = pa.schema([f.with_nullable(True) for f in schema])
-    return DeltaTable.create(
-        uri,
-        schema=Schema.from_arrow(nullable),
-        mode="ignore",
-        partition_by=list(partition_by),
-        configuration={**TABLE_PROPERTIES, **(properties or {})},
-        commit_properties=_properties(note),
-    )
+    try:
+        return DeltaTable.create(
+            uri,
+            schema=Schema.from_arrow(nullable),
+            mode="ignore",
+            partition_by=list(partition_by),
+            configuration={**TABLE_PROPERTIES, **(properties or {})},
+            commit_properties=_properties(note),
+        )
+    except CommitFailedError:  # "ignore" looks before it commits: another starter was first
+        made = open_table(uri)
+        if made is None:
+            raise
+        return made
 
 
 def append(table: DeltaTable, files: Sequence[StagedFile], note: Note) -> int:

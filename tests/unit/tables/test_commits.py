@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -185,6 +186,15 @@ def test_of_two_creators_one_makes_the_table(table: DeltaTable) -> None:
     again = create(uri_of(table), SCHEMA, ["day"], note("second"))
     assert again.version() == table.version() == 1
     assert [c.note.batch for c in notes(again)] == ["1", "0"]
+
+
+def test_creators_that_start_at_once_all_get_the_table(tmp_path: Path) -> None:
+    for attempt in range(40):  # one call in twelve had its commit refused
+        with ThreadPoolExecutor(6) as pool:
+            made = list(
+                pool.map(lambda _, uri=str(tmp_path / str(attempt)): create(uri, SCHEMA, ["day"], note()), range(6))
+            )
+        assert [table.version() for table in made] == [0] * 6
 
 
 def test_a_checksum_counts_what_the_commit_holds(table: DeltaTable) -> None:
