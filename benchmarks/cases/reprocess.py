@@ -8,10 +8,10 @@ from uuid import uuid4
 
 from anabranch.batch import rebuild
 from anabranch.control import lifecycle
+from anabranch.reconcile import judge
 from anabranch.reconcile.certificates import record
-from anabranch.reconcile.certify import certificates_of, compare
-from anabranch.reconcile.judge import reconcile
-from anabranch.reconcile.late_changes import late_changes, wrong_partitions
+from anabranch.reconcile.certify import compare
+from anabranch.reconcile.late_changes import wrong_partitions
 from anabranch.reconcile.staged import Staged
 from anabranch.speed.runner import catch_up
 from anabranch.tables.layout import landing_table
@@ -33,9 +33,8 @@ BATCH, CERTIFIED, WHOLE, HANDWRITTEN = (
 STAGES = {
     "rebuild": "benchmarks.cases.reprocess:rebuild",
     "both sides prepared": "anabranch.reconcile.judge:compare",
-    "certificates": "anabranch.reconcile.judge:certificates_of",
+    "certificates, late changes beside them": "anabranch.reconcile.judge:certified",
     "certificates kept": "anabranch.reconcile.judge:record",
-    "late changes": "anabranch.reconcile.judge:late_changes",
     "days in doubt computed again": "anabranch.reconcile.judge:wrong_partitions",
     "suite and Data Docs": "anabranch.reconcile.judge:run_suite",
 }
@@ -71,24 +70,27 @@ def _measured(world: World) -> Report:
             built = time.perf_counter()
             staged = Staged.of(settings, build)
             comparison = compare(spark, settings, view, topic, partitions, staged)
-            certificates = certificates_of(comparison, name)
+            prepared = time.perf_counter()
+            certificates, changes = judge.certified(comparison, staged, name)
             record(settings, certificates)
-            judged = time.perf_counter()
-            changes = late_changes(comparison, staged)
             doubtful = [change.partition for change in changes if change.doubtful]
             assert not wrong_partitions(spark, settings, view, topic, staged, doubtful)
             ended = time.perf_counter()
             assert all(certificate.equal for certificate in certificates), "a certificate says: not equal"
             events, equal = build.events, len(certificates)
             late = sum(change.late_events > 0 for change in changes)
-            stages = {"rebuild": built - begun, "certificates": judged - built, "late changes": ended - judged}
+            stages = {
+                "rebuild": built - begun,
+                "both sides prepared": prepared - built,
+                "certificates, late changes beside them": ended - prepared,
+            }
             return Sample(ended - begun, stages)
 
         def whole() -> Sample:
             with spans(STAGES) as stages:
                 name, begun = f"bench-{uuid4().hex}", time.perf_counter()
                 build = rebuild(spark, settings, view, topic, partitions, name)
-                verdict = reconcile(spark, settings, view, topic, name, build)
+                verdict = judge.reconcile(spark, settings, view, topic, name, build)
                 seconds = time.perf_counter() - begun
             assert not verdict.refused, verdict.refused
             return Sample(seconds, stages)

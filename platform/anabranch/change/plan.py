@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Any
 
-from deltalake import DeltaTable, QueryBuilder
+from deltalake import DeltaTable
 
 from anabranch.batch import publications
 from anabranch.change.parameters import Asked
 from anabranch.errors import BadDefinition, BadInput, TryAgain
+from anabranch.landing.counts import EventCount, count_events
+from anabranch.landing.rows import landed_rows
 from anabranch.landing.schema import PARTITION as EVENT_DATE
 from anabranch.landing.schema import VALID
 from anabranch.settings import Settings
@@ -98,7 +100,8 @@ def make_plan(settings: Settings, view: View, topic: str, wish: Asked) -> Plan:
         raise _empty(topic)
     cut = resolve_cut(table, topic, wish.epoch)
     days = needed_dates(view, wish.partitions)
-    by_day = _count(table, view, cut.epoch(topic), days)
+    by_day = count_events(table, view.events, days, cut.epoch(topic))
+    none = EventCount()
     windows = {p: needed_dates(view, [p]) for p in wish.partitions}
     plan = Plan(
         view=view.name,
@@ -106,9 +109,9 @@ def make_plan(settings: Settings, view: View, topic: str, wish: Asked) -> Plan:
         topic=topic,
         cut=cut,
         partitions=wish.partitions,
-        events={p: sum(by_day.get(d, (0, 0))[0] for d in window) for p, window in windows.items()},
-        late={p: sum(by_day.get(d, (0, 0))[1] for d in window) for p, window in windows.items()},
-        read=sum(valid for valid, _ in by_day.values()),
+        events={p: sum(by_day.get(d, none).events for d in window) for p, window in windows.items()},
+        late={p: sum(by_day.get(d, none).late for d in window) for p, window in windows.items()},
+        read=sum(count.events for count in by_day.values()),
         published=len(set(wish.partitions) & set(publications(batch_table(settings, view.name, view.version)))),
         lookback=view.lookback,
         lookahead=view.lookahead,
@@ -145,25 +148,10 @@ def resolve_cut(table: DeltaTable, topic: str, epoch: int | None) -> Cut:
     return Cut({topic: Position(epoch or newest, {})})
 
 
-def _count(table: DeltaTable, view: View, epoch: int, days: list[date]) -> dict[date, tuple[int, int]]:
-    """Valid events, and late ones among them, by event date. Only the files of ``days`` are opened."""
-    types = ", ".join("'" + name.replace("'", "''") + "'" for name in view.events)
-    # Only names of declared event types, numbers and dates reach this text.
-    sql = f"""
-        SELECT {EVENT_DATE}, count(*), sum(CASE WHEN late THEN 1 ELSE 0 END) FROM landed
-        WHERE {EVENT_DATE} BETWEEN DATE '{days[0]}' AND DATE '{days[-1]}'
-          AND decision = '{VALID}' AND type IN ({types}) AND epoch <= {int(epoch)}
-        GROUP BY {EVENT_DATE}"""  # noqa: S608
-    rows = QueryBuilder().register("landed", table).execute(sql).read_all()
-    columns = [column.to_pylist() for column in rows.columns]
-    wanted = set(days)
-    return {day: (valid, late) for day, valid, late in zip(*columns, strict=True) if day in wanted}
-
-
 def _nothing_landed(table: DeltaTable, plan: Plan) -> BadInput:
-    sql = f"SELECT min({EVENT_DATE}), max({EVENT_DATE}) FROM landed WHERE decision = '{VALID}'"  # noqa: S608
-    rows = QueryBuilder().register("landed", table).execute(sql).read_all()
-    oldest, newest = (column.to_pylist()[0] for column in rows.columns)
+    sql = f"SELECT min({EVENT_DATE}), max({EVENT_DATE}) FROM rows WHERE decision = '{VALID}'"  # noqa: S608
+    with landed_rows(table) as rows:
+        oldest, newest = rows.execute(sql).fetchall()[0]
     return BadInput(
         "NOTHING_LANDED",
         f"parameter from: {plan.view} has no event in {plan.span} at {plan.cut}",

@@ -1,23 +1,34 @@
-"""The rows of a landing table as SQL, without Spark: for proofs, lists and starting points."""
+"""The rows of a landing table as SQL, without Spark: for proofs, lists, counts and starting points."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
 
 import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from anabranch.landing.schema import PARTITION
 
-def landed_rows(table: DeltaTable) -> duckdb.DuckDBPyConnection:
-    """A connection in which ``rows`` is every row of ``table`` (without event_date), read from its files when asked.
+
+def landed_rows(table: DeltaTable, days: Sequence[date] | None = None) -> duckdb.DuckDBPyConnection:
+    """A connection in which ``rows`` is every row of ``table``, or of those event dates, read when asked.
 
     Not through ``to_pyarrow_dataset``: a process that has used it sometimes aborts when it exits. Times are compared
     by ``epoch_us``: arithmetic with time zones needs an extension that DuckDB would want to fetch.
     """
     connection = duckdb.connect()
     connection.execute("set timezone = 'UTC'")
-    files = [uri.removeprefix("file://") for uri in table.file_uris()]
+    wanted = None if days is None else [(PARTITION, "in", list(days))]
+    files = [uri.removeprefix("file://") for uri in table.file_uris(file_pruning_predicate=wanted)]
     if files:
-        connection.read_parquet(files, union_by_name=True, hive_partitioning=False).create_view("rows")
+        connection.execute(_ROWS.format(files=", ".join("'" + file.replace("'", "''") + "'" for file in files)))
     else:
         connection.register("rows", pa.schema(table.schema().to_arrow()).empty_table())
     return connection
+
+
+_ROWS = f"""
+    CREATE VIEW rows AS SELECT * FROM
+    read_parquet([{{files}}], union_by_name=true, hive_partitioning=true, hive_types={{{{'{PARTITION}': DATE}}}})"""  # noqa: S608 - the files of our own table, quoted

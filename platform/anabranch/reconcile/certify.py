@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
 from anabranch.events import Topic
+from anabranch.landing.counts import EventCount
 from anabranch.reconcile.certificates import BUILD, RECOMPUTED, Certificate, Checksum
 from anabranch.reconcile.checksums import checksums
 from anabranch.reconcile.sides import (
@@ -20,7 +21,7 @@ from anabranch.reconcile.sides import (
     speed_state,
 )
 from anabranch.reconcile.staged import Staged
-from anabranch.reconcile.touched import Touched, touched
+from anabranch.reconcile.touched import touched
 from anabranch.settings import Settings
 from anabranch.views.definition import View
 
@@ -39,7 +40,7 @@ class Comparison:
     state: SpeedState
     partitions: Sequence[date]
     spared: Sequence[date]
-    counts: Mapping[date, Touched]
+    counts: Mapping[date, EventCount]
     speed: DataFrame
     expected: Mapping[str, DataFrame]
 
@@ -79,7 +80,9 @@ def compare(
     state = speed_state(settings, view)
     days = [] if view.kappa else list(partitions)
     counts = touched(settings, view, topic, days, state.cut, build.cut if build else state.cut)
-    spared = [day for day in days if build and day in build.partitions and counts[day] == Touched()]
+    spared = [
+        day for day in days if build and day in build.partitions and not counts[day].late and not counts[day].between
+    ]
     again = [day for day in days if day not in spared]
     speed = closed_part(view, speed_rows(spark, view, state, None if view.kappa else days))
     expected = {}

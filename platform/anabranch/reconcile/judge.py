@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -48,9 +49,8 @@ def reconcile(
     staged = Staged.of(settings, build) if build else None
     days = list(build.partitions) if build else []
     with _kept(compare(spark, settings, view, topic, days, staged)) as comparison:
-        certificates = certificates_of(comparison, run)
+        certificates, changes = certified(comparison, staged, run)
         record(settings, certificates)
-        changes = late_changes(comparison, staged) if staged else []
         suspects = [change.partition for change in changes if change.doubtful]
         wrong = wrong_partitions(spark, settings, view, topic, staged, suspects) if staged else []
         suite = run_suite(settings, view, run, subjects_of(spark, settings, topic, comparison, staged))
@@ -59,6 +59,15 @@ def reconcile(
         verdict = replace(verdict, report=_report(spark, settings, topic, comparison, certificates))
     write_verdict(settings, verdict)
     return verdict
+
+
+def certified(
+    comparison: Comparison, staged: Staged | None, run: str
+) -> tuple[list[Certificate], Sequence[LateChanges]]:
+    """The certificates, and what late events changed: counted without Spark, while Spark compares both sides."""
+    with ThreadPoolExecutor(1) as beside:
+        changes = beside.submit(late_changes, comparison, staged) if staged else None
+        return certificates_of(comparison, run), changes.result() if changes else []
 
 
 @dataclass(frozen=True, slots=True)
