@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from anabranch.events import Declarations, Topic, load_declarations
@@ -67,11 +68,11 @@ class World:
         return folder
 
     @contextmanager
-    def spark(self) -> Iterator[SparkSession]:
-        """The platform's own session: both jobs of a pair run in it, with the same settings."""
+    def spark(self, more: Mapping[str, str] = MappingProxyType({})) -> Iterator[SparkSession]:
+        """The platform's own session, with ``more`` settings: both jobs of a pair run in it."""
         from anabranch.spark import session
 
-        spark = session(self.settings, "anabranch-benchmarks")
+        spark = session(self.settings, "anabranch-benchmarks", more)
         try:
             yield spark
         finally:

@@ -7,6 +7,7 @@ import time
 
 from anabranch.landing.stream import start
 from anabranch.settings import Settings
+from anabranch.spark import OWN_CODE
 from anabranch.tables.layout import landing_table
 
 from benchmarks.figures import Report, Sample, Target, all_seconds, jobs_table, middle, stages_table
@@ -32,7 +33,7 @@ COLUMNS = (
 def run(world: World) -> Report:
     settings, topic = world.settings, world.topic
     home = settings.home.parent / "landing-platform"
-    with world.spark() as spark:
+    with world.spark(OWN_CODE) as spark:
 
         def platform() -> Sample:
             fresh: Settings = world.fresh(home.name)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from anabranch.errors import BrokenState
@@ -41,6 +43,9 @@ LIVE = {"spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """For streams that run on and on: Spark writes the code of each projection anew for every task of every micro-batch,
 which for some hundred rows is most of the work. What isn't fused into one stage is interpreted instead: landing
 decodes a third as many rows a second then, so a stream that only catches up does without."""
+OWN_CODE: Mapping[str, str] = {"spark.python.sql.dataFrameDebugging.enabled": "false"}
+"""For a process that builds no author's expressions: Spark notes the Python line of every call otherwise, which is
+half of the time that landing's thousand take to build."""
 # An error in a Python foreachBatch ends in a StackOverflowError that hides it, unless the stack is larger.
 _STACK = "-Xss8m"
 # The planner's many warm methods keep the optimizing compiler busy for minutes: on 2 cores it took half of the CPU of
@@ -76,8 +81,8 @@ def engine_conf(settings: Settings) -> dict[str, str]:
     }
 
 
-def session(settings: Settings, app: str) -> SparkSession:
-    """The session of this process: started at the first call, the same one afterwards."""
+def session(settings: Settings, app: str, more: Mapping[str, str] = MappingProxyType({})) -> SparkSession:
+    """The session of this process, with ``more`` settings: made at the first call, the same one afterwards."""
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -86,7 +91,7 @@ def session(settings: Settings, app: str) -> SparkSession:
     builder = SparkSession.builder.appName(app)
     if "SPARK_ENV_LOADED" not in os.environ:  # spark-submit has chosen the master already
         builder = builder.master(settings.spark_master)
-    for key, value in engine_conf(settings).items():
+    for key, value in {**engine_conf(settings), **more}.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")

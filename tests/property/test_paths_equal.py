@@ -23,23 +23,23 @@ from anabranch.views.inputs import events_of, frames, rows_of
 from hypothesis import HealthCheck, given
 from hypothesis import settings as runs
 from hypothesis import strategies as st
-from landed import FLIGHTS, Event, Landing, sample_views
+from landed import FLIGHTS, Event, Landing, gallery, sample_views
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.property, pytest.mark.spark, pytest.mark.timeout(300)]
 
-VIEWS = list(sample_views())
-START = datetime(2013, 1, 1, 12, tzinfo=UTC)
+VIEWS = [*sample_views(), *gallery()]
+START = datetime(2013, 1, 1, 22, tzinfo=UTC)
 
-minutes = st.integers(-300, 900)
+minutes = st.integers(-300, 500)
 events = st.builds(
-    lambda kind, minute, name, origin, delay, tail, partition, broken: Event(
+    lambda kind, minute, name, flight, origin, delay, tail, partition, broken: Event(
         f"flight.{kind}",
         START + timedelta(minutes=minute),
         f"e{name}",
-        {"origin": origin, "dest": "ATL", "carrier": "AA", "flight": name, "tailnum": tail}
+        {"origin": origin, "dest": "ATL", "carrier": "AA", "flight": flight, "tailnum": tail}
         | ({"dep_delay": delay} if kind == "departed" else {"arr_delay": delay} if kind == "arrived" else {}),
         partition,
         broken,
@@ -47,6 +47,7 @@ events = st.builds(
     st.sampled_from(["scheduled", "departed", "arrived", "cancelled"]),
     minutes,
     st.integers(0, 60),
+    st.integers(1, 3),
     st.sampled_from(["JFK", "LGA"]),
     st.integers(-30, 90),
     st.sampled_from(["N1", "N2", None]),
@@ -93,7 +94,7 @@ def disturb(settings: Settings, view: View, how: str) -> None:
         (checkpoint / "commits" / f".{newest_batch}.crc").unlink()
 
 
-@runs(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@runs(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(step, min_size=1, max_size=3), which=st.integers(0, len(VIEWS) - 1))
 def test_the_speed_table_is_the_function_of_the_on_time_events(
     spark: SparkSession, steps: list[tuple[list[list[Event]], str]], which: int

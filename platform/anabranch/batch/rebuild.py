@@ -6,8 +6,7 @@ import time
 import uuid
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import date, timedelta
-from pathlib import Path
+from datetime import date
 from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
@@ -17,13 +16,14 @@ from anabranch.errors import BadDefinition, BadInput, TryAgain
 from anabranch.events import Topic
 from anabranch.landing.counts import count_events
 from anabranch.settings import Settings
-from anabranch.tables import Cut, Position, StagedFile, newest, stage_frame
+from anabranch.tables import Cut, Position, newest, stage_frame
 from anabranch.tables.layout import batch_table, landing_table
 from anabranch.views.definition import PARTITION, View
-from anabranch.views.inputs import events_of, frames, needed_dates, prune, rows_of
+from anabranch.views.inputs import events_at, frames, needed_dates, rows_of
+from anabranch.views.partitions import keep, one_file_each
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 
 def rebuild(
@@ -51,9 +51,8 @@ def rebuild(
     started = time.monotonic()
     wanted = tuple(sorted(set(partitions)))
     cut = cut_at(settings, topic, epoch)
-    landed = spark.read.format("delta").load(landing_table(settings, topic.name))
-    events = prune(events_of(landed, view, late=True), view, wanted).where(f"epoch <= {int(cut.epoch(topic.name))}")
-    rows = only(rows_of(view, frames(events, view, topic)), view, wanted)
+    events = events_at(spark, settings, view, topic, cut, wanted, late=True)
+    rows = one_file_each(rows_of(view, frames(events, view, topic)), view, wanted)
     uri = batch_table(settings, view.name, view.version)
     with ThreadPoolExecutor(1) as beside:
         counted = beside.submit(_count, settings, view, topic, wanted, cut)
@@ -74,56 +73,6 @@ def rebuild(
     )
     write_manifest(settings, build)
     return build
-
-
-def only(rows: DataFrame, view: View, partitions: Sequence[date]) -> DataFrame:
-    """The rows as one file per partition. Rows of other days are staged beside them and never named: a filter on
-    the result would be pushed into the author's function, where it changes session windows."""
-    if view.lookback == view.lookahead == timedelta(0) and len(partitions) == 1:
-        return rows.coalesce(1)
-    # A number of tasks that is asked for stays; without one Spark sees few bytes, and one task writes all the files.
-    tasks = int(str(rows.sparkSession.conf.get("spark.sql.shuffle.partitions")))
-    return rows.repartition(min(tasks, len(partitions)), PARTITION)
-
-
-def keep(view: View, uri: str, staged: Sequence[StagedFile], wanted: Sequence[date]) -> tuple[StagedFile, ...]:
-    """The files of the partitions asked for; those of other days are deleted.
-
-    BadDefinition PARTITION_NULL for rows without a day, LOOKBACK_TOO_SHORT for a day that the events read could only
-    have reached from outside of the view's lookback and lookahead: other rows of it would be wrong.
-    """
-    day = timedelta(days=1)
-    before, after = -(-view.lookback // day), -(-view.lookahead // day)
-    read = needed_dates(view, wanted)
-    reachable = {(d + day * shift).isoformat() for d in read for shift in range(-after, before + 1)}
-    found = {file.partition[PARTITION] for file in staged}
-    strange = sorted(text for text in found if text and text not in reachable)
-    if None in found or strange:
-        _delete(uri, staged)
-    if None in found:
-        raise BadDefinition(
-            "PARTITION_NULL",
-            f"{view.origin}: {view.name} v{view.version} returned rows whose {view.partition_by} is null",
-            state="nothing was staged",
-            next_step="leave such rows out in the view's function, or make it a kappa view",
-        )
-    if strange:
-        raise BadDefinition(
-            "LOOKBACK_TOO_SHORT",
-            f"{view.origin}: {view.name} v{view.version} made rows of {strange[0]} from events of other days than its "
-            f"lookback ({view.lookback}) and lookahead ({view.lookahead}) say",
-            state="nothing was staged",
-            next_step="declare a longer lookback or lookahead, as a new version",
-            partitions=strange,
-        )
-    inside = {p.isoformat() for p in wanted}
-    _delete(uri, [file for file in staged if file.partition[PARTITION] not in inside])
-    return tuple(file for file in staged if file.partition[PARTITION] in inside)
-
-
-def _delete(uri: str, files: Sequence[StagedFile]) -> None:
-    for file in files:
-        (Path(uri) / file.path).unlink(missing_ok=True)
 
 
 def cut_at(settings: Settings, topic: Topic, epoch: int | None) -> Cut:

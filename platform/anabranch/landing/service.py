@@ -11,7 +11,7 @@ from anabranch.events import load_declarations
 from anabranch.landing.stream import start
 from anabranch.log.admin import create_missing
 from anabranch.settings import Settings
-from anabranch.spark import session
+from anabranch.spark import OWN_CODE, session
 
 LOGGER = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ def run(settings: Settings, only: Sequence[str] = ()) -> int:
     declared = load_declarations(settings.project / "spark_jobs" / "contracts")
     topics = [declared.topic(name) for name in only] or list(declared.topics.values())
     create_missing(settings, topics)
-    spark = session(settings, "anabranch-landing")
+    spark = session(settings, "anabranch-landing", OWN_CODE)
     try:
         queries = [start(spark, settings, topic) for topic in topics]
         LOGGER.info("landing %s", ", ".join(t.name for t in topics))

@@ -14,8 +14,6 @@ from anabranch.reconcile.checksums import checksums
 from anabranch.reconcile.sides import (
     SpeedState,
     build_rows,
-    closed_part,
-    events_at,
     function_rows,
     speed_rows,
     speed_state,
@@ -24,6 +22,7 @@ from anabranch.reconcile.staged import Staged
 from anabranch.reconcile.touched import touched
 from anabranch.settings import Settings
 from anabranch.views.definition import View
+from anabranch.views.inputs import events_at
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -84,11 +83,11 @@ def compare(
         day for day in days if build and day in build.partitions and not counts[day].late and not counts[day].between
     ]
     again = [day for day in days if day not in spared]
-    speed = closed_part(view, speed_rows(spark, view, state, None if view.kappa else days))
+    speed = speed_rows(spark, view, state, None if view.kappa else days)
     expected = {}
     if again or view.kappa:
         events = events_at(spark, settings, view, topic, state.cut, again, late=False)
-        expected[RECOMPUTED] = closed_part(view, function_rows(view, topic, events))
+        expected[RECOMPUTED] = function_rows(view, topic, events)
     if spared and build:
         expected[BUILD] = build_rows(spark, view, speed, build.paths(spared), build.base)
     return Comparison(view, state, days, spared, counts, speed, expected)

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from anabranch.events import Topic
 from anabranch.reconcile.evidence import EventRef, evidence
-from anabranch.reconcile.sides import SpeedState, closed_part, events_at, function_rows, speed_rows, speed_state
+from anabranch.reconcile.sides import SpeedState, function_rows, speed_rows, speed_state
 from anabranch.settings import Settings
 from anabranch.views.definition import PARTITION, View
+from anabranch.views.inputs import events_at
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -70,7 +71,7 @@ def differences(
 
         expected = expected.where(F.col(PARTITION) == F.lit(partition))
     speed = speed_rows(spark, view, state, days or None)
-    found = pair(view, _unequal_rows(closed_part(view, speed), closed_part(view, expected), view, limit), limit)
+    found = pair(view, _unequal_rows(speed, expected, view, limit), limit)
     behind = evidence(view, topic, events, [d.expected or d.speed or d.key for d in found])
     return [
         replace(d, events=b.shown, event_count=b.count, verified=d.expected is not None and b.gives(d.expected))

@@ -14,10 +14,11 @@ from deltalake import DeltaTable
 from anabranch.events import Topic
 from anabranch.reconcile.certify import Comparison
 from anabranch.reconcile.checksums import checksums
-from anabranch.reconcile.sides import SpeedState, build_rows, events_at, function_rows
+from anabranch.reconcile.sides import SpeedState, build_rows, function_rows
 from anabranch.reconcile.staged import Staged
 from anabranch.settings import Settings
 from anabranch.views.definition import CHANGED, PARTITION, View
+from anabranch.views.inputs import events_at
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,9 +15,9 @@ from anabranch.events import Topic
 from anabranch.settings import Settings
 from anabranch.tables import Cut, covering
 from anabranch.tables.commits import open_table
-from anabranch.tables.layout import landing_table, speed_table
+from anabranch.tables.layout import speed_table
 from anabranch.views.definition import CHANGED, PARTITION, View
-from anabranch.views.inputs import events_of, frames, prune, rows_of
+from anabranch.views.inputs import frames, rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -66,24 +66,6 @@ def speed_rows(spark: SparkSession, view: View, state: SpeedState, partitions: S
     return _side(rows, view)
 
 
-def events_at(
-    spark: SparkSession,
-    settings: Settings,
-    view: View,
-    topic: Topic,
-    cut: Cut,
-    partitions: Sequence[date],
-    *,
-    late: bool,
-) -> DataFrame:
-    """The landed events up to ``cut`` that rows of ``partitions`` can need; ``late``: with the late ones."""
-    from pyspark.sql import functions as F
-
-    landed = spark.read.format("delta").load(landing_table(settings, topic.name))
-    landed = landed.where(F.col("epoch") <= cut.epoch(topic.name))
-    return prune(events_of(landed, view, late=late), view, partitions)
-
-
 def function_rows(view: View, topic: Topic, events: DataFrame) -> DataFrame:
     """What the view's function says of ``events``. Rows of other partitions than those asked for are in it too:
     a filter here would be pushed through the author's function."""
@@ -96,15 +78,6 @@ def build_rows(spark: SparkSession, view: View, like: DataFrame, files: Sequence
         return like.limit(0)
     rows = spark.read.schema(like.schema).option("basePath", base).parquet(*files)
     return _side(rows, view)
-
-
-def closed_part(view: View, rows: DataFrame) -> DataFrame:
-    """The rows whose equality is promised: all of them, for a view whose stream updates its rows in place.
-
-    The seam for views that emit a row only when its time has passed (session windows, outer joins): for those it
-    is the rows whose time lies before the watermark that the speed table's commit names.
-    """
-    return rows
 
 
 def _side(rows: DataFrame, view: View) -> DataFrame:

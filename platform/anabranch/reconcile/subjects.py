@@ -11,13 +11,13 @@ from anabranch.landing.schema import DUPLICATE, QUARANTINED, VALID
 from anabranch.landing.schema import PARTITION as EVENT_DATE
 from anabranch.reconcile.certify import Comparison
 from anabranch.reconcile.checks import HERE, completeness_check, count_columns, half_checks, landing_checks
-from anabranch.reconcile.sides import build_rows, events_at, function_rows
+from anabranch.reconcile.sides import build_rows, function_rows
 from anabranch.reconcile.staged import Staged
 from anabranch.reconcile.suite import Subject, great_expectations
 from anabranch.settings import Settings
 from anabranch.tables.layout import landing_table
 from anabranch.views.definition import PARTITION
-from anabranch.views.inputs import needed_dates
+from anabranch.views.inputs import events_at, needed_dates
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Sequence
+from datetime import date, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -15,13 +17,15 @@ from anabranch.events import Topic
 from anabranch.settings import Settings
 from anabranch.spark import LIVE
 from anabranch.speed.covered import LandingLog
+from anabranch.speed.partitions import PartitionSink
 from anabranch.speed.sink import Sink
 from anabranch.speed.table import SpeedTable
+from anabranch.tables import Cut
 from anabranch.tables.checkpoints import clear_unstarted
 from anabranch.tables.commits import open_table
 from anabranch.tables.layout import landing_table, speed_checkpoint, speed_table
 from anabranch.views.definition import CHANGED, View
-from anabranch.views.inputs import events_of, frames, rows_of
+from anabranch.views.inputs import events_at, events_of, frames, rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -74,14 +78,17 @@ def start(
     conf = _STREAM_CONF if available_now else {**_STREAM_CONF, **LIVE}
     for key, value in {**conf, "spark.sql.shuffle.partitions": str(settings.shuffle_partitions)}.items():
         own.conf.set(key, value)
-    rows = stream_of(own, landing, view, topic)
-    uri = speed_table(settings, view.name, view.version)
-    schema = to_arrow_schema(rows.schema, timezone="UTC").append(pa.field(CHANGED, pa.int64()))
-    table = SpeedTable(uri, view, schema)
     checkpoint = speed_checkpoint(settings, view.name, view.version)
     clear_unstarted(checkpoint)
-    sink = Sink(own, table, LandingLog(landing), checkpoint, topic.name, settings.small_commit_rows)
-    writer = rows.writeStream.outputMode("update").foreachBatch(sink).queryName(f"{view.writer}/speed")
+    again = view.refresh == "partitions"
+    compute = partial(on_time_rows, own, settings, view, topic)
+    rows = compute(Cut(), []) if again else stream_of(own, landing, view, topic)
+    schema = to_arrow_schema(rows.schema, timezone="UTC").append(pa.field(CHANGED, pa.int64()))
+    table = SpeedTable(speed_table(settings, view.name, view.version), view, schema)
+    common = (own, table, LandingLog(landing), checkpoint, topic.name, settings.small_commit_rows)
+    sink = PartitionSink(*common, compute) if again else Sink(*common)
+    changes = events_of(landed_stream(own, landing), view, late=False) if again else rows
+    writer = changes.writeStream.outputMode("update").foreachBatch(sink).queryName(f"{view.writer}/speed")
     writer = writer.option("checkpointLocation", str(checkpoint))
     if available_now:
         writer = writer.trigger(availableNow=True)
@@ -102,10 +109,23 @@ def catch_up(spark: SparkSession, settings: Settings, view: View, topic: Topic) 
 
 def stream_of(spark: SparkSession, landing: str, view: View, topic: Topic) -> DataFrame:
     """The view's rows as a streaming DataFrame over the landing table, which is read once."""
-    landed = spark.readStream.format("delta").option("maxFilesPerTrigger", _UNLIMITED).load(landing)
-    events = events_of(landed, view, late=False)
+    events = events_of(landed_stream(spark, landing), view, late=False)
     if not view.kappa:
         events = events.withWatermark(
             "event_time", f"{topic.allowed_lateness // timedelta(milliseconds=1)} milliseconds"
         )
+    return rows_of(view, frames(events, view, topic))
+
+
+def landed_stream(spark: SparkSession, landing: str) -> DataFrame:
+    """The landing table as a stream of whole epochs."""
+    return spark.readStream.format("delta").option("maxFilesPerTrigger", _UNLIMITED).load(landing)
+
+
+def on_time_rows(
+    spark: SparkSession, settings: Settings, view: View, topic: Topic, cut: Cut, partitions: Sequence[date] | None
+) -> DataFrame:
+    """The function as a batch over the on-time events up to ``cut``: the rows of ``partitions`` (None: all) and others
+    that their events reach."""
+    events = events_at(spark, settings, view, topic, cut, partitions, late=False)
     return rows_of(view, frames(events, view, topic))

@@ -13,7 +13,7 @@ import pyarrow as pa
 from anabranch.errors import AnabranchError, BrokenState
 from anabranch.speed import drops
 from anabranch.speed.checkpoint import batch_end
-from anabranch.speed.covered import LandingLog
+from anabranch.speed.covered import Covered, LandingLog
 from anabranch.speed.table import SpeedTable, Step
 from anabranch.tables import Cut, Note
 from anabranch.tables.checkpoints import checkpoint_id
@@ -92,11 +92,15 @@ class Sink:
             # The state of the repeated batch is only written when each of its partitions is read.
             frame.write.format("noop").mode("overwrite").save()
         else:
-            small = covered.rows is not None and covered.rows <= self._small_rows
-            write = self._refresh if step is Step.REFRESH else self._merge_small if small else self._merge_large
-            write(frame, Batch(batch, f"{self._checkpoint_id}:{batch}", covered.cut, end.watermark_ms))
+            key = f"{self._checkpoint_id}:{batch}"
+            self._write(step, covered, frame, Batch(batch, key, covered.cut, end.watermark_ms))
         self.cut, self.committed_at_ms = covered.cut, int(time.time() * 1000)
         self.seconds |= {"decide": decided - started, "total": time.perf_counter() - started}
+
+    def _write(self, step: Step, covered: Covered, frame: DataFrame, batch: Batch) -> None:
+        small = covered.rows is not None and covered.rows <= self._small_rows
+        write = self._refresh if step is Step.REFRESH else self._merge_small if small else self._merge_large
+        write(frame, batch)
 
     def _refresh(self, frame: DataFrame, batch: Batch) -> None:
         files = self.table.stage(self._with_epoch(frame, batch), batch.number)

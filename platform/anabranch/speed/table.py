@@ -6,6 +6,7 @@ import logging
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import date
 from enum import Enum
 from functools import reduce
 from operator import and_
@@ -16,6 +17,7 @@ import pyarrow as pa
 from anabranch.errors import BadDefinition, BrokenState, Conflict
 from anabranch.tables import Committed, Cut, Note, StagedFile, covering, create, replace, stage_frame, upsert
 from anabranch.views.definition import PARTITION, View
+from anabranch.views.partitions import keep, one_file_each
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -90,6 +92,16 @@ class SpeedTable:
         if self.partition and any(file.partition[self.partition] is None for file in files):
             raise self._no_partition(batch)
         return files
+
+    def stage_partitions(self, rows: DataFrame, partitions: Sequence[date]) -> Sequence[StagedFile]:
+        """The files of these partitions. Rows of others, which lookback and lookahead brought in, are left out."""
+        each = one_file_each(rows, self.view, partitions)
+        files = stage_frame(each, self._uri, f"speed-{uuid.uuid4().hex}", PARTITION)
+        return keep(self.view, self._uri, files, partitions)
+
+    def replace(self, files: Sequence[StagedFile], partitions: Sequence[date], note: Note) -> None:
+        """Replace these partitions in one commit. None of them is a commit too: the cut moves on."""
+        replace(self._table, files, note, (PARTITION, [day.isoformat() for day in partitions]))
 
     def refresh(self, files: Sequence[StagedFile], note: Note) -> None:
         """Replace the whole table by staged files in one commit; readers see the old one until then."""

@@ -50,6 +50,8 @@ def check(view: View, spark: SparkSession, declarations: Declarations) -> None:
             "called twice with the same events it computes two different things",
             next_step="leave out the clock, chance and whatever else changes between two calls",
         )
+    if view.refresh == "partitions":
+        return
     stream = plans.analysed(apply(view, _streams(spark, view, topic), source))
     rules.check_watermark(view, stream)
     _check_streamable(spark, view, plan, stream)
@@ -136,5 +138,8 @@ def _check_streamable(spark: SparkSession, view: View, batch: Any, stream: Any) 
     except AnalysisException as error:
         what = str(error).splitlines()[0].rstrip(";")
         raise refusal(
-            "VIEW_STREAM", view, what, next_step="both paths must run it: a batch, and a stream in update mode"
+            "VIEW_STREAM",
+            view,
+            what,
+            next_step="declare it with refresh='partitions': the days that new events touch are computed again",
         ) from None

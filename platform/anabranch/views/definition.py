@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from inspect import signature
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from anabranch.errors import BadDefinition
 from anabranch.events.contracts import EVENT_TYPE
@@ -22,6 +22,9 @@ CHANGED: Final = "_epoch"
 """In the speed half: the newest epoch that the micro-batch which last changed this row covered."""
 ENVELOPE: Final = ("event_time", "event_id", "source", "subject", "log_partition", "log_offset")
 """Columns that every input of a view has beside the fields of its event type."""
+
+Refresh = Literal["state", "partitions"]
+"""How the speed half is kept: by the engine's state, or by computing the partitions again that new events touch."""
 
 COLUMN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
 
@@ -45,7 +48,8 @@ class View:
     type's newest contract and the columns of ENVELOPE, and returns rows that ``key`` identifies. ``partition_by``
     names the returned timestamp or date column whose day (UTC) is the partition; None makes a kappa view, which
     keeps state for ever and sees late events too. ``lookback`` and ``lookahead`` say how far outside its day a
-    partition's rows need events.
+    partition's rows need events. ``refresh`` says how the speed half is kept: by Spark's state, or, for what Spark
+    can't stream, by computing the partitions again that new events touch.
     """
 
     name: str
@@ -56,6 +60,7 @@ class View:
     partition_by: str | None = None
     lookback: timedelta = timedelta(0)
     lookahead: timedelta = timedelta(0)
+    refresh: Refresh = "state"
     origin: Origin = field(default=Origin("<unknown>", 0), compare=False)
     fingerprint: str = ""
 
@@ -92,6 +97,10 @@ class View:
             yield "VIEW_DURATION", "lookback and lookahead can't be negative", "write '0 hours' or more"
         if self.kappa and (self.lookback or self.lookahead):
             yield "VIEW_DURATION", "a view without partitions sees every event", "leave lookback and lookahead out"
+        if self.refresh not in get_args(Refresh):
+            yield "VIEW_REFRESH", f"refresh={self.refresh!r}", f"write one of {', '.join(get_args(Refresh))}"
+        if self.kappa and self.refresh == "partitions":
+            yield "VIEW_REFRESH", "it has no partitions to compute again", "name its time in partition_by"
         try:
             signature(self.function).bind(*self.events)
         except TypeError:

@@ -25,10 +25,12 @@ def fingerprint(view: View, source: Source) -> str:
 def spelled(view: View, source: Source) -> str:
     """The text that the fingerprint is the hash of. The function's own name and decorators are not part of it."""
     declared = (view.name, view.version, view.events, view.key, view.partition_by)
+    # What was declared before there was a choice keeps its fingerprint.
+    refresh = [] if view.refresh == "state" else [f"refresh={view.refresh}"]
     times = (view.lookback.total_seconds(), view.lookahead.total_seconds())
     own = [_spell(source.function.args), *(_spell(node) for node in _without_docstring(source.function.body))]
     used = [f"{name}={_spell(_alone(name, node))}" for name, node in source.used]
-    return "\n".join([repr(declared), repr(times), *own, *used])
+    return "\n".join([repr(declared), repr(times), *refresh, *own, *used])
 
 
 def definition_text(source: Source) -> str:

@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING
 from anabranch.events import Topic
 from anabranch.landing.schema import PARTITION as EVENT_DATE
 from anabranch.landing.schema import VALID
+from anabranch.settings import Settings
+from anabranch.tables import Cut
+from anabranch.tables.layout import landing_table
 from anabranch.views.definition import CHANGED, ENVELOPE, PARTITION, View
 from anabranch.views.refusals import refusal
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def events_of(landed: DataFrame, view: View, *, late: bool) -> DataFrame:
@@ -40,6 +43,22 @@ def needed_dates(view: View, partitions: Sequence[date]) -> list[date]:
     day = timedelta(days=1)
     before, after = -(-view.lookback // day), -(-view.lookahead // day)
     return sorted({p + day * shift for p in partitions for shift in range(-before, after + 1)})
+
+
+def events_at(
+    spark: SparkSession,
+    settings: Settings,
+    view: View,
+    topic: Topic,
+    cut: Cut,
+    partitions: Sequence[date] | None,
+    *,
+    late: bool,
+) -> DataFrame:
+    """The landed events up to ``cut`` that rows of ``partitions`` (None: all) can need, with the late ones or not."""
+    landed = spark.read.format("delta").load(landing_table(settings, topic.name))
+    events = events_of(landed, view, late=late).where(f"epoch <= {int(cut.epoch(topic.name))}")
+    return events if partitions is None else prune(events, view, partitions)
 
 
 def _spans(days: Sequence[date]) -> list[tuple[date, date]]:

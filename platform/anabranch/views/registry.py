@@ -14,7 +14,7 @@ from anabranch.errors import BadDefinition, BadInput
 from anabranch.events import Declarations, Topic
 from anabranch.events.declarations import load_module
 from anabranch.settings import Settings, project_root
-from anabranch.views.definition import Origin, View, duration, names
+from anabranch.views.definition import Origin, Refresh, View, duration, names
 from anabranch.views.fingerprint import fingerprint
 from anabranch.views.purity import check_python
 from anabranch.views.records import is_registered, write_down
@@ -36,6 +36,7 @@ def view(
     partition_by: str | None = None,
     lookback: str | timedelta = "0 hours",
     lookahead: str | timedelta = "0 hours",
+    refresh: Refresh = "state",
 ) -> Callable[[Callable[..., Any]], View]:
     """Declare a version of a view; the function becomes the View. See View for what the parameters mean."""
 
@@ -48,7 +49,7 @@ def view(
             raise BadDefinition(
                 "VIEW_DURATION", f"{origin}: {name} v{version}: {error}", file=origin.file, definition=origin.line
             ) from None
-        plain = View(name, version, names(events), names(key), function, partition_by, before, after, origin)
+        plain = View(name, version, names(events), names(key), function, partition_by, before, after, refresh, origin)
         check_python(plain, source)
         declared = replace(plain, fingerprint=fingerprint(plain, source))
         collected = _COLLECTED.get()

@@ -13,12 +13,13 @@ import pyarrow as pa
 from anabranch import tables
 from anabranch.events.declarations import load_declarations
 from anabranch.landing.schema import VALID, landing_schema
-from anabranch.reconcile.sides import events_at, function_rows
+from anabranch.reconcile.sides import function_rows
 from anabranch.reconcile.staged import Staged
 from anabranch.settings import Settings, project_root
 from anabranch.tables import Cut, Note, Position
 from anabranch.tables.layout import batch_table, landing_table, speed_table
 from anabranch.views.definition import CHANGED, PARTITION, View
+from anabranch.views.inputs import events_at
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -1,0 +1,54 @@
+"""The speed half of a view with ``refresh="partitions"``: what new events touch is computed again, as batch does it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anabranch.landing.schema import PARTITION as EVENT_DATE
+from anabranch.speed.covered import Covered, LandingLog
+from anabranch.speed.sink import Batch, Sink
+from anabranch.speed.table import SpeedTable, Step
+from anabranch.tables import Cut
+from anabranch.views.partitions import touched_partitions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Compute = Callable[[Cut, Sequence[date] | None], "DataFrame"]
+"""The rows of the function over the on-time events up to a cut, for some partitions (at least) or for all."""
+
+
+class PartitionSink(Sink):
+    """As Sink. Spark's stream says only which days have new events; it keeps no state but its offsets.
+
+    A repeated batch computes the same rows for the same cut, so a crash between commit and checkpoint changes nothing.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        table: SpeedTable,
+        landing: LandingLog,
+        checkpoint: Path,
+        topic: str,
+        small_rows: int,
+        compute: Compute,
+    ) -> None:
+        super().__init__(spark, table, landing, checkpoint, topic, small_rows)
+        self._compute = compute
+
+    def _write(self, step: Step, covered: Covered, frame: DataFrame, batch: Batch) -> None:
+        if step is Step.REFRESH:
+            self._refresh(self._compute(batch.cut, None), batch)
+            return
+        days = [row[0] for row in frame.select(EVENT_DATE).distinct().collect()]
+        partitions = touched_partitions(self.table.view, days)
+        if not partitions:
+            self.table.replace([], [], self._note(batch, 0))
+            return
+        rows = self._with_epoch(self._compute(batch.cut, partitions), batch)
+        files = self.table.stage_partitions(rows, partitions)
+        self.table.replace(files, partitions, self._note(batch, sum(file.rows for file in files)))

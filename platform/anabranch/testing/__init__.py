@@ -1,0 +1,31 @@
+"""Proofs for authors: one call holds a view to what both paths will do to it.
+
+::
+
+    from anabranch.testing import prove
+
+    def test_departure_delays():
+        prove(departure_delays)
+
+Importing this folder imports neither Spark nor hypothesis: the pytest plug-in lies in it, and is loaded by every run.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from anabranch.testing.failure import ProofFailed
+    from anabranch.testing.landing import Event, Landing
+    from anabranch.testing.prove import Proof, prove
+
+__all__ = ["Event", "Landing", "Proof", "ProofFailed", "prove"]
+_WHERE = {"Event": "landing", "Landing": "landing", "Proof": "prove", "ProofFailed": "failure", "prove": "prove"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"anabranch.testing.{_WHERE[name]}"), name)

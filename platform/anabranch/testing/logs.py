@@ -1,0 +1,96 @@
+"""A log as a proof draws, shrinks and replays it: steps of epochs of events, and what happens between them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from anabranch.landing.schema import VALID
+from anabranch.testing.landing import Decisions, Event
+
+if TYPE_CHECKING:
+    from anabranch.events import Topic
+    from anabranch.views import View
+
+
+class Then(StrEnum):
+    """What befalls the stream after it has caught up with a step."""
+
+    GO_ON = "the stream is started again"
+    REPEAT = "it crashes before its checkpoint knows of the commit: the batch comes again"
+    LOSE = "its checkpoint is lost: the state is built again"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Epochs that one start of the stream finds, and what befalls it afterwards."""
+
+    epochs: tuple[tuple[Event, ...], ...]
+    then: Then = Then.GO_ON
+
+
+@dataclass(frozen=True)
+class Log:
+    """Everything that a proof needs to be run again, exactly."""
+
+    steps: tuple[Step, ...]
+
+    @property
+    def epochs(self) -> tuple[tuple[Event, ...], ...]:
+        return tuple(epoch for step in self.steps for epoch in step.epochs)
+
+    @cached_property
+    def events(self) -> tuple[Event, ...]:
+        return tuple(event for epoch in self.epochs for event in epoch)
+
+    def landed(self, topic: Topic) -> list[dict[str, Any]]:
+        """The landing rows that become of it."""
+        decisions = Decisions(topic)
+        for epoch in self.epochs:
+            decisions.decide(epoch)
+        return decisions.rows
+
+    def only(self, places: Collection[int]) -> Log:
+        """The log of these events alone; epochs and steps that lose all their events go, too."""
+        kept, place, steps = set(places), 0, []
+        for step in self.steps:
+            epochs = []
+            for epoch in step.epochs:
+                left = tuple(e for i, e in enumerate(epoch, place) if i in kept)
+                place += len(epoch)
+                epochs += [left] if left else []
+            steps += [replace(step, epochs=tuple(epochs))] if epochs else []
+        return Log(tuple(steps))
+
+    def with_events(self, events: Sequence[Event]) -> Log:
+        """The same log with other events in the same places."""
+        given = iter(events)
+        steps = (
+            replace(step, epochs=tuple(tuple(next(given) for _ in epoch) for epoch in step.epochs))
+            for step in self.steps
+        )
+        return Log(tuple(steps))
+
+    @property
+    def flat(self) -> Log:
+        """All events in one epoch, and nothing happens."""
+        return Log((Step((self.events,)),))
+
+
+def valid(rows: Sequence[dict[str, Any]], view: View, *, late: bool) -> list[dict[str, Any]]:
+    """The landed rows that ``view`` is a function of; see ``views.inputs.events_of``, which says it for Spark."""
+    wanted = set(view.events)
+    late = late or view.kappa
+    return [r for r in rows if r["decision"] == VALID and r["type"] in wanted and (late or not r["late"])]
+
+
+def as_dicts(rows: Sequence[dict[str, Any]], topic: Topic) -> Iterator[dict[str, Any]]:
+    """Landed rows as an oracle sees them: the fields of the data beside ``type`` and the envelope's columns."""
+    for row in rows:
+        contract = topic.newest(row["type"])
+        data = {name: row[contract.column].get(name) for name in contract.fields}
+        envelope = {name: row[name] for name in ("type", "event_time", "event_id", "source", "subject")}
+        yield {**data, **envelope, "log_partition": row["partition"], "log_offset": row["offset"]}

@@ -1,0 +1,163 @@
+"""A log through both real paths, in a home of its own: stream with restarts and crashes, and batch rebuild."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow.parquet as pq
+
+from anabranch.batch.rebuild import rebuild
+from anabranch.settings import Settings, load_settings
+from anabranch.speed.runner import catch_up
+from anabranch.tables.commits import open_table
+from anabranch.tables.layout import batch_table, speed_checkpoint, speed_table
+from anabranch.testing import finding
+from anabranch.testing.computing import Case, Computer, Rows
+from anabranch.testing.engine import SmallSessions, small
+from anabranch.testing.finding import Finding, Side, unequal
+from anabranch.testing.landing import Landing
+from anabranch.testing.logs import Log, Then
+from anabranch.testing.rows import plain
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from anabranch.events import Topic
+    from anabranch.views import View
+
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the speed table held when the stream had caught up with an epoch, and how it had come there."""
+
+    epoch: int
+    rows: Rows
+    after: str
+
+
+@contextmanager
+def home() -> Iterator[Settings]:
+    with tempfile.TemporaryDirectory(prefix="anabranch-proof-") as folder:
+        yield load_settings(home=Path(folder), shuffle_partitions=1)
+
+
+class PathsJudge:
+    """Runs logs through the speed layer and the batch layer and holds both to the function itself."""
+
+    def __init__(self, spark: SparkSession, view: View, topic: Topic, computer: Computer) -> None:
+        self.view = view
+        self.topic = topic
+        self.computer = computer
+        # The runner opens a session of its own from the one it is given; so that one is small, too.
+        self._for_stream = cast("SparkSession", SmallSessions(spark))
+        self._for_batch = small(spark)
+
+    def judge(self, logs: Sequence[Log]) -> list[Finding | None]:
+        return [self._one(log) for log in logs]
+
+    def _one(self, log: Log) -> Finding | None:
+        with home() as settings:
+            landing = Landing(settings, self.topic)
+            try:
+                seen = self._streamed(settings, landing, log)
+            except Exception as error:
+                return Finding(finding.STREAM, log, error=error)
+            landed = landing.rows
+            found = self._speed(log, landed, seen)
+            if found or self.view.kappa:
+                return found
+            return self._batch(settings, log, landed, seen[-1])
+
+    def _streamed(self, settings: Settings, landing: Landing, log: Log) -> list[Seen]:
+        seen, after = [], "first start"
+        for step in log.steps:
+            landing.land(*step.epochs)
+            catch_up(self._for_stream, settings, self.view, self.topic)
+            seen.append(Seen(landing.epoch, self._stored(settings), after))
+            _disturb(settings, self.view, step.then)
+            after = str(step.then)
+        if log.steps[-1].then is not Then.GO_ON:
+            catch_up(self._for_stream, settings, self.view, self.topic)
+            seen.append(Seen(landing.epoch, self._stored(settings), after))
+        return seen
+
+    def _stored(self, settings: Settings) -> Rows:
+        uri = speed_table(settings, self.view.name, self.view.version)
+        table = open_table(uri)
+        return _read([Path(file.removeprefix("file://")) for file in table.file_uris()] if table else [])
+
+    def _speed(self, log: Log, landed: list[dict[str, Any]], seen: Sequence[Seen]) -> Finding | None:
+        epochs = {s.epoch for s in seen}
+        cases = {e: Case([r for r in landed if r["epoch"] <= e], late=False) for e in epochs}
+        expected = self.computer.compute(cases)
+        for at in seen:
+            rows = expected[at.epoch]
+            if isinstance(rows, Exception):
+                return Finding(finding.FAILS, log, error=rows)
+            left = Side(f"the function over the on-time events up to epoch {at.epoch}", rows)
+            right = Side(f"the speed table at epoch {at.epoch}; before: {at.after}", at.rows)
+            found = unequal(finding.SPEED, self.view, log, left, right, epoch=at.epoch, after=at.after)
+            if found:
+                return found
+        return None
+
+    def _batch(self, settings: Settings, log: Log, landed: list[dict[str, Any]], last: Seen) -> Finding | None:
+        """The rebuild of all days at a cut somewhere in the log, and at its end."""
+        epochs = sorted({Random(len(landed)).randint(1, last.epoch), last.epoch})  # noqa: S311
+        cases = {e: Case([r for r in landed if r["epoch"] <= e]) for e in epochs}
+        expected = self.computer.compute(cases)
+        for epoch in epochs:
+            rows = expected[epoch]
+            if isinstance(rows, Exception):
+                return Finding(finding.FAILS, log, error=rows)
+            try:
+                built = self._rebuilt(settings, landed, epoch)
+            except Exception as error:
+                return Finding(finding.REBUILD, log, error=error, fields={"epoch": epoch})
+            left = Side(f"the function over all events up to epoch {epoch}", rows)
+            found = unequal(
+                finding.BATCH, self.view, log, left, Side(f"the batch rebuild at epoch {epoch}", built), epoch=epoch
+            )
+            if found:
+                return found
+        if any(row["late"] for row in landed):
+            return None
+        left, right = Side("the speed table", last.rows), Side("the batch rebuild", built)
+        return unequal(finding.PATHS, self.view, log, left, right)
+
+    def _rebuilt(self, settings: Settings, landed: list[dict[str, Any]], epoch: int) -> Rows:
+        days = {row["event_date"] for row in landed}
+        back, ahead = -(-self.view.lookback // _DAY), -(-self.view.lookahead // _DAY)
+        # An event makes rows of days before its own where they look ahead, and of days behind it where they look back.
+        days = {d + n * _DAY for d in days for n in range(-ahead - 1, back + 2)}
+        build = rebuild(self._for_batch, settings, self.view, self.topic, sorted(days), f"proof-{epoch}", epoch=epoch)
+        folder = Path(batch_table(settings, self.view.name, self.view.version))
+        return _read([folder / file.path for file in build.files])
+
+
+def _read(files: Sequence[Path]) -> Rows:
+    """Through Parquet itself: a process that has used ``to_pyarrow_dataset`` sometimes aborts when it exits."""
+    return [row for file in files for row in plain(pq.read_table(file, partitioning=None))]
+
+
+def _disturb(settings: Settings, view: View, then: Then) -> None:
+    """What a kill between two commits leaves, and what a lost disk leaves."""
+    checkpoint = speed_checkpoint(settings, view.name, view.version)
+    if then is Then.LOSE:
+        shutil.rmtree(checkpoint)
+    if then is Then.REPEAT:
+        commits = checkpoint / "commits"
+        numbers = [int(file.name) for file in commits.iterdir() if file.name.isdecimal()]
+        if numbers:
+            (commits / str(max(numbers))).unlink()
+            (commits / f".{max(numbers)}.crc").unlink(missing_ok=True)

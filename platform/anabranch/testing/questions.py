@@ -1,0 +1,188 @@
+"""What is asked of the author's function alone: cheap, so of many logs. See ``paths`` for what the real paths are asked.
+
+A question says which cases it needs computed and reads the answer from their rows; many questions of many logs share
+the same cases and the same Spark jobs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from random import Random
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from anabranch.testing import computing, finding
+from anabranch.testing.computing import LANDED, Arrangement, Case, Computer, Result, Rows
+from anabranch.testing.finding import Finding, Side, unequal
+from anabranch.testing.logs import Log, as_dicts, valid
+from anabranch.testing.rows import canonical, day
+
+if TYPE_CHECKING:
+    from anabranch.events import Topic
+    from anabranch.views import View
+
+Oracle = Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
+Landed = list[dict[str, Any]]
+_DAY: Final = timedelta(days=1)
+PLAIN: Final = LANDED.name
+
+
+class Question(Protocol):
+    """Something that holds for every log, or the view is wrong."""
+
+    def cases(self, view: View, landed: Landed) -> Mapping[str, Case]: ...
+
+    def answer(self, view: View, log: Log, landed: Landed, results: Mapping[str, Rows]) -> Finding | None: ...
+
+
+class Identified:
+    """The key identifies a row, and each row has a partition."""
+
+    def cases(self, view: View, landed: Landed) -> Mapping[str, Case]:
+        return {PLAIN: Case(landed)}
+
+    def answer(self, view: View, log: Log, landed: Landed, results: Mapping[str, Rows]) -> Finding | None:
+        rows, by = results[PLAIN], view.partition_by
+        lost = [row for row in rows if by is not None and row[by] is None]
+        if lost:
+            return Finding(finding.PARTITION_NULL, log, Side("rows without a partition", lost))
+        keys = Counter(tuple(canonical(row[k]) for k in view.key) for row in rows)
+        shared = [row for row in rows if keys[tuple(canonical(row[k]) for k in view.key)] > 1]
+        return Finding(finding.KEY, log, Side("rows that share a key", shared)) if shared else None
+
+
+@dataclass(frozen=True)
+class AsTheOracle:
+    """The author's other reading of the events says the same, in the columns that it names."""
+
+    oracle: Oracle
+    topic: Topic
+
+    def cases(self, view: View, landed: Landed) -> Mapping[str, Case]:
+        return {PLAIN: Case(landed)}
+
+    def answer(self, view: View, log: Log, landed: Landed, results: Mapping[str, Rows]) -> Finding | None:
+        events = list(as_dicts(valid(landed, view, late=True), self.topic))
+        expected = self.oracle(events)
+        columns = list(expected[0]) if expected else None
+        left, right = Side("the oracle", expected), Side("the view", results[PLAIN])
+        return unequal(finding.ORACLE, view, log, left, right, columns)
+
+
+@dataclass(frozen=True)
+class Arranged:
+    """The same events give the same rows when they come otherwise."""
+
+    code: str
+    arrangement: Arrangement
+
+    def cases(self, view: View, landed: Landed) -> Mapping[str, Case]:
+        return {PLAIN: Case(landed), self.arrangement.name: Case(landed, self.arrangement)}
+
+    def answer(self, view: View, log: Log, landed: Landed, results: Mapping[str, Rows]) -> Finding | None:
+        left, right = (Side(f"the events {name}", results[name]) for name in (PLAIN, self.arrangement.name))
+        return unequal(self.code, view, log, left, right)
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """A partition's rows need no event that lies further outside of it than lookback and lookahead say.
+
+    ``before`` and ``after``: whether events are left out on that side, to find out which of the two is too short.
+    """
+
+    code: str = finding.PRUNED
+    most: int = 2
+    before: bool = True
+    after: bool = True
+
+    def cases(self, view: View, landed: Landed) -> Mapping[str, Case]:
+        cases = {PLAIN: Case(landed)}
+        for partition in self._partitions(view, landed):
+            start = datetime.combine(partition, time(), UTC)
+            since = start - view.lookback if self.before else None
+            until = start + _DAY + view.lookahead if self.after else None
+            cases[f"{self.code} {partition}"] = Case(landed, since=since, until=until)
+        return cases
+
+    def answer(self, view: View, log: Log, landed: Landed, results: Mapping[str, Rows]) -> Finding | None:
+        for partition in self._partitions(view, landed):
+            whole, pruned = (
+                [row for row in results[name] if day(row, str(view.partition_by)) == partition]
+                for name in (PLAIN, f"{self.code} {partition}")
+            )
+            left = Side(f"rows of {partition} from all events", whole)
+            right = Side(f"rows of {partition} from the events that lookback and lookahead leave", pruned)
+            found = unequal(self.code, view, log, left, right, partition=partition)
+            if found:
+                return found
+        return None
+
+    def _partitions(self, view: View, landed: Landed) -> list[date]:
+        """Days that have events, and a day beside them: all when there are few, else some."""
+        if view.kappa:
+            return []
+        days = sorted({row["event_time"].date() for row in valid(landed, view, late=True)})
+        beside = sorted({d + shift * _DAY for d in days for shift in (-1, 1)} - set(days))
+        if len(days) + len(beside) <= self.most:
+            return days + beside
+        rng = Random(len(landed))  # noqa: S311 - which days are looked at is no secret
+        chosen = rng.sample(days, min(len(days), self.most))
+        return chosen + rng.sample(beside, min(len(beside), self.most - len(chosen)))
+
+
+def usual(oracle: Oracle | None, topic: Topic, time_zone: str | None) -> list[Question]:
+    """The questions of the first round. Those that mean several things are asked in particular after a failure."""
+    asked: list[Question] = [Identified(), Arranged(finding.MIXED, computing.MIXED), Pruned()]
+    if oracle is not None:
+        asked.append(AsTheOracle(oracle, topic))
+    if time_zone is not None:
+        asked.append(Arranged(finding.TIME_ZONE, computing.elsewhere(time_zone)))
+    return asked
+
+
+PARTICULAR: Final[Mapping[str, tuple[Question, ...]]] = {
+    finding.MIXED: (
+        Arranged(finding.IMPURE, computing.AGAIN),
+        Arranged(finding.ORDER, computing.REVERSED),
+        Arranged(finding.SPREAD, computing.SPREAD),
+    ),
+    finding.PRUNED: (Pruned(finding.LOOKBACK, 6, after=False), Pruned(finding.LOOKAHEAD, 6, before=False)),
+}
+"""For a code that can mean several things: the questions that tell them apart."""
+
+
+class FunctionJudge:
+    """Asks questions of many logs at once."""
+
+    def __init__(self, computer: Computer) -> None:
+        self.computer = computer
+
+    def judge(self, logs: Sequence[Log], questions: Sequence[Question]) -> list[Finding | None]:
+        """For each log the first thing that is wrong, or None."""
+        view, topic = self.computer.view, self.computer.topic
+        landed = [log.landed(topic) for log in logs]
+        cases = {
+            (number, name): case
+            for number, rows in enumerate(landed)
+            for question in questions
+            for name, case in question.cases(view, rows).items()
+        }
+        results = self.computer.compute(cases)
+        return [
+            self._verdict(log, rows, {name: r for (at, name), r in results.items() if at == number}, questions)
+            for number, (log, rows) in enumerate(zip(logs, landed, strict=True))
+        ]
+
+    def _verdict(
+        self, log: Log, landed: Landed, results: Mapping[str, Result], questions: Sequence[Question]
+    ) -> Finding | None:
+        rows: dict[str, Rows] = {}
+        for name, result in results.items():
+            if isinstance(result, Exception):
+                return Finding(finding.FAILS, log, error=result, fields={"case": name})
+            rows[name] = result
+        found = (question.answer(self.computer.view, log, landed, rows) for question in questions)
+        return next(filter(None, found), None)

@@ -1,0 +1,77 @@
+"""Rankings, distinct counts, quantiles, rolling averages and comparisons with the week before."""
+
+from __future__ import annotations
+
+from anabranch.views import view
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+
+@view(
+    name="top_destinations",
+    version=1,
+    events=["flight.departed"],
+    key=["window_start", "origin", "place"],
+    partition_by="window_start",
+    refresh="partitions",
+)
+def top_destinations(departed: DataFrame) -> DataFrame:
+    """Top-n per window: the three destinations with most departures, hour by hour. A tie is decided by the name."""
+    counted = departed.groupBy(F.window("event_time", "1 hour").alias("hour"), "origin", "dest").count()
+    ranked = Window.partitionBy("hour", "origin").orderBy(F.desc("count"), "dest")
+    placed = counted.withColumn("place", F.row_number().over(ranked)).where("place <= 3")
+    return placed.select(
+        F.col("hour.start").alias("window_start"), "origin", "place", "dest", F.col("count").alias("flights")
+    )
+
+
+@view(
+    name="fleet_size",
+    version=1,
+    events=["flight.departed"],
+    key=["day", "carrier"],
+    partition_by="day",
+    refresh="partitions",
+)
+def fleet_size(departed: DataFrame) -> DataFrame:
+    """Distinct counts, exact and approximate (2 % of standard error), and exact quantiles."""
+    return departed.groupBy(F.to_date("event_time").alias("day"), "carrier").agg(
+        F.count_distinct("tailnum").alias("aircraft"),
+        F.approx_count_distinct("tailnum", 0.02).alias("about"),
+        F.percentile("dep_delay", F.array(F.lit(0.5), F.lit(0.9))).alias("delay_p50_p90"),
+    )
+
+
+@view(
+    name="rolling_day",
+    version=1,
+    events=["flight.departed"],
+    key=["origin", "hour"],
+    partition_by="hour",
+    lookback="24 hours",
+    refresh="partitions",
+)
+def rolling_day(departed: DataFrame) -> DataFrame:
+    """A rolling average: departures of the hour beside the mean of the 24 hours up to it, hours without any as zero."""
+    hourly = departed.groupBy(F.date_trunc("hour", "event_time").alias("hour"), "origin").count()
+    day = Window.partitionBy("origin").orderBy(F.unix_seconds("hour")).rangeBetween(-23 * 3600, 0)
+    mean = (F.sum("count").over(day) / F.lit(24).cast("decimal(4,0)")).cast("decimal(18,3)")
+    return hourly.select("origin", "hour", F.col("count").alias("flights"), mean.alias("mean_of_24_hours"))
+
+
+@view(
+    name="week_on_week",
+    version=1,
+    events=["flight.departed"],
+    key=["day", "origin"],
+    partition_by="day",
+    lookback="7 days",
+    refresh="partitions",
+)
+def week_on_week(departed: DataFrame) -> DataFrame:
+    """This day against the same day of the week before."""
+    daily = departed.groupBy(F.to_date("event_time").alias("day"), "origin").count()
+    before = daily.select(F.date_add("day", 7).alias("day"), "origin", F.col("count").alias("week_before"))
+    return daily.join(before, ["day", "origin"], "left").select(
+        "day", "origin", F.col("count").alias("flights"), F.coalesce("week_before", F.lit(0)).alias("week_before")
+    )

@@ -1,0 +1,104 @@
+"""Every kind of view that we show, over ten days of real flights: both paths equal at the same cut, day by day."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from anabranch.batch import publish, rebuild
+from anabranch.reconcile.certify import certify
+from anabranch.reconcile.staged import Staged
+from anabranch.samples.flights import flight_events
+from anabranch.settings import Settings, load_settings
+from anabranch.speed.runner import catch_up
+from anabranch.tables import newest
+from anabranch.tables.commits import open_table
+from anabranch.tables.layout import batch_table, speed_table
+from anabranch.views import View
+from anabranch.views.check import check
+from landed import DECLARED, FLIGHTS, Event, Landing, gallery
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+FIRST, DAYS, EPOCHS = date(2013, 1, 1), 10, 8
+VIEWS = {view.name: view for view in gallery()}
+
+
+def flights() -> list[Event]:
+    """In the order in which they were published, some of them with a delay of hours to two days."""
+    events = flight_events(FIRST, DAYS, DECLARED).filter(topic="flights")
+    chance = random.Random(7)
+    order = []
+    for row in events.iter_rows(named=True):
+        delay = timedelta(hours=chance.randint(3, 50)) if chance.random() < 0.01 else timedelta(0)
+        partition = hash_of(row["key"]) % FLIGHTS.partitions
+        data = {name: typed(value) for name, value in json.loads(row["data"]).items()}
+        event = Event(row["event_type"], row["time"], row["id"], data, partition, subject=row["key"])
+        order.append((row["publish_time"] + delay, len(order), event))
+    return [event for _, _, event in sorted(order, key=lambda entry: entry[:2])]
+
+
+def hash_of(key: str) -> int:
+    return sum(key.encode())
+
+
+def typed(value: Any) -> Any:
+    """A field of a contract as landing holds it."""
+    if isinstance(value, str) and value[4:5] == "-":
+        return datetime.fromisoformat(value) if "T" in value else date.fromisoformat(value)
+    return value
+
+
+@dataclass(frozen=True)
+class Flown:
+    settings: Settings
+    days: list[date]
+    late: int
+
+
+@pytest.fixture(scope="module")
+def flown(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Flown:
+    """Landed in eight epochs; every stream has run over all but three of them, then over all."""
+    settings = load_settings(home=Path(tmp_path_factory.mktemp("gallery")), shuffle_partitions=2)
+    landing, events = Landing(settings), flights()
+    size = -(-len(events) // EPOCHS)
+    epochs = [events[start : start + size] for start in range(0, len(events), size)]
+    for part in (epochs[:-3], epochs[-3:]):
+        landing.land(*part)
+        for view in VIEWS.values():
+            catch_up(spark, settings, view, FLIGHTS)
+    days = sorted({row["event_date"] for row in landing.rows})
+    return Flown(settings, days, sum(bool(row["late"]) for row in landing.rows))
+
+
+def test_the_sample_has_what_makes_it_hard(flown: Flown) -> None:
+    assert flown.late > 100
+    assert len(flown.days) == DAYS + 1
+
+
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+def test_both_paths_agree(spark: SparkSession, flown: Flown, view: View) -> None:
+    check(view, spark, DECLARED)
+    build = rebuild(spark, flown.settings, view, FLIGHTS, flown.days, "gallery")
+    staged = Staged.of(flown.settings, build)
+    found = certify(spark, flown.settings, view, FLIGHTS, flown.days, staged, run="gallery")
+
+    assert [c.partition for c in found if not c.equal] == []
+    assert {c.method for c in found} >= {"recomputed"}
+    committed = newest(speed_table(flown.settings, view.name, view.version))
+    assert committed is not None
+    assert committed.note.cut.epoch("flights") == EPOCHS
+    assert sum(c.speed.rows for c in found) >= 3 * DAYS
+    publish(flown.settings, view, build, flown.days)
+    table = open_table(batch_table(flown.settings, view.name, view.version))
+    assert table is not None
+    keys = table.to_pyarrow_table(columns=list(view.key))
+    assert keys.group_by(list(view.key)).aggregate([]).num_rows == keys.num_rows
