@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ from anabranch.reconcile.sides import (
     speed_state,
 )
 from anabranch.reconcile.staged import Staged
-from anabranch.reconcile.touched import touched
+from anabranch.reconcile.touched import passed, touched
 from anabranch.settings import Settings
 from anabranch.views.definition import View
 from anabranch.views.inputs import events_at
@@ -32,13 +32,15 @@ _SPEED = "speed"
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Both sides of some partitions at one cut, not computed yet. ``spared``: partitions whose build is the
-    function's result already, because no late event and no event between the two cuts touches them."""
+    """Both sides of some partitions at one cut, not computed yet. ``moved``: partitions whose rows can differ between
+    the build's cut and the speed table's. ``spared``: those whose build is the function's result at both, because they
+    haven't moved, and no late event touches them."""
 
     view: View
     state: SpeedState
     partitions: Sequence[date]
     spared: Sequence[date]
+    moved: Set[date]
     counts: Mapping[date, EventCount]
     speed: DataFrame
     expected: Mapping[str, DataFrame]
@@ -79,9 +81,9 @@ def compare(
     state = speed_state(settings, view)
     days = [] if view.kappa else list(partitions)
     counts = touched(settings, view, topic, days, state.cut, build.cut if build else state.cut)
-    spared = [
-        day for day in days if build and day in build.partitions and not counts[day].late and not counts[day].between
-    ]
+    moved = passed(settings, view, topic, state.cut, build.cut) if build else set()
+    moved |= {day for day in days if counts[day].between}
+    spared = [day for day in days if build and day in build.partitions and not counts[day].late and day not in moved]
     again = [day for day in days if day not in spared]
     speed = speed_rows(spark, view, state, None if view.kappa else days)
     expected = {}
@@ -90,7 +92,7 @@ def compare(
         expected[RECOMPUTED] = function_rows(view, topic, events)
     if spared and build:
         expected[BUILD] = build_rows(spark, view, speed, build.paths(spared), build.base)
-    return Comparison(view, state, days, spared, counts, speed, expected)
+    return Comparison(view, state, days, spared, moved, counts, speed, expected)
 
 
 def certificates_of(comparison: Comparison, run: str) -> list[Certificate]:

@@ -49,7 +49,7 @@ def late_changes(comparison: Comparison, build: Staged) -> list[LateChanges]:
     """One entry per partition of ``build``, in order; without Spark. Partitions that events between the build's
     cut and the speed table's touch differ for that reason too: they are marked as not comparable."""
     counts = comparison.counts
-    alike = [day for day in build.partitions if not counts[day].between]
+    alike = [day for day in build.partitions if day not in comparison.moved]
     found = _changes(comparison.view, comparison.state, build, alike) if alike else {}
     return [
         LateChanges(day, counts[day].late, *found.get(day, (0, 0, 0)), comparable=day in alike)

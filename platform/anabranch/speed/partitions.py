@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from anabranch.speed.covered import Covered, LandingLog
 from anabranch.speed.sink import Batch, Sink
 from anabranch.speed.table import SpeedTable, Step
 from anabranch.tables import Cut
-from anabranch.views.partitions import touched_partitions
+from anabranch.views.partitions import passed_partitions, touched_partitions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,19 +36,29 @@ class PartitionSink(Sink):
         topic: str,
         small_rows: int,
         compute: Compute,
+        watermark: Callable[[Cut], datetime | None],
     ) -> None:
         super().__init__(spark, table, landing, checkpoint, topic, small_rows)
         self._compute = compute
+        self._watermark = watermark
 
     def _write(self, step: Step, covered: Covered, frame: DataFrame, batch: Batch) -> None:
         if step is Step.REFRESH:
             self._refresh(self._compute(batch.cut, None), batch)
             return
         days = [row[0] for row in frame.select(EVENT_DATE).distinct().collect()]
-        partitions = touched_partitions(self.table.view, days)
+        partitions = sorted({*touched_partitions(self.table.view, days), *self._passed(batch.cut)})
         if not partitions:
             self.table.replace([], [], self._note(batch, 0))
             return
         rows = self._with_epoch(self._compute(batch.cut, partitions), batch)
         files = self.table.stage_partitions(rows, partitions)
         self.table.replace(files, partitions, self._note(batch, sum(file.rows for file in files)))
+
+    def _passed(self, cut: Cut) -> list[date]:
+        """What the watermark has passed since the table's newest commit: rows appear there without any event."""
+        view = self.table.view
+        if not view.closes:
+            return []
+        moved = (self._watermark(before) for before in (self.table.newest().note.cut, cut))
+        return passed_partitions(view, *moved)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from deltalake import DeltaTable
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
 from anabranch.errors import TryAgain
 from anabranch.events import Topic
+from anabranch.landing.watermark import watermark_at
 from anabranch.settings import Settings
 from anabranch.spark import LIVE
 from anabranch.speed.covered import LandingLog
@@ -86,7 +88,7 @@ def start(
     schema = to_arrow_schema(rows.schema, timezone="UTC").append(pa.field(CHANGED, pa.int64()))
     table = SpeedTable(speed_table(settings, view.name, view.version), view, schema)
     common = (own, table, LandingLog(landing), checkpoint, topic.name, settings.small_commit_rows)
-    sink = PartitionSink(*common, compute) if again else Sink(*common)
+    sink = PartitionSink(*common, compute, lambda cut: _watermark(landing, topic, cut)) if again else Sink(*common)
     changes = events_of(landed_stream(own, landing), view, late=False) if again else rows
     writer = changes.writeStream.outputMode("update").foreachBatch(sink).queryName(f"{view.writer}/speed")
     writer = writer.option("checkpointLocation", str(checkpoint))
@@ -95,6 +97,10 @@ def start(
     else:
         writer = writer.trigger(processingTime=settings.trigger_interval)
     return SpeedQuery(writer.start(), view, sink)
+
+
+def _watermark(landing: str, topic: Topic, cut: Cut) -> datetime | None:
+    return watermark_at(DeltaTable(landing), topic, cut.epoch(topic.name))
 
 
 def catch_up(spark: SparkSession, settings: Settings, view: View, topic: Topic) -> SpeedQuery:

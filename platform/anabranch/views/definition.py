@@ -26,6 +26,9 @@ ENVELOPE: Final = ("event_time", "event_id", "source", "subject", "log_partition
 Refresh = Literal["state", "partitions"]
 """How the speed half is kept: by the engine's state, or by computing the partitions again that new events touch."""
 
+WATERMARK: Final = "watermark"
+"""A further column of every input of a view that declares ``closes``: the topic's watermark at the cut."""
+
 COLUMN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
 
 
@@ -49,7 +52,8 @@ class View:
     names the returned timestamp or date column whose day (UTC) is the partition; None makes a kappa view, which
     keeps state for ever and sees late events too. ``lookback`` and ``lookahead`` say how far outside its day a
     partition's rows need events. ``refresh`` says how the speed half is kept: by Spark's state, or, for what Spark
-    can't stream, by computing the partitions again that new events touch.
+    can't stream, by computing the partitions again that new events touch. With ``closes`` each input has the column
+    WATERMARK, so that rows can appear when their time has passed.
     """
 
     name: str
@@ -61,6 +65,7 @@ class View:
     lookback: timedelta = timedelta(0)
     lookahead: timedelta = timedelta(0)
     refresh: Refresh = "state"
+    closes: bool = False
     origin: Origin = field(default=Origin("<unknown>", 0), compare=False)
     fingerprint: str = ""
 
@@ -101,6 +106,8 @@ class View:
             yield "VIEW_REFRESH", f"refresh={self.refresh!r}", f"write one of {', '.join(get_args(Refresh))}"
         if self.kappa and self.refresh == "partitions":
             yield "VIEW_REFRESH", "it has no partitions to compute again", "name its time in partition_by"
+        if self.closes and self.refresh != "partitions":
+            yield "VIEW_REFRESH", "closes=True needs the watermark of each cut", "add refresh='partitions'"
         try:
             signature(self.function).bind(*self.events)
         except TypeError:

@@ -7,20 +7,23 @@ Every runner (speed, batch, certify, replay, tests) goes through these functions
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING
+
+from deltalake import DeltaTable
 
 from anabranch.events import Topic
 from anabranch.landing.schema import PARTITION as EVENT_DATE
 from anabranch.landing.schema import VALID
+from anabranch.landing.watermark import watermark_at
 from anabranch.settings import Settings
 from anabranch.tables import Cut
 from anabranch.tables.layout import landing_table
-from anabranch.views.definition import CHANGED, ENVELOPE, PARTITION, View
+from anabranch.views.definition import CHANGED, ENVELOPE, PARTITION, WATERMARK, View
 from anabranch.views.refusals import refusal
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 
 def events_of(landed: DataFrame, view: View, *, late: bool) -> DataFrame:
@@ -56,8 +59,10 @@ def events_at(
     late: bool,
 ) -> DataFrame:
     """The landed events up to ``cut`` that rows of ``partitions`` (None: all) can need, with the late ones or not."""
-    landed = spark.read.format("delta").load(landing_table(settings, topic.name))
-    events = events_of(landed, view, late=late).where(f"epoch <= {int(cut.epoch(topic.name))}")
+    uri, epoch = landing_table(settings, topic.name), int(cut.epoch(topic.name))
+    events = events_of(spark.read.format("delta").load(uri), view, late=late).where(f"epoch <= {epoch}")
+    if view.closes:
+        events = events.withColumn(WATERMARK, _literal(watermark_at(DeltaTable(uri), topic, epoch)))
     return events if partitions is None else prune(events, view, partitions)
 
 
@@ -72,28 +77,35 @@ def _spans(days: Sequence[date]) -> list[tuple[date, date]]:
     return runs
 
 
-_ENVELOPE = (
-    "event_time",
-    "event_id",
-    "source",
-    "subject",
-    "`partition` AS log_partition",
-    "`offset` AS log_offset",
-)
+_SOURCE = {"log_partition": "`partition` AS log_partition", "log_offset": "`offset` AS log_offset"}
+"""The columns of ENVELOPE that landing calls otherwise."""
 
 
 def frames(events: DataFrame, view: View, topic: Topic) -> list[DataFrame]:
-    """One DataFrame per event type of ``view``: the fields of its data beside the ENVELOPE columns."""
+    """One DataFrame per event type of ``view``: the fields of its data beside the ENVELOPE columns.
+
+    With ``closes`` the WATERMARK of ``events`` too, null where they have none.
+    """
+    envelope = [*ENVELOPE, *([WATERMARK] if view.closes else [])]
+    columns = [_SOURCE.get(name, name) for name in envelope]
+    if view.closes:
+        events = events if WATERMARK in events.columns else events.withColumn(WATERMARK, _literal(None))
     result = []
     for event_type in view.events:
         contract = topic.newest(event_type)
-        clash = set(contract.fields) & set(ENVELOPE)
+        clash = set(contract.fields) & set(envelope)
         if clash:
             raise refusal("FIELD_CLASH", view, f"{event_type} has fields named {sorted(clash)}")
         data = [f"`{contract.column}`.`{name}` AS `{name}`" for name in contract.fields]
         # As SQL text: a call into the JVM for each expression was a tenth of a small rebuild.
-        result.append(events.where(f"type = '{event_type}'").selectExpr(*_ENVELOPE, *data))
+        result.append(events.where(f"type = '{event_type}'").selectExpr(*columns, *data))
     return result
+
+
+def _literal(time: datetime | None) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.lit(time).cast("timestamp")
 
 
 def rows_of(view: View, inputs: Sequence[DataFrame]) -> DataFrame:

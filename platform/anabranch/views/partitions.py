@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,14 @@ def touched_partitions(view: View, dates: Iterable[date]) -> list[date]:
     """The partitions whose rows can depend on events of ``dates``: the other way round of ``needed_dates``."""
     before, after = reach(view)
     return sorted({day + _DAY * shift for day in dates for shift in range(-after, before + 1)})
+
+
+def passed_partitions(view: View, before: datetime | None, after: datetime | None) -> list[date]:
+    """The partitions whose rows can change because the watermark moves on from ``before`` to ``after``."""
+    if after is None:
+        return []
+    first, last = (before or after).date(), after.date()
+    return touched_partitions(view, (first + _DAY * shift for shift in range((last - first).days + 1)))
 
 
 def reach(view: View) -> tuple[int, int]:

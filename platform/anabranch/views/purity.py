@@ -24,6 +24,8 @@ _OUTSIDE = {
 }
 _CHANGING = (
     *("datetime.datetime.now", "datetime.datetime.utcnow", "datetime.datetime.today", "datetime.date.today"),
+    # By the clock of the machine's place; with a time zone it is written as an addition to a time that has one.
+    *("datetime.datetime.fromtimestamp", "datetime.date.fromtimestamp"),
     *("numpy.random", "numpy.datetime64", "pandas.Timestamp.now", "pandas.Timestamp.today", "pandas.read_"),
     *("pyspark.SparkContext", "pyspark.sql.SparkSession", "pyspark.sql.session", "anabranch.spark", "anabranch.read"),
 )
@@ -74,6 +76,8 @@ def _offence(node: ast.AST, source: Source, known: set[str]) -> str:
             return f"it changes {', '.join(node.names)}, which outlives the call"
         case ast.Name(id=name) if name in _BUILTINS and name not in known:
             return f"it uses {name}()"
+        case ast.Call(func=called, args=[taken, *_]) if _in_order(called) and _from_set(taken):
+            return f"{ast.unparse(called)} takes a set in its order, and a set has no order: write sorted(...)"
         case ast.Attribute(attr=attr) if attr in _SESSION:
             return f"it reaches for the session by .{attr}"
         case ast.Attribute() | ast.Name():
@@ -82,6 +86,25 @@ def _offence(node: ast.AST, source: Source, known: set[str]) -> str:
             return f"it uses {path}" if changing else ""
         case _:
             return ""
+
+
+def _in_order(called: ast.expr) -> bool:
+    """``list``, ``tuple``, ``",".join``: what comes out is in the order of what went in."""
+    match called:
+        case ast.Attribute(attr="join") | ast.Name(id="list" | "tuple" | "enumerate" | "iter"):
+            return True
+        case _:
+            return False
+
+
+def _from_set(taken: ast.expr) -> bool:
+    match taken:
+        case ast.Set() | ast.SetComp() | ast.Call(func=ast.Name(id="set" | "frozenset")):
+            return True
+        case ast.GeneratorExp(generators=[first, *_]) | ast.ListComp(generators=[first, *_]):
+            return _from_set(first.iter)
+        case _:
+            return False
 
 
 def _check_constants(view: View, source: Source) -> None:

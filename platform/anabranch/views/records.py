@@ -75,6 +75,6 @@ def _text(view: View) -> str:
     """The declaration and the code, one to a line."""
     declared = (
         f"events={list(view.events)}\nkey={list(view.key)}\npartition_by={view.partition_by!r}\n"
-        f"lookback={str(view.lookback)!r}\nlookahead={str(view.lookahead)!r}\nrefresh={view.refresh!r}\n"
+        f"lookback={str(view.lookback)!r}\nlookahead={str(view.lookahead)!r}\nrefresh={view.refresh!r}\ncloses={view.closes!r}\n"
     )
     return declared + definition_text(read(view.function))

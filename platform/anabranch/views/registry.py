@@ -37,6 +37,7 @@ def view(
     lookback: str | timedelta = "0 hours",
     lookahead: str | timedelta = "0 hours",
     refresh: Refresh = "state",
+    closes: bool = False,
 ) -> Callable[[Callable[..., Any]], View]:
     """Declare a version of a view; the function becomes the View. See View for what the parameters mean."""
 
@@ -49,7 +50,8 @@ def view(
             raise BadDefinition(
                 "VIEW_DURATION", f"{origin}: {name} v{version}: {error}", file=origin.file, definition=origin.line
             ) from None
-        plain = View(name, version, names(events), names(key), function, partition_by, before, after, refresh, origin)
+        times = (partition_by, before, after, refresh, closes)
+        plain = View(name, version, names(events), names(key), function, *times, origin)
         check_python(plain, source)
         declared = replace(plain, fingerprint=fingerprint(plain, source))
         collected = _COLLECTED.get()

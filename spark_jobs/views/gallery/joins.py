@@ -30,6 +30,36 @@ def time_in_air(departed: DataFrame, arrived: DataFrame) -> DataFrame:
 
 
 @view(
+    name="never_arrived",
+    version=1,
+    events=["flight.departed", "flight.arrived"],
+    key=["flight", "departed_at", "log_partition", "log_offset"],
+    partition_by="departed_at",
+    lookahead="1 day",
+    refresh="partitions",
+    closes=True,
+)
+def never_arrived(departed: DataFrame, arrived: DataFrame) -> DataFrame:
+    """Left outer: departures without an arrival, once a day has passed since, by the watermark of the cut."""
+    passed = departed.where("event_time + INTERVAL 24 HOURS < watermark")
+    together = F.expr(
+        "d.carrier = a.carrier AND d.flight = a.flight AND d.origin = a.origin "
+        "AND a.event_time > d.event_time AND a.event_time <= d.event_time + INTERVAL 24 HOURS"
+    )
+    return (
+        passed.alias("d")
+        .join(arrived.alias("a"), together, "left_anti")
+        .select(
+            F.concat_ws("", "carrier", "flight", "origin").alias("flight"),
+            F.col("event_time").alias("departed_at"),
+            "log_partition",
+            "log_offset",
+            "tailnum",
+        )
+    )
+
+
+@view(
     name="plan_and_truth",
     version=1,
     events=["flight.scheduled", "flight.departed"],

@@ -30,6 +30,8 @@ pytestmark = pytest.mark.spark
 NIGHT = Workload(6_000, late=0.02, begin=datetime(2015, 7, 14, 20, tzinfo=UTC))
 EPOCHS = 12
 VIEWS = {paths.short(view): view for view in views()}
+ONE_BID_AT_A_TIME = {"q1", "q2", "q10", "q13", "q14", "q21", "q22"}
+REMEMBERING = [view for query, view in VIEWS.items() if query not in ONE_BID_AT_A_TIME]
 
 
 @dataclass(frozen=True)
@@ -50,20 +52,20 @@ class House:
 def sent() -> pl.DataFrame:
     """What was sent, with the places in the log that a broker would have given."""
     events = render(nexmark_events(NIGHT, declarations()))
-    number = pl.col("key").str.extract(r"(\d+)$").cast(pl.Int32) % topic().partitions
-    placed = events.with_columns(number.alias("partition"))
+    spread = pl.int_range(pl.len()).cast(pl.Int32) * 7 % topic().partitions
+    placed = events.with_columns(spread.alias("partition"))
     return placed.with_columns(pl.int_range(pl.len()).over("partition").alias("offset"))
 
 
 @pytest.fixture(scope="module")
 def house(spark: SparkSession, sent: pl.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> House:
-    """Landed in two halves: the speed layer of every view has seen the first one when the second comes."""
+    """Landed in two halves: the speed layer of every view that could forget has seen the first one when the second comes."""
     settings = load_settings(home=tmp_path_factory.mktemp("nexmark"), shuffle_partitions=2)
     views().register(spark, settings)
     landing = Landing(settings, topic())
     epochs = [[_event(row) for row in part.iter_rows(named=True)] for part in sent.iter_slices(NIGHT.events // EPOCHS)]
     landing.land(*epochs[: EPOCHS // 2])
-    for view in VIEWS.values():
+    for view in REMEMBERING:
         catch_up(spark, settings, view, topic())
     landing.land(*epochs[EPOCHS // 2 :])
     records = sent.select("partition", "offset", "value").to_arrow()

@@ -18,7 +18,7 @@ from anabranch.tables.commits import open_table
 from anabranch.tables.layout import speed_checkpoint, speed_table
 from anabranch.views import View
 from anabranch.views.definition import CHANGED
-from landed import FLIGHTS, Event, Landing, sample_views
+from landed import FLIGHTS, Event, Landing, gallery, sample_views
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -256,3 +256,33 @@ def test_a_first_batch_that_was_killed_early_starts_again(
     (checkpoint / "offsets" / ".0.3f9d.tmp").write_text("v1")
     catch_up(spark, settings, DELAYS, FLIGHTS)
     assert flights(settings) == [("EWR", 6, 1, 2), ("JFK", 5, 2, 2)]
+
+
+def test_what_the_watermark_passes_appears_without_an_event_of_its_own(spark: SparkSession, settings: Settings) -> None:
+    view = gallery().get("never_arrived")
+    landing = Landing(settings)
+    landing.land([departed("01 10:00")])
+    catch_up(spark, settings, view, FLIGHTS)
+    assert rows_of(settings, view) == []
+
+    landing.land([departed("05 10:00")])
+    catch_up(spark, settings, view, FLIGHTS)
+    assert [(row["departed_at"].day, row[CHANGED]) for row in rows_of(settings, view)] == [(1, 2)]
+
+
+def test_only_the_partitions_that_are_touched_are_written_again(spark: SparkSession, settings: Settings) -> None:
+    view = gallery().get("fleet_size")
+    landing = Landing(settings)
+    landing.land([departed("01 10:00"), departed("02 10:00")])
+    catch_up(spark, settings, view, FLIGHTS)
+    landing.land([departed("02 11:00", tailnum="N2")])
+    catch_up(spark, settings, view, FLIGHTS)
+    assert [(row["day"].day, row["aircraft"], row[CHANGED]) for row in rows_of(settings, view)] == [
+        (1, 1, 1),
+        (2, 2, 2),
+    ]
+
+    landing.land([])
+    catch_up(spark, settings, view, FLIGHTS)
+    assert [c.note.cut.epoch("flights") for c in commits(settings, view)][:2] == [3, 2]
+    assert [row[CHANGED] for row in rows_of(settings, view)] == [1, 2]

@@ -188,7 +188,25 @@ WRONG = {
         "VIEW_READS",
     ),
 }
+DISTINCT = (
+    "hours = departed.groupBy(F.window('event_time', '1 hour'), 'origin').agg(F.count_distinct('dest').alias('n'))\n"
+    "return hours.select(F.col('window.start').alias('hour'), 'origin', 'n')"
+)
 EVERY = {**IMPURE, **IN_SQL, **ORDER, **FLOATS, **NO_WATERMARK, **NO_STREAM, **WRONG}
+
+
+@pytest.mark.parametrize("case", ["a rank", "a session window", "countDistinct"])
+def test_what_is_no_stream_is_computed_again_by_partitions(spark: SparkSession, tmp_path: Path, case: str) -> None:
+    distinct = ("key=['hour', 'origin'], partition_by='hour'", DISTINCT, "VIEW_STREAM")
+    declaration, body, code = {**NO_STREAM, "countDistinct": distinct}[case]
+    (view,) = load(tmp_path, declaration, body)
+    with pytest.raises(BadDefinition) as caught:
+        check(view, spark, DECLARED)
+    assert caught.value.code == code
+    assert "refresh='partitions'" in str(caught.value)
+    (tmp_path / "again").mkdir()
+    (same,) = load(tmp_path / "again", f"{declaration}, refresh='partitions'", body)
+    check(same, spark, DECLARED)
 
 
 @pytest.mark.parametrize("case", EVERY)

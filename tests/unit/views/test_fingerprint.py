@@ -88,6 +88,8 @@ OTHER = {
     "a column": replaced('"origin", F', '"origin".upper(), F'),
     "the order of two steps": replaced("F.least(F.col(column), F.lit(600))", "F.least(F.lit(600), F.col(column))"),
     "what a name means": replaced("functions as F", "types as F"),
+    "the refresh": replaced("version=1", 'version=1, refresh="partitions"'),
+    "what closes": replaced("version=1", 'version=1, refresh="partitions", closes=True'),
     "the name": replaced('name="delayed"', 'name="delays"'),
     "the version": replaced("version=1", "version=2"),
     "the key": replaced('["hour", "origin"]', '["origin", "hour"]'),

@@ -46,6 +46,12 @@ IMPURE = {
     "open": ("", "return departed.where(F.lit(open('x').read()) == 'x')  # !"),
     "eval": ("", "return eval('departed')  # !"),
     "hash": ("", "return departed.where(F.lit(hash('x')) == 1)  # !"),
+    "a set's order": ("", "return departed.select(*list({'flight', 'carrier'}))  # !"),
+    "a set's order in a text": ("", "x = ','.join(str(n) for n in frozenset('ab'))  # !\nreturn departed.select(x)"),
+    "the clock of a place": (
+        "from datetime import datetime",
+        "x = datetime.fromtimestamp(0)  # !\nreturn departed.where(F.col('event_time') > x)",
+    ),
     "a session": ("from pyspark.sql import SparkSession", "return SparkSession.builder.getOrCreate().range(1)  # !"),
     "a frame's session": ("", "return departed.sparkSession.range(1)  # !"),
     "global": ("n = 1", "global n  # !\nn = 2\nreturn departed"),
@@ -90,6 +96,7 @@ PURE = {
     "a module that the view doesn't use": ("import os, time\nHOME = os.sep", "return departed"),
     "a name like a module's": ("", "time = 'event_time'\nid = 3\nreturn departed.where(F.col(time) > id)"),
     "a helper below": ("", "return helper(departed)\ndef helper(frame): return frame"),
+    "a sorted set": ("", "return departed.select(*sorted({'flight', 'carrier'}), *(x for x in ('origin',)))"),
     "a hint": ("from pyspark.sql import SparkSession", "x: SparkSession = departed\nreturn x"),
 }
 

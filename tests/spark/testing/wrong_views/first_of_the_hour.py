@@ -1,0 +1,16 @@
+"""Takes the first coupon of an hour, in no order."""
+
+# caught: VIEW_ORDER
+# says: first of coupon
+
+from __future__ import annotations
+
+from anabranch.views import view
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+
+@view(name="first_of_the_hour", version=1, events=["order.placed"], key=["hour", "customer"], partition_by="hour")
+def first_of_the_hour(placed: DataFrame) -> DataFrame:
+    hours = placed.groupBy(F.window("event_time", "1 hour"), "customer").agg(F.first("coupon").alias("x"))
+    return hours.select(F.col("window.start").alias("hour"), "customer", "x")

@@ -1,0 +1,16 @@
+"""A checksum over a list that has no order."""
+
+# caught: VIEW_ORDER
+# says: collect_list of order
+
+from __future__ import annotations
+
+from anabranch.views import view
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+
+@view(name="hash_of_a_list", version=1, events=["order.placed"], key=["hour", "customer"], partition_by="hour")
+def hash_of_a_list(placed: DataFrame) -> DataFrame:
+    hours = placed.groupBy(F.window("event_time", "1 hour"), "customer").agg(F.hash(F.collect_list("order")).alias("x"))
+    return hours.select(F.col("window.start").alias("hour"), "customer", "x")
