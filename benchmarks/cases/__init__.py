@@ -24,6 +24,7 @@ CASES: Final = {
         Case("landing", "benchmarks.cases.landing", log=True, timeout=3600),
         Case("batch", "benchmarks.cases.batch", landed=True),
         Case("speed", "benchmarks.cases.speed", landed=True),
+        Case("horizon", "benchmarks.cases.horizon", timeout=3600),
         Case("reprocess", "benchmarks.cases.reprocess"),
         Case("nexmark", "benchmarks.cases.nexmark"),
         Case("freshness", "benchmarks.cases.freshness", timeout=900),

@@ -27,6 +27,9 @@ ENGINE = {
     "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
     "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # Else its indexes and filters stay in memory beside the cache: some ten bits for each key of a horizon of days.
+    "spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage": "true",
+    "spark.sql.streaming.stateStore.rocksdb.maxMemoryUsageMB": "500",
     "spark.sql.streaming.numRecentProgressUpdates": "20",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     # Above 8,000 bytes of byte code the JVM never compiles a method, and Spark's default of 65,535 lets it make such:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 
-_STREAM_CONF = {
+STREAM_CONF = {
     # One stage's code of all rules is longer than a method may be: Spark tries to compile it in vain, each time.
     "spark.sql.codegen.wholeStage": "false",
     # It would parse every record as a variant, which only the doubtful ones need: AND's right side counts as used.
@@ -46,7 +46,7 @@ def start(spark: SparkSession, settings: Settings, topic: Topic, *, once: bool =
     own = spark.newSession()
     parallel = settings.shuffle_partitions
     live = {} if once else LIVE
-    for key, value in {**_STREAM_CONF, **live, "spark.sql.shuffle.partitions": str(parallel)}.items():
+    for key, value in {**STREAM_CONF, **live, "spark.sql.shuffle.partitions": str(parallel)}.items():
         own.conf.set(key, value)
     records = read_log(own, settings, topic, begin)
     if not once:  # a task costs more than the few records that a short micro-batch gives it

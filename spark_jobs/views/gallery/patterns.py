@@ -1,0 +1,106 @@
+"""Patterns of events, state of one's own, and events that correct earlier ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+from anabranch.views import view
+from anabranch.views.keyed import Timers, process
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+REST = timedelta(hours=6)
+
+
+@view(
+    name="bad_runs",
+    version=1,
+    events=["flight.departed", "flight.cancelled"],
+    key=["cancelled_at", "log_partition", "log_offset"],
+    partition_by="cancelled_at",
+    lookback="12 hours",
+    refresh="partitions",
+)
+def bad_runs(departed: DataFrame, cancelled: DataFrame) -> DataFrame:
+    """A sequence: three departures in a row over 30 minutes late within 12 hours, then a cancellation, by carrier."""
+    place = ("event_time", "log_partition", "log_offset")
+    late = departed.select("carrier", *place, (F.coalesce("dep_delay", F.lit(0)) > 30).alias("late"))
+    stops = cancelled.select("carrier", *place, F.lit(None).cast("boolean").alias("late"))
+    in_order = Window.partitionBy("carrier").orderBy(*place)
+    run = late.unionByName(stops)
+    for back in (1, 2, 3):
+        run = run.withColumn(f"late_{back}", F.lag("late", back).over(in_order))
+    found = run.withColumn("began", F.lag("event_time", 3).over(in_order)).where(
+        "late IS NULL AND late_1 AND late_2 AND late_3 AND event_time <= began + INTERVAL 12 HOURS"
+    )
+    return found.select(F.col("event_time").alias("cancelled_at"), "log_partition", "log_offset", "carrier", "began")
+
+
+class Turns:
+    """An aircraft's work until it rests: the state of one key."""
+
+    def __init__(self) -> None:
+        self.flights = 0
+        self.began: datetime | None = None
+        self.due: datetime | None = None
+
+    def on_event(self, event: dict[str, Any], timers: Timers) -> Iterator[dict[str, Any]]:
+        self.began = self.began or event["event_time"]
+        self.flights += 1
+        self.tailnum = event["tailnum"]
+        if self.due:
+            timers.clear(self.due)
+        self.due = event["event_time"] + REST
+        timers.set(self.due)
+        yield from ()
+
+    def on_timer(self, at: datetime, timers: Timers) -> Iterator[dict[str, Any]]:
+        yield {"tailnum": self.tailnum, "began": self.began, "rested_at": at, "flights": self.flights}
+        self.flights, self.began, self.due = 0, None, None
+
+
+@view(
+    name="turns",
+    version=1,
+    events=["flight.departed"],
+    key=["tailnum", "began"],
+    partition_by="began",
+    lookback="6 hours",
+    lookahead="3 days",
+    refresh="partitions",
+    closes=True,
+)
+def turns(departed: DataFrame) -> DataFrame:
+    """State of one's own: flights of an aircraft until a timer says that none has followed for six hours."""
+    known = departed.where("tailnum IS NOT NULL")
+    return process(known, "tailnum", Turns, "tailnum string, began timestamp, rested_at timestamp, flights int")
+
+
+@view(
+    name="delays_corrected",
+    version=1,
+    events=["flight.departed", "flight.cancelled"],
+    key=["flight_date", "origin"],
+    partition_by="flight_date",
+    lookback="2 days",
+    lookahead="2 days",
+    refresh="partitions",
+)
+def delays_corrected(departed: DataFrame, cancelled: DataFrame) -> DataFrame:
+    """Corrections: of several reports on one flight the last one in the log counts; a cancellation takes it back."""
+    flight = ("flight_date", "carrier", "flight", "origin")
+    reports = departed.select(*flight, "event_time", "log_partition", "log_offset", "dep_delay").unionByName(
+        cancelled.select(
+            *flight, "event_time", "log_partition", "log_offset", F.lit(None).cast("bigint").alias("dep_delay")
+        )
+    )
+    newest = reports.groupBy(*flight).agg(
+        F.max(F.struct("event_time", "log_partition", "log_offset", "dep_delay")).alias("newest")
+    )
+    return newest.groupBy("flight_date", "origin").agg(
+        F.count("newest.dep_delay").alias("departed"),
+        F.count_if(F.col("newest.dep_delay").isNull()).alias("cancelled"),
+        F.sum("newest.dep_delay").alias("delay_minutes"),
+    )
