@@ -25,6 +25,7 @@ CASES: Final = {
         Case("batch", "benchmarks.cases.batch", landed=True),
         Case("speed", "benchmarks.cases.speed", landed=True),
         Case("horizon", "benchmarks.cases.horizon", timeout=3600),
+        Case("refresh", "benchmarks.cases.refresh"),
         Case("reprocess", "benchmarks.cases.reprocess"),
         Case("nexmark", "benchmarks.cases.nexmark"),
         Case("freshness", "benchmarks.cases.freshness", timeout=900),
