@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from anabranch.testing.failure import ProofFailed
     from anabranch.testing.landing import Event, Landing
-    from anabranch.testing.prove import Proof, prove
+    from anabranch.testing.proving import Proof, prove
 
 __all__ = ["Event", "Landing", "Proof", "ProofFailed", "prove"]
-_WHERE = {"Event": "landing", "Landing": "landing", "Proof": "prove", "ProofFailed": "failure", "prove": "prove"}
+_WHERE = {"Event": "landing", "Landing": "landing", "Proof": "proving", "ProofFailed": "failure", "prove": "proving"}
 
 
 def __getattr__(name: str) -> Any:

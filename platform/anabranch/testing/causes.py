@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _TIE = "order by columns that no two rows share: add 'log_partition' and 'log_offset' (or 'event_id') at the end"
 _ROWS = "sort the rows by event_time, log_partition and log_offset inside of the Python function, first of all"
 _STATE = "compute each row from its arguments only: keep nothing between calls, and sort what has no order"
+_PYTHON = "a Python function says something else when rows come otherwise: it keeps something, or sorts nothing"
 _ORDERED: Final = {
     "row_number": ("row_number numbers rows that tie in the order in which they come", _TIE),
     "ntile": ("ntile deals out rows that tie in the order in which they come", _TIE),
@@ -33,8 +35,8 @@ _ORDERED: Final = {
     "applyInArrow": ("the Python function of applyInArrow gets its rows in any order", _ROWS),
     "mapInPandas": ("the Python function of mapInPandas gets its rows in any order and in any portions", _STATE),
     "mapInArrow": ("the Python function of mapInArrow gets its rows in any order and in any portions", _STATE),
-    "pandas_udf": ("a Python function says something else when rows come otherwise", _STATE),
-    "udf": ("a Python function says something else when rows come otherwise", _STATE),
+    "pandas_udf": (_PYTHON, _STATE),
+    "udf": (_PYTHON, _STATE),
     "aggregate": ("F.aggregate folds a list from its beginning, and the list has no order", "F.sort_array around it"),
 }
 _RAISED: Final = {
@@ -53,12 +55,14 @@ _RAISED: Final = {
     "NULL_MAP_KEY": "leave out the rows whose key is null",
     "DUPLICATED_MAP_KEY": "group before, so that each key is there once",
 }
-_FOR_EVER = "the stream would stop at this event, and at each new start again"
+# What Spark would do about it, which isn't always what a view may do.
+_ADVICE: Final = re.compile(r"\s*(Use (the SQL function )?[`'].*|If necessary set .*|SQLSTATE.*)$")
+_FOR_EVER: Final = "the stream would stop at this event, and at each new start again"
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """``what`` is wrong, what to ``write`` instead, and the ``line`` of the call that is to blame, where it is known."""
+    """``what`` is wrong, what to ``write`` instead, and the ``line`` of the call to blame, where it is known."""
 
     what: str
     write: str
@@ -140,8 +144,12 @@ def _condition(error: BaseException | None) -> str:
 def _said(error: BaseException | None) -> str:
     """The line that says it: of a Python traceback the last one, else the first."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    raised = [line for line in lines if line.split(":")[0].endswith(("Error", "Exception")) and " " not in line.split(":")[0]]
-    chosen = raised[-1] if "Traceback" in str(error) and raised else (lines or [type(error).__name__])[0]
+    raised = [
+        line for line in lines if line.split(":")[0].endswith(("Error", "Exception")) and " " not in line.split(":")[0]
+    ]
+    chosen = _ADVICE.sub(
+        "", raised[-1] if "Traceback" in str(error) and raised else (lines or [type(error).__name__])[0]
+    )
     return chosen if len(chosen) <= 240 else chosen[:240] + "..."
 
 
@@ -152,22 +160,22 @@ def _too_short(found: Finding, view: View) -> Cause:
     times = [event.time for event in found.log.events if not event.broken]
     if found.code == finding.LOOKAHEAD:
         far, declared, name = max([t - end for t in times], default=timedelta(0)), view.lookahead, "lookahead"
-        where = "after it"
+        where = "after its end"
     else:
         far, declared, name = max([start - t for t in times], default=timedelta(0)), view.lookback, "lookback"
-        where = "before it"
-    what = f"rows of {partition} need an event that lies {_length(far)} {where}, and {name} says {_length(declared)}"
-    return Cause(what, f"declare {name}='{_declared(far, strict=name == 'lookahead')}', or as far as your rows can reach")
-
-
-def _length(span: timedelta) -> str:
-    return str(span) if span else "nothing"
+        where = "before its begin"
+    what = f"rows of {partition} need an event {far} {where}, and {name} says {declared or 'nothing'}"
+    return Cause(
+        what, f"declare {name}='{_declared(far, strict=name == 'lookahead')}', or as far as your rows can reach"
+    )
 
 
 def _declared(span: timedelta, *, strict: bool) -> str:
     """The whole hours or days that hold ``span``."""
     hours = span // timedelta(hours=1) + (1 if strict or span % timedelta(hours=1) else 0)
-    return f"{hours} hour{'s' if hours != 1 else ''}" if hours % 24 else f"{hours // 24} day{'s' if hours != 24 else ''}"
+    return (
+        f"{hours} hour{'s' if hours != 1 else ''}" if hours % 24 else f"{hours // 24} day{'s' if hours != 24 else ''}"
+    )
 
 
 def _shared_key(found: Finding, view: View) -> Cause:

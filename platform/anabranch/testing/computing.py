@@ -16,7 +16,9 @@ import pyarrow as pa
 
 from anabranch.landing.schema import landing_schema
 from anabranch.testing.engine import small
+from anabranch.testing.logs import watermark
 from anabranch.testing.rows import plain
+from anabranch.views.definition import WATERMARK
 from anabranch.views.inputs import events_of, frames, rows_of
 
 if TYPE_CHECKING:
@@ -132,10 +134,15 @@ class Computer:
         return results
 
     def _applied(self, session: SparkSession, case: Case) -> DataFrame:
+        from pyspark.sql import functions as F
+
         landed = session.createDataFrame(pa.Table.from_pylist(case.inside, self._schema))
         # Spark cuts local rows into as many tasks as it has cores (at least two here), in their order.
         landed = landed.coalesce(1) if case.arrangement.tasks == 1 else landed
-        return rows_of(self.view, frames(events_of(landed, self.view, late=case.late), self.view, self.topic))
+        events = events_of(landed, self.view, late=case.late)
+        if self.view.closes:  # of all that landed, whatever was left out of the case
+            events = events.withColumn(WATERMARK, F.lit(watermark(case.rows, self.topic)).cast("timestamp"))
+        return rows_of(self.view, frames(events, self.view, self.topic))
 
     def _session(self, arrangement: Arrangement) -> SparkSession:
         """Of its own for each way to shuffle: a setting holds when a plan is made, and plans are made late."""

@@ -152,7 +152,7 @@ class Drawer:
         return [t for t in found if t.year >= self.topic.earliest_year]
 
     def _spoiled(self, event: Event, others: Sequence[Event], rng: random.Random) -> Event:
-        """One in twenty can't be read; one in ten is sent again, some of those with another content."""
+        """One in twenty can't be read; one in ten is sent again, or has the id of another event."""
         chance = rng.random()
         if chance < 0.05:
             return replace(event, broken=True)
@@ -162,6 +162,9 @@ class Drawer:
         if chance < 0.15:
             twin = rng.choice(others)
             return replace(event, id=twin.id, source=twin.source)
+        if chance < 0.18:  # ids are unique within their source only
+            twin = rng.choice(others)
+            return replace(event, id=twin.id, source=f"not {twin.source}", time=rng.choice([event.time, twin.time]))
         return event
 
     def _arranged(self, events: Sequence[Event], rng: random.Random) -> Log:
@@ -175,9 +178,12 @@ class Drawer:
         epochs = [tuple(ordered[a:b]) for a, b in pairwise([0, *places, len(ordered)])]
         if not punctual:
             epochs = self._on_the_border(epochs, rng)
-        cuts = sorted(rng.sample(range(1, len(epochs)), min(len(epochs) - 1, rng.randint(0, 2))))
+        cuts = sorted(rng.sample(range(1, len(epochs)), min(len(epochs) - 1, rng.randint(1, 2))))
         steps = [tuple(epochs[a:b]) for a, b in pairwise([0, *cuts, len(epochs)])]
-        return Log(tuple(Step(step, rng.choice([Then.GO_ON, Then.REPEAT, Then.LOSE])) for step in steps))
+        befalls = [rng.choice(list(Then)) for _ in steps]
+        if len(steps) == 2 and befalls[0] is Then.LOSE:  # what comes next would be no change, but a new beginning
+            befalls[0] = rng.choice([Then.GO_ON, Then.REPEAT])
+        return Log(tuple(Step(step, then) for step, then in zip(steps, befalls, strict=True)))
 
     def _on_the_border(self, epochs: list[tuple[Event, ...]], rng: random.Random) -> list[tuple[Event, ...]]:
         """Puts some first events of an epoch exactly on the border of being late, and a hair before it."""

@@ -7,8 +7,10 @@ again at run time) is most of the time of such a job, so the sessions that a pro
 from __future__ import annotations
 
 import atexit
+import logging
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -52,7 +54,7 @@ def engine(spark: SparkSession | None = None) -> SparkSession:
                 "SESSION_UNFIT",
                 f"the Spark session of this process has {name}={conf.get(name, 'nothing')!r}, {value!r} is needed",
                 state="nothing was proven",
-                next_step="make it with anabranch.spark.session(settings, 'tests'), or make none: prove() makes its own",
+                next_step="make it with anabranch.spark.session(), or make none: prove() makes its own",
                 setting=name,
             )
     return found
@@ -62,7 +64,7 @@ def _default() -> SparkSession | None:
     """A session that another thread made, or a fixture that never ran a query; None when it was stopped."""
     from pyspark.sql import SparkSession
 
-    found: SparkSession | None = SparkSession._instantiatedSession  # type: ignore[assignment]
+    found: SparkSession | None = SparkSession._instantiatedSession
     return found if found is not None and found.sparkContext._jsc is not None else None
 
 
@@ -92,6 +94,21 @@ def small(spark: SparkSession, more: Mapping[str, str] | None = None) -> SparkSe
     for key, value in {**SMALL, **(more or {})}.items():
         own.conf.set(key, value)
     return own
+
+
+@contextmanager
+def quiet(spark: SparkSession) -> Iterator[None]:
+    """While a failure is made smaller it happens hundreds of times: Spark would log as many pages of the same."""
+    context, python = spark.sparkContext, logging.getLogger("DataFrameQueryContextLogger")
+    jvm: Any = spark._jvm
+    before = str(jvm.org.apache.logging.log4j.LogManager.getRootLogger().getLevel()), python.level
+    context.setLogLevel("OFF")
+    python.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        context.setLogLevel(before[0])
+        python.setLevel(before[1])
 
 
 class SmallSessions:

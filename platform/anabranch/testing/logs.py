@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -85,6 +86,12 @@ def valid(rows: Sequence[dict[str, Any]], view: View, *, late: bool) -> list[dic
     wanted = set(view.events)
     late = late or view.kappa
     return [r for r in rows if r["decision"] == VALID and r["type"] in wanted and (late or not r["late"])]
+
+
+def watermark(rows: Sequence[dict[str, Any]], topic: Topic) -> datetime | None:
+    """The topic's ``W - L`` behind these landed rows; see ``landing.watermark``, which reads it from the table."""
+    newest = max((row["event_time"] for row in rows if row["event_time"] is not None), default=None)
+    return None if newest is None else newest - topic.allowed_lateness
 
 
 def as_dicts(rows: Sequence[dict[str, Any]], topic: Topic) -> Iterator[dict[str, Any]]:

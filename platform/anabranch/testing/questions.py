@@ -1,4 +1,4 @@
-"""What is asked of the author's function alone: cheap, so of many logs. See ``paths`` for what the real paths are asked.
+"""What is asked of the author's function alone: cheap, so of many logs. What the real paths are asked: see ``paths``.
 
 A question says which cases it needs computed and reads the answer from their rows; many questions of many logs share
 the same cases and the same Spark jobs.
@@ -7,7 +7,7 @@ the same cases and the same Spark jobs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from random import Random
@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from anabranch.testing import computing, finding
 from anabranch.testing.computing import LANDED, Arrangement, Case, Computer, Result, Rows
 from anabranch.testing.finding import Finding, Side, unequal
-from anabranch.testing.logs import Log, as_dicts, valid
+from anabranch.testing.logs import Log, as_dicts, valid, watermark
 from anabranch.testing.rows import canonical, day
+from anabranch.views.definition import WATERMARK
 
 if TYPE_CHECKING:
     from anabranch.events import Topic
@@ -32,6 +33,11 @@ PLAIN: Final = LANDED.name
 class Question(Protocol):
     """Something that holds for every log, or the view is wrong."""
 
+    @property
+    def codes(self) -> Collection[str]:
+        """What its findings are called."""
+        ...
+
     def cases(self, view: View, landed: Landed) -> Mapping[str, Case]: ...
 
     def answer(self, view: View, log: Log, landed: Landed, results: Mapping[str, Rows]) -> Finding | None: ...
@@ -39,6 +45,8 @@ class Question(Protocol):
 
 class Identified:
     """The key identifies a row, and each row has a partition."""
+
+    codes = (finding.PARTITION_NULL, finding.KEY)
 
     def cases(self, view: View, landed: Landed) -> Mapping[str, Case]:
         return {PLAIN: Case(landed)}
@@ -60,11 +68,17 @@ class AsTheOracle:
     oracle: Oracle
     topic: Topic
 
+    @property
+    def codes(self) -> Collection[str]:
+        return (finding.ORACLE,)
+
     def cases(self, view: View, landed: Landed) -> Mapping[str, Case]:
         return {PLAIN: Case(landed)}
 
     def answer(self, view: View, log: Log, landed: Landed, results: Mapping[str, Rows]) -> Finding | None:
         events = list(as_dicts(valid(landed, view, late=True), self.topic))
+        if view.closes:
+            events = [{**event, WATERMARK: watermark(landed, self.topic)} for event in events]
         expected = self.oracle(events)
         columns = list(expected[0]) if expected else None
         left, right = Side("the oracle", expected), Side("the view", results[PLAIN])
@@ -77,6 +91,10 @@ class Arranged:
 
     code: str
     arrangement: Arrangement
+
+    @property
+    def codes(self) -> Collection[str]:
+        return (self.code,)
 
     def cases(self, view: View, landed: Landed) -> Mapping[str, Case]:
         return {PLAIN: Case(landed), self.arrangement.name: Case(landed, self.arrangement)}
@@ -97,6 +115,10 @@ class Pruned:
     most: int = 2
     before: bool = True
     after: bool = True
+
+    @property
+    def codes(self) -> Collection[str]:
+        return (self.code,)
 
     def cases(self, view: View, landed: Landed) -> Mapping[str, Case]:
         cases = {PLAIN: Case(landed)}

@@ -74,11 +74,11 @@ def differences(
 ) -> tuple[Difference, ...]:
     """Every row that differs, by key; rows of one key are compared in the order of their values."""
     sides = [_by_key(rows, key) for rows in (left, right)]
-    found = []
+    found: list[Difference] = []
     for at in sorted({*sides[0], *sides[1]}, key=repr):
         ours, theirs = (_unmatched(s.get(at, []), o.get(at, []), columns) for s, o in (sides, sides[::-1]))
-        for i in range(max(len(ours), len(theirs))):
-            found.append(_difference(ours[i : i + 1], theirs[i : i + 1], key, columns))
+        pairs = range(max(len(ours), len(theirs)))
+        found += [_difference(ours[i : i + 1], theirs[i : i + 1], key, columns) for i in pairs]
     return tuple(found)
 
 

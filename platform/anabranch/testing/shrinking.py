@@ -90,11 +90,16 @@ def _plainer(log: Log) -> Iterator[Log]:
 def _simpler_field(log: Log, name: str) -> Iterator[Log]:
     held = [event.data[name] for event in log.events if name in event.data]
     choices: list[Any] = [None] if None in held else []
-    choices += [value for value in held if value is not None][:1]
+    choices += sorted((value for value in held if value is not None), key=_strangeness)[:1]
     for value in choices:
         if any(other != value for other in held):
             events = [replace(e, data={**e.data, name: value}) if name in e.data else e for e in log.events]
             yield log.with_events(events)
+
+
+def _strangeness(value: Any) -> tuple[bool, int]:
+    shown = str(value)
+    return not (shown.isascii() and shown.isalnum()), len(shown)
 
 
 def _unspoiled(event: Event) -> Event:

@@ -32,11 +32,14 @@ def _events(log: Log, topic: Topic, source: Source, drawn: int) -> str:
     landed = log.landed(topic)
     named = _named(source)
     columns = ["epoch", "type", "event_time", "event_id", "decided"]
+    named |= {"source"} if len({event.source for event in log.events}) > 1 else set()
     rows = []
     for row in landed:
         data = row.get(topic.newest(row["type"]).column) or {} if "type" in row else {}
         decided = row["decision"] + (", late" if row["late"] else "")
-        envelope = {name: row.get(name) for name in ("event_time", "event_id", "source", "subject") if name in row}
+        envelope: dict[str, Any] = {
+            name: row.get(name) for name in ("event_time", "event_id", "source", "subject") if name in row
+        }
         envelope |= {"log_partition": row["partition"], "log_offset": row["offset"]}
         shown = {name: value for name, value in {**envelope, **data}.items() if name in {*columns, *named}}
         rows.append({"epoch": row["epoch"], "type": row.get("type"), "decided": decided, **shown})
@@ -72,7 +75,8 @@ def _side(side: Side) -> str:
     rows = side.rows[:_MOST_ROWS]
     more = f"\n  ... and {len(side.rows) - len(rows)} more" if len(side.rows) > len(rows) else ""
     names = list(dict.fromkeys(c for row in rows for c in row))
-    return f"{side.name}: {len(side.rows) or 'no'} row{'s' if len(side.rows) != 1 else ''}\n{table(rows, names)}{more}"
+    title = f"{side.name}: {len(side.rows) or 'no'} row{'s' if len(side.rows) != 1 else ''}"
+    return f"{title}\n{table(rows, names)}{more}".rstrip()
 
 
 def _cells(found: Finding, view: View) -> str:

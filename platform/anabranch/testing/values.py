@@ -1,4 +1,4 @@
-"""Values that a contract allows, as hypothesis strategies: the awkward ones among them more often than life has them."""
+"""Values that a contract allows, as hypothesis strategies: the awkward ones more often than life has them."""
 
 from __future__ import annotations
 

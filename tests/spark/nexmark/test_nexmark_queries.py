@@ -6,20 +6,29 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
+import pyarrow as pa
 import pytest
+from anabranch.batch import rebuild
+from anabranch.reconcile.staged import Staged
 from anabranch.samples.rendering import render
 from anabranch.settings import Settings, load_settings
 from anabranch.speed.runner import catch_up
+from anabranch.tables.layout import batch_table
 from anabranch.testing.landing import Event, Landing
 from anabranch.views import View
+from anabranch.views.definition import PARTITION
 
 from benchmarks.nexmark import paths
 from benchmarks.nexmark.declared import declarations, topic, views
 from benchmarks.nexmark.generator import Workload, nexmark_events
+from benchmarks.nexmark.handwritten import jobs
+from benchmarks.nexmark.handwritten.queries import QUERIES
 from benchmarks.nexmark.oracle import Oracle
+from benchmarks.nexmark.oracle_queries import AVERAGE_OF_ALL_TIME
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,11 +68,12 @@ def sent() -> pl.DataFrame:
 
 @pytest.fixture(scope="module")
 def house(spark: SparkSession, sent: pl.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> House:
-    """Landed in two halves: the speed layer of every view that could forget has seen the first one when the second comes."""
+    """Landed in two halves: the speed layers that could forget have seen the first one when the second comes."""
     settings = load_settings(home=tmp_path_factory.mktemp("nexmark"), shuffle_partitions=2)
     views().register(spark, settings)
     landing = Landing(settings, topic())
-    epochs = [[_event(row) for row in part.iter_rows(named=True)] for part in sent.iter_slices(NIGHT.events // EPOCHS)]
+    slices = sent.iter_slices(NIGHT.events // EPOCHS)
+    epochs = [[_event(row) for row in part.iter_rows(named=True)] for part in slices]
     landing.land(*epochs[: EPOCHS // 2])
     for view in REMEMBERING:
         catch_up(spark, settings, view, topic())
@@ -93,3 +103,41 @@ def test_both_paths_are_equal_at_equal_cuts_and_to_duckdb(spark: SparkSession, h
     assert not judged.problems
     assert judged.certificates == (1 if view.kappa else len(NIGHT.days))
     assert min(judged.speed_rows, judged.batch_rows) > 0
+
+
+@pytest.mark.parametrize("query", [query for query, view in VIEWS.items() if view.lookback or view.lookahead])
+def test_a_day_alone_gives_the_rows_that_it_has_among_all(spark: SparkSession, house: House, query: str) -> None:
+    view, found = VIEWS[query], []
+    for day in NIGHT.days:
+        build = Staged.of(house.settings, rebuild(spark, house.settings, view, topic(), [day], f"alone-{day}"))
+        if paths_of_day := build.paths([day]):
+            rows = spark.read.option("basePath", build.base).parquet(*paths_of_day)
+            found.append(rows.drop(PARTITION).toArrow())
+    agreement = house.oracle.compare(query, pa.concat_tables(found), late=True)
+    assert agreement.agreed, agreement
+    assert agreement.rows
+
+
+def test_the_days_of_query_4_add_up_to_the_benchmarks_one_average(spark: SparkSession, house: House) -> None:
+    paths.reprocess(spark, house.settings, VIEWS["q4"], topic(), NIGHT.days)
+    rows = spark.read.format("delta").load(batch_table(house.settings, "nexmark_q4", 1))
+    summed = rows.groupBy("category").agg({"total": "sum", "auctions": "sum", "day": "count"}).collect()
+    assert max(row["count(day)"] for row in summed) > 1
+    expected = house.oracle.ask(AVERAGE_OF_ALL_TIME, late=True).to_pylist()
+    assert {r["category"]: r["sum(total)"] // r["sum(auctions)"] for r in summed} == {
+        r["category"]: r["average"] for r in expected
+    }
+
+
+@pytest.mark.parametrize("query", ["q0", "q7", "q11", "q18"])
+def test_the_hand_written_stream_goes_on_where_it_stopped(
+    spark: SparkSession, house: House, query: str, tmp_path: Path
+) -> None:
+    """Merged by key, computed again by day, and merged without a day: a second micro-batch as well as the first."""
+    own = Landing(load_settings(home=tmp_path), topic())
+    for epochs in (house.epochs[: EPOCHS // 2], house.epochs[EPOCHS // 2 :]):
+        own.land(*epochs)
+        jobs.start(spark, QUERIES[query], own.uri, str(tmp_path / "table"), tmp_path / "checkpoint").awaitTermination()
+    rows = spark.read.format("delta").load(str(tmp_path / "table")).drop("table_day").toArrow()
+    agreement = house.oracle.compare(query, rows, late=VIEWS[query].kappa)
+    assert agreement.agreed, agreement

@@ -41,5 +41,7 @@ def test_the_hand_written_job_is_as_its_view_says() -> None:
 def test_the_days_reach_from_the_first_window_to_the_last_auctions_end() -> None:
     day = Workload(20_000, begin=datetime(2015, 7, 15, tzinfo=UTC))
     assert day.days == [date(2015, 7, 14), date(2015, 7, 15), date(2015, 7, 16)]
-    night = Workload(5_000, begin=datetime(2015, 7, 14, 14, tzinfo=UTC))
-    assert night.days == [date(2015, 7, 14)]
+    afternoon = Workload(5_000, begin=datetime(2015, 7, 14, 14, tzinfo=UTC))
+    assert afternoon.days == [date(2015, 7, 14)]
+    evening = Workload(6_000, begin=datetime(2015, 7, 14, 14, tzinfo=UTC))  # the last auction opens after nine
+    assert evening.days == [date(2015, 7, 14), date(2015, 7, 15)]

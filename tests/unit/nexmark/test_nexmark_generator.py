@@ -116,6 +116,13 @@ def test_nothing_is_published_before_it_happens_and_shares_of_it_are_delayed_and
     assert on_time.max() <= timedelta(minutes=30) + in_group < topic().allowed_lateness  # type: ignore[operator]
 
 
+def test_each_group_of_events_is_published_together_in_another_order() -> None:
+    times = nexmark_events(Workload(1_000, delayed=0, late=0), declarations())["time"]
+    groups = times.to_frame().with_row_index("place").group_by(pl.col("place") // 10, maintain_order=True)
+    assert [group["time"].is_sorted() for _, group in groups] == [False] * 100
+    assert all(group["time"].max() - group["time"].min() == 9 * GAP for _, group in groups)
+
+
 def test_without_disorder_events_are_published_in_the_order_of_time() -> None:
     calm = nexmark_events(Workload(1_000, group=1, delayed=0, late=0), declarations())
     assert calm["time"].is_sorted()
@@ -136,3 +143,22 @@ def test_the_topic_is_not_the_projects_own() -> None:
 
     assert topic().name not in load_declarations(project_root() / "spark_jobs" / "contracts").topics
     assert {view.events[0].split(".")[0] for view in views()} == {"nexmark"}
+
+
+def test_the_declared_days_reach_as_far_as_the_joins(facts: pl.DataFrame) -> None:
+    """A week of events: whoever sells registered at most that long before or after, and so with what is bid on."""
+    week = nexmark_events(Workload(140_000), declarations())
+    columns = ("event_type", "time", pl.col("data").str.json_decode(DATA))
+    everything = week.select(*columns).unnest("data")
+    auctions, declared = of(everything, "auction"), {view.name: view for view in views()}
+    persons = of(everything, "person").select(pl.col("id").alias("seller"), pl.col("time").alias("registered"))
+    sold = auctions.join(persons, on="seller").select(ago=pl.col("time") - pl.col("registered")).to_series()
+    opened = auctions.select(pl.col("id").alias("auction"), pl.col("time").alias("opened"))
+    bid = of(everything, "bid").join(opened, on="auction").select(ago=pl.col("time") - pl.col("opened")).to_series()
+    for name, ago in (("nexmark_q3", sold), ("nexmark_q20", bid)):
+        view = declared[name]
+        assert timedelta(0) < -ago.min() < view.lookahead  # type: ignore[operator]
+        assert view.lookback / 3 < ago.max() < view.lookback  # type: ignore[operator]
+    closed = pl.col("expires").str.to_datetime(time_zone="UTC").max() - pl.col("time").min()
+    active = auctions.group_by("seller").agg(closed.alias("active"))["active"].max()
+    assert active < declared["nexmark_q6"].lookback  # type: ignore[operator]
