@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
 
 import polars as pl
 import pytest
+from anabranch.errors import BadInput
 from anabranch.events.validation import EventValidator
 from anabranch.samples.rendering import render
 
@@ -127,6 +129,16 @@ def test_without_disorder_events_are_published_in_the_order_of_time() -> None:
     calm = nexmark_events(Workload(1_000, group=1, delayed=0, late=0), declarations())
     assert calm["time"].is_sorted()
     assert (calm["publish_time"] == calm["time"]).all()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"events": 0}, {"group": 0}, {"seed": -1}, {"late": -0.1}, {"delayed": 0.9, "late": 0.2}, {"late": math.nan}],
+)
+def test_a_workload_that_cannot_be_is_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(BadInput) as error:
+        Workload(**{"events": 10, **wrong})  # type: ignore[arg-type]
+    assert error.value.code == "WORKLOAD"
 
 
 def test_events_have_the_mean_size_of_the_benchmark(facts: pl.DataFrame) -> None:

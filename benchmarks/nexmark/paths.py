@@ -1,0 +1,88 @@
+"""Both paths of a query, and whether they are right: at equal cuts equal to each other, and to DuckDB."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from anabranch.batch import publish, rebuild
+from anabranch.events import Topic
+from anabranch.reconcile.certify import certify
+from anabranch.reconcile.staged import Staged
+from anabranch.settings import Settings
+from anabranch.tables import notes, stage_frame
+from anabranch.tables.layout import batch_table, landing_table, speed_table
+from anabranch.views import View
+from anabranch.views.definition import CHANGED, PARTITION
+from anabranch.views.inputs import events_of, frames, rows_of
+
+from benchmarks.nexmark.oracle import Epoch, Oracle
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What was found out about one query. ``problems`` is empty where all agree; else it says who doesn't."""
+
+    speed_rows: int
+    batch_rows: int
+    certificates: int
+    problems: tuple[str, ...]
+
+
+def short(view: View) -> str:
+    """``q4``, as the benchmark names it."""
+    return view.name.removeprefix("nexmark_")
+
+
+def epochs(settings: Settings, topic: Topic) -> list[Epoch]:
+    """Where each epoch ended in each partition, from landing's own notes."""
+    positions = (c.note.cut.positions.get(topic.name) for c in notes(landing_table(settings, topic.name)))
+    return [(at.epoch, partition, end) for at in positions if at for partition, end in at.offsets.items()]
+
+
+def reprocess(spark: SparkSession, settings: Settings, view: View, topic: Topic, days: Sequence[date]) -> Staged | None:
+    """The batch path over all ``days``, shown to readers in one commit.
+
+    A kappa view has no batch half: its function is run as a batch over all events, and the rows are written to files
+    that no reader sees, which is the same work.
+    """
+    name = f"nexmark-{uuid4().hex}"
+    if view.kappa:
+        stage_frame(_function(spark, settings, view, topic), batch_table(settings, view.name, view.version), name, None)
+        return None
+    build = rebuild(spark, settings, view, topic, days, name)
+    publish(settings, view, build, days)
+    return Staged.of(settings, build)
+
+
+def judge(
+    spark: SparkSession, settings: Settings, view: View, topic: Topic, days: Sequence[date], oracle: Oracle
+) -> Judged:
+    """Hold the speed table against DuckDB over the on-time events, what batch published (a kappa view: its function as
+    a batch) against DuckDB over all, and both paths against each other at the speed table's cut."""
+    found = certify(spark, settings, view, topic, days)
+    problems = [f"no equal certificate: {certificate}" for certificate in found if not certificate.equal]
+    speed = spark.read.format("delta").load(speed_table(settings, view.name, view.version)).drop(CHANGED, PARTITION)
+    if view.kappa:
+        batch = _function(spark, settings, view, topic)
+    else:
+        batch = spark.read.format("delta").load(batch_table(settings, view.name, view.version)).drop(PARTITION)
+    counts = []
+    for half, rows, late in (("speed", speed, view.kappa), ("batch", batch, True)):
+        agreement = oracle.compare(short(view), rows.toArrow(), late=late)
+        counts.append(agreement.rows)
+        if not agreement.agreed:
+            problems.append(f"{half} isn't what DuckDB says: {agreement}")
+    return Judged(counts[0], counts[1], len(found), tuple(problems))
+
+
+def _function(spark: SparkSession, settings: Settings, view: View, topic: Topic) -> DataFrame:
+    """The author's function as a batch, over everything that is landed."""
+    landed = spark.read.format("delta").load(landing_table(settings, topic.name))
+    return rows_of(view, frames(events_of(landed, view, late=True), view, topic))
