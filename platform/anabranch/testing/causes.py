@@ -72,7 +72,12 @@ class Cause:
 def cause(found: Finding, view: View, source: Source) -> Cause:
     match found.code:
         case finding.FAILS | finding.STREAM | finding.REBUILD:
-            return _failed(found, source)
+            return _failed(found, view, source)
+        case finding.FAR:
+            at = found.fields["partition"]
+            what = f"a row belongs to {at}, which lies further from every event than lookback and lookahead say"
+            near = f"F.to_date('event_time') and F.to_date('{view.partition_by}') lie near enough"
+            return Cause(what, f"leave out, or put elsewhere, what is too far: keep rows only where {near}")
         case finding.ORDER | finding.SPREAD | finding.MIXED | finding.IMPURE | finding.SPEED:
             return _disordered(found, source)
         case finding.LOOKBACK | finding.LOOKAHEAD | finding.PRUNED:
@@ -117,12 +122,13 @@ def called_names(source: Source) -> Iterator[tuple[str, int]]:
                 yield node.id, node.lineno
 
 
-def _failed(found: Finding, source: Source) -> Cause:
+def _failed(found: Finding, view: View, source: Source) -> Cause:
     error = found.error
     events = found.log.events
     at = f"on {_named(events)}" if len(events) <= 3 else f"on one of {len(events)} events"
     if isinstance(error, AnabranchError) and error.code != "BATCH_FAILED":
-        return Cause(f"{at}: {error.what}", error.next_step or "mend what it says")
+        told = error.what.removeprefix(f"{view.origin}: ").removeprefix(f"{view.name} v{view.version} ")
+        return Cause(f"both paths refuse it, {at}: it {told}", error.next_step or "mend what it says")
     condition, said = _condition(error), _said(error)
     write = _RAISED.get(condition, "handle every value that the contract allows, nulls among them")
     line = next((n for name, n in called_names(source) if name in ("udf", "pandas_udf", "applyInPandas")), None)

@@ -18,8 +18,8 @@ class Effort:
     shrink_seconds: float
 
 
-USUAL = Effort(logs=32, streams=3, shrink_seconds=60.0)
-QUICK = Effort(logs=10, streams=1, shrink_seconds=20.0)
+USUAL = Effort(logs=24, streams=3, shrink_seconds=60.0)
+QUICK = Effort(logs=8, streams=1, shrink_seconds=20.0)
 
 
 @dataclass(frozen=True, slots=True)

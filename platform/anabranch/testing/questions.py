@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from anabranch.testing import computing, finding
 from anabranch.testing.computing import LANDED, Arrangement, Case, Computer, Result, Rows
@@ -19,6 +19,7 @@ from anabranch.testing.finding import Finding, Side, unequal
 from anabranch.testing.logs import Log, as_dicts, valid, watermark
 from anabranch.testing.rows import canonical, day
 from anabranch.views.definition import WATERMARK
+from anabranch.views.partitions import touched_partitions
 
 if TYPE_CHECKING:
     from anabranch.events import Topic
@@ -38,12 +39,23 @@ class Question(Protocol):
         """What its findings are called."""
         ...
 
+    def closer(self, found: Finding) -> Question:
+        """The same question where ``found`` has an answer, which takes less to ask again."""
+        ...
+
     def cases(self, view: View, landed: Landed) -> Mapping[str, Case]: ...
 
     def answer(self, view: View, log: Log, landed: Landed, results: Mapping[str, Rows]) -> Finding | None: ...
 
 
-class Identified:
+class _Closest:
+    """A question that can't be asked any closer."""
+
+    def closer(self, found: Finding) -> Question:
+        return cast("Question", self)
+
+
+class Identified(_Closest):
     """The key identifies a row, and each row has a partition."""
 
     codes = (finding.PARTITION_NULL, finding.KEY)
@@ -62,7 +74,7 @@ class Identified:
 
 
 @dataclass(frozen=True)
-class AsTheOracle:
+class AsTheOracle(_Closest):
     """The author's other reading of the events says the same, in the columns that it names."""
 
     oracle: Oracle
@@ -86,7 +98,7 @@ class AsTheOracle:
 
 
 @dataclass(frozen=True)
-class Arranged:
+class Arranged(_Closest):
     """The same events give the same rows when they come otherwise."""
 
     code: str
@@ -109,16 +121,21 @@ class Pruned:
     """A partition's rows need no event that lies further outside of it than lookback and lookahead say.
 
     ``before`` and ``after``: whether events are left out on that side, to find out which of the two is too short.
+    At ``most`` so many days of a log are looked at, or ``only`` one.
     """
 
     code: str = finding.PRUNED
-    most: int = 2
+    most: int = 1
     before: bool = True
     after: bool = True
+    only: date | None = None
+
+    def closer(self, found: Finding) -> Question:
+        return replace(self, only=found.fields["partition"])
 
     @property
     def codes(self) -> Collection[str]:
-        return (self.code,)
+        return (self.code, finding.FAR)
 
     def cases(self, view: View, landed: Landed) -> Mapping[str, Case]:
         cases = {PLAIN: Case(landed)}
@@ -130,9 +147,14 @@ class Pruned:
         return cases
 
     def answer(self, view: View, log: Log, landed: Landed, results: Mapping[str, Rows]) -> Finding | None:
+        by = str(view.partition_by)
+        far = self._far(view, landed, results[PLAIN])
+        if far:
+            side = Side("rows that no event can reach", far)
+            return Finding(finding.FAR, log, side, fields={"partition": day(far[0], by)})
         for partition in self._partitions(view, landed):
             whole, pruned = (
-                [row for row in results[name] if day(row, str(view.partition_by)) == partition]
+                [row for row in results[name] if day(row, by) == partition]
                 for name in (PLAIN, f"{self.code} {partition}")
             )
             left = Side(f"rows of {partition} from all events", whole)
@@ -142,10 +164,24 @@ class Pruned:
                 return found
         return None
 
+    def _far(self, view: View, landed: Landed, rows: Rows) -> Rows:
+        """Rows of days that are much further from every event than the declaration says: both paths refuse such.
+
+        Of a day or two it is better said that lookback or lookahead is too short: see ``answer``.
+        """
+        if view.kappa:
+            return []
+        days = {row["event_time"].date() for row in valid(landed, view, late=True)}
+        near = {d + n * _DAY for d in days for n in (-2, -1, 0, 1, 2)}
+        reached = set(touched_partitions(view, near))
+        return [row for row in rows if day(row, str(view.partition_by)) not in reached]
+
     def _partitions(self, view: View, landed: Landed) -> list[date]:
         """Days that have events, and a day beside them: all when there are few, else some."""
         if view.kappa:
             return []
+        if self.only is not None:
+            return [self.only]
         days = sorted({row["event_time"].date() for row in valid(landed, view, late=True)})
         beside = sorted({d + shift * _DAY for d in days for shift in (-1, 1)} - set(days))
         if len(days) + len(beside) <= self.most:

@@ -91,14 +91,13 @@ def turns(departed: DataFrame) -> DataFrame:
 def delays_corrected(departed: DataFrame, cancelled: DataFrame) -> DataFrame:
     """Corrections: of several reports on one flight the last one in the log counts; a cancellation takes it back."""
     flight = ("flight_date", "carrier", "flight", "origin")
-    reports = departed.select(*flight, "event_time", "log_partition", "log_offset", "dep_delay").unionByName(
-        cancelled.select(
-            *flight, "event_time", "log_partition", "log_offset", F.lit(None).cast("bigint").alias("dep_delay")
-        )
-    )
-    newest = reports.groupBy(*flight).agg(
-        F.max(F.struct("event_time", "log_partition", "log_offset", "dep_delay")).alias("newest")
-    )
+    place = ("event_time", "log_partition", "log_offset")
+    said = departed.select(*flight, *place, "dep_delay")
+    taken_back = cancelled.select(*flight, *place, F.lit(None).cast("bigint").alias("dep_delay"))
+    # The date is what the event says of itself: one that is years away would be a partition that nobody expects.
+    near = F.abs(F.datediff("flight_date", F.to_date("event_time"))) <= 1
+    reports = said.unionByName(taken_back).where(near)
+    newest = reports.groupBy(*flight).agg(F.max(F.struct(*place, "dep_delay")).alias("newest"))
     return newest.groupBy("flight_date", "origin").agg(
         F.count("newest.dep_delay").alias("departed"),
         F.count_if(F.col("newest.dep_delay").isNull()).alias("cancelled"),

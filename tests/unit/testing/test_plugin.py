@@ -1,0 +1,95 @@
+"""The pytest plug-in costs a run that has no proofs nothing, and hands on what the command line says."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+from anabranch.testing import options
+from anabranch.testing.options import QUICK, USUAL, Effort, Options, effort
+
+pytestmark = pytest.mark.unit
+HEAVY = ("pyspark", "hypothesis", "pyarrow", "deltalake", "pydantic", "pandas")
+
+PROVED = """
+from anabranch.testing.options import asked
+def test_what_is_asked():
+    print("ASKED", asked())
+"""
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    (folder / "test_proved.py").write_text(PROVED)
+    command = [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:hypothesispytest", *arguments, str(folder)]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_pytest_finds_it() -> None:
+    (found,) = [point for point in entry_points(group="pytest11") if point.name == "anabranch"]
+    assert found.value == "anabranch.testing.plugin"
+
+
+def test_loading_it_imports_nothing_heavy() -> None:
+    said = f"import sys, anabranch.testing.plugin; print([m for m in {HEAVY!r} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_prove_is_a_function_however_often_it_is_imported() -> None:
+    said = "from anabranch.testing import prove; from anabranch.testing import prove as again; print(prove is again)"
+    done = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "True"
+
+
+def test_options_reach_the_proofs(tmp_path: Path) -> None:
+    done = run(tmp_path, "--prove-quick", "--prove-runs=30", "--prove-seed=7", "--prove-replay=file.json")
+    expected = Options(quick=True, runs=30, seed=7, replay=Path("file.json"))
+    assert f"ASKED {expected}" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 0
+
+
+def test_without_options_nothing_is_asked(tmp_path: Path) -> None:
+    assert f"ASKED {Options()}" in run(tmp_path).stdout
+
+
+def test_a_random_seed_is_said_in_the_header(tmp_path: Path) -> None:
+    (tmp_path / "test_proved.py").write_text(PROVED)
+    command = [sys.executable, "-m", "pytest", "--prove-seed=random", str(tmp_path)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "anabranch: proofs by seed " in done.stdout
+
+
+def test_a_seed_that_is_no_number_is_refused(tmp_path: Path) -> None:
+    done = run(tmp_path, "--prove-seed=seven")
+    assert done.returncode == 4
+    assert "--prove-seed" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("quick", "runs", "expected"),
+    [
+        (False, None, USUAL),
+        (True, None, QUICK),
+        (False, 1000, Effort(900, 100, USUAL.shrink_seconds)),
+        (True, 1, Effort(1, 1, QUICK.shrink_seconds)),
+    ],
+)
+def test_one_run_in_ten_goes_through_both_paths(quick: bool, runs: int | None, expected: Effort) -> None:
+    assert effort(quick, runs) == expected
+
+
+@pytest.fixture
+def asked_nothing() -> Iterator[None]:
+    before = options.ask(Options())
+    yield
+    options.ask(before)
+
+
+def test_what_was_asked_before_comes_back(asked_nothing: None) -> None:
+    first = Options(seed=1)
+    assert options.ask(first) == Options()
+    assert options.ask(Options(seed=2)) == first
