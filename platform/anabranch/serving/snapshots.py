@@ -19,12 +19,13 @@ from deltalake.exceptions import DeltaError
 
 from anabranch.tables import Committed, covering
 from anabranch.tables.commits import open_table
-from anabranch.views.definition import CHANGED, PARTITION
+from anabranch.views.definition import CHANGED, EMPTIED, PARTITION
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One table, pinned. ``epochs`` holds the newest epoch of the rows of a partition (speed tables only).
+    """One table, pinned. ``epochs`` holds the newest epoch of the rows of a partition, or of their being gone (speed
+    tables only).
 
     The partition None is the whole of a kappa view, or rows whose partition column is null.
     """
@@ -95,6 +96,8 @@ def _snapshot_of(uri: str, table: DeltaTable, known: dict[str, int]) -> Snapshot
     for partition, path in zip(partitions, paths, strict=True):
         files[partition] = (*files.get(partition, ()), path)
         epochs[partition] = max(epochs.get(partition, 0), known.get(path, 0))
+    for day, epoch in committed.note.extra.get(EMPTIED, {}).items():
+        epochs.setdefault(date.fromisoformat(day), epoch)
     return Snapshot(uri, table.version(), committed, schema, files, epochs)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
+from dataclasses import replace as with_fields
 from datetime import date
 from enum import Enum
 from functools import reduce
@@ -16,7 +17,7 @@ import pyarrow as pa
 
 from anabranch.errors import BadDefinition, BrokenState, Conflict
 from anabranch.tables import Committed, Cut, Note, StagedFile, covering, create, replace, stage_frame, upsert
-from anabranch.views.definition import PARTITION, View
+from anabranch.views.definition import EMPTIED, PARTITION, View
 from anabranch.views.partitions import keep, one_file_each
 
 if TYPE_CHECKING:
@@ -101,11 +102,25 @@ class SpeedTable:
 
     def replace(self, files: Sequence[StagedFile], partitions: Sequence[date], note: Note) -> None:
         """Replace these partitions in one commit. None of them is a commit too: the cut moves on."""
-        replace(self._table, files, note, (PARTITION, [day.isoformat() for day in partitions]))
+        texts = [day.isoformat() for day in partitions]
+        replace(self._table, files, self._with_emptied(note, files, set(texts)), (PARTITION, texts))
 
     def refresh(self, files: Sequence[StagedFile], note: Note) -> None:
         """Replace the whole table by staged files in one commit; readers see the old one until then."""
-        replace(self._table, files, note, None)
+        replace(self._table, files, self._with_emptied(note, files, None), None)
+
+    def _with_emptied(self, note: Note, files: Sequence[StagedFile], partitions: Set[str] | None) -> Note:
+        """The note, with the partitions that lose their last row: a batch half at an older cut would be served there,
+        if nothing said that speed knows better."""
+        if self.view.refresh != "partitions":  # state takes no row back
+            return note
+        filled = {str(file.partition[PARTITION]) for file in files}
+        held = {str(held[PARTITION]) for held in self._table.partitions()}
+        gone = (held if partitions is None else held & partitions) - filled
+        epoch = max(position.epoch for position in note.cut.positions.values())
+        emptied = {**self.newest().note.extra.get(EMPTIED, {}), **dict.fromkeys(sorted(gone), epoch)}
+        left = {day: since for day, since in emptied.items() if day not in filled}
+        return with_fields(note, extra={**note.extra, EMPTIED: left}) if left else note
 
     def merge_small(self, rows: pa.Table, batch: int, note: Note) -> None:
         """Merge changed rows by key through delta-rs (0.1 s). No row is a commit too: the cut moves on."""

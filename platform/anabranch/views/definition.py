@@ -20,6 +20,8 @@ PARTITION: Final = "partition_date"
 """The Delta partition column of both halves of a view: the day of ``partition_by``. Readers don't see it."""
 CHANGED: Final = "_epoch"
 """In the speed half: the newest epoch that the micro-batch which last changed this row covered."""
+EMPTIED: Final = "emptied"
+"""In a speed table's note: the partitions that hold no row any more, and the epoch since which they don't."""
 ENVELOPE: Final = ("event_time", "event_id", "source", "subject", "log_partition", "log_offset")
 """Columns that every input of a view has beside the fields of its event type."""
 

@@ -6,11 +6,12 @@ import json
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from anabranch.errors import BadDefinition, BrokenState, Conflict, TryAgain
+from anabranch.serving.snapshots import snapshot
 from anabranch.settings import Settings, load_settings
 from anabranch.speed.runner import catch_up, start
 from anabranch.tables import Committed, newest, notes
@@ -286,3 +287,23 @@ def test_only_the_partitions_that_are_touched_are_written_again(spark: SparkSess
     catch_up(spark, settings, view, FLIGHTS)
     assert [c.note.cut.epoch("flights") for c in commits(settings, view)][:2] == [3, 2]
     assert [row[CHANGED] for row in rows_of(settings, view)] == [1, 2]
+
+
+def test_a_partition_that_loses_its_last_row_is_known_to_be_empty(spark: SparkSession, settings: Settings) -> None:
+    view, day = gallery().get("bad_runs"), date(2013, 1, 1)
+    landing, uri = Landing(settings), speed_table(settings, view.name, view.version)
+    late = [departed(f"01 10:{minute}", delay=40) for minute in (10, 20, 30)]
+    cancelled = replace(departed("01 10:50"), type="flight.cancelled", id="c", data={"carrier": "AA", "flight": 1})
+    landing.land([*late, cancelled])
+    catch_up(spark, settings, view, FLIGHTS)
+    found = snapshot(uri)
+    assert found is not None
+    assert found.epochs == {day: 1}
+
+    landing.land([departed("01 10:40")])
+    catch_up(spark, settings, view, FLIGHTS)
+    landing.land([departed("01 10:41")])
+    catch_up(spark, settings, view, FLIGHTS)
+    found = snapshot(uri)
+    assert found is not None
+    assert (found.files, found.epochs) == ({}, {day: 2})
