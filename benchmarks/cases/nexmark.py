@@ -32,7 +32,7 @@ from benchmarks.world import World
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-EVENTS, QUICK_EVENTS, EPOCH = 300_000, 40_000, 10_000
+EVENTS, QUICK_EVENTS, EPOCH = 150_000, 40_000, 10_000
 SPEED, SPEED_BY_HAND, BATCH, BATCH_BY_HAND = "speed", "speed, hand-written", "batch", "batch, hand-written"
 
 
