@@ -33,8 +33,8 @@ BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What was seen with ``keys`` in the state. A micro-batch of 1,000 events: median and slowest seconds, and those that
-    its tasks together looked for expired keys. Bytes of memory of the whole engine, and of the state on disk."""
+    """What was seen with ``keys`` in the state. A micro-batch of 1,000 events: median and slowest seconds, and those in
+    which its tasks looked for expired keys. Bytes of memory of the whole engine, and of the state on disk."""
 
     keys: int
     median: float
