@@ -99,7 +99,10 @@ def small(spark: SparkSession, more: Mapping[str, str] | None = None) -> SparkSe
 @contextmanager
 def quiet(spark: SparkSession) -> Iterator[None]:
     """While a failure is made smaller it happens hundreds of times: Spark would log as many pages of the same."""
-    context, python = spark.sparkContext, logging.getLogger("DataFrameQueryContextLogger")
+    from pyspark.logger import PySparkLogger
+
+    # Not logging.getLogger: whoever asks first decides the logger's class, and Spark's errors need Spark's own.
+    context, python = spark.sparkContext, PySparkLogger.getLogger("DataFrameQueryContextLogger")
     jvm: Any = spark._jvm
     before = str(jvm.org.apache.logging.log4j.LogManager.getRootLogger().getLevel()), python.level
     context.setLogLevel("OFF")

@@ -167,3 +167,16 @@ def test_a_session_that_is_not_the_platforms_is_refused(spark: SparkSession, mon
     with pytest.raises(BadInput) as caught:
         prove(hourly, declarations=SHOP)
     assert caught.value.code == "SESSION_UNFIT"
+
+
+def test_errors_of_spark_keep_their_own_logger() -> None:
+    """In a process of its own: the first who asks for a logger decides what it is."""
+    code = (
+        "import logging; from types import SimpleNamespace as N; from anabranch.testing.engine import quiet\n"
+        "level = N(getLevel=lambda: 'INFO'); root = N(getRootLogger=lambda: level)\n"
+        "jvm = N(org=N(apache=N(logging=N(log4j=N(LogManager=root)))))\n"
+        "with quiet(N(sparkContext=N(setLogLevel=str), _jvm=jvm)): pass\n"
+        "print(type(logging.getLogger('DataFrameQueryContextLogger')).__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "PySparkLogger"

@@ -202,7 +202,7 @@ def test_what_is_no_stream_is_computed_again_by_partitions(spark: SparkSession, 
     (view,) = load(tmp_path, declaration, body)
     with pytest.raises(BadDefinition) as caught:
         check(view, spark, DECLARED)
-    assert caught.value.code == code
+    assert caught.value.code == code, str(caught.value)
     assert "refresh='partitions'" in str(caught.value)
     (tmp_path / "again").mkdir()
     (same,) = load(tmp_path / "again", f"{declaration}, refresh='partitions'", body)
@@ -218,7 +218,7 @@ def test_what_is_refused(spark: SparkSession, tmp_path: Path, case: str) -> None
     lines = (tmp_path / "views.py").read_text().splitlines()
     start = 1 + next(i for i, line in enumerate(lines) if line.startswith("@view"))
     assert str(caught.value).startswith(f"{tmp_path / 'views.py'}:{start}: seen v1: ")
-    assert caught.value.code == code
+    assert caught.value.code == code, str(caught.value)
     marked = [i for i, line in enumerate(lines, 1) if "# !" in line]
     if marked:
         assert caught.value.fields["line"] == marked[0]
