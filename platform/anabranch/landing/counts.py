@@ -33,7 +33,7 @@ def count_events(
 ) -> Mapping[date, EventCount]:
     """The valid events of ``types`` up to ``epoch`` on each of ``days``, and those ``between`` two epochs.
 
-    Days without any are left out. Only the files of ``days`` are opened: 0.15 s for a year of a million records.
+    Days without any are left out. Only the files of ``days`` are opened: 0.3 s for a year of a million records.
     """
     if not days:
         return {}

@@ -115,7 +115,7 @@ class SpeedTable:
         if self.view.refresh != "partitions":  # state takes no row back
             return note
         filled = {str(file.partition[PARTITION]) for file in files}
-        held = {str(held[PARTITION]) for held in self._table.partitions()}
+        held = {str(partition[PARTITION]) for partition in self._table.partitions()}
         gone = (held if partitions is None else held & partitions) - filled
         epoch = max(position.epoch for position in note.cut.positions.values())
         emptied = {**self.newest().note.extra.get(EMPTIED, {}), **dict.fromkeys(sorted(gone), epoch)}
