@@ -19,7 +19,7 @@ from anabranch.settings import Settings
 from anabranch.tables import Cut, Position, newest, stage_frame
 from anabranch.tables.layout import batch_table, landing_table
 from anabranch.views.definition import PARTITION, View
-from anabranch.views.inputs import events_at, frames, needed_dates, rows_of
+from anabranch.views.inputs import needed_dates, rows_at
 from anabranch.views.partitions import keep, one_file_each
 
 if TYPE_CHECKING:
@@ -51,8 +51,7 @@ def rebuild(
     started = time.monotonic()
     wanted = tuple(sorted(set(partitions)))
     cut = cut_at(settings, topic, epoch)
-    events = events_at(spark, settings, view, topic, cut, wanted, late=True)
-    rows = one_file_each(rows_of(view, frames(events, view, topic)), view, wanted)
+    rows = one_file_each(rows_at(spark, settings, view, topic, cut, wanted, late=True), view, wanted)
     uri = batch_table(settings, view.name, view.version)
     with ThreadPoolExecutor(1) as beside:
         counted = beside.submit(_count, settings, view, topic, wanted, cut)

@@ -60,5 +60,5 @@ class PartitionSink(Sink):
         view = self.table.view
         if not view.closes:
             return []
-        moved = (self._watermark(before) for before in (self.table.newest().note.cut, cut))
+        moved = (self._watermark(before) for before in (self.cut, cut))
         return passed_partitions(view, *moved)

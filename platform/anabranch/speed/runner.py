@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -27,7 +26,7 @@ from anabranch.tables.checkpoints import clear_unstarted
 from anabranch.tables.commits import open_table
 from anabranch.tables.layout import landing_table, speed_checkpoint, speed_table
 from anabranch.views.definition import CHANGED, View
-from anabranch.views.inputs import events_at, events_of, frames, rows_of
+from anabranch.views.inputs import events_of, frames, rows_at, rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -83,7 +82,7 @@ def start(
     checkpoint = speed_checkpoint(settings, view.name, view.version)
     clear_unstarted(checkpoint)
     again = view.refresh == "partitions"
-    compute = partial(on_time_rows, own, settings, view, topic)
+    compute = partial(rows_at, own, settings, view, topic, late=False)
     rows = compute(Cut(), []) if again else stream_of(own, landing, view, topic)
     schema = to_arrow_schema(rows.schema, timezone="UTC").append(pa.field(CHANGED, pa.int64()))
     table = SpeedTable(speed_table(settings, view.name, view.version), view, schema)
@@ -126,12 +125,3 @@ def stream_of(spark: SparkSession, landing: str, view: View, topic: Topic) -> Da
 def landed_stream(spark: SparkSession, landing: str) -> DataFrame:
     """The landing table as a stream of whole epochs."""
     return spark.readStream.format("delta").option("maxFilesPerTrigger", _UNLIMITED).load(landing)
-
-
-def on_time_rows(
-    spark: SparkSession, settings: Settings, view: View, topic: Topic, cut: Cut, partitions: Sequence[date] | None
-) -> DataFrame:
-    """The function as a batch over the on-time events up to ``cut``: the rows of ``partitions`` (None: all) and others
-    that their events reach."""
-    events = events_at(spark, settings, view, topic, cut, partitions, late=False)
-    return rows_of(view, frames(events, view, topic))

@@ -127,3 +127,18 @@ def rows_of(view: View, inputs: Sequence[DataFrame]) -> DataFrame:
     if view.partition_by is None:
         return result
     return result.withColumn(PARTITION, F.to_date(F.col(view.partition_by)))
+
+
+def rows_at(
+    spark: SparkSession,
+    settings: Settings,
+    view: View,
+    topic: Topic,
+    cut: Cut,
+    partitions: Sequence[date] | None,
+    *,
+    late: bool,
+) -> DataFrame:
+    """The function as a batch over ``events_at``: the rows of ``partitions``, and others that their events reach."""
+    events = events_at(spark, settings, view, topic, cut, partitions, late=late)
+    return rows_of(view, frames(events, view, topic))
