@@ -1,163 +1,164 @@
-"""The memory of the duplicate operator: landing's own, filled with millions of keys, then fed 1,000 events at a time.
+"""Duplicates over a long horizon: a second's events are looked up beside ever more ids, up to seven days of them.
 
-At 1,000 events/s the horizon of seven days is 605 million keys. They can't be made here in minutes, so the state grows
-in stages: what stays equal from stage to stage is bounded, what grows with the keys is told per key.
+The ids are hashes, so the index is filled with random ones: what it has to hold is the same.
 """
 
 from __future__ import annotations
 
+import os
 import statistics
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import psutil
 import pyarrow as pa
-import pyarrow.parquet as pq
 from anabranch.events import Topic
+from anabranch.landing.duplicates import Duplicates
+from anabranch.landing.identity import form
+from anabranch.landing.index import IdIndex, Origin
 from anabranch.landing.schema import VALID
-from anabranch.landing.stream import STREAM_CONF, unique
+from anabranch.landing.state import open_landing, writer_of
+from anabranch.tables import Cut, Note, Position, append, newest
+from anabranch.tables.layout import landing_index
+from deltalake import DeltaTable
 
 from benchmarks.figures import Report, Table, Target
 from benchmarks.world import World
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-STAGES, QUICK_STAGES = (1_000_000, 4_000_000, 10_000_000), (100_000, 200_000)
-FILL, LIVE, LIVE_BATCHES, WARM = 500_000, 1_000, 20, 5
-HORIZON_KEYS = 7 * 86_400 * 1_000
-BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+RATE, DAYS = 1_000, 7
+DAY = 86_400 * RATE
+STAGES, QUICK_STAGES = (0, DAY // 24, DAY, DAYS * DAY), (0, DAY // 24)
+FILL, SECONDS = 10_000_000, 60
+NOW = datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What was seen with ``keys`` in the state. A micro-batch of 1,000 events: median and slowest seconds, and those in
-    which its tasks looked for expired keys. Bytes of memory of the whole engine, and of the state on disk."""
+    """What a second's events took beside ``ids``, in seconds: the first one, while nothing of the index was in memory,
+    and the median and the slowest of the others. Bytes of this process' own memory, and of the index on disk."""
 
-    keys: int
+    ids: int
+    first: float
     median: float
-    removals: float
     slowest: float
     memory: int
     disk: int
 
 
 def run(world: World) -> Report:
-    folder = world.scratch("horizon")
-    source, checkpoint = folder / "source", folder / "checkpoint"
-    source.mkdir()
-    stages = []
-    with world.spark() as spark:
-        made = 0
-        for keys in QUICK_STAGES if world.quick else STAGES:
-            while made < keys:
-                made = _write(source, made, min(FILL, keys - made))
-            _drain(spark, world, source, checkpoint)
-            for _ in range(LIVE_BATCHES):
-                made = _write(source, made, LIVE)
-            stages.append(_stage(_drain(spark, world, source, checkpoint)[WARM - LIVE_BATCHES :], checkpoint))
+    settings = world.fresh("horizon")
+    table = open_landing(settings, world.topic)
+    folder = landing_index(settings, world.topic.name)
+    stages, held = [], 0
+    for ids in QUICK_STAGES if world.quick else STAGES:
+        held = _fill(folder, held, ids, table)
+        _cool(folder)
+        duplicates = Duplicates(settings, world.topic, table)
+        first, *seconds = (_second(duplicates, table, world.topic) for _ in range(1 + SECONDS))
+        disk = sum(file.stat().st_size for file in folder.iterdir())
+        memory = psutil.Process().memory_info()
+        own = memory.rss - memory.shared  # without the files that are mapped
+        stages.append(Stage(ids, first, statistics.median(seconds), max(seconds), own, disk))
     return _report(stages)
 
 
-def _write(folder: Path, first: int, count: int) -> int:
-    """A file (one micro-batch) of ``count`` events whose keys were never seen; the number of the event after them."""
-    numbers = range(first, first + count)
-    times = [BEGIN + timedelta(milliseconds=number) for number in numbers]
-    columns = {
-        "topic": pa.array(["flights"] * count),
-        "partition": pa.array([number % 4 for number in numbers], pa.int32()),
-        "offset": pa.array(numbers, pa.int64()),
-        "append_time": pa.array(times, pa.timestamp("us", "UTC")),
-        "decision": pa.array([VALID] * count),
-        "source": pa.array(["urn:anabranch:nycflights13"] * count),
-        "event_id": pa.array([f"{number * 2654435761 % 2**64:016x}-flight.departed" for number in numbers]),
-    }
-    pq.write_table(pa.table(columns), folder / f"{first:012d}.parquet")
-    return first + count
+def _fill(folder: Path, held: int, ids: int, table: DeltaTable) -> int:
+    """Add ids of the days before today until there are ``ids``, a day of RATE events a second each."""
+    random = np.random.default_rng(held)
+    index = IdIndex(folder, form())
+    while held < ids:
+        count = min(FILL, ids - held, DAY - held % DAY)
+        index.add((NOW - timedelta(days=1 + held // DAY)).date(), random.integers(0, 2**64, (2, count), np.uint64))
+        index.settle()
+        held += count
+    index.save(_origin(table))
+    return held
 
 
-def _drain(spark: SparkSession, world: World, source: Path, checkpoint: Path) -> list[dict[str, Any]]:
-    """Run landing's operator over what is new, one file a micro-batch; what Spark said of each micro-batch."""
-    own = spark.newSession()
-    conf = {**STREAM_CONF, "spark.sql.shuffle.partitions": str(world.settings.shuffle_partitions)}
-    for key, value in {**conf, "spark.sql.streaming.numRecentProgressUpdates": "200"}.items():
-        own.conf.set(key, value)
-    schema = own.read.parquet(str(source)).schema
-    events = own.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(source))
-    topic: Topic = world.topic
-    query = (
-        unique(events, topic)
-        .writeStream.format("noop")
-        .option("checkpointLocation", str(checkpoint))
-        .trigger(availableNow=True)
-        .start()
+def _cool(folder: Path) -> None:
+    """Have the system forget what it holds of the files in memory, as after a start of the machine."""
+    os.sync()
+    for file in folder.glob("*.npy"):
+        with file.open("rb") as opened:
+            os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def _origin(table: DeltaTable) -> Origin:
+    committed = newest(table)
+    assert committed is not None
+    return Origin(str(table.metadata().id), table.version(), committed.note.batch)
+
+
+def _second(duplicates: Duplicates, table: DeltaTable, topic: Topic) -> float:
+    """The seconds that landing needs for the ids of RATE events, of which every fiftieth repeats another one."""
+    first = table.version() * RATE
+    rows = _rows(first)
+    begun = time.perf_counter()
+    duplicates.catch_up()
+    repeats = duplicates.repeats(rows)
+    decided = time.perf_counter()
+    if repeats.sum() != RATE // 50:
+        raise AssertionError(f"{repeats.sum()} of {RATE} events were found to repeat another one")
+    cut = Cut({topic.name: Position(table.version() + 1, {0: first + RATE})})
+    append(table, [], Note(writer_of(topic), f"second:{first}", cut, extra={"watermark_us": None, "rows": RATE}))
+    committed = time.perf_counter()
+    duplicates.landed()
+    return decided - begun + time.perf_counter() - committed
+
+
+def _rows(first: int) -> pa.Table:
+    """A micro-batch; its last events are those that came before it, or itself brought first."""
+    numbers = [
+        *range(first, first + RATE - RATE // 50),
+        *range(max(0, first - RATE), max(0, first - RATE) + RATE // 50),
+    ]
+    return pa.table(
+        {
+            "partition": pa.array([0] * RATE, pa.int32()),
+            "offset": pa.array(range(first, first + RATE), pa.int64()),
+            "append_time": pa.array([NOW] * RATE, pa.timestamp("us", "UTC")),
+            "decision": [VALID] * RATE,
+            "source": ["urn:anabranch:nycflights13"] * RATE,
+            "event_id": [f"2013-01-01/UA/{number}/EWR-flight.departed" for number in numbers],
+        }
     )
-    query.awaitTermination()
-    return [dict(progress) for progress in query.recentProgress if progress["numInputRows"]]
-
-
-def _stage(batches: list[dict[str, Any]], checkpoint: Path) -> Stage:
-    seconds = [batch["durationMs"]["triggerExecution"] / 1000 for batch in batches]
-    kept = sum(file.stat().st_size for file in (checkpoint / "state").rglob("*") if file.is_file())
-    keys = batches[-1]["stateOperators"][0]["numRowsTotal"]
-    removals = statistics.median(batch["stateOperators"][0]["allRemovalsTimeMs"] / 1000 for batch in batches)
-    java = [child for child in psutil.Process().children(recursive=True) if child.name() == "java"]
-    memory = sum(child.memory_info().rss for child in java)
-    return Stage(keys, statistics.median(seconds), removals, max(seconds), memory, kept)
 
 
 def _report(stages: list[Stage]) -> Report:
-    last, first = stages[-1], stages[0]
+    last = stages[-1]
     rows = [
         (
-            f"{s.keys:,}",
-            f"{s.median:.2f} s",
-            f"{s.slowest:.2f} s",
-            f"{s.removals:.2f} s",
+            f"{s.ids:,}",
+            f"{s.first * 1000:,.0f} ms",
+            f"{s.median * 1000:.1f} ms",
+            f"{s.slowest * 1000:.0f} ms",
             f"{s.memory / 2**20:,.0f} MB",
-            f"{s.disk / s.keys:.0f}",
+            f"{s.disk / 2**30:.1f} GB",
         )
         for s in stages
     ]
+    columns = (
+        "ids known before",
+        "the first 1,000 events, nothing cached",
+        "1,000 events, median",
+        "slowest",
+        "memory of its own",
+        "on disk",
+    )
     return Report(
         "horizon",
-        "The duplicate operator over a long horizon",
-        f"Landing's own operator; the state grows to {last.keys:,} keys, and at each size takes micro-batches of 1,000 "
-        "new events: a second's worth.",
+        "Duplicates over a long horizon",
+        f"The ids of {RATE:,} events (a second's worth) are hashed, looked up in the index, and taken in, on disk; "
+        f"every fiftieth event repeats another one. {SECONDS} seconds each. {DAYS * DAY:,} ids are {DAYS} days of that "
+        "rate.",
+        (Table("", columns, tuple(rows)),),
         (
-            Table(
-                "",
-                (
-                    "keys in the state",
-                    "micro-batch, median",
-                    "slowest",
-                    "all tasks: expired keys looked for",
-                    "memory of the engine",
-                    "bytes on disk a key",
-                ),
-                tuple(rows),
-            ),
+            Target(f"{RATE:,} events beside {last.ids / 1e6:.0f} M ids, median", last.median, 0.1, False, "s"),
+            Target(f"{RATE:,} events beside {last.ids / 1e6:.0f} M ids, slowest", last.slowest, 1.0, False, "s"),
         ),
-        (
-            Target(
-                f"micro-batch of a second's events, {last.keys / 1e6:.0f} M keys",
-                last.median,
-                1.0,
-                at_least=False,
-                unit="s",
-            ),
-        ),
-        (_told(first, last),),
+        (),
         {},
-    )
-
-
-def _told(first: Stage, last: Stage) -> str:
-    growth, per_key = (last.memory - first.memory) / (last.keys - first.keys), last.disk / last.keys
-    return (
-        f"From the first stage to the last, memory grew by {growth:.0f} bytes a key (the state is held to 500 MB by "
-        f"setting); the disk holds {per_key:.0f} bytes a key, so the seven days of 1,000 events/s "
-        f"({HORIZON_KEYS / 1e6:,.0f} million keys) would take {per_key * HORIZON_KEYS / 2**30:,.0f} GB of it."
     )

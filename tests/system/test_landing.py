@@ -19,15 +19,12 @@ from anabranch.errors import BrokenState, Conflict
 from anabranch.events import Contract, Topic
 from anabranch.landing.loss import accept_loss
 from anabranch.landing.quarantine import release, waiting
-from anabranch.landing.state import landed, open_landing
 from anabranch.landing.stream import start
 from anabranch.landing.verify import conflicts, verify
-from anabranch.landing.writer import LandingWriter
 from anabranch.log import create_missing, end_offsets
 from anabranch.log.admin import existing_topics
 from anabranch.settings import Settings
 from anabranch.tables import notes
-from anabranch.tables.checkpoints import BatchPlan
 from anabranch.tables.layout import landing_checkpoint, landing_table
 from confluent_kafka.admin import AdminClient
 from deltalake import DeltaTable
@@ -280,8 +277,8 @@ def test_a_release_is_an_epoch_of_its_own_and_its_ids_stay_known(
     assert {(o, origin) for o, d, origin in found if origin is not None} == {(1, 1), (2, 1)}
 
 
-def test_a_record_that_the_operator_dropped_for_its_age_is_landed(
-    spark: SparkSession, settings: Settings, broker: Settings, land: Callable[..., list[Row]]
+def test_a_partition_that_lags_behind_the_others_is_not_forgotten(
+    settings: Settings, broker: Settings, land: Callable[..., list[Row]]
 ) -> None:
     """Partition 0 holds old records and partition 1 new ones, of which each micro-batch reads a few."""
     topic = topic_named(f"aged_{secrets.token_hex(4)}", duplicate_horizon=timedelta(seconds=1))
@@ -294,12 +291,3 @@ def test_a_record_that_the_operator_dropped_for_its_age_is_landed(
     assert_once(settings, topic, rows)
     assert {r["event_id"] for r in rows if r["decision"] == "valid"} == {str(n) for n in (*range(12), 100, 101, 102)}
     assert len(places(rows, "duplicate")) == 9
-
-    # At the watermark exactly, Spark drops a record without looking at its id.
-    table = open_landing(settings, topic)
-    writer = LandingWriter(settings, topic, table, landing_checkpoint(settings, topic.name))
-    at = int(NOON.timestamp() * 1000)
-    fresh = {"partition": 0, "offset": 99, "append_time": at * 1000, "key": None, "value": event("at the watermark")}
-    plan = BatchPlan(7, at, ())
-    (row,) = writer._dropped(spark, [fresh], plan, landed(table, topic), []).to_pylist()
-    assert (row["decision"], row["event_id"]) == ("valid", "at the watermark")

@@ -6,10 +6,10 @@ the topic; only what that parse finds suspicious is looked at a second time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from anabranch.errors import BadDefinition
@@ -34,6 +34,14 @@ TIMES = ("time", "senttime", "receivedtime")
 _STRICT = {"columnNameOfCorruptRecord": CORRUPT, "allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
 _DATE_TIME = r"^(?!0000)\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})\z"
 _DATE = r"^\d{4}-\d{2}-\d{2}\z"
+
+
+def raw_frame(spark: SparkSession, topic: Topic, records: Sequence[Mapping[str, Any]]) -> DataFrame:
+    """Records as the log's source gives them; ``append_time`` of each is in microseconds."""
+    rows = [(topic.name, r["partition"], r["offset"], r["append_time"], r["key"], r["value"]) for r in records]
+    columns = "topic string, partition int, offset bigint, append_us bigint, key binary, value binary"
+    timed = spark.createDataFrame(rows, columns).withColumn("append_time", F.timestamp_micros("append_us"))
+    return timed.select("topic", "partition", "offset", "append_time", "key", "value")
 
 
 def decode(records: DataFrame, topic: Topic) -> DataFrame:

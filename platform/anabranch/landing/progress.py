@@ -5,8 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from anabranch.tables.checkpoints import BatchPlan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 def kafka_offsets(plan: BatchPlan, topic: str) -> dict[int, int]:
@@ -20,3 +27,24 @@ def first_offsets(checkpoint: Path, topic: str) -> dict[int, int]:
     text = (checkpoint / "sources" / "0" / "0").read_text()
     content: Mapping[str, int] = json.loads(text[text.index("{") :])[topic]
     return {int(partition): int(offset) for partition, offset in content.items()}
+
+
+def beyond(rows: DataFrame, offsets: Mapping[int, int]) -> DataFrame:
+    """Only the records that were not landed yet; ``offsets`` is where landing stands."""
+    from pyspark.sql import functions as F
+
+    new = ~F.col("partition").isin(*offsets)
+    for partition, landed_to in offsets.items():
+        new = new | ((F.col("partition") == partition) & (F.col("offset") >= landed_to))
+    return rows.where(new)
+
+
+def missing_offsets(rows: pa.Table, begin: Mapping[int, int], end: Mapping[int, int]) -> dict[int, list[int]]:
+    """Offsets of [begin, end) that are not among ``rows`` (columns partition, offset), per partition."""
+    missing: dict[int, list[int]] = {}
+    for partition, until in end.items():
+        here = rows.filter(pc.equal(rows["partition"], partition))["offset"].to_pylist()
+        lost = set(range(begin.get(partition, 0), until)) - set(here)
+        if lost:
+            missing[partition] = sorted(lost)
+    return missing

@@ -7,13 +7,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
+from numpy.typing import NDArray
 
 from anabranch.errors import BadInput, Conflict
 from anabranch.events import Topic
-from anabranch.landing import recovery
+from anabranch.landing.decode import decode, raw_frame
+from anabranch.landing.duplicates import marked
+from anabranch.landing.identity import copies, hashes
 from anabranch.landing.rows import landed_rows
 from anabranch.landing.schema import PARTITION, VALID
 from anabranch.landing.state import landed, open_landing, writer_of
@@ -31,6 +35,10 @@ from rows q where q.decision = 'quarantined' and not exists (
     select 1 from rows r
     where r.released_from is not null and r."partition" = q."partition" and r."offset" = q."offset")
 """
+_KNOWN = f"""
+SELECT place FROM asked SEMI JOIN rows
+ON asked.source = rows.source AND asked.event_id = rows.event_id AND rows.decision = '{VALID}'
+"""  # noqa: S608
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +109,9 @@ def _release(spark: SparkSession, table: DeltaTable, topic: Topic, records: list
     if not records:
         return Released(None, 0, 0, {})
     before = landed(table, topic)
-    # Two copies of one event may wait in quarantine: the first of them is the event.
-    decided = recovery.rescue(spark, table, topic, [_raw(r) for r in records])
-    rows = arrow_with_epoch(decided.toArrow(), before, topic)
+    decided = decode(raw_frame(spark, topic, [_raw(r) for r in records]), topic).toArrow()
+    rows = arrow_with_epoch(decided, before, topic)
+    rows = marked(rows, _landed_before(table, rows))
     came_from = {(r.partition, r.offset): r.epoch for r in records}
     readable = rows.filter(pc.not_equal(rows["decision"], "quarantined"))
     still: dict[str, int] = {}
@@ -125,6 +133,20 @@ def _release(spark: SparkSession, table: DeltaTable, topic: Topic, records: list
     cut = Cut({topic.name: Position(epoch, before.offsets)})
     append(table, staged, Note(writer_of(topic), f"release:{uuid.uuid4().hex}", cut, extra=extra))
     return Released(epoch, valid, readable.num_rows - valid, still)
+
+
+def _landed_before(table: DeltaTable, rows: pa.Table) -> NDArray[np.bool_]:
+    """Which of the valid ``rows`` repeat an event of the table, however old; or one another: two copies of one event
+    may wait in quarantine, and the first of them is the event."""
+    repeated = np.zeros(rows.num_rows, np.bool_)
+    places = pc.indices_nonzero(pc.equal(rows["decision"], VALID)).to_numpy()
+    valid = rows.take(places)
+    with landed_rows(table) as connection:
+        connection.register("asked", valid.select(["source", "event_id"]).append_column("place", pa.array(places)))
+        known = connection.execute(_KNOWN).fetchnumpy()["place"]
+    repeated[places] = copies(valid, hashes(valid))
+    repeated[known] = True
+    return repeated
 
 
 def _raw(record: Quarantined) -> dict[str, Any]:

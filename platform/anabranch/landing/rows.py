@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date
+from pathlib import Path
 
 import duckdb
 import pyarrow as pa
@@ -18,14 +19,26 @@ def landed_rows(table: DeltaTable, days: Sequence[date] | None = None) -> duckdb
     Not through ``to_pyarrow_dataset``: a process that has used it sometimes aborts when it exits. Times are compared
     by ``epoch_us``: arithmetic with time zones needs an extension that DuckDB would want to fetch.
     """
+    wanted = None if days is None else [(PARTITION, "in", list(days))]
+    files = table.file_uris(file_pruning_predicate=wanted)
+    if files:
+        return rows_of_files([uri.removeprefix("file://") for uri in files])
+    connection = _connect()
+    connection.register("rows", pa.schema(table.schema().to_arrow()).empty_table())
+    return connection
+
+
+def rows_of_files(files: Sequence[str | Path]) -> duckdb.DuckDBPyConnection:
+    """The same for some data files of a landing table, at least one."""
+    connection = _connect()
+    listed = ", ".join("'" + str(file).replace("'", "''") + "'" for file in files)
+    connection.execute(_ROWS.format(files=listed))
+    return connection
+
+
+def _connect() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect()
     connection.execute("set timezone = 'UTC'")
-    wanted = None if days is None else [(PARTITION, "in", list(days))]
-    files = [uri.removeprefix("file://") for uri in table.file_uris(file_pruning_predicate=wanted)]
-    if files:
-        connection.execute(_ROWS.format(files=", ".join("'" + file.replace("'", "''") + "'" for file in files)))
-    else:
-        connection.register("rows", pa.schema(table.schema().to_arrow()).empty_table())
     return connection
 
 

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deltalake import DeltaTable
-
 from anabranch.errors import BadInput, Conflict
 from anabranch.events import Topic
-from anabranch.landing.rows import landed_rows
 from anabranch.log.admin import begin_offsets, end_offsets
 from anabranch.settings import Settings
 
@@ -92,20 +88,6 @@ def check_nothing_lost(settings: Settings, topic: Topic, landed: Mapping[int, in
         )
 
 
-def starting_offsets(settings: Settings, topic: Topic, table: DeltaTable, landed: Mapping[int, int]) -> dict[int, int]:
-    """Where a query without a checkpoint starts: one duplicate horizon before what was landed.
-
-    The records from there on are read again, so that the duplicate operator knows their ids; they are not landed
-    again. On a new table: the log's beginning.
-    """
-    begin = begin_offsets(settings, topic.name)
-    if not landed:
-        return begin
-    horizon_us = topic.duplicate_horizon // timedelta(microseconds=1)
-    found = landed_rows(table).execute(
-        'select "partition", min("offset") from rows '
-        "where epoch_us(append_time) >= (select max(epoch_us(append_time)) from rows) - ? group by 1",
-        [horizon_us],
-    )
-    first = {int(p): int(o) for p, o in found.fetchall()}
-    return {p: max(start, min(first.get(p, landed.get(p, start)), landed.get(p, start))) for p, start in begin.items()}
+def starting_offsets(settings: Settings, topic: Topic, landed: Mapping[int, int]) -> dict[int, int]:
+    """Where a query without a checkpoint starts: where landing stands; on a new table the log's beginning."""
+    return {p: landed.get(p, start) for p, start in begin_offsets(settings, topic.name).items()}

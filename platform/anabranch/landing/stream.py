@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from anabranch.events import Topic
 from anabranch.landing.decode import decode
-from anabranch.landing.schema import VALID
 from anabranch.landing.source import check_nothing_lost, read_log, starting_offsets
 from anabranch.landing.state import landed, open_landing
 from anabranch.landing.writer import LandingWriter
@@ -16,7 +15,7 @@ from anabranch.tables.checkpoints import clear_unstarted, started
 from anabranch.tables.layout import landing_checkpoint
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 
@@ -42,7 +41,7 @@ def start(spark: SparkSession, settings: Settings, topic: Topic, *, once: bool =
     table = open_landing(settings, topic)
     position = landed(table, topic)
     check_nothing_lost(settings, topic, position.offsets)
-    begin = {} if started(checkpoint) else starting_offsets(settings, topic, table, position.offsets)
+    begin = {} if started(checkpoint) else starting_offsets(settings, topic, position.offsets)
     own = spark.newSession()
     parallel = settings.shuffle_partitions
     live = {} if once else LIVE
@@ -51,10 +50,10 @@ def start(spark: SparkSession, settings: Settings, topic: Topic, *, once: bool =
     records = read_log(own, settings, topic, begin)
     if not once:  # a task costs more than the few records that a short micro-batch gives it
         records = records.coalesce(parallel)
-    kept = unique(decode(records, topic), topic)
     writer = LandingWriter(settings, topic, table, checkpoint)
     query = (
-        kept.writeStream.foreachBatch(writer)
+        decode(records, topic)
+        .writeStream.foreachBatch(writer)
         .option("checkpointLocation", str(checkpoint))
         .queryName(f"landing/{topic.name}")
         .outputMode("append")
@@ -62,17 +61,3 @@ def start(spark: SparkSession, settings: Settings, topic: Topic, *, once: bool =
     if once:
         return query.trigger(availableNow=True).start()
     return query.trigger(processingTime=settings.trigger_interval).start()
-
-
-def unique(decided: DataFrame, topic: Topic) -> DataFrame:
-    """Each valid (source, id) once within the horizon; a quarantined record stands for itself only."""
-    from pyspark.sql import functions as F
-
-    valid = F.col("decision") == VALID
-    coordinates = F.concat_ws("/", "topic", F.col("partition").cast("string"), F.col("offset").cast("string"))
-    # No text of a source can equal null, so no event can pass itself off as a record in quarantine.
-    keyed = decided.withColumn("_source", F.when(valid, F.col("source")))
-    keyed = keyed.withColumn("_id", F.when(valid, F.col("event_id")).otherwise(coordinates))
-    horizon = f"{int(topic.duplicate_horizon.total_seconds())} seconds"
-    single = keyed.withWatermark("append_time", horizon).dropDuplicatesWithinWatermark(["_source", "_id"])
-    return single.drop("_source", "_id")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,11 +16,11 @@ from deltalake import DeltaTable
 
 from anabranch.errors import BrokenState, Conflict
 from anabranch.events import Topic
-from anabranch.landing import recovery
-from anabranch.landing.dropped import LogReader, duplicate_rows, envelope_texts, missing_offsets
+from anabranch.landing.duplicates import IDENTITY, Duplicates, marked
 from anabranch.landing.explain import explained
-from anabranch.landing.progress import first_offsets, kafka_offsets
+from anabranch.landing.progress import beyond, first_offsets, kafka_offsets, missing_offsets
 from anabranch.landing.schema import PARTITION, VALID, landing_schema
+from anabranch.landing.staged import read_columns, without_duplicates
 from anabranch.landing.state import Landed, landed, writer_of
 from anabranch.settings import Settings
 from anabranch.tables import Cut, Note, Position, StagedFile, append, restage, stage_arrow, stage_frame
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 LOGGER = logging.getLogger(__name__)
 _TRIES = 5
 JUDGED = ["partition", "offset", "decision", "late", "event_time"]
+"""What an epoch's note is made of."""
 
 
 @dataclass
@@ -40,8 +40,8 @@ class LandingWriter:
     """The function of landing's ``foreachBatch``.
 
     Called once per micro-batch, and again with the same offsets after a crash: what the table's newest note covers
-    already is not written again. A micro-batch that begins before what was landed (the checkpoint was lost or
-    restored) only teaches the duplicate operator; what it brings beyond is landed.
+    already is not written again. Of a micro-batch that begins before what was landed (an older checkpoint was
+    restored) only what lies beyond is landed.
     """
 
     settings: Settings
@@ -50,27 +50,26 @@ class LandingWriter:
     checkpoint: Path
 
     def __post_init__(self) -> None:
-        self._reader = LogReader(self.settings, self.topic)
+        self._duplicates = Duplicates(self.settings, self.topic, self.table)
         self._uri = self.table.table_uri.removeprefix("file://")
 
-    def __call__(self, kept: DataFrame, batch_id: int) -> None:
+    def __call__(self, decided: DataFrame, batch_id: int) -> None:
         plan = batch_plan(self.checkpoint, batch_id)
         end = kafka_offsets(plan, self.topic.name)
         for attempt in range(1, _TRIES + 1):
             self.table.update_incremental()
             try:
-                return self._land(kept, plan, end)
+                return self._land(decided, plan, end)
             except Conflict as conflict:
                 # A release from quarantine came in between; its epoch is taken, so decide again.
                 if conflict.code != "TABLE_MOVED" or attempt == _TRIES:
                     raise
         return None
 
-    def _land(self, kept: DataFrame, plan: BatchPlan, end: Mapping[int, int]) -> None:
+    def _land(self, decided: DataFrame, plan: BatchPlan, end: Mapping[int, int]) -> None:
         before = landed(self.table, self.topic)
         if all(before.offsets.get(p, 0) >= until for p, until in end.items()) and before.offsets:
             LOGGER.warning("%s: batch %d is landed already (epoch %d)", self.topic.name, plan.batch_id, before.epoch)
-            _consume(kept)
             return
         start = self._batch_begin(plan.batch_id)
         gap = {p: (before.offsets[p], o) for p, o in start.items() if p in before.offsets and o > before.offsets[p]}
@@ -83,25 +82,16 @@ class LandingWriter:
                 gap=gap,
             )
         first = dict(before.offsets) if before.offsets else dict(start)
-        # A checkpoint that was lost may have one partition behind what was landed and another one ahead of it.
+        # An older checkpoint may have one partition behind what was landed and another one ahead of it.
         end = {p: max(until, before.offsets.get(p, 0)) for p, until in end.items()}
-        rows = self._undoubled(kept, before, repeats=any(o < first.get(p, 0) for p, o in start.items()))
-        self._commit(rows, before, plan, first, end)
+        behind = any(o < first.get(p, 0) for p, o in start.items())
+        self._duplicates.catch_up()
+        self._commit(beyond(decided, before.offsets) if behind else decided, before, plan, first, end)
 
     def _batch_begin(self, batch_id: int) -> dict[int, int]:
         if batch_id == 0:
             return first_offsets(self.checkpoint, self.topic.name)
         return kafka_offsets(batch_plan(self.checkpoint, batch_id - 1), self.topic.name)
-
-    def _undoubled(self, kept: DataFrame, before: Landed, *, repeats: bool) -> DataFrame:
-        """What the duplicate operator let through, less what it can't know of."""
-        rows = kept
-        if repeats:
-            rows = recovery.beyond(rows, before.offsets)
-        if repeats or before.released:
-            ids = recovery.known_ids(rows.sparkSession, self.table, self.topic, released_only=not repeats)
-            rows = recovery.mark_known(rows, ids)
-        return rows
 
     def _commit(
         self, rows: DataFrame, before: Landed, plan: BatchPlan, first: Mapping[int, int], end: Mapping[int, int]
@@ -110,63 +100,39 @@ class LandingWriter:
         build = f"epoch-{epoch}-{uuid.uuid4().hex}"
         expected = sum(o - first.get(p, 0) for p, o in end.items())
         staged, judged = self._stage(rows, before, build, expected)
-        missing = missing_offsets(judged, first, end)
-        if missing:
-            more = self._dropped(rows.sparkSession, self._reader.read(missing), plan, before, staged)
-            staged += stage_arrow(more, self._uri, f"{build}-dropped", PARTITION)
-            judged = pa.concat_tables([judged, more.select(JUDGED)])
-        offsets = {**before.offsets, **end}
         if judged.num_rows != expected:
             raise BrokenState(
                 "EPOCH_INCOMPLETE",
-                f"{self.topic.name}: {expected} offsets, but {judged.num_rows} records",
+                f"{self.topic.name}: {expected} offsets, but {judged.num_rows} records; missing: "
+                f"{missing_offsets(judged, first, end)}",
                 state="nothing of this micro-batch was written",
                 next_step="anabranch landing verify",
             )
         note = Note(
             writer_of(self.topic),
             f"{checkpoint_id(self.checkpoint)}:{plan.batch_id}",
-            Cut({self.topic.name: Position(epoch, offsets)}),
+            Cut({self.topic.name: Position(epoch, {**before.offsets, **end})}),
             extra=summary(judged, before),
         )
         append(self.table, staged, note)
+        self._duplicates.landed()
 
     def _stage(self, rows: DataFrame, before: Landed, build: str, expected: int) -> tuple[list[StagedFile], pa.Table]:
         if expected <= self.settings.small_commit_rows:
             data = arrow_with_epoch(rows.toArrow(), before, self.topic)
+            data = marked(data, self._duplicates.repeats(data))
             return stage_arrow(data, self._uri, build, PARTITION), data.select(JUDGED)
         staged = stage_frame(with_epoch(rows, before, self.topic), self._uri, build, PARTITION)
         # Quarantined records have no event date: they are alone in the files without one.
         staged = [f if f.partition[PARTITION] else self._explained(f) for f in staged]
-        return staged, _judged(self._uri, staged, landing_schema(self.topic))
+        judged = read_columns(self._uri, staged, list(dict.fromkeys([*JUDGED, *IDENTITY])), landing_schema(self.topic))
+        repeats = self._duplicates.repeats(judged)
+        mended = without_duplicates(self._uri, staged, repeats, landing_schema(self.topic), f"{build}-duplicates")
+        return mended, marked(judged, repeats).select(JUDGED)
 
     def _explained(self, file: StagedFile) -> StagedFile:
         data = pq.ParquetFile(Path(self._uri) / file.path).read()
         return restage(explained(data, self.topic), self._uri, file)
-
-    def _dropped(
-        self,
-        spark: Any,
-        records: Sequence[dict[str, Any]],
-        plan: BatchPlan,
-        before: Landed,
-        staged: Sequence[StagedFile],
-    ) -> pa.Table:
-        """Rows of the records that the duplicate operator dropped; ``staged`` holds those that it let through."""
-        # Spark drops what is at its watermark, too.
-        aged = [r for r in records if r["append_time"] <= plan.watermark_ms * 1000]
-        repeated = [(r, envelope_texts(r)) for r in records if r["append_time"] > plan.watermark_ms * 1000]
-        tables = [duplicate_rows([(r, texts) for r, texts in repeated if texts], self.topic, before.epoch + 1)]
-        unread = [r for r, texts in repeated if texts is None]
-        if unread:
-            found = recovery.repeats(spark, self.topic, unread).toArrow()
-            tables.append(arrow_with_epoch(found, before, self.topic))
-        if aged:
-            # Older than the operator's horizon when it was read: dropped unseen, so look it up.
-            rescued = recovery.rescue(spark, self.table, self.topic, aged, _valid_ids(self._uri, staged))
-            found = self._undoubled(rescued, before, repeats=False).toArrow()
-            tables.append(arrow_with_epoch(found, before, self.topic))
-        return pa.concat_tables(tables)
 
 
 def summary(judged: pa.Table, before: Landed) -> dict[str, Any]:
@@ -213,27 +179,3 @@ def arrow_with_epoch(rows: pa.Table, before: Landed, topic: Topic) -> pa.Table:
     }
     columns = [added[name] if name in added else rows[name] for name in schema.names]
     return explained(pa.table(columns, names=schema.names).cast(schema), topic)
-
-
-def _judged(uri: str, staged: Sequence[StagedFile], schema: pa.Schema) -> pa.Table:
-    wanted = pa.schema([schema.field(name) for name in JUDGED])
-
-    def read(file: StagedFile) -> pa.Table:
-        return pq.ParquetFile(Path(uri) / file.path).read(columns=JUDGED, use_threads=False).select(JUDGED).cast(wanted)
-
-    with ThreadPoolExecutor(4) as pool:
-        tables = list(pool.map(read, staged))
-    return pa.concat_tables(tables) if tables else wanted.empty_table()
-
-
-def _valid_ids(uri: str, staged: Sequence[StagedFile]) -> list[tuple[str, str]]:
-    """(source, event_id) of the valid records in staged files."""
-    names = ["source", "event_id", "decision"]
-    tables = [pq.ParquetFile(Path(uri) / f.path).read(columns=names) for f in staged]
-    rows = [row for table in tables for row in table.filter(pc.equal(table["decision"], VALID)).to_pylist()]
-    return [(row["source"], row["event_id"]) for row in rows]
-
-
-def _consume(kept: DataFrame) -> None:
-    """Run a micro-batch for its state only: a stateful batch that isn't consumed fails the query."""
-    kept.write.format("noop").mode("overwrite").save()

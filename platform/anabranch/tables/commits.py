@@ -19,6 +19,7 @@ from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
 from anabranch.errors import BrokenState, Conflict
+from anabranch.tables.changes import changes
 from anabranch.tables.checksum import announce, confirm, withdraw
 from anabranch.tables.cut import Cut
 from anabranch.tables.staging import StagedFile, add_actions
@@ -128,10 +129,8 @@ def covering(table: DeltaTable | str) -> Committed | None:
 
 
 def _changes_rows(table: DeltaTable, version: int) -> bool:
-    log = Path(table.table_uri.removeprefix("file://")) / "_delta_log" / f"{version:020d}.json"
-    actions = [json.loads(line) for line in log.read_text().splitlines() if line]
-    files = [action.get("add") or action.get("remove") for action in actions]
-    return any(file.get("dataChange", True) for file in files if file)
+    made = changes(table, version)
+    return bool(made.added or made.removed)
 
 
 def create(

@@ -43,5 +43,9 @@ def landing_checkpoint(settings: Settings, topic: str) -> Path:
     return settings.checkpoints / "landing" / safe_name(topic, "topic")
 
 
+def landing_index(settings: Settings, topic: str) -> Path:
+    return settings.home / "index" / safe_name(topic, "topic")
+
+
 def speed_checkpoint(settings: Settings, view: str, version: int) -> Path:
     return settings.checkpoints / "speed" / safe_name(view, "view") / f"v{version}"

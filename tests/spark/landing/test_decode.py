@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from anabranch.events import Contract, Topic
-from anabranch.landing.decode import decode
+from anabranch.landing.decode import decode, raw_frame
 from anabranch.landing.explain import explained
-from anabranch.landing.recovery import raw_frame
 from anabranch.samples import bad_bytes
 from anabranch.spark import LIVE
 
