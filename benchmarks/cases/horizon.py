@@ -17,7 +17,6 @@ import psutil
 import pyarrow as pa
 from anabranch.events import Topic
 from anabranch.landing.duplicates import Duplicates
-from anabranch.landing.identity import form
 from anabranch.landing.index import IdIndex, Origin
 from anabranch.landing.schema import VALID
 from anabranch.landing.state import open_landing, writer_of
@@ -68,7 +67,7 @@ def run(world: World) -> Report:
 def _fill(folder: Path, held: int, ids: int, table: DeltaTable) -> int:
     """Add ids of the days before today until there are ``ids``, a day of RATE events a second each."""
     random = np.random.default_rng(held)
-    index = IdIndex(folder, form())
+    index = IdIndex(folder)
     while held < ids:
         count = min(FILL, ids - held, DAY - held % DAY)
         index.add((NOW - timedelta(days=1 + held // DAY)).date(), random.integers(0, 2**64, (2, count), np.uint64))

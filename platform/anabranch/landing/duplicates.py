@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from numpy.typing import NDArray
 
 from anabranch.events import Topic
-from anabranch.landing.identity import by_day, copies, days_of, form, hashes, split
+from anabranch.landing.identity import by_day, copies, days_of, hashes, split
 from anabranch.landing.index import IdIndex, Origin
 from anabranch.landing.rows import landed_rows, rows_of_files
 from anabranch.landing.schema import DUPLICATE, VALID
@@ -54,7 +54,7 @@ class Duplicates:
     def __init__(self, settings: Settings, topic: Topic, table: DeltaTable) -> None:
         self._topic, self._table = topic, table
         self._table_id = str(table.metadata().id)
-        self._index = IdIndex(landing_index(settings, topic.name), form())
+        self._index = IdIndex(landing_index(settings, topic.name))
         self._fresh: list[tuple[date | None, Hashes]] = []
 
     def catch_up(self) -> None:
@@ -78,7 +78,7 @@ class Duplicates:
         self._fresh = []
         places = pc.indices_nonzero(pc.equal(rows["decision"], VALID)).to_numpy()
         if len(places):
-            valid = rows.take(places)
+            valid = rows if len(places) == len(rows) else rows.take(places)
             first = pc.min(valid["append_time"]).as_py()
             # The log's clock may err for one record; the index should not be lost by it.
             self._index.forget(self._oldest(min(first, datetime.now(UTC))))

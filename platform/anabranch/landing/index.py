@@ -24,6 +24,8 @@ from numpy.typing import NDArray
 
 from anabranch.landing.segments import Hashes, Segment, contains, load, merge, write
 
+FORM = "md5:1"
+"""How ids are hashed and hashes written; an index of another form is made anew."""
 LOGGER = logging.getLogger(__name__)
 FAN = 8
 """So many files of like size are merged into one."""
@@ -46,11 +48,11 @@ class Origin:
 class IdIndex:
     """The index in one folder. One process writes it; nothing is visible before ``save`` has named it.
 
-    ``origin`` is None for a new index, and for one that can't be read or was written in another ``form``.
+    ``origin`` is None for a new index, and for one that can't be read or was written in another form.
     """
 
-    def __init__(self, folder: Path, form: str) -> None:
-        self._folder, self._form = folder, form
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._segments: list[Segment] = []
         self._merging: _Merging | None = None
         self.origin: Origin | None = None
@@ -60,7 +62,7 @@ class IdIndex:
         self._sweep()
 
     def _load(self, said: Mapping[str, Any]) -> None:
-        if said["form"] == self._form:
+        if said["form"] == FORM:
             days = [None if entry["day"] is None else date.fromisoformat(entry["day"]) for entry in said["files"]]
             names = [entry["name"] for entry in said["files"]]
             self._segments = [load(self._folder / name, day) for name, day in zip(names, days, strict=True)]
@@ -102,7 +104,7 @@ class IdIndex:
         """From now on this is the index of ``origin``, also after a crash."""
         self.origin = origin
         files = [{"name": s.path.name, "day": s.day and s.day.isoformat()} for s in self._segments]
-        said = {"form": self._form, "origin": asdict(origin), "files": files}
+        said = {"form": FORM, "origin": asdict(origin), "files": files}
         draft = self._folder / f"{_MANIFEST}.tmp"
         with draft.open("w") as file:
             json.dump(said, file)

@@ -27,8 +27,10 @@ def proof_table(proof: Proof) -> Table:
     ]
     table.add_section()
     table.add_row("all", "", f"{sum(totals[:3]):,}", *(f"{n:,}" for n in totals), "")
-    for loss in proof.accepted_losses:
-        table.caption = f"accepted as lost: {loss['partition']}: {loss['from']}..{loss['to'] - 1}"
+    notes = [f"accepted as lost: {x['partition']}: {x['from']}..{x['to'] - 1}" for x in proof.accepted_losses]
+    if proof.doubled:
+        notes.append(f"[red]{proof.doubled:,} copies of events were landed as events of their own")
+    table.caption = "\n".join(notes) or None
     return table
 
 

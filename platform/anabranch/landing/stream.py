@@ -43,13 +43,10 @@ def start(spark: SparkSession, settings: Settings, topic: Topic, *, once: bool =
     check_nothing_lost(settings, topic, position.offsets)
     begin = {} if started(checkpoint) else starting_offsets(settings, topic, position.offsets)
     own = spark.newSession()
-    parallel = settings.shuffle_partitions
-    live = {} if once else LIVE
-    for key, value in {**STREAM_CONF, **live, "spark.sql.shuffle.partitions": str(parallel)}.items():
+    for key, value in {**STREAM_CONF, **({} if once else LIVE)}.items():
         own.conf.set(key, value)
-    records = read_log(own, settings, topic, begin)
-    if not once:  # a task costs more than the few records that a short micro-batch gives it
-        records = records.coalesce(parallel)
+    # More tasks than cores cost more than they bring: for few records the task itself, for many the files of each day.
+    records = read_log(own, settings, topic, begin).coalesce(settings.shuffle_partitions)
     writer = LandingWriter(settings, topic, table, checkpoint)
     query = (
         decode(records, topic)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,14 @@ select "partition", count(*), count(distinct "offset"), min("offset"), max("offs
     count(*) filter (decision = 'valid'), count(*) filter (decision = 'quarantined'),
     count(*) filter (decision = 'duplicate'), count(*) filter (late), max(epoch)
 from rows where released_from is null group by 1 order by 1
+"""
+_DOUBLED = """
+with several as (select source, event_id from rows where decision = 'valid' group by 1, 2 having count(*) > 1),
+again as (
+    select epoch_us(append_time) - lag(epoch_us(append_time)) over (
+        partition by source, event_id order by append_time, "partition", "offset") as after
+    from rows semi join several using (source, event_id) where decision = 'valid')
+select count(*) from again where after <= ?
 """
 _CONFLICTS = """
 select d."partition", d."offset", d.source, d.event_id, f."partition", f."offset"
@@ -57,22 +66,25 @@ class PartitionProof:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """All partitions of a topic; ``sound`` when each offset is in landing or quarantine exactly once."""
+    """All partitions of a topic; ``sound`` when each offset is in landing or quarantine exactly once, and no event is
+    valid twice: ``doubled`` counts the copies that were taken for events within the duplicate horizon."""
 
     topic: str
     epoch: int
     partitions: tuple[PartitionProof, ...]
     accepted_losses: tuple[Mapping[str, int], ...] = ()
+    doubled: int = 0
 
     @property
     def sound(self) -> bool:
-        return not any(p.wrong for p in self.partitions)
+        return not self.doubled and not any(p.wrong for p in self.partitions)
 
     def to_json(self) -> dict[str, Any]:
         return {
             "topic": self.topic,
             "epoch": self.epoch,
             "sound": self.sound,
+            "doubled": self.doubled,
             "accepted_losses": [dict(loss) for loss in self.accepted_losses],
             "partitions": [{**asdict(p), "lag": p.lag} for p in self.partitions],
         }
@@ -87,13 +99,15 @@ def verify(settings: Settings, topic: Topic) -> Proof:
     _check_files(table)
     begin, end = begin_offsets(settings, topic.name), end_offsets(settings, topic.name)
     state = landed(table, topic)
-    counted = {row[0]: row for row in landed_rows(table).execute(_COUNTS).fetchall()}
+    with landed_rows(table) as rows:
+        counted = {row[0]: row for row in rows.execute(_COUNTS).fetchall()}
+        ((doubled,),) = rows.execute(_DOUBLED, [topic.duplicate_horizon // timedelta(microseconds=1)]).fetchall()
     losses = tuple(loss for committed in notes(table) for loss in committed.note.extra.get("lost", ()))
     partitions = tuple(
         _prove(p, counted.get(p), state.offsets.get(p, 0), (begin.get(p, 0), end.get(p, 0)), losses)
         for p in sorted({*end, *counted, *state.offsets})
     )
-    return Proof(topic.name, state.epoch, partitions, losses)
+    return Proof(topic.name, state.epoch, partitions, losses, doubled)
 
 
 def conflicts(settings: Settings, topic: Topic, limit: int = 100) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from anabranch.landing import identity
 from anabranch.landing.duplicates import IDENTITY, Duplicates
 from anabranch.landing.schema import landing_schema
 from anabranch.settings import Settings, load_settings
@@ -67,6 +68,15 @@ def test_two_texts_are_one_id_only_as_a_pair(landing: Landing) -> None:
     landing.land([departed("bc", source="a"), departed("c", source="ab")])
     rows = batch("c", "bc", "c").set_column(4, "source", pa.array(["a", "ab", "ab"]))
     assert opened(landing).repeats(rows).tolist() == [False, False, True]
+
+
+def test_few_ids_are_hashed_as_many_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ["", "a", "ä\U0001f600", "x" * 300, "\x00", "1:b"]
+    rows = pa.table({"source": [a for a in texts for _ in texts], "event_id": texts * len(texts)})
+    few = identity.hashes(rows)
+    monkeypatch.setattr(identity, "FEW", 0)
+    assert few.tolist() == identity.hashes(rows).tolist()
+    assert len(set(few[0].tolist())) == len(texts) ** 2
 
 
 def test_a_broken_copy_stands_for_itself(landing: Landing) -> None:

@@ -40,7 +40,7 @@ def small_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_knows_what_a_set_would_know(tmp_path: Path, seed: int) -> None:
     rng = np.random.default_rng(seed)
     held: dict[date | None, set[tuple[int, ...]]] = {}
-    ids = IdIndex(tmp_path, "form")
+    ids = IdIndex(tmp_path)
     for step in range(120):
         day = rng.choice([FIRST + timedelta(days=step // 30 + int(rng.integers(-1, 2))), None])
         hashes = drawn(rng, int(rng.integers(1, 40)))
@@ -51,7 +51,7 @@ def test_it_knows_what_a_set_would_know(tmp_path: Path, seed: int) -> None:
                 ids.settle()
             case 1:
                 ids.save(ORIGIN)
-                ids = IdIndex(tmp_path, "form")
+                ids = IdIndex(tmp_path)
                 assert ids.origin == ORIGIN
             case 2:
                 oldest = FIRST + timedelta(days=step // 30 - 1)
@@ -69,7 +69,7 @@ def test_it_knows_what_a_set_would_know(tmp_path: Path, seed: int) -> None:
 @pytest.mark.usefixtures("small_sizes")
 def test_a_day_that_is_over_ends_as_few_files(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
-    ids = IdIndex(tmp_path, "form")
+    ids = IdIndex(tmp_path)
     for _ in range(7):
         ids.add(FIRST, drawn(rng, 10))
     ids.save(ORIGIN)
@@ -82,29 +82,29 @@ def test_a_day_that_is_over_ends_as_few_files(tmp_path: Path) -> None:
 def test_a_crash_before_save_leaves_what_was_saved(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     saved, lost = drawn(rng, 10), np.full((2, 3), 7, np.uint64)
-    ids = IdIndex(tmp_path, "form")
+    ids = IdIndex(tmp_path)
     ids.add(FIRST, saved)
     ids.save(ORIGIN)
     ids.add(FIRST, lost)
-    again = IdIndex(tmp_path, "form")
+    again = IdIndex(tmp_path)
     assert (again.known(saved).all(), again.known(lost).any()) == (True, False)
     assert len(list(tmp_path.glob("*.npy"))) == 1
 
 
 @pytest.mark.parametrize("damage", ["cut short", "gone", "other bytes", "another form", "no manifest", "no json"])
 def test_what_cannot_be_read_is_an_empty_index(tmp_path: Path, damage: str) -> None:
-    ids = IdIndex(tmp_path, "form")
+    ids = IdIndex(tmp_path)
     ids.add(FIRST, drawn(np.random.default_rng(1), 10))
     ids.save(ORIGIN)
-    (file,) = tmp_path.glob("*.npy")
+    (file,), manifest = tmp_path.glob("*.npy"), tmp_path / "index.json"
     actions: dict[str, Any] = {
         "cut short": lambda: file.write_bytes(file.read_bytes()[:-8]),
         "gone": file.unlink,
         "other bytes": lambda: file.write_bytes(b"PK" + b"0" * 300),
-        "another form": lambda: None,
-        "no manifest": (tmp_path / "index.json").unlink,
-        "no json": lambda: (tmp_path / "index.json").write_text("{"),
+        "another form": lambda: manifest.write_text(manifest.read_text().replace(index.FORM, "md5:0")),
+        "no manifest": manifest.unlink,
+        "no json": lambda: manifest.write_text("{"),
     }
     actions[damage]()
-    again = IdIndex(tmp_path, "other" if damage == "another form" else "form")
+    again = IdIndex(tmp_path)
     assert (again.origin, len(again)) == (None, 0)
