@@ -30,12 +30,11 @@ def main() -> int:
     declared = load_declarations(settings.project / "spark_jobs" / "contracts")
     registry = load_views(settings.project / "spark_jobs" / "views", declared)
     view = registry.get(args.view, args.version)
-    topic = registry.topic(view)
+    topics = registry.topic(view)
     spark = session(settings, f"anabranch-rebuild-{view.name}")
     try:
         registry.register(spark, settings, [view])
-        epoch = parse_epochs(args.cut).get(topic.name)
-        build = rebuild(spark, settings, view, topic, days(args.first, args.last), args.run, epoch)
+        build = rebuild(spark, settings, view, topics, days(args.first, args.last), args.run, parse_epochs(args.cut))
     except AnabranchError as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from anabranch.events import Topic
+from anabranch.events import Declarations, Topic
 from anabranch.events.declarations import load_declarations
 from anabranch.settings import project_root
 from anabranch.testing import landing
 from anabranch.testing.landing import Event
 from anabranch.views import Registry, load_views
 
-__all__ = ["DECLARED", "FLIGHTS", "Event", "Landing", "gallery", "sample_views"]
+__all__ = ["ALL_DECLARED", "DECLARED", "FLIGHTS", "Event", "Landing", "gallery", "sample_views"]
 
-DECLARED = load_declarations(project_root() / "spark_jobs" / "contracts")
+CONTRACTS = project_root() / "spark_jobs" / "contracts"
+DECLARED = load_declarations(CONTRACTS)
 FLIGHTS = DECLARED.topic("flights")
+ALL_DECLARED = Declarations({**DECLARED.topics, **load_declarations(CONTRACTS / "gallery").topics})
+"""With the topics that only the gallery reads."""
 
 
 def sample_views() -> Registry:
@@ -23,7 +26,7 @@ def sample_views() -> Registry:
 
 def gallery() -> Registry:
     """The examples of every kind of view."""
-    return load_views(project_root() / "spark_jobs" / "views" / "gallery", DECLARED)
+    return load_views(project_root() / "spark_jobs" / "views" / "gallery", ALL_DECLARED)
 
 
 @dataclass

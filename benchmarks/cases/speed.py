@@ -19,7 +19,7 @@ PLATFORM, HANDWRITTEN = "platform", "hand-written"
 STAGES = {
     "Spark computes and writes the files": "anabranch.speed.table:SpeedTable.stage",
     "commit": "anabranch.speed.table:SpeedTable.refresh",
-    "what the micro-batch covers": "anabranch.speed.covered:LandingLog.covered",
+    "what the micro-batch covers": "anabranch.speed.covered:LandingLogs.covered",
     "rows dropped by the watermark looked for": "anabranch.speed.drops:dropped_rows",
 }
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from anabranch.events import Sources
 from anabranch.events.declarations import load_declarations
 from anabranch.settings import Settings
 from anabranch.views.definition import View
 from anabranch.views.registry import load_views
 
 
-def registered(settings: Settings, name: str, version: int | None = None) -> tuple[View, str]:
-    """One version of a view (the newest for None) and the name of its topic. BadInput VIEW_UNKNOWN."""
+def registered(settings: Settings, name: str, version: int | None = None) -> tuple[View, Sources]:
+    """One version of a view (the newest for None) and what it reads. BadInput VIEW_UNKNOWN."""
     jobs = settings.project / "spark_jobs"
     declarations = load_declarations(jobs / "contracts")
-    view = load_views(jobs / "views", declarations).get(name, version)
-    return view, declarations.topic_of(view.events[0]).name
+    registry = load_views(jobs / "views", declarations)
+    view = registry.get(name, version)
+    return view, registry.topic(view)

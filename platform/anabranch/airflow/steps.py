@@ -34,8 +34,8 @@ def plan(view_name: str) -> dict[str, Any]:
     context = get_current_context()
     run, params, settings = context["dag_run"], context["params"], load_settings()
     with failing():
-        view, topic = registered(settings, view_name, params.get("version"))
-        made = make_plan(settings, view, topic, asked(params, topic, own_day(run)))
+        view, topics = registered(settings, view_name, params.get("version"))
+        made = make_plan(settings, view, topics, asked(params, [t.name for t in topics.each], own_day(run)))
     log.info("%s", made.to_text())
     planned = {**made.to_json(), "run": run_key(run.run_id, run.clear_number or 0)}
     if made.empty:

@@ -4,38 +4,38 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from typing import TYPE_CHECKING
 
-from deltalake import DeltaTable
-
 from anabranch.batch.manifest import Build, manifest_path, read_manifest, write_manifest
 from anabranch.errors import BadDefinition, BadInput, TryAgain
-from anabranch.events import Topic
-from anabranch.landing.counts import count_events
+from anabranch.events import Sources
 from anabranch.settings import Settings
 from anabranch.tables import Cut, Position, newest, stage_frame
 from anabranch.tables.layout import batch_table, landing_table
+from anabranch.views.counting import count_for
 from anabranch.views.definition import PARTITION, View
-from anabranch.views.inputs import needed_dates, rows_at
+from anabranch.views.inputs import rows_at
 from anabranch.views.partitions import keep, one_file_each
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+Epochs = Mapping[str, int] | int | None
 
 
 def rebuild(
     spark: SparkSession,
     settings: Settings,
     view: View,
-    topic: Topic,
+    topics: Sources,
     partitions: Sequence[date],
     run: str,
-    epoch: int | None = None,
+    epoch: Epochs = None,
 ) -> Build:
-    """Compute ``partitions`` at the cut of ``epoch`` (landing's newest when None) and stage them. No reader sees it.
+    """Compute ``partitions`` at the cut of ``epoch`` (see ``cut_at``) and stage them. No reader sees it.
 
     Late events are in. Called again with the same ``run`` it returns the build that is there; a crash before the
     manifest leaves only files that nobody names.
@@ -50,13 +50,13 @@ def rebuild(
         return read_manifest(settings, view.name, view.version, run)
     started = time.monotonic()
     wanted = tuple(sorted(set(partitions)))
-    cut = cut_at(settings, topic, epoch)
-    rows = one_file_each(rows_at(spark, settings, view, topic, cut, wanted, late=True), view, wanted)
+    cut = cut_at(settings, topics, epoch)
+    rows = one_file_each(rows_at(spark, settings, view, topics, cut, wanted, late=True), view, wanted)
     uri = batch_table(settings, view.name, view.version)
     with ThreadPoolExecutor(1) as beside:
-        counted = beside.submit(_count, settings, view, topic, wanted, cut)
+        counted = beside.submit(count_for, settings, view, topics, wanted, cut)
         staged = stage_frame(rows, uri, f"{run}-{uuid.uuid4().hex}", PARTITION)
-        events_read = counted.result()
+        events_read = counted.result().read
     inside = keep(view, uri, staged, wanted)
     build = Build(
         view.name,
@@ -74,27 +74,28 @@ def rebuild(
     return build
 
 
-def cut_at(settings: Settings, topic: Topic, epoch: int | None) -> Cut:
-    """Landing's newest cut, or that cut with an older ``epoch``. Refuses an epoch that has not landed."""
-    committed = newest(landing_table(settings, topic.name))
-    if committed is None or committed.note.cut.epoch(topic.name) == 0:
-        raise TryAgain("LANDING_EMPTY", f"nothing of topic {topic.name} has landed yet", next_step="anabranch status")
-    cut = committed.note.cut
-    if epoch is None or epoch == cut.epoch(topic.name):
-        return cut
-    if not 1 <= epoch < cut.epoch(topic.name):
+def cut_at(settings: Settings, topics: Sources, epochs: Epochs = None) -> Cut:
+    """Landing's newest cut of ``topics``, or an older one. Refuses an epoch that has not landed.
+
+    ``epochs``: by topic, the newest of those that are left out; a number alone is the epoch of the one topic.
+    """
+    wanted = {topics.each[0].name: epochs} if isinstance(epochs, int) else dict(epochs or {})
+    return Cut({t.name: _position(settings, t.name, wanted.get(t.name)) for t in topics.each})
+
+
+def _position(settings: Settings, topic: str, epoch: int | None) -> Position:
+    committed = newest(landing_table(settings, topic))
+    if committed is None or committed.note.cut.epoch(topic) == 0:
+        raise TryAgain("LANDING_EMPTY", f"nothing of topic {topic} has landed yet", next_step="anabranch status")
+    position = committed.note.cut.positions[topic]
+    if epoch is None or epoch == position.epoch:
+        return position
+    if not 1 <= epoch < position.epoch:
         raise BadInput(
             "CUT_IN_FUTURE",
-            f"{topic.name}@{epoch} has not landed; the newest is {cut}",
+            f"{topic}@{epoch} has not landed; the newest is {committed.note.cut}",
             state="nothing was rebuilt",
-            next_step=f"take {cut} or an older one",
+            next_step=f"take {committed.note.cut} or an older one",
             field="cut",
         )
-    return Cut({topic.name: Position(epoch, {})})
-
-
-def _count(settings: Settings, view: View, topic: Topic, partitions: Sequence[date], cut: Cut) -> int:
-    """How many events the rebuild reads."""
-    table = DeltaTable(landing_table(settings, topic.name))
-    counts = count_events(table, view.events, needed_dates(view, partitions), cut.epoch(topic.name))
-    return sum(count.events for count in counts.values())
+    return Position(epoch, {})

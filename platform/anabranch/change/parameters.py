@@ -1,14 +1,14 @@
 """What a person may ask of a reprocess: a range of days and a cut, as text from a form, a REST call or a shell.
 
 Everything is checked here again, whatever form it came through. A value is only ever read as a date or as
-``topic@epoch``; anything else is refused by name and goes nowhere.
+``topic@epoch,...``; anything else is refused by name and goes nowhere.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Any
 
@@ -16,18 +16,20 @@ from anabranch.errors import BadInput
 from anabranch.tables.cut import parse_epochs
 
 DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-CUT = re.compile(r"[a-z][a-z0-9_]{0,62}@[0-9]{1,18}")
+_AT = "[a-z][a-z0-9_]{0,62}@[0-9]{1,18}"
+CUT = re.compile(f"{_AT}(,{_AT})*")
 MAX_DAYS = 3660
 """Ten years: more is a typing error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A checked wish. ``first`` to ``last`` are days, both included; ``epoch`` None means the newest landed."""
+    """A checked wish. ``first`` to ``last`` are days, both included; ``epochs`` are those of the cut, by topic, the
+    newest landed of one that is left out."""
 
     first: date
     last: date
-    epoch: int | None
+    epochs: Mapping[str, int] = field(hash=False)
     explicit: bool
     """Whether a person named the days; a scheduled run takes its own day."""
 
@@ -36,7 +38,7 @@ class Asked:
         return tuple(self.first + timedelta(days=n) for n in range((self.last - self.first).days + 1))
 
 
-def asked(params: Mapping[str, Any], topic: str, own_day: date) -> Asked:
+def asked(params: Mapping[str, Any], topics: Collection[str], own_day: date) -> Asked:
     """Read ``from``, ``to`` and ``cut`` of ``params``; empty ones and None mean "not given".
 
     Without ``from`` it is ``own_day``; without ``to`` one day. BadInput names the ``field`` that is wrong.
@@ -50,7 +52,7 @@ def asked(params: Mapping[str, Any], topic: str, own_day: date) -> Asked:
     end = last or begin
     if (end - begin).days >= MAX_DAYS:
         raise _wrong("to", "RANGE_TOO_LONG", f"{begin} to {end} is more than {MAX_DAYS} days", "check the years")
-    return Asked(begin, end, _epoch(params, topic), explicit=first is not None)
+    return Asked(begin, end, _epochs(params, topics), explicit=first is not None)
 
 
 def _day(params: Mapping[str, Any], field: str) -> date | None:
@@ -65,19 +67,20 @@ def _day(params: Mapping[str, Any], field: str) -> date | None:
         raise _wrong(field, "DATE_UNREADABLE", f"{_shown(value)} is no date: {error}", "write 2013-01-31") from None
 
 
-def _epoch(params: Mapping[str, Any], topic: str) -> int | None:
+def _epochs(params: Mapping[str, Any], topics: Collection[str]) -> Mapping[str, int]:
     value = _text(params, "cut")
     if value is None:
-        return None
-    form = f"write {topic}@12, or leave it empty for the newest"
+        return {}
+    form = f"write {','.join(f'{topic}@12' for topic in topics)}, or leave it empty for the newest"
     if not CUT.fullmatch(value):
         raise _wrong("cut", "CUT_UNREADABLE", f"{_shown(value)} is no cut", form)
     epochs = parse_epochs(value)
-    if set(epochs) != {topic}:
-        raise _wrong("cut", "CUT_OF_ANOTHER_TOPIC", f"{value} names another topic; the view reads {topic}", form)
-    if epochs[topic] < 1:
+    if not set(epochs) <= set(topics):
+        what = f"{value} names another topic; the view reads {', '.join(topics)}"
+        raise _wrong("cut", "CUT_OF_ANOTHER_TOPIC", what, form)
+    if min(epochs.values()) < 1:
         raise _wrong("cut", "CUT_UNREADABLE", f"{value}: the first epoch is 1", form)
-    return epochs[topic]
+    return epochs
 
 
 def _text(params: Mapping[str, Any], field: str) -> str | None:

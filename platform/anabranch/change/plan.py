@@ -5,7 +5,7 @@ A plan only reads. It may be made as often as one likes, and says the same as lo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Any
@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 from anabranch.batch import publications
 from anabranch.change.parameters import Asked
 from anabranch.errors import BadDefinition, BadInput, TryAgain
-from anabranch.landing.counts import EventCount, count_events
+from anabranch.events import Sources
 from anabranch.landing.rows import landed_rows
 from anabranch.landing.schema import PARTITION as EVENT_DATE
 from anabranch.landing.schema import VALID
@@ -23,8 +23,8 @@ from anabranch.settings import Settings
 from anabranch.tables import Cut, Position, notes
 from anabranch.tables.commits import open_table
 from anabranch.tables.layout import batch_table, landing_table
+from anabranch.views.counting import count_for
 from anabranch.views.definition import View
-from anabranch.views.inputs import needed_dates
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,6 @@ class Plan:
 
     view: str
     version: int
-    topic: str
     cut: Cut
     partitions: tuple[date, ...]
     events: Mapping[date, int] = field(hash=False)
@@ -63,7 +62,6 @@ class Plan:
         return {
             "view": self.view,
             "version": self.version,
-            "topic": self.topic,
             "cut": str(self.cut),
             "from": self.partitions[0].isoformat(),
             "to": self.partitions[-1].isoformat(),
@@ -84,7 +82,7 @@ class Plan:
         return "\n".join((head, f"{'partition':<12}{'events':>10}{'late':>10}", *rows))
 
 
-def make_plan(settings: Settings, view: View, topic: str, wish: Asked) -> Plan:
+def make_plan(settings: Settings, view: View, topics: Sources, wish: Asked) -> Plan:
     """Resolve the cut and count what the rebuild would read: one pass over a few columns of the days needed.
 
     BadInput CUT_IN_FUTURE or NOTHING_LANDED, with ``field``; TryAgain LANDING_EMPTY before the first epoch.
@@ -95,36 +93,30 @@ def make_plan(settings: Settings, view: View, topic: str, wish: Asked) -> Plan:
             f"{view.origin}: {view.name} v{view.version} has no time partition, so no batch half",
             next_step="it is rebuilt by replaying its stream",
         )
-    table = open_table(landing_table(settings, topic))
-    if table is None:
-        raise _empty(topic)
-    cut = resolve_cut(table, topic, wish.epoch)
-    days = needed_dates(view, wish.partitions)
-    by_day = count_events(table, view.events, days, cut.epoch(topic))
-    none = EventCount()
-    windows = {p: needed_dates(view, [p]) for p in wish.partitions}
+    tables = {topic.name: open_table(landing_table(settings, topic.name)) for topic in topics.each}
+    cut = Cut({name: _position(table, name, wish.epochs.get(name)) for name, table in tables.items()})
+    counted = count_for(settings, view, topics, wish.partitions, cut)
     plan = Plan(
         view=view.name,
         version=view.version,
-        topic=topic,
         cut=cut,
         partitions=wish.partitions,
-        events={p: sum(by_day.get(d, none).events for d in window) for p, window in windows.items()},
-        late={p: sum(by_day.get(d, none).late for d in window) for p, window in windows.items()},
-        read=sum(count.events for count in by_day.values()),
+        events={p: count.events for p, count in counted.by_partition.items()},
+        late={p: count.late for p, count in counted.by_partition.items()},
+        read=counted.read,
         published=len(set(wish.partitions) & set(publications(batch_table(settings, view.name, view.version)))),
         lookback=view.lookback,
         lookahead=view.lookahead,
     )
     if plan.empty and wish.explicit:
-        raise _nothing_landed(table, plan)
+        raise _nothing_landed([table for table in tables.values() if table], plan)
     return plan
 
 
-def resolve_cut(table: DeltaTable, topic: str, epoch: int | None) -> Cut:
-    """The cut of ``epoch``, or of the newest one. Offsets are left out when the commit is past its retention."""
+def _position(table: DeltaTable | None, topic: str, epoch: int | None) -> Position:
+    """That of ``epoch``, or of the newest one. Offsets are left out when the commit is past its retention."""
     newest = 0
-    for committed in notes(table):
+    for committed in notes(table) if table is not None else ():
         position = committed.note.cut.positions.get(topic)
         if position is None:
             continue
@@ -132,11 +124,11 @@ def resolve_cut(table: DeltaTable, topic: str, epoch: int | None) -> Cut:
         if newest == 0:
             break
         if epoch is None or position.epoch == epoch:
-            return Cut({topic: position})
+            return position
         if epoch > position.epoch:
             break
     if newest == 0:
-        raise _empty(topic)
+        raise TryAgain("LANDING_EMPTY", f"nothing of topic {topic} has landed yet", next_step="anabranch status")
     if epoch is not None and epoch > newest:
         raise BadInput(
             "CUT_IN_FUTURE",
@@ -145,21 +137,17 @@ def resolve_cut(table: DeltaTable, topic: str, epoch: int | None) -> Cut:
             next_step=f"take {topic}@{newest} or an older one, or leave cut empty",
             field="cut",
         )
-    return Cut({topic: Position(epoch or newest, {})})
+    return Position(epoch or newest, {})
 
 
-def _nothing_landed(table: DeltaTable, plan: Plan) -> BadInput:
+def _nothing_landed(tables: Sequence[DeltaTable], plan: Plan) -> BadInput:
     sql = f"SELECT min({EVENT_DATE}), max({EVENT_DATE}) FROM rows WHERE decision = '{VALID}'"  # noqa: S608
-    with landed_rows(table) as rows:
-        oldest, newest = rows.execute(sql).fetchall()[0]
+    bounds = [rows.execute(sql).fetchall()[0] for rows in map(landed_rows, tables)]
+    days = [day for pair in bounds for day in pair if day is not None]
     return BadInput(
         "NOTHING_LANDED",
         f"parameter from: {plan.view} has no event in {plan.span} at {plan.cut}",
         state="nothing was started",
-        next_step=f"landing holds events of {oldest} to {newest}",
+        next_step=f"landing holds events of {min(days, default='no day')} to {max(days, default='no day')}",
         field="from",
     )
-
-
-def _empty(topic: str) -> TryAgain:
-    return TryAgain("LANDING_EMPTY", f"nothing of topic {topic} has landed yet", next_step="anabranch status")

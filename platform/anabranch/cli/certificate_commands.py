@@ -58,15 +58,15 @@ def differences_command(
     from anabranch.views import load_views
 
     settings, declared = project()
-    found_view = load_views(settings.project / "spark_jobs" / "views", declared).get(view, version)
+    registry = load_views(settings.project / "spark_jobs" / "views", declared)
+    found_view = registry.get(view, version)
     day = day_of(partition) if partition else None
     if (day is None) != found_view.kappa:
         says = "has no partitions" if found_view.kappa else "is compared day by day"
         raise BadInput("PARTITION_NEEDED", f"{view} {says}", next_step="use --partition 2013-01-31, or leave it out")
     spark = session(settings, f"anabranch-differences-{view}")
     try:
-        topic = declared.topic_of(found_view.events[0])
-        found = differences(spark, settings, found_view, topic, day, limit=limit)
+        found = differences(spark, settings, found_view, registry.topic(found_view), day, limit=limit)
     finally:
         spark.stop()
     if not found:

@@ -3,6 +3,6 @@
 from anabranch.events.contracts import Compatibility, Contract
 from anabranch.events.declarations import Declarations, load_declarations
 from anabranch.events.envelope import Event
-from anabranch.events.topics import Topic
+from anabranch.events.topics import Sources, Topic, Topics
 
-__all__ = ["Compatibility", "Contract", "Declarations", "Event", "Topic", "load_declarations"]
+__all__ = ["Compatibility", "Contract", "Declarations", "Event", "Sources", "Topic", "Topics", "load_declarations"]

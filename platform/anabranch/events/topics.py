@@ -18,8 +18,7 @@ class Topic:
     """One topic of the log.
 
     ``allowed_lateness`` is L in "late if event_time < W(e) - L". Duplicates by (source, id) are found within
-    ``duplicate_horizon`` of append time; ``retention`` must reach at least as far back, because a landing that
-    lost its checkpoint learns the ids again from the log. An event whose (corrected) time lies more than
+    ``duplicate_horizon`` of append time. An event whose (corrected) time lies more than
     ``future_bound`` after its receipt, or before ``earliest_year``, is absurd and goes to quarantine.
     """
 
@@ -38,19 +37,17 @@ class Topic:
             raise BadDefinition("TOPIC_NAME", f"{self.name!r} is no topic name", next_step="use a-z, 0-9 and _")
         if self.partitions < 1 or not self.contracts:
             raise BadDefinition("TOPIC_EMPTY", f"{self.name}: a topic needs a partition and a contract")
-        if self.retention < self.duplicate_horizon:
-            raise BadDefinition(
-                "TOPIC_RETENTION",
-                f"{self.name}: retention {self.retention} is shorter than the horizon for duplicates, "
-                f"{self.duplicate_horizon}",
-                next_step="keep the log at least as long as duplicates are looked for",
-            )
         if min(self.allowed_lateness, self.future_bound) < timedelta(0):
             raise BadDefinition("TOPIC_TIMES", f"{self.name}: allowed lateness and future bound can't be negative")
         keys = [(c.name, c.version) for c in self.contracts]
         if len(set(keys)) != len(keys):
             raise BadDefinition("TOPIC_CONTRACTS", f"{self.name}: a contract is listed twice")
         check_versions(self.contracts)
+
+    @property
+    def each(self) -> tuple[Topic, ...]:
+        """As ``Topics``: most views read one topic."""
+        return (self,)
 
     @property
     def event_types(self) -> tuple[str, ...]:
@@ -72,3 +69,21 @@ class Topic:
             "max.message.bytes": str(self.max_message_bytes),
             "cleanup.policy": "delete",
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """Several topics, as the sources of one view. An event type is carried by one of them only."""
+
+    each: tuple[Topic, ...]
+
+    def newest(self, event_type: str) -> Contract:
+        """As ``Topic.newest``."""
+        for topic in self.each:
+            if event_type in topic.event_types:
+                return topic.newest(event_type)
+        raise KeyError(event_type)
+
+
+Sources = Topic | Topics
+"""What a view reads."""

@@ -27,15 +27,15 @@ class EventCount:
 def count_events(
     table: DeltaTable,
     types: Sequence[str],
-    days: Sequence[date],
+    days: Sequence[date] | None,
     epoch: int,
     between: tuple[int, int] = (0, 0),
 ) -> Mapping[date, EventCount]:
-    """The valid events of ``types`` up to ``epoch`` on each of ``days``, and those ``between`` two epochs.
+    """The valid events of ``types`` up to ``epoch`` on each of ``days`` (None: all), and those ``between`` two epochs.
 
     Days without any are left out. Only the files of ``days`` are opened: 0.3 s for a year of a million records.
     """
-    if not days:
+    if not types or (days is not None and not days):
         return {}
     with landed_rows(table, days) as rows:
         found = rows.execute(_COUNTS, {"types": list(types), "epoch": epoch, "low": between[0], "high": between[1]})

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
-from anabranch.events import Topic
+from anabranch.events import Sources
 from anabranch.landing.counts import EventCount
 from anabranch.reconcile.certificates import BUILD, RECOMPUTED, Certificate, Checksum
 from anabranch.reconcile.checksums import checksums
@@ -53,7 +53,7 @@ def certify(
     spark: SparkSession,
     settings: Settings,
     view: View,
-    topic: Topic,
+    topics: Sources,
     partitions: Sequence[date],
     build: Staged | None = None,
     *,
@@ -66,30 +66,30 @@ def certify(
     table's, is that function's result already: then nothing is computed again. One Spark job, whatever the number
     of partitions. Nothing is written: ``certificates.record`` keeps what is returned.
     """
-    return certificates_of(compare(spark, settings, view, topic, partitions, build), run)
+    return certificates_of(compare(spark, settings, view, topics, partitions, build), run)
 
 
 def compare(
     spark: SparkSession,
     settings: Settings,
     view: View,
-    topic: Topic,
+    topics: Sources,
     partitions: Sequence[date],
     build: Staged | None = None,
 ) -> Comparison:
     """Both sides at the newest commit of the speed table. Only landing's counts are read, no Spark job runs."""
     state = speed_state(settings, view)
     days = [] if view.kappa else list(partitions)
-    counts = touched(settings, view, topic, days, state.cut, build.cut if build else state.cut)
-    moved = passed(settings, view, topic, state.cut, build.cut) if build else set()
+    counts = touched(settings, view, topics, days, state.cut, build.cut if build else state.cut)
+    moved = passed(settings, view, topics, state.cut, build.cut) if build else set()
     moved |= {day for day in days if counts[day].between}
     spared = [day for day in days if build and day in build.partitions and not counts[day].late and day not in moved]
     again = [day for day in days if day not in spared]
     speed = speed_rows(spark, view, state, None if view.kappa else days)
     expected = {}
     if again or view.kappa:
-        events = events_at(spark, settings, view, topic, state.cut, again, late=False)
-        expected[RECOMPUTED] = function_rows(view, topic, events)
+        events = events_at(spark, settings, view, topics, state.cut, again, late=False)
+        expected[RECOMPUTED] = function_rows(view, topics, events)
     if spared and build:
         expected[BUILD] = build_rows(spark, view, speed, build.paths(spared), build.base)
     return Comparison(view, state, days, spared, moved, counts, speed, expected)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any, Literal
 
-from anabranch.events import Topic
+from anabranch.events import Sources
 from anabranch.reconcile.evidence import EventRef, evidence
 from anabranch.reconcile.sides import SpeedState, function_rows, speed_rows, speed_state
 from anabranch.settings import Settings
@@ -53,7 +53,7 @@ def differences(
     spark: SparkSession,
     settings: Settings,
     view: View,
-    topic: Topic,
+    topics: Sources,
     partition: date | None,
     *,
     state: SpeedState | None = None,
@@ -63,16 +63,16 @@ def differences(
     differ, with the events behind them. The partition is computed once more; takes seconds."""
     state = state or speed_state(settings, view)
     days = [partition] if partition is not None else []
-    events = events_at(spark, settings, view, topic, state.cut, days, late=False)
+    events = events_at(spark, settings, view, topics, state.cut, days, late=False)
     # The checkpoint is a barrier: a filter on the partition would go through the author's function otherwise.
-    expected = function_rows(view, topic, events).localCheckpoint()
+    expected = function_rows(view, topics, events).localCheckpoint()
     if partition is not None:
         from pyspark.sql import functions as F
 
         expected = expected.where(F.col(PARTITION) == F.lit(partition))
     speed = speed_rows(spark, view, state, days or None)
     found = pair(view, _unequal_rows(speed, expected, view, limit), limit)
-    behind = evidence(view, topic, events, [d.expected or d.speed or d.key for d in found])
+    behind = evidence(view, topics, events, [d.expected or d.speed or d.key for d in found])
     return [
         replace(d, events=b.shown, event_count=b.count, verified=d.expected is not None and b.gives(d.expected))
         for d, b in zip(found, behind, strict=True)

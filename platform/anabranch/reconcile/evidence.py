@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
-from anabranch.events import Topic
+from anabranch.events import Sources
 from anabranch.reconcile.sides import function_rows
 from anabranch.views.definition import PARTITION, View
 
@@ -46,7 +46,7 @@ class Behind:
         return self.count > 0 and row in self.rows
 
 
-def evidence(view: View, topic: Topic, events: DataFrame, rows: Sequence[Row]) -> list[Behind]:
+def evidence(view: View, topics: Sources, events: DataFrame, rows: Sequence[Row]) -> list[Behind]:
     """For each row the events whose fields equal its key columns of the same name and whose time lies in its
     window. Two Spark jobs, however many rows. A key that is made otherwise finds no events, or too many: then
     the function's result over them isn't the row, and the evidence counts as not verified."""
@@ -54,21 +54,21 @@ def evidence(view: View, topic: Topic, events: DataFrame, rows: Sequence[Row]) -
 
     if not rows:
         return []
-    conditions = [behind_row(view, topic, row) for row in rows]
+    conditions = [behind_row(view, topics, row) for row in rows]
     wanted = reduce(lambda left, right: left | right, conditions)
     candidates = events.where(wanted)
     hits = F.array(*[F.coalesce(condition, F.lit(False)) for condition in conditions]).alias("hits")
-    found = candidates.select("partition", "offset", "type", "event_time", hits).orderBy("event_time", "offset")
+    found = candidates.select("topic", "partition", "offset", "type", "event_time", hits)
     refs = [
-        (EventRef(topic.name, r["partition"], r["offset"], r["type"], r["event_time"]), r["hits"])
-        for r in found.limit(_MOST_EVENTS).toArrow().to_pylist()
+        (EventRef(r["topic"], r["partition"], r["offset"], r["type"], r["event_time"]), r["hits"])
+        for r in found.orderBy("event_time", "offset").limit(_MOST_EVENTS).toArrow().to_pylist()
     ]
-    again: list[Row] = function_rows(view, topic, candidates).drop(PARTITION).toArrow().to_pylist()
+    again: list[Row] = function_rows(view, topics, candidates).drop(PARTITION).toArrow().to_pylist()
     mine = [[ref for ref, hits in refs if hits[index]] for index in range(len(rows))]
     return [Behind(tuple(own[:EVENTS_SHOWN]), len(own), again) for own in mine]
 
 
-def behind_row(view: View, topic: Topic, row: Row) -> Column:
+def behind_row(view: View, topics: Sources, row: Row) -> Column:
     """The condition on landed events that says "this one can be behind ``row``"."""
     from pyspark.sql import functions as F
 
@@ -78,7 +78,7 @@ def behind_row(view: View, topic: Topic, row: Row) -> Column:
         inside = (F.col("event_time") >= F.lit(start)) & (F.col("event_time") < F.lit(end))
     per_type = []
     for event_type in view.events:
-        contract = topic.newest(event_type)
+        contract = topics.newest(event_type)
         same = [F.col(f"{contract.column}.{k}").eqNullSafe(F.lit(row[k])) for k in view.key if k in contract.fields]
         per_type.append(reduce(lambda left, right: left & right, same, F.col("type") == event_type))
     return inside & reduce(lambda left, right: left | right, per_type)

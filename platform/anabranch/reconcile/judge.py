@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from anabranch.batch.manifest import Build
 from anabranch.errors import Conflict
-from anabranch.events import Topic
+from anabranch.events import Sources
 from anabranch.reconcile.certificates import Certificate, record
 from anabranch.reconcile.certify import Comparison, certificates_of, compare
 from anabranch.reconcile.differences import differences
@@ -32,7 +32,7 @@ _EXPLAINED = 3
 
 
 def reconcile(
-    spark: SparkSession, settings: Settings, view: View, topic: Topic, run: str, build: Build | None
+    spark: SparkSession, settings: Settings, view: View, topics: Sources, run: str, build: Build | None
 ) -> Verdict:
     """Judge ``build`` (None: a kappa view, judged as a whole), keep its certificates, leave the verdict on disk.
 
@@ -48,15 +48,15 @@ def reconcile(
         )
     staged = Staged.of(settings, build) if build else None
     days = list(build.partitions) if build else []
-    with _kept(compare(spark, settings, view, topic, days, staged)) as comparison:
+    with _kept(compare(spark, settings, view, topics, days, staged)) as comparison:
         certificates, changes = certified(comparison, staged, run)
         record(settings, certificates)
         suspects = [change.partition for change in changes if change.doubtful]
-        wrong = wrong_partitions(spark, settings, view, topic, staged, suspects) if staged else []
-        suite = run_suite(settings, view, run, subjects_of(spark, settings, topic, comparison, staged))
+        wrong = wrong_partitions(spark, settings, view, topics, staged, suspects) if staged else []
+        suite = run_suite(settings, view, run, subjects_of(spark, settings, topics, comparison, staged))
         found = _Findings(certificates, suite, wrong, changes)
         verdict = found.verdict(comparison, run)
-        verdict = replace(verdict, report=_report(spark, settings, topic, comparison, certificates))
+        verdict = replace(verdict, report=_report(spark, settings, topics, comparison, certificates))
     write_verdict(settings, verdict)
     return verdict
 
@@ -111,12 +111,16 @@ class _Findings:
 
 
 def _report(
-    spark: SparkSession, settings: Settings, topic: Topic, comparison: Comparison, certificates: Sequence[Certificate]
+    spark: SparkSession,
+    settings: Settings,
+    topics: Sources,
+    comparison: Comparison,
+    certificates: Sequence[Certificate],
 ) -> str:
     unequal = [certificate.partition for certificate in certificates if not certificate.equal]
     texts = []
     for day in unequal[:_EXPLAINED]:
-        found = differences(spark, settings, comparison.view, topic, day, state=comparison.state)
+        found = differences(spark, settings, comparison.view, topics, day, state=comparison.state)
         texts.append(render_differences(comparison.view, day, found))
     if len(unequal) > _EXPLAINED:
         texts.append(f"and {len(unequal) - _EXPLAINED} more partitions: anabranch differences {comparison.view.name}")

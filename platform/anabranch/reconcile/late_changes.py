@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
-from anabranch.events import Topic
+from anabranch.events import Sources
 from anabranch.reconcile.certify import Comparison
 from anabranch.reconcile.checksums import checksums
 from anabranch.reconcile.sides import SpeedState, build_rows, function_rows
 from anabranch.reconcile.staged import Staged
 from anabranch.settings import Settings
-from anabranch.views.definition import CHANGED, PARTITION, View
+from anabranch.views.definition import PARTITION, View, is_own
 from anabranch.views.inputs import events_at
 
 if TYPE_CHECKING:
@@ -58,13 +58,13 @@ def late_changes(comparison: Comparison, build: Staged) -> list[LateChanges]:
 
 
 def wrong_partitions(
-    spark: SparkSession, settings: Settings, view: View, topic: Topic, build: Staged, partitions: Sequence[date]
+    spark: SparkSession, settings: Settings, view: View, topics: Sources, build: Staged, partitions: Sequence[date]
 ) -> list[date]:
     """The ``partitions`` in which the build isn't the function of all events up to its own cut: computed again."""
     if not partitions:
         return []
-    events = events_at(spark, settings, view, topic, build.cut, partitions, late=True)
-    expected = function_rows(view, topic, events)
+    events = events_at(spark, settings, view, topics, build.cut, partitions, late=True)
+    expected = function_rows(view, topics, events)
     made = build_rows(spark, view, expected, build.paths(partitions), build.base)
     sums = checksums({"expected": expected, "made": made})
     return [day for day in partitions if sums.get(("expected", day)) != sums.get(("made", day))]
@@ -80,7 +80,7 @@ def _changes(
     import duckdb
 
     table = DeltaTable(state.uri, version=state.version)
-    schema = pa.schema([f for f in pa.schema(table.schema().to_arrow()) if f.name != CHANGED])
+    schema = pa.schema([f for f in pa.schema(table.schema().to_arrow()) if f.name == PARTITION or is_own(f.name)])
     before = table.file_uris(file_pruning_predicate=[(PARTITION, "in", partitions)])
     with duckdb.connect(config={"autoinstall_known_extensions": False}) as connection:
         connection.register("before", _files(before, schema))

@@ -11,12 +11,12 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from anabranch.errors import Conflict, TryAgain
-from anabranch.events import Topic
+from anabranch.events import Sources
 from anabranch.settings import Settings
 from anabranch.tables import Cut, covering
 from anabranch.tables.commits import open_table
 from anabranch.tables.layout import speed_table
-from anabranch.views.definition import CHANGED, PARTITION, View
+from anabranch.views.definition import PARTITION, View, is_own
 from anabranch.views.inputs import frames, rows_of
 
 if TYPE_CHECKING:
@@ -60,16 +60,17 @@ def speed_rows(spark: SparkSession, view: View, state: SpeedState, partitions: S
     """The rows of ``partitions`` (None: all) in the speed table, as of ``state``."""
     from pyspark.sql import functions as F
 
-    rows = spark.read.format("delta").option("versionAsOf", state.version).load(state.uri).drop(CHANGED)
+    rows = spark.read.format("delta").option("versionAsOf", state.version).load(state.uri)
+    rows = rows.drop(*(column for column in rows.columns if column != PARTITION and not is_own(column)))
     if partitions is not None and not view.kappa:
         rows = rows.where(F.col(PARTITION).isin(list(partitions)))
     return _side(rows, view)
 
 
-def function_rows(view: View, topic: Topic, events: DataFrame) -> DataFrame:
+def function_rows(view: View, topics: Sources, events: DataFrame) -> DataFrame:
     """What the view's function says of ``events``. Rows of other partitions than those asked for are in it too:
     a filter here would be pushed through the author's function."""
-    return _side(rows_of(view, frames(events, view, topic)), view)
+    return _side(rows_of(view, frames(events, view, topics)), view)
 
 
 def build_rows(spark: SparkSession, view: View, like: DataFrame, files: Sequence[str], base: str) -> DataFrame:

@@ -6,7 +6,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from anabranch.events import Topic
+from anabranch.events import Sources, Topic
 from anabranch.landing.schema import DUPLICATE, QUARANTINED, VALID
 from anabranch.landing.schema import PARTITION as EVENT_DATE
 from anabranch.reconcile.certify import Comparison
@@ -27,7 +27,7 @@ _LANDED = (*_COORDINATES, "reason", "late", "type", "event_id", "source", "relea
 
 
 def subjects_of(
-    spark: SparkSession, settings: Settings, topic: Topic, comparison: Comparison, staged: Staged | None
+    spark: SparkSession, settings: Settings, topics: Sources, comparison: Comparison, staged: Staged | None
 ) -> list[Subject]:
     """The three tables with their expectations; a kappa view has no batch half."""
     great_expectations()
@@ -35,13 +35,13 @@ def subjects_of(
 
     view = comparison.view
     # The function is only planned here, to see which of its columns are counts.
-    planned = function_rows(view, topic, events_at(spark, settings, view, topic, comparison.state.cut, [], late=True))
+    planned = function_rows(view, topics, events_at(spark, settings, view, topics, comparison.state.cut, [], late=True))
     own = half_checks(view, count_columns(planned))
     expected = _named(_expected(comparison))
     equal = ExpectBothPathsToBeEqual.over(view, comparison.speed.columns, expected)
     speed = [*map(ExpectNoPartitionToOffend.of, own), equal]
     subjects = [
-        _landing(spark, settings, topic, comparison),
+        *(_landing(spark, settings, topic, comparison, alone=len(topics.each) == 1) for topic in topics.each),
         Subject("speed half", _marked(comparison.speed), speed),
     ]
     if staged is not None:
@@ -51,7 +51,7 @@ def subjects_of(
     return subjects
 
 
-def _landing(spark: SparkSession, settings: Settings, topic: Topic, comparison: Comparison) -> Subject:
+def _landing(spark: SparkSession, settings: Settings, topic: Topic, comparison: Comparison, *, alone: bool) -> Subject:
     from great_expectations.expectations.core.expect_column_values_to_be_in_set import ExpectColumnValuesToBeInSet
     from great_expectations.expectations.core.expect_column_values_to_not_be_null import ExpectColumnValuesToNotBeNull
     from pyspark.sql import functions as F
@@ -66,7 +66,11 @@ def _landing(spark: SparkSession, settings: Settings, topic: Topic, comparison: 
         ExpectColumnValuesToBeInSet(column="decision", value_set=[VALID, QUARANTINED, DUPLICATE]),
         *map(ExpectNoPartitionToOffend.of, landing_checks(topic)),
     ]
-    return Subject("landing", landed.select(*_LANDED, "event_time", EVENT_DATE), expectations)
+    return Subject(
+        "landing" if alone else f"landing of {topic.name}",
+        landed.select(*_LANDED, "event_time", EVENT_DATE),
+        expectations,
+    )
 
 
 def _expected(comparison: Comparison) -> DataFrame:

@@ -5,36 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import date
 
-from anabranch.events import Topic
-from anabranch.landing.counts import EventCount, count_events
-from anabranch.landing.watermark import watermark_at
+from anabranch.events import Sources
+from anabranch.landing.counts import EventCount
 from anabranch.settings import Settings
 from anabranch.tables import Cut
-from anabranch.tables.commits import open_table
-from anabranch.tables.layout import landing_table
+from anabranch.views.counting import count_for
 from anabranch.views.definition import View
-from anabranch.views.inputs import needed_dates
+from anabranch.views.inputs import watermark_of
 from anabranch.views.partitions import passed_partitions
 
 
 def touched(
-    settings: Settings, view: View, topic: Topic, partitions: Sequence[date], cut: Cut, other: Cut
+    settings: Settings, view: View, topics: Sources, partitions: Sequence[date], cut: Cut, other: Cut
 ) -> Mapping[date, EventCount]:
     """For each partition the events up to ``cut`` that its rows can depend on, and those between the two cuts."""
-    table = open_table(landing_table(settings, topic.name))
-    if table is None or not partitions:
-        return {day: EventCount() for day in partitions}
-    low, high = sorted((cut.epoch(topic.name), other.epoch(topic.name)))
-    counts = count_events(table, view.events, needed_dates(view, partitions), cut.epoch(topic.name), (low, high))
-    return {
-        day: sum((counts.get(d, EventCount()) for d in needed_dates(view, [day])), EventCount()) for day in partitions
-    }
+    return count_for(settings, view, topics, partitions, cut, other).by_partition
 
 
-def passed(settings: Settings, view: View, topic: Topic, cut: Cut, other: Cut) -> set[date]:
+def passed(settings: Settings, view: View, topics: Sources, cut: Cut, other: Cut) -> set[date]:
     """The partitions of a view that closes whose time passed between the two cuts; none for every other view."""
-    table = open_table(landing_table(settings, topic.name))
-    epochs = sorted((cut.epoch(topic.name), other.epoch(topic.name)))
-    if not view.closes or table is None or epochs[0] == epochs[1]:
+    if not view.closes or cut.covers(other) == other.covers(cut):
         return set()
-    return set(passed_partitions(view, *(watermark_at(table, topic, epoch) for epoch in epochs)))
+    earlier, later = (other, cut) if cut.covers(other) else (cut, other)
+    return set(passed_partitions(view, *(watermark_of(settings, topics, at) for at in (earlier, later))))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from datetime import date, timedelta
 from typing import Final, Literal, get_args
@@ -27,20 +26,21 @@ def checked_prefer(text: str) -> Prefer:
 
 
 def choose(
-    speed: Mapping[date | None, int], published: Mapping[date, int], speed_cut: int, prefer: Prefer
+    speed: Mapping[date | None, Cut], published: Mapping[date, Cut], speed_cut: Cut, prefer: Prefer
 ) -> dict[date | None, HalfName]:
-    """The half for each partition that either holds; all numbers are epochs of the view's topic.
+    """The half for each partition that either holds.
 
-    ``speed``: the newest epoch of the rows of a partition. ``published``: the epoch up to which batch computed
-    it. A published partition may be empty: then it is served empty. default: batch where it covers all that
+    ``speed``: the newest cut that the rows of a partition changed at. ``published``: the cut up to which batch
+    computed it. A published partition may be empty: then it is served empty. default: batch where it covers all that
     speed knows of the partition; complete: batch wherever there is one; fresh: the half with the newer cut; speed:
     the speed half alone.
     """
     chosen: dict[date | None, HalfName] = {}
     for partition in sorted({*speed, *published}, key=lambda day: (day is not None, day or date.min)):
         covered = published.get(partition) if partition is not None else None
-        needed = {"default": speed.get(partition, 0), "complete": 0, "fresh": speed_cut, "speed": sys.maxsize}[prefer]
-        chosen[partition] = BATCH if covered is not None and covered >= needed else SPEED
+        needed = {"default": speed.get(partition, Cut()), "complete": Cut(), "fresh": speed_cut, "speed": None}[prefer]
+        served = covered is not None and needed is not None and covered.covers(needed)
+        chosen[partition] = BATCH if served else SPEED
     return chosen
 
 

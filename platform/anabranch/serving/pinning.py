@@ -64,14 +64,8 @@ def pin(
 
 
 def _halves(speed: Snapshot, batch: Snapshot | None, prefer: Prefer) -> dict[date | None, HalfName]:
-    topics = list(speed.newest.note.cut.positions)
     published = published_cuts(batch.newest.note) if batch else {}
-    return choose(
-        speed.epochs,
-        {day: min((cut.epoch(topic) for topic in topics), default=0) for day, cut in published.items()},
-        max((speed.newest.note.cut.epoch(topic) for topic in topics), default=0),
-        prefer,
-    )
+    return choose(speed.changed, published, speed.newest.note.cut, prefer)
 
 
 def _went_back(view: str, version: int, seen: Cut, now: Cut) -> BrokenState:

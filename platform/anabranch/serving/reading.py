@@ -20,15 +20,13 @@ from anabranch.serving.predicates import Predicate, parse_predicate
 from anabranch.settings import Settings, load_settings
 from anabranch.tables import Cut, newest
 from anabranch.tables.layout import landing_table
-from anabranch.views.definition import CHANGED, PARTITION
+from anabranch.views.definition import PARTITION, is_own
 
 if TYPE_CHECKING:
     import duckdb
     import pandas as pd  # type: ignore[import-untyped]
     import polars as pl
     from pyspark.sql import DataFrame, SparkSession
-
-_PLATFORM_COLUMNS = (PARTITION, CHANGED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +56,7 @@ def read(
     """
     config = settings or load_settings()
     pinned = pin(config, view, version, checked_prefer(prefer), partitions)
-    columns = [name for name in pinned.speed.schema.names if name not in _PLATFORM_COLUMNS]
+    columns = [name for name in pinned.speed.schema.names if is_own(name)]
     return Reading(config, view, pinned, parse_predicate(where, columns) if where is not None else None)
 
 
@@ -70,7 +68,7 @@ class Reading:
         self._pinned = pinned
         self._where = where
         self.view = view
-        self.schema = pa.schema([f for f in pinned.speed.schema if f.name not in _PLATFORM_COLUMNS])
+        self.schema = pa.schema([f for f in pinned.speed.schema if is_own(f.name)])
 
     @property
     def version(self) -> int:

@@ -17,15 +17,18 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from anabranch.tables import Committed, covering
+from anabranch.tables import Committed, Cut, Position, covering
 from anabranch.tables.commits import open_table
-from anabranch.views.definition import CHANGED, EMPTIED, PARTITION
+from anabranch.views.definition import EMPTIED, PARTITION, changed_columns
+
+Epochs = dict[str, int]
+"""By topic."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One table, pinned. ``epochs`` holds the newest epoch of the rows of a partition, or of their being gone (speed
-    tables only).
+    """One table, pinned. ``changed`` holds the newest cut at which rows of a partition changed, or went (speed tables
+    only).
 
     The partition None is the whole of a kappa view, or rows whose partition column is null.
     """
@@ -35,7 +38,7 @@ class Snapshot:
     newest: Committed
     schema: pa.Schema = field(hash=False)
     files: Mapping[date | None, tuple[str, ...]] = field(hash=False)
-    epochs: Mapping[date | None, int] = field(hash=False)
+    changed: Mapping[date | None, Cut] = field(hash=False)
 
 
 class _Handle:
@@ -45,7 +48,7 @@ class _Handle:
         self.uri = uri
         self.table = table
         self.snapshot: Snapshot | None = None
-        self.epochs: dict[str, int] = {}
+        self.epochs: dict[str, Epochs] = {}
 
     def forward(self) -> Snapshot:
         self.table.update_incremental()
@@ -79,7 +82,7 @@ def forget(uri: str) -> None:
     _handles.pop(uri, None)
 
 
-def _snapshot_of(uri: str, table: DeltaTable, known: dict[str, int]) -> Snapshot:
+def _snapshot_of(uri: str, table: DeltaTable, known: dict[str, Epochs]) -> Snapshot:
     committed = covering(table)
     assert committed is not None  # noqa: S101 - the table is open, and without a note it raises
     actions = pa.table(table.get_add_actions(flatten=True))
@@ -87,25 +90,32 @@ def _snapshot_of(uri: str, table: DeltaTable, known: dict[str, int]) -> Snapshot
     partitions = days.to_pylist() if days is not None else [None] * actions.num_rows
     schema = pa.schema(table.schema().to_arrow())
     paths = [f"{uri}/{path}" for path in actions["path"].to_pylist()]
-    if CHANGED in schema.names:
-        known |= {path: _newest_epoch(path) for path in paths if path not in known}
-        for gone in known.keys() - set(paths):
-            del known[gone]
+    columns = changed_columns(committed.note.cut.positions)
+    columns = {topic: column for topic, column in columns.items() if column in schema.names}
+    known |= {path: _newest_epochs(path, columns) for path in paths if columns and path not in known}
+    for gone in known.keys() - set(paths):
+        del known[gone]
     files: dict[date | None, tuple[str, ...]] = {}
-    epochs: dict[date | None, int] = {}
+    changed: dict[date | None, Epochs] = {}
     for partition, path in zip(partitions, paths, strict=True):
         files[partition] = (*files.get(partition, ()), path)
-        epochs[partition] = max(epochs.get(partition, 0), known.get(path, 0))
-    for day, epoch in committed.note.extra.get(EMPTIED, {}).items():
-        epochs.setdefault(date.fromisoformat(day), epoch)
-    return Snapshot(uri, table.version(), committed, schema, files, epochs)
+        newest, here = changed.setdefault(partition, {}), known.get(path, {})
+        newest |= {topic: max(newest.get(topic, 0), epoch) for topic, epoch in here.items()}
+    for day, epochs in committed.note.extra.get(EMPTIED, {}).items():
+        changed.setdefault(date.fromisoformat(day), epochs)
+    cuts = {day: Cut({t: Position(epoch, {}) for t, epoch in epochs.items()}) for day, epochs in changed.items()}
+    return Snapshot(uri, table.version(), committed, schema, files, cuts)
 
 
-def _newest_epoch(path: str) -> int:
-    """The newest epoch in a file: from its footer, because the statistics in the log are optional."""
+def _newest_epochs(path: str, columns: Mapping[str, str]) -> Epochs:
+    """The newest epoch of each topic in a file: from its footer, because the statistics in the log are optional."""
     footer = pq.read_metadata(path)
-    index = footer.schema.names.index(CHANGED)
+    return {topic: _newest(path, footer, column) for topic, column in columns.items()}
+
+
+def _newest(path: str, footer: pq.FileMetaData, column: str) -> int:
+    index = footer.schema.names.index(column)
     bounds = [footer.row_group(group).column(index).statistics for group in range(footer.num_row_groups)]
     if all(b is not None and b.has_min_max for b in bounds):
         return max((int(b.max) for b in bounds), default=0)
-    return int(pc.max(pq.read_table(path, columns=[CHANGED])[CHANGED]).as_py() or 0)
+    return int(pc.max(pq.read_table(path, columns=[column])[column]).as_py() or 0)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +16,23 @@ _BOUNDARY = -1
 
 @dataclass(frozen=True, slots=True)
 class BatchEnd:
-    """A micro-batch holds every landing commit below ``version`` that the batch before it didn't hold.
+    """A micro-batch holds every commit of each landing table below its version that the batch before it didn't hold.
 
-    ``watermark_ms`` is the event time (ms since 1970) that the batch ran with; None where there is none yet.
+    ``versions`` is by the table's id; a table that never had anything is left out. ``watermark_ms`` is the event time
+    (ms since 1970) that the batch ran with; None where there is none yet.
     """
 
-    version: int
+    versions: Mapping[str, int] = field(hash=False)
     watermark_ms: int | None
 
 
 def batch_end(checkpoint: Path, batch: int) -> BatchEnd:
     """Where micro-batch ``batch`` ends. BrokenState EPOCH_SPLIT when that is inside a landing commit."""
     plan = batch_plan(checkpoint, batch)
-    if not plan.offsets or any(end != plan.offsets[0] or not _on_boundary(end) for end in plan.offsets):
+    versions = {end["reservoirId"]: int(end["reservoirVersion"]) for end in plan.offsets}
+    # A table that is read in several places of a plan is a source each time: they must end alike.
+    unlike = [end for end in plan.offsets if int(end["reservoirVersion"]) != versions[end["reservoirId"]]]
+    if not plan.offsets or unlike or not all(map(_on_boundary, plan.offsets)):
         raise BrokenState(
             "EPOCH_SPLIT",
             f"micro-batch {batch} of {checkpoint} ends inside an epoch of landing: {plan.offsets}",
@@ -35,7 +40,7 @@ def batch_end(checkpoint: Path, batch: int) -> BatchEnd:
             next_step=f"remove any rate limit from the stream, delete {checkpoint} and start again",
             batch=batch,
         )
-    return BatchEnd(int(plan.offsets[0]["reservoirVersion"]), plan.watermark_ms or None)
+    return BatchEnd(versions, plan.watermark_ms or None)
 
 
 def _on_boundary(end: dict[str, Any]) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from deltalake import DeltaTable
 
 from anabranch.errors import BrokenState
-from anabranch.tables import Cut, notes
+from anabranch.speed.checkpoint import BatchEnd
+from anabranch.tables import Cut, Position, notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +20,33 @@ class Covered:
     rows: int | None
 
 
+class LandingLogs:
+    """The logs of all topics of a view."""
+
+    def __init__(self, uris: Mapping[str, str]) -> None:
+        """``uris``: the landing table of each topic."""
+        self._logs = {topic: LandingLog(uri) for topic, uri in uris.items()}
+
+    def covered(self, end: BatchEnd, before: BatchEnd | None) -> Covered:
+        """What a micro-batch covers that ends at ``end``, and the rows that it brings since ``before`` (None: all)."""
+        positions, rows = dict[str, Position](), list[int | None]()
+        for topic, log in self._logs.items():
+            if log.table_id not in end.versions:
+                positions[topic] = Position(0, {})
+                continue
+            found = log.covered(end.versions[log.table_id], before.versions.get(log.table_id) if before else None)
+            positions[topic] = found.cut.positions[topic]
+            rows.append(found.rows)
+        counted = [count for count in rows if count is not None]
+        return Covered(Cut(positions), sum(counted) if len(counted) == len(rows) else None)
+
+
 class LandingLog:
     """Reads the notes of landing's commits. One per stream; a look costs milliseconds near the table's end."""
 
     def __init__(self, uri: str) -> None:
         self._table = DeltaTable(uri)
+        self.table_id = str(self._table.metadata().id)
 
     def covered(self, below: int, since: int | None) -> Covered:
         """What all commits below version ``below`` cover, and the rows of those from version ``since`` on.

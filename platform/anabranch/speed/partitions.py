@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anabranch.landing.schema import PARTITION as EVENT_DATE
-from anabranch.speed.covered import Covered, LandingLog
+from anabranch.speed.covered import Covered, LandingLogs
 from anabranch.speed.sink import Batch, Sink
 from anabranch.speed.table import SpeedTable, Step
 from anabranch.tables import Cut
-from anabranch.views.partitions import passed_partitions, touched_partitions
+from anabranch.views.partitions import later_partitions, passed_partitions, touched_partitions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,29 +31,41 @@ class PartitionSink(Sink):
         self,
         spark: SparkSession,
         table: SpeedTable,
-        landing: LandingLog,
+        landing: LandingLogs,
         checkpoint: Path,
-        topic: str,
         small_rows: int,
         compute: Compute,
         watermark: Callable[[Cut], datetime | None],
+        landed_days: Callable[[], Sequence[date]],
     ) -> None:
-        super().__init__(spark, table, landing, checkpoint, topic, small_rows)
+        super().__init__(spark, table, landing, checkpoint, small_rows)
         self._compute = compute
         self._watermark = watermark
+        self._landed_days = landed_days
 
     def _write(self, step: Step, covered: Covered, frame: DataFrame, batch: Batch) -> None:
-        if step is Step.REFRESH:
+        view = self.table.view
+        changes = [(row[0], row[1]) for row in frame.select("type", EVENT_DATE).distinct().collect()]
+        if step is Step.REFRESH or (view.kappa and (changes or view.closes)):
             self._refresh(self._compute(batch.cut, None), batch)
             return
-        days = [row[0] for row in frame.select(EVENT_DATE).distinct().collect()]
-        partitions = sorted({*touched_partitions(self.table.view, days), *self._passed(batch.cut)})
+        partitions = [] if view.kappa else sorted({*self._touched(changes), *self._passed(batch.cut)})
         if not partitions:
             self.table.replace([], [], self._note(batch, 0))
             return
         rows = self._with_epoch(self._compute(batch.cut, partitions), batch)
         files = self.table.stage_partitions(rows, partitions)
         self.table.replace(files, partitions, self._note(batch, sum(file.rows for file in files)))
+
+    def _touched(self, changes: Sequence[tuple[str, date]]) -> list[date]:
+        """The partitions whose rows can depend on new events, given by type and day."""
+        view = self.table.view
+        touched = touched_partitions(view, (day for kind, day in changes if kind not in view.tables))
+        history = [day for kind, day in changes if kind in view.tables]
+        if not history:
+            return touched
+        later = later_partitions(view, min(history), self._landed_days())
+        return sorted({*touched, *later})
 
     def _passed(self, cut: Cut) -> list[date]:
         """What the watermark has passed since the table's newest commit: rows appear there without any event."""

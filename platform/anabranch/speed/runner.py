@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from collections.abc import Mapping
+from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,11 +14,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
 from anabranch.errors import TryAgain
-from anabranch.events import Topic
-from anabranch.landing.watermark import watermark_at
+from anabranch.events import Sources, Topic
+from anabranch.landing.schema import PARTITION as EVENT_DATE
 from anabranch.settings import Settings
 from anabranch.spark import LIVE
-from anabranch.speed.covered import LandingLog
+from anabranch.speed.covered import LandingLogs
 from anabranch.speed.partitions import PartitionSink
 from anabranch.speed.sink import Sink
 from anabranch.speed.table import SpeedTable
@@ -25,8 +26,8 @@ from anabranch.tables import Cut
 from anabranch.tables.checkpoints import clear_unstarted
 from anabranch.tables.commits import open_table
 from anabranch.tables.layout import landing_table, speed_checkpoint, speed_table
-from anabranch.views.definition import CHANGED, View
-from anabranch.views.inputs import events_of, frames, rows_at, rows_of
+from anabranch.views.definition import View, changed_columns
+from anabranch.views.inputs import events_of, frames, rows_at, rows_of, stream_of_events, together, watermark_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -57,7 +58,7 @@ class SpeedQuery(StreamingQuery):
 
 
 def start(
-    spark: SparkSession, settings: Settings, view: View, topic: Topic, *, available_now: bool = False
+    spark: SparkSession, settings: Settings, view: View, topics: Sources, *, available_now: bool = False
 ) -> SpeedQuery:
     """Start the stream of ``view`` from its checkpoint; with ``available_now`` it ends when it has caught up.
 
@@ -66,15 +67,7 @@ def start(
     DEFINITION_CHANGED: the table belongs to another definition of this version. Not promised: two processes that run
     the same view at the same time (one of them stops with an error; the table stays right).
     """
-    landing = landing_table(settings, topic.name)
-    if open_table(landing) is None:
-        raise TryAgain(
-            "LANDING_ABSENT",
-            f"{view.name} v{view.version}: topic {topic.name} has no landing table yet",
-            state="nothing was started",
-            next_step="start landing, or wait for it",
-            topic=topic.name,
-        )
+    landing = {topic.name: _landing(settings, view, topic) for topic in topics.each}
     own = spark.newSession()
     conf = _STREAM_CONF if available_now else {**_STREAM_CONF, **LIVE}
     for key, value in {**conf, "spark.sql.shuffle.partitions": str(settings.shuffle_partitions)}.items():
@@ -82,13 +75,15 @@ def start(
     checkpoint = speed_checkpoint(settings, view.name, view.version)
     clear_unstarted(checkpoint)
     again = view.refresh == "partitions"
-    compute = partial(rows_at, own, settings, view, topic, late=False)
-    rows = compute(Cut(), []) if again else stream_of(own, landing, view, topic)
-    schema = to_arrow_schema(rows.schema, timezone="UTC").append(pa.field(CHANGED, pa.int64()))
+    compute = partial(rows_at, own, settings, view, topics, late=False)
+    rows = compute(Cut(), []) if again else stream_of(own, landing, view, topics)
+    changed = [pa.field(column, pa.int64()) for column in changed_columns(landing).values()]
+    schema = pa.schema([*to_arrow_schema(rows.schema, timezone="UTC"), *changed])
     table = SpeedTable(speed_table(settings, view.name, view.version), view, schema)
-    common = (own, table, LandingLog(landing), checkpoint, topic.name, settings.small_commit_rows)
-    sink = PartitionSink(*common, compute, lambda cut: _watermark(landing, topic, cut)) if again else Sink(*common)
-    changes = events_of(landed_stream(own, landing), view, late=False) if again else rows
+    common = (own, table, LandingLogs(landing), checkpoint, settings.small_commit_rows)
+    watermark, days = partial(watermark_of, settings, topics), partial(_landed_days, view, topics, landing)
+    sink = PartitionSink(*common, compute, watermark, days) if again else Sink(*common)
+    changes = _changes(own, landing, view, topics) if again else rows
     writer = changes.writeStream.outputMode("update").foreachBatch(sink).queryName(f"{view.writer}/speed")
     writer = writer.option("checkpointLocation", str(checkpoint))
     if available_now:
@@ -98,13 +93,30 @@ def start(
     return SpeedQuery(writer.start(), view, sink)
 
 
-def _watermark(landing: str, topic: Topic, cut: Cut) -> datetime | None:
-    return watermark_at(DeltaTable(landing), topic, cut.epoch(topic.name))
+def _landing(settings: Settings, view: View, topic: Topic) -> str:
+    uri = landing_table(settings, topic.name)
+    if open_table(uri) is None:
+        raise TryAgain(
+            "LANDING_ABSENT",
+            f"{view.name} v{view.version}: topic {topic.name} has no landing table yet",
+            state="nothing was started",
+            next_step="start landing, or wait for it",
+            topic=topic.name,
+        )
+    return uri
 
 
-def catch_up(spark: SparkSession, settings: Settings, view: View, topic: Topic) -> SpeedQuery:
+def _landed_days(view: View, topics: Sources, landing: Mapping[str, str]) -> list[date]:
+    """The event dates of the topics that carry events of ``view`` (not of its tables only), from their Delta logs."""
+    events = set(view.events) - set(view.tables)
+    uris = [landing[topic.name] for topic in topics.each if events & set(topic.event_types)]
+    days = {partition[EVENT_DATE] for uri in uris for partition in DeltaTable(uri).partitions()}
+    return sorted(day if isinstance(day, date) else date.fromisoformat(day) for day in days if day)
+
+
+def catch_up(spark: SparkSession, settings: Settings, view: View, topics: Sources) -> SpeedQuery:
     """Run the stream until it covers all that is landed now; raises the error that stopped it before."""
-    query = start(spark, settings, view, topic, available_now=True)
+    query = start(spark, settings, view, topics, available_now=True)
     try:
         query.awaitTermination()
     except StreamingQueryException as error:
@@ -112,14 +124,20 @@ def catch_up(spark: SparkSession, settings: Settings, view: View, topic: Topic) 
     return query
 
 
-def stream_of(spark: SparkSession, landing: str, view: View, topic: Topic) -> DataFrame:
-    """The view's rows as a streaming DataFrame over the landing table, which is read once."""
-    events = events_of(landed_stream(spark, landing), view, late=False)
-    if not view.kappa:
-        events = events.withWatermark(
-            "event_time", f"{topic.allowed_lateness // timedelta(milliseconds=1)} milliseconds"
-        )
-    return rows_of(view, frames(events, view, topic))
+def stream_of(spark: SparkSession, landing: Mapping[str, str], view: View, topics: Sources) -> DataFrame:
+    """The view's rows as a streaming DataFrame over the landing tables (by topic), each of which is read once."""
+    events = stream_of_events(view, topics, lambda topic: landed_stream(spark, landing[topic.name]))
+    return rows_of(view, frames(events, view, topics))
+
+
+def _changes(spark: SparkSession, landing: Mapping[str, str], view: View, topics: Sources) -> DataFrame:
+    """The on-time events of ``view`` as a stream, for whoever only wants to know where there are new ones."""
+
+    def events(topic: Topic) -> DataFrame:
+        landed = landed_stream(spark, landing[topic.name])
+        return events_of(landed, view, late=False).select("topic", "type", EVENT_DATE)
+
+    return together(topics, events)
 
 
 def landed_stream(spark: SparkSession, landing: str) -> DataFrame:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from anabranch.errors import BadInput, TryAgain
-from anabranch.events import Topic, load_declarations
+from anabranch.events import Sources, load_declarations
 from anabranch.settings import Settings
 from anabranch.spark import session
 from anabranch.speed import status
@@ -35,7 +35,7 @@ class Slot:
     """One view of this process: its stream, or why it has none and when it is tried again (monotonic seconds)."""
 
     view: View
-    topic: Topic
+    topics: Sources
     query: SpeedQuery | None = None
     error: BaseException | None = None
     due: float = 0.0
@@ -56,7 +56,7 @@ class Speed:
     """The streams of some views. A view that fails stops alone and is tried again; the others go on."""
 
     slots: list[Slot]
-    launch: Callable[[View, Topic], SpeedQuery]
+    launch: Callable[[View, Sources], SpeedQuery]
     clock: Callable[[], float] = field(default=time.monotonic)
 
     def look(self) -> None:
@@ -67,7 +67,7 @@ class Speed:
                 self._rest(slot, slot.query.failure or TryAgain("STREAM_ENDED", f"{slot.view.writer} has ended"), now)
             if slot.query is None and now >= slot.due:
                 try:
-                    slot.query, slot.error = self.launch(slot.view, slot.topic), None
+                    slot.query, slot.error = self.launch(slot.view, slot.topics), None
                     log.info("%s runs", slot.view.writer)
                 except Exception as error:  # whatever an author's function raises stops that view alone
                     self._rest(slot, error, now)
@@ -104,9 +104,9 @@ def run(settings: Settings, only: Sequence[str] = ()) -> int:
     slots = slots_of(registry, only)
     spark = session(settings, "anabranch-speed")
 
-    def launch(view: View, topic: Topic) -> SpeedQuery:
+    def launch(view: View, topics: Sources) -> SpeedQuery:
         registry.register(spark, settings, [view])
-        return start(spark, settings, view, topic)
+        return start(spark, settings, view, topics)
 
     try:
         return _watch(spark, settings, Speed(slots, launch), stop)

@@ -13,11 +13,11 @@ import pyarrow as pa
 from anabranch.errors import AnabranchError, BrokenState
 from anabranch.speed import drops
 from anabranch.speed.checkpoint import batch_end
-from anabranch.speed.covered import Covered, LandingLog
+from anabranch.speed.covered import Covered, LandingLogs
 from anabranch.speed.table import SpeedTable, Step
 from anabranch.tables import Cut, Note
 from anabranch.tables.checkpoints import checkpoint_id
-from anabranch.views.definition import CHANGED, View
+from anabranch.views.definition import View, changed_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -54,7 +54,7 @@ class Sink:
     """
 
     def __init__(
-        self, spark: SparkSession, table: SpeedTable, landing: LandingLog, checkpoint: Path, topic: str, small_rows: int
+        self, spark: SparkSession, table: SpeedTable, landing: LandingLogs, checkpoint: Path, small_rows: int
     ) -> None:
         self.table = table
         self.failure: BaseException | None = None
@@ -64,7 +64,6 @@ class Sink:
         self._spark = spark
         self._landing = landing
         self._checkpoint = checkpoint
-        self._topic = topic
         self._small_rows = small_rows
 
     @cached_property
@@ -84,8 +83,7 @@ class Sink:
     def _commit(self, frame: DataFrame, batch: int) -> None:
         started = time.perf_counter()
         end = batch_end(self._checkpoint, batch)
-        since = batch_end(self._checkpoint, batch - 1).version if batch else None
-        covered = self._landing.covered(end.version, since)
+        covered = self._landing.covered(end, batch_end(self._checkpoint, batch - 1) if batch else None)
         step = self.table.step(self._checkpoint_id, batch, covered.cut)
         decided = time.perf_counter()
         if step is Step.DONE:
@@ -113,8 +111,10 @@ class Sink:
         self.seconds["compute"] = time.perf_counter() - started
         self._check_drops(batch)
         # In Spark the epoch would be a literal that changes each time, and each micro-batch be compiled anew.
-        epochs = pa.array([batch.cut.epoch(self._topic)] * rows.num_rows, pa.int64())
-        self.table.merge_small(rows.append_column(CHANGED, epochs), batch.number, self._note(batch, rows.num_rows))
+        note = self._note(batch, rows.num_rows)
+        for column, epoch in _epochs(batch.cut).items():
+            rows = rows.append_column(column, pa.array([epoch] * rows.num_rows, pa.int64()))
+        self.table.merge_small(rows, batch.number, note)
 
     def _merge_large(self, frame: DataFrame, batch: Batch) -> None:
         """Many events may still have changed few rows; then delta-rs commits them."""
@@ -132,10 +132,14 @@ class Sink:
     def _with_epoch(self, frame: DataFrame, batch: Batch) -> DataFrame:
         from pyspark.sql import functions as F
 
-        return frame.withColumn(CHANGED, F.lit(batch.cut.epoch(self._topic)).cast("long"))
+        return frame.withColumns({name: F.lit(epoch).cast("long") for name, epoch in _epochs(batch.cut).items()})
 
     def _note(self, batch: Batch, rows: int) -> Note:
         return self.table.note(batch.key, batch.cut, watermark_ms=batch.watermark_ms, rows=rows)
 
     def _check_drops(self, batch: Batch) -> None:
         drops.check(self.table.view, batch.number, drops.dropped_rows(self._spark, self._checkpoint_id))
+
+
+def _epochs(cut: Cut) -> dict[str, int]:
+    return {column: cut.epoch(topic) for topic, column in changed_columns(cut.positions).items()}

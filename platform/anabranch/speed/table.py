@@ -112,13 +112,13 @@ class SpeedTable:
     def _with_emptied(self, note: Note, files: Sequence[StagedFile], partitions: Set[str] | None) -> Note:
         """The note, with the partitions that lose their last row: a batch half at an older cut would be served there,
         if nothing said that speed knows better."""
-        if self.view.refresh != "partitions":  # state takes no row back
+        if self.view.refresh != "partitions" or self.partition is None:  # state takes no row back
             return note
         filled = {str(file.partition[PARTITION]) for file in files}
         held = {str(partition[PARTITION]) for partition in self._table.partitions()}
         gone = (held if partitions is None else held & partitions) - filled
-        epoch = max(position.epoch for position in note.cut.positions.values())
-        emptied = {**self.newest().note.extra.get(EMPTIED, {}), **dict.fromkeys(sorted(gone), epoch)}
+        epochs = {topic: position.epoch for topic, position in note.cut.positions.items()}
+        emptied = {**self.newest().note.extra.get(EMPTIED, {}), **dict.fromkeys(sorted(gone), epochs)}
         left = {day: since for day, since in emptied.items() if day not in filled}
         return with_fields(note, extra={**note.extra, EMPTIED: left}) if left else note
 

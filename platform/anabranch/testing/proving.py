@@ -26,7 +26,7 @@ from anabranch.testing.questions import PARTICULAR, FunctionJudge, Identified, O
 from anabranch.testing.shrinking import Shrinker
 from anabranch.testing.story import story
 from anabranch.views.check import check
-from anabranch.views.registry import topic_of
+from anabranch.views.registry import sources_of
 from anabranch.views.source import Source, read
 
 if TYPE_CHECKING:
@@ -85,13 +85,14 @@ def prove(
     effort = options.effort(quick or asked.quick, asked.runs if asked.runs is not None else runs)
     chosen = asked.seed if asked.seed is not None else seed
     declared = declarations or load_declarations(load_settings().project / "spark_jobs" / "contracts")
+    topic = _one_topic(view, declared)
     prover = Prover(
         view,
-        topic_of(view, declared),
+        topic,
         read(view.function),
         int(view.fingerprint[:8] or "0", 16) if chosen is None else chosen,
         effort,
-        usual(oracle, topic_of(view, declared), time_zone),
+        usual(oracle, topic, time_zone),
         keep or load_settings().home / "proofs",
         engine(spark),
     )
@@ -99,6 +100,18 @@ def prove(
     again = replay or asked.replay
     with quiet(prover.spark):
         return prover.replay(Path(again)) if again else prover.prove()
+
+
+def _one_topic(view: View, declared: Declarations) -> Topic:
+    sources = sources_of(view, declared)
+    if isinstance(sources, Topic):
+        return sources
+    raise BadInput(
+        "PROVE_TOPICS",
+        f"{view.origin}: {view.name} v{view.version} reads {', '.join(topic.name for topic in sources.each)}",
+        state="nothing was drawn",
+        next_step="prove draws events of one topic only; certificates compare both paths of such a view all the same",
+    )
 
 
 def _is_of(view: View, path: Path) -> bool:

@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from anabranch.views.definition import CHANGED, PARTITION
+from anabranch.views.definition import is_own
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,7 +31,7 @@ class Difference:
 
 def plain(table: pa.Table) -> list[dict[str, Any]]:
     """The author's columns of an Arrow table, row by row."""
-    own = [name for name in table.column_names if name not in (PARTITION, CHANGED)]
+    own = [name for name in table.column_names if is_own(name)]
     rows: list[dict[str, Any]] = table.select(own).to_pylist()
     return rows
 

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import AnabranchError
-from anabranch.events import Declarations, Topic
+from anabranch.events import Declarations, Sources, Topic
 from anabranch.landing.schema import landing_schema
 from anabranch.views import plans, rules
-from anabranch.views.definition import CHANGED, COLUMN, ENVELOPE, PARTITION, View
-from anabranch.views.inputs import events_of, frames, rows_of
+from anabranch.views.definition import CHANGED, COLUMN, ENVELOPE, PARTITION, View, is_own
+from anabranch.views.inputs import events_of, frames, rows_of, stream_of_events, together
 from anabranch.views.refusals import refusal
-from anabranch.views.registry import topic_of
+from anabranch.views.registry import sources_of
 from anabranch.views.source import Source, read
 
 if TYPE_CHECKING:
@@ -34,9 +33,9 @@ def check(view: View, spark: SparkSession, declarations: Declarations) -> None:
     VIEW_ORDER, VIEW_FLOAT, VIEW_WATERMARK, VIEW_STREAM (Spark can't stream it), VIEW_EVENTS, VIEW_TOPICS. No job is
     started. Not promised: that the rows of a partition need no more events than lookback and lookahead say.
     """
-    topic, source = topic_of(view, declarations), read(view.function)
-    events = spark.createDataFrame(landing_schema(topic).empty_table())
-    inputs = frames(events_of(events, view, late=False), view, topic)
+    topics, source = sources_of(view, declarations), read(view.function)
+    events = together(topics, lambda topic: spark.createDataFrame(landing_schema(topic).empty_table()))
+    inputs = frames(events_of(events, view, late=False), view, topics)
     rows = apply(view, inputs, source)
     _check_columns(view, rows)
     plan = plans.analysed(rows)
@@ -52,7 +51,7 @@ def check(view: View, spark: SparkSession, declarations: Declarations) -> None:
         )
     if view.refresh == "partitions":
         return
-    stream = plans.analysed(apply(view, _streams(spark, view, topic), source))
+    stream = plans.analysed(apply(view, _streams(spark, view, topics), source))
     rules.check_watermark(view, stream)
     _check_streamable(spark, view, plan, stream)
 
@@ -90,7 +89,7 @@ def _check_columns(view: View, rows: DataFrame) -> None:
     columns = [c for c in rows.columns if c != PARTITION]
     lowered = [c.lower() for c in columns]
     bad = {c for c in columns if not COLUMN.fullmatch(c) or lowered.count(c.lower()) > 1}
-    if bad or {PARTITION, CHANGED} & set(lowered):
+    if bad or not all(map(is_own, lowered)):
         raise refusal(
             "VIEW_COLUMNS",
             view,
@@ -110,20 +109,19 @@ def _check_columns(view: View, rows: DataFrame) -> None:
         raise refusal("VIEW_COLUMNS", view, f"{unequal} can't identify a row", next_step="no floats and maps in a key")
 
 
-def _streams(spark: SparkSession, view: View, topic: Topic) -> list[DataFrame]:
+def _streams(spark: SparkSession, view: View, topics: Sources) -> list[DataFrame]:
     """What the speed layer gives to the function, typed, but over a source that is never started."""
     from pyspark.sql import functions as F
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    columns = [
-        F.col("timestamp").alias(f.name) if f.name == "event_time" else F.lit(None).cast(f.dataType).alias(f.name)
-        for f in from_arrow_schema(landing_schema(topic)).fields
-    ]
-    events = events_of(spark.readStream.format("rate").load().select(columns), view, late=False)
-    if not view.kappa:
-        lateness = topic.allowed_lateness // timedelta(milliseconds=1)
-        events = events.withWatermark("event_time", f"{lateness} milliseconds")
-    return frames(events, view, topic)
+    def landed(topic: Topic) -> DataFrame:
+        columns = [
+            F.col("timestamp").alias(f.name) if f.name == "event_time" else F.lit(None).cast(f.dataType).alias(f.name)
+            for f in from_arrow_schema(landing_schema(topic)).fields
+        ]
+        return spark.readStream.format("rate").load().select(columns)
+
+    return frames(stream_of_events(view, topics, landed), view, topics)
 
 
 def _check_streamable(spark: SparkSession, view: View, batch: Any, stream: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from inspect import signature
@@ -19,17 +19,30 @@ if TYPE_CHECKING:
 PARTITION: Final = "partition_date"
 """The Delta partition column of both halves of a view: the day of ``partition_by``. Readers don't see it."""
 CHANGED: Final = "_epoch"
-"""In the speed half: the newest epoch that the micro-batch which last changed this row covered."""
+"""In the speed half: the newest epoch that the micro-batch which last changed this row covered. A view over several
+topics has a column for each of them: ``_epoch_<topic>``."""
 EMPTIED: Final = "emptied"
-"""In a speed table's note: the partitions that hold no row any more, and the epoch since which they don't."""
+"""In a speed table's note: the partitions that hold no row any more, and the epochs (by topic) since then."""
 ENVELOPE: Final = ("event_time", "event_id", "source", "subject", "log_partition", "log_offset")
 """Columns that every input of a view has beside the fields of its event type."""
 
 Refresh = Literal["state", "partitions"]
-"""How the speed half is kept: by the engine's state, or by computing the partitions again that new events touch."""
+"""How the speed half is kept: by the engine's state, or by computing the partitions again that new events touch (of a
+kappa view: all of it)."""
 
 WATERMARK: Final = "watermark"
 """A further column of every input of a view that declares ``closes``: the topic's watermark at the cut."""
+
+
+def changed_columns(topics: Collection[str]) -> dict[str, str]:
+    """The column that holds the epoch of each topic."""
+    return {topic: CHANGED if len(topics) == 1 else f"{CHANGED}_{topic}" for topic in sorted(topics)}
+
+
+def is_own(column: str) -> bool:
+    """Whether a column of a view's table is the view's own, not the platform's."""
+    return column != PARTITION and column != CHANGED and not column.startswith(f"{CHANGED}_")
+
 
 COLUMN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
 
@@ -53,9 +66,10 @@ class View:
     type's newest contract and the columns of ENVELOPE, and returns rows that ``key`` identifies. ``partition_by``
     names the returned timestamp or date column whose day (UTC) is the partition; None makes a kappa view, which
     keeps state for ever and sees late events too. ``lookback`` and ``lookahead`` say how far outside its day a
-    partition's rows need events. ``refresh`` says how the speed half is kept: by Spark's state, or, for what Spark
-    can't stream, by computing the partitions again that new events touch. With ``closes`` each input has the column
-    WATERMARK, so that rows can appear when their time has passed.
+    partition's rows need events; of the event types in ``tables`` (the last of ``events``) they may need every one
+    that happened before, as of a table with history. ``refresh`` says how the speed half is kept: by Spark's state, or,
+    for what Spark can't stream, by computing the partitions again that new events touch. With ``closes`` each input
+    has the column WATERMARK, so that rows can appear when their time has passed.
     """
 
     name: str
@@ -68,6 +82,7 @@ class View:
     lookahead: timedelta = timedelta(0)
     refresh: Refresh = "state"
     closes: bool = False
+    tables: tuple[str, ...] = ()
     origin: Origin = field(default=Origin("<unknown>", 0), compare=False)
     fingerprint: str = ""
 
@@ -106,8 +121,11 @@ class View:
             yield "VIEW_DURATION", "a view without partitions sees every event", "leave lookback and lookahead out"
         if self.refresh not in get_args(Refresh):
             yield "VIEW_REFRESH", f"refresh={self.refresh!r}", f"write one of {', '.join(get_args(Refresh))}"
-        if self.kappa and self.refresh == "partitions":
-            yield "VIEW_REFRESH", "it has no partitions to compute again", "name its time in partition_by"
+        if self.tables and (self.kappa or self.refresh != "partitions"):
+            what = "tables are for a view with partitions that are computed again"
+            yield "VIEW_TABLES", what, "add refresh='partitions' and partition_by; a kappa view sees all of its events"
+        if self.tables and (len(self.tables) == len(self.events) or self.events[-len(self.tables) :] != self.tables):
+            yield "VIEW_TABLES", f"tables {list(self.tables)}", "name them behind the events, of which there is one"
         if self.closes and self.refresh != "partitions":
             yield "VIEW_REFRESH", "closes=True needs the watermark of each cut", "add refresh='partitions'"
         try:

@@ -6,20 +6,21 @@ Every runner (speed, batch, certify, replay, tests) goes through these functions
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
 
-from anabranch.events import Topic
+from anabranch.events import Sources, Topic
 from anabranch.landing.schema import PARTITION as EVENT_DATE
 from anabranch.landing.schema import VALID
 from anabranch.landing.watermark import watermark_at
 from anabranch.settings import Settings
 from anabranch.tables import Cut
 from anabranch.tables.layout import landing_table
-from anabranch.views.definition import CHANGED, ENVELOPE, PARTITION, WATERMARK, View
+from anabranch.views.definition import ENVELOPE, PARTITION, WATERMARK, View, is_own
 from anabranch.views.refusals import refusal
 
 if TYPE_CHECKING:
@@ -37,8 +38,12 @@ def prune(events: DataFrame, view: View, partitions: Sequence[date]) -> DataFram
     """Only the events that rows of ``partitions`` can need, by event_date, with lookback and lookahead."""
     if view.kappa:
         return events
-    spans = [f"{EVENT_DATE} BETWEEN DATE '{a}' AND DATE '{b}'" for a, b in _spans(needed_dates(view, partitions))]
-    return events.where(" OR ".join(spans) or "false")
+    days = needed_dates(view, partitions)
+    inside = " OR ".join(f"{EVENT_DATE} BETWEEN DATE '{a}' AND DATE '{b}'" for a, b in _spans(days)) or "false"
+    if view.tables and days:
+        names = ", ".join(f"'{name}'" for name in view.tables)
+        inside = f"({inside}) OR (type IN ({names}) AND {EVENT_DATE} <= DATE '{days[-1]}')"
+    return events.where(inside)
 
 
 def needed_dates(view: View, partitions: Sequence[date]) -> list[date]:
@@ -52,18 +57,56 @@ def events_at(
     spark: SparkSession,
     settings: Settings,
     view: View,
-    topic: Topic,
+    topics: Sources,
     cut: Cut,
     partitions: Sequence[date] | None,
     *,
     late: bool,
 ) -> DataFrame:
     """The landed events up to ``cut`` that rows of ``partitions`` (None: all) can need, with the late ones or not."""
-    uri, epoch = landing_table(settings, topic.name), int(cut.epoch(topic.name))
-    events = events_of(spark.read.format("delta").load(uri), view, late=late).where(f"epoch <= {epoch}")
+
+    def landed(topic: Topic) -> DataFrame:
+        rows = spark.read.format("delta").load(landing_table(settings, topic.name))
+        return events_of(rows, view, late=late).where(f"epoch <= {int(cut.epoch(topic.name))}")
+
+    events = together(topics, landed)
     if view.closes:
-        events = events.withColumn(WATERMARK, _literal(watermark_at(DeltaTable(uri), topic, epoch)))
+        events = events.withColumn(WATERMARK, _literal(watermark_of(settings, topics, cut)))
     return events if partitions is None else prune(events, view, partitions)
+
+
+def together(topics: Sources, landed: Callable[[Topic], DataFrame]) -> DataFrame:
+    """What ``landed`` gives for each topic as one DataFrame: the columns of all, null where a topic has none."""
+    from pyspark.sql import functions as F
+
+    if len(topics.each) == 1:
+        return landed(topics.each[0])
+    # A literal, so that a filter on it leaves out the other topics' tables before they are read.
+    each = (landed(topic).withColumn("topic", F.lit(topic.name)) for topic in topics.each)
+    return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), each)
+
+
+def stream_of_events(view: View, topics: Sources, landed: Callable[[Topic], DataFrame]) -> DataFrame:
+    """The on-time events of ``view`` from the streams of its topics, each with the watermark that it was landed by.
+
+    Spark takes the earliest watermark of all sources, so none of them loses an event that landing calls on time.
+    """
+
+    def watched(topic: Topic) -> DataFrame:
+        events = events_of(landed(topic), view, late=False)
+        delay = f"{topic.allowed_lateness // timedelta(milliseconds=1)} milliseconds"
+        return events if view.kappa else events.withWatermark("event_time", delay)
+
+    return together(topics, watched)
+
+
+def watermark_of(settings: Settings, topics: Sources, cut: Cut) -> datetime | None:
+    """How far the time of all topics is at ``cut``; None where one of them has no event yet."""
+    found = [
+        watermark_at(DeltaTable(landing_table(settings, topic.name)), topic, cut.epoch(topic.name))
+        for topic in topics.each
+    ]
+    return None if None in found else min(time for time in found if time is not None)
 
 
 def _spans(days: Sequence[date]) -> list[tuple[date, date]]:
@@ -81,7 +124,7 @@ _SOURCE = {"log_partition": "`partition` AS log_partition", "log_offset": "`offs
 """The columns of ENVELOPE that landing calls otherwise."""
 
 
-def frames(events: DataFrame, view: View, topic: Topic) -> list[DataFrame]:
+def frames(events: DataFrame, view: View, topics: Sources) -> list[DataFrame]:
     """One DataFrame per event type of ``view``: the fields of its data beside the ENVELOPE columns.
 
     With ``closes`` the WATERMARK of ``events`` too, null where they have none.
@@ -92,14 +135,19 @@ def frames(events: DataFrame, view: View, topic: Topic) -> list[DataFrame]:
         events = events if WATERMARK in events.columns else events.withColumn(WATERMARK, _literal(None))
     result = []
     for event_type in view.events:
-        contract = topic.newest(event_type)
+        contract = topics.newest(event_type)
         clash = set(contract.fields) & set(envelope)
         if clash:
             raise refusal("FIELD_CLASH", view, f"{event_type} has fields named {sorted(clash)}")
         data = [f"`{contract.column}`.`{name}` AS `{name}`" for name in contract.fields]
         # As SQL text: a call into the JVM for each expression was a tenth of a small rebuild.
-        result.append(events.where(f"type = '{event_type}'").selectExpr(*columns, *data))
+        result.append(events.where(_of_type(event_type, topics)).selectExpr(*columns, *data))
     return result
+
+
+def _of_type(event_type: str, topics: Sources) -> str:
+    carrier = [topic.name for topic in topics.each if event_type in topic.event_types]
+    return f"type = '{event_type}'" + (f" AND topic = '{carrier[0]}'" if len(topics.each) > 1 else "")
 
 
 def _literal(time: datetime | None) -> Column:
@@ -122,8 +170,9 @@ def rows_of(view: View, inputs: Sequence[DataFrame]) -> DataFrame:
             f"it doesn't return {', '.join(missing)} of its key",
             next_step=f"it returns {', '.join(result.columns)}",
         )
-    if {PARTITION, CHANGED} & set(result.columns):
-        raise refusal("VIEW_COLUMNS", view, f"columns {PARTITION} and {CHANGED} are the platform's", next_step="rename")
+    taken = [column for column in result.columns if not is_own(column)]
+    if taken:
+        raise refusal("VIEW_COLUMNS", view, f"columns {', '.join(taken)} are the platform's", next_step="rename them")
     if view.partition_by is None:
         return result
     return result.withColumn(PARTITION, F.to_date(F.col(view.partition_by)))
@@ -133,12 +182,12 @@ def rows_at(
     spark: SparkSession,
     settings: Settings,
     view: View,
-    topic: Topic,
+    topics: Sources,
     cut: Cut,
     partitions: Sequence[date] | None,
     *,
     late: bool,
 ) -> DataFrame:
     """The function as a batch over ``events_at``: the rows of ``partitions``, and others that their events reach."""
-    events = events_at(spark, settings, view, topic, cut, partitions, late=late)
-    return rows_of(view, frames(events, view, topic))
+    events = events_at(spark, settings, view, topics, cut, partitions, late=late)
+    return rows_of(view, frames(events, view, topics))

@@ -24,6 +24,13 @@ def touched_partitions(view: View, dates: Iterable[date]) -> list[date]:
     return sorted({day + _DAY * shift for day in dates for shift in range(-after, before + 1)})
 
 
+def later_partitions(view: View, day: date, landed: Iterable[date]) -> list[date]:
+    """The partitions that a row of a table with history touches, when it is of ``day``: all from then on that can have
+    rows at all, which events of the ``landed`` days make."""
+    first = day - _DAY * reach(view)[1]
+    return [partition for partition in touched_partitions(view, landed) if partition >= first]
+
+
 def passed_partitions(view: View, before: datetime | None, after: datetime | None) -> list[date]:
     """The partitions whose rows can change because the watermark moves on from ``before`` to ``after``."""
     if after is None:

@@ -76,5 +76,5 @@ def _text(view: View) -> str:
     declared = (
         f"events={list(view.events)}\nkey={list(view.key)}\npartition_by={view.partition_by!r}\n"
         f"lookback={str(view.lookback)!r}\nlookahead={str(view.lookahead)!r}\nrefresh={view.refresh!r}\ncloses={view.closes!r}\n"
-    )
+    ) + (f"tables={list(view.tables)}\n" if view.tables else "")
     return declared + definition_text(read(view.function))

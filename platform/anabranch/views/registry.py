@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import BadDefinition, BadInput
-from anabranch.events import Declarations, Topic
+from anabranch.events import Declarations, Sources, Topics
 from anabranch.events.declarations import load_module
 from anabranch.settings import Settings, project_root
 from anabranch.views.definition import Origin, Refresh, View, duration, names
@@ -38,6 +38,7 @@ def view(
     lookahead: str | timedelta = "0 hours",
     refresh: Refresh = "state",
     closes: bool = False,
+    tables: str | Sequence[str] = (),
 ) -> Callable[[Callable[..., Any]], View]:
     """Declare a version of a view; the function becomes the View. See View for what the parameters mean."""
 
@@ -51,7 +52,8 @@ def view(
                 "VIEW_DURATION", f"{origin}: {name} v{version}: {error}", file=origin.file, definition=origin.line
             ) from None
         times = (partition_by, before, after, refresh, closes)
-        plain = View(name, version, names(events), names(key), function, *times, origin)
+        inputs = (*names(events), *names(tables))
+        plain = View(name, version, inputs, names(key), function, *times, names(tables), origin)
         check_python(plain, source)
         declared = replace(plain, fingerprint=fingerprint(plain, source))
         collected = _COLLECTED.get()
@@ -101,9 +103,9 @@ class Registry:
     def newest(self, name: str) -> View:
         return self.get(name)
 
-    def topic(self, view: View) -> Topic:
-        """The topic that carries the events of ``view``."""
-        return self.declarations.topic_of(view.events[0])
+    def topic(self, view: View) -> Sources:
+        """The topic (or topics) that carry the events of ``view``."""
+        return sources_of(view, self.declarations)
 
     def register(self, spark: SparkSession, settings: Settings, views: Iterable[View] | None = None) -> None:
         """Check what was never checked, and write each definition down under its version; at every start of a writer.
@@ -121,31 +123,24 @@ class Registry:
 
 
 def load_views(folder: Path, declarations: Declarations) -> Registry:
-    """Every view of the modules in ``folder`` (``spark_jobs/views``), each of whose events one topic carries."""
+    """Every view of the modules in ``folder`` (``spark_jobs/views``), whose events topics carry."""
     found: dict[tuple[str, int], View] = {}
     for path in sorted(folder.glob("[a-z]*.py")):
         for each in _declared_in(path):
             if (each.name, each.version) in found:
                 raise refusal("VIEW_TWICE", each, f"it is declared in {found[each.name, each.version].origin} too")
-            topic_of(each, declarations)
+            sources_of(each, declarations)
             found[each.name, each.version] = each
     return Registry(tuple(found[key] for key in sorted(found)), declarations)
 
 
-def topic_of(view: View, declarations: Declarations) -> Topic:
-    """The one topic that carries all events of ``view``, or BadDefinition."""
+def sources_of(view: View, declarations: Declarations) -> Sources:
+    """The topic that carries the events of ``view``, or several, in the order of its events; or BadDefinition."""
     try:
-        topics = {t.name: t for t in map(declarations.topic_of, view.events)}
+        topics = tuple({t.name: t for t in map(declarations.topic_of, view.events)}.values())
     except BadInput as error:
         raise refusal("VIEW_EVENTS", view, error.what, next_step=error.next_step) from None
-    if len(topics) > 1:
-        raise refusal(
-            "VIEW_TOPICS",
-            view,
-            f"events of the topics {', '.join(sorted(topics))}",
-            next_step="a view reads one topic in this version: declare one view per topic",
-        )
-    return next(iter(topics.values()))
+    return topics[0] if len(topics) == 1 else Topics(topics)
 
 
 def _declared_in(path: Path) -> Sequence[View]:

@@ -14,7 +14,7 @@ from anabranch.errors import BadDefinition, BrokenState, Conflict, TryAgain
 from anabranch.serving.snapshots import snapshot
 from anabranch.settings import Settings, load_settings
 from anabranch.speed.runner import catch_up, start
-from anabranch.tables import Committed, newest, notes
+from anabranch.tables import Committed, Cut, Position, newest, notes
 from anabranch.tables.commits import open_table
 from anabranch.tables.layout import speed_checkpoint, speed_table
 from anabranch.views import View
@@ -298,7 +298,7 @@ def test_a_partition_that_loses_its_last_row_is_known_to_be_empty(spark: SparkSe
     catch_up(spark, settings, view, FLIGHTS)
     found = snapshot(uri)
     assert found is not None
-    assert found.epochs == {day: 1}
+    assert found.changed == {day: Cut({"flights": Position(1, {})})}
 
     landing.land([departed("01 10:40")])
     catch_up(spark, settings, view, FLIGHTS)
@@ -306,4 +306,4 @@ def test_a_partition_that_loses_its_last_row_is_known_to_be_empty(spark: SparkSe
     catch_up(spark, settings, view, FLIGHTS)
     found = snapshot(uri)
     assert found is not None
-    assert (found.files, found.epochs) == ({}, {day: 2})
+    assert (found.files, found.changed) == ({}, {day: Cut({"flights": Position(2, {})})})

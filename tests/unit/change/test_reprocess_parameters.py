@@ -14,18 +14,18 @@ OWN = date(2013, 5, 6)
 
 
 def test_without_parameters_it_is_the_run_s_own_day_at_the_newest_cut() -> None:
-    wish = asked({"from": None, "to": "", "cut": None}, "flights", OWN)
-    assert (wish.partitions, wish.epoch, wish.explicit) == ((OWN,), None, False)
+    wish = asked({"from": None, "to": "", "cut": None}, ["flights"], OWN)
+    assert (wish.partitions, wish.epochs, wish.explicit) == ((OWN,), {}, False)
 
 
 def test_a_range_holds_both_ends() -> None:
-    wish = asked({"from": "2013-02-27", "to": "2013-03-01", "cut": "flights@12"}, "flights", OWN)
+    wish = asked({"from": "2013-02-27", "to": "2013-03-01", "cut": "flights@12"}, ["flights"], OWN)
     assert [p.isoformat() for p in wish.partitions] == ["2013-02-27", "2013-02-28", "2013-03-01"]
-    assert (wish.epoch, wish.explicit) == (12, True)
+    assert (wish.epochs, wish.explicit) == ({"flights": 12}, True)
 
 
 def test_only_from_is_one_day() -> None:
-    assert asked({"from": "2013-02-27"}, "flights", OWN).partitions == (date(2013, 2, 27),)
+    assert asked({"from": "2013-02-27"}, ["flights"], OWN).partitions == (date(2013, 2, 27),)
 
 
 HOSTILE = [
@@ -54,7 +54,7 @@ HOSTILE = [
 def test_what_is_no_date_is_refused_by_field(field: str, value: str) -> None:
     params = {"from": "2013-01-01", "to": "2013-01-02"} | {field: value}
     with pytest.raises(BadInput) as refusal:
-        asked(params, "flights", OWN)
+        asked(params, ["flights"], OWN)
     assert (refusal.value.code, refusal.value.fields["field"]) == ("DATE_UNREADABLE", field)
     assert len(str(refusal.value)) < 400
 
@@ -73,7 +73,8 @@ def test_what_is_no_date_is_refused_by_field(field: str, value: str) -> None:
         ({"cut": "flights@"}, "CUT_UNREADABLE", "cut"),
         ({"cut": "flights@-1"}, "CUT_UNREADABLE", "cut"),
         ({"cut": "flights@0"}, "CUT_UNREADABLE", "cut"),
-        ({"cut": "flights@1,weather@2"}, "CUT_UNREADABLE", "cut"),
+        ({"cut": "flights@1,weather@2"}, "CUT_OF_ANOTHER_TOPIC", "cut"),
+        ({"cut": "flights@1,flights@2"}, "CUT_UNREADABLE", "cut"),
         ({"cut": "flights@1 --conf a=b"}, "CUT_UNREADABLE", "cut"),
         ({"cut": "flights@\u0661\u0662"}, "CUT_UNREADABLE", "cut"),
         ({"cut": "flights@" + "9" * 5000}, "CUT_UNREADABLE", "cut"),
@@ -82,7 +83,7 @@ def test_what_is_no_date_is_refused_by_field(field: str, value: str) -> None:
 )
 def test_a_wrong_parameter_is_refused_by_field(params: dict[str, Any], code: str, field: str) -> None:
     with pytest.raises(BadInput) as refusal:
-        asked(params, "flights", OWN)
+        asked(params, ["flights"], OWN)
     assert (refusal.value.code, refusal.value.fields["field"]) == (code, field)
     assert field in str(refusal.value)
     assert refusal.value.next_step

@@ -55,24 +55,24 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def wish(**params: str) -> Asked:
-    return asked(params, "flights", DAY)
+    return asked(params, ["flights"], DAY)
 
 
 def test_a_plan_counts_valid_events_of_the_view_s_types_by_partition(settings: Settings) -> None:
-    plan = make_plan(settings, a_view(), "flights", wish(**{"from": "2013-01-01", "to": "2013-01-04"}))
+    plan = make_plan(settings, a_view(), TOPIC, wish(**{"from": "2013-01-01", "to": "2013-01-04"}))
     assert [plan.events[p] for p in plan.partitions] == [1, 3, 3, 0]
     assert [plan.late[p] for p in plan.partitions] == [0, 1, 0, 0]
     assert (plan.read, str(plan.cut), plan.cut.positions["flights"].offsets) == (7, "flights@3", {0: 30})
 
 
 def test_an_older_cut_sees_less(settings: Settings) -> None:
-    plan = make_plan(settings, a_view(), "flights", wish(**{"from": "2013-01-02", "cut": "flights@1"}))
+    plan = make_plan(settings, a_view(), TOPIC, wish(**{"from": "2013-01-02", "cut": "flights@1"}))
     assert (plan.events[DAY], plan.late[DAY], plan.cut.positions["flights"].offsets) == (1, 0, {0: 10})
 
 
 def test_lookback_and_lookahead_are_counted_for_each_partition_and_read_once(settings: Settings) -> None:
     view = a_view(lookback=timedelta(hours=30), lookahead=timedelta(hours=1))
-    plan = make_plan(settings, view, "flights", wish(**{"from": "2013-01-02", "to": "2013-01-03"}))
+    plan = make_plan(settings, view, TOPIC, wish(**{"from": "2013-01-02", "to": "2013-01-03"}))
     assert plan.events == {DAY: 7, DAY + timedelta(days=1): 7}
     assert plan.late == {DAY: 1, DAY + timedelta(days=1): 1}
     assert plan.read == 7
@@ -80,11 +80,11 @@ def test_lookback_and_lookahead_are_counted_for_each_partition_and_read_once(set
 
 def test_several_event_types_are_counted_together(settings: Settings) -> None:
     view = a_view(events=("flight.departed", "flight.arrived"))
-    assert make_plan(settings, view, "flights", wish(**{"from": "2013-01-02"})).events[DAY] == 4
+    assert make_plan(settings, view, TOPIC, wish(**{"from": "2013-01-02"})).events[DAY] == 4
 
 
 def test_a_run_of_its_own_day_may_find_nothing(settings: Settings) -> None:
-    plan = make_plan(settings, a_view(), "flights", asked({}, "flights", date(2020, 1, 1)))
+    plan = make_plan(settings, a_view(), TOPIC, asked({}, ["flights"], date(2020, 1, 1)))
     assert plan.empty
     assert plan.events == {date(2020, 1, 1): 0}
 
@@ -96,8 +96,8 @@ def test_a_published_day_without_events_is_work_it_has_to_become_empty(settings:
     columns = pa.schema([("k", pa.string()), ("partition_date", pa.date32())])
     uri = batch_table(settings, view.name, view.version)
     create(uri, columns, ["partition_date"], Note("view/delays/v1/batch", "r", cut, extra={"published": [shown]}))
-    for wish_of in (asked({}, "flights", day), wish(**{"from": f"{day}"})):
-        plan = make_plan(settings, view, "flights", wish_of)
+    for wish_of in (asked({}, ["flights"], day), wish(**{"from": f"{day}"})):
+        plan = make_plan(settings, view, TOPIC, wish_of)
         assert (plan.read, plan.published, plan.empty) == (0, 1, False)
 
 
@@ -110,13 +110,13 @@ def test_a_published_day_without_events_is_work_it_has_to_become_empty(settings:
 )
 def test_what_can_not_be_done_is_refused(settings: Settings, params: dict[str, str], code: str, field: str) -> None:
     with pytest.raises(BadInput) as refusal:
-        make_plan(settings, a_view(), "flights", wish(**params))
+        make_plan(settings, a_view(), TOPIC, wish(**params))
     assert (refusal.value.code, refusal.value.fields["field"]) == (code, field)
 
 
 def test_nothing_landed_names_what_there_is(settings: Settings) -> None:
     with pytest.raises(BadInput, match="2031") as refusal:
-        make_plan(settings, a_view(), "flights", wish(**{"from": "2031-01-02"}))
+        make_plan(settings, a_view(), TOPIC, wish(**{"from": "2031-01-02"}))
     assert "2013-01-01 to 2013-01-03" in refusal.value.next_step
 
 
@@ -126,16 +126,15 @@ def test_nothing_landed_names_what_there_is(settings: Settings) -> None:
 )
 def test_no_landing_and_no_partitions(tmp_path: Path, view: View, kind: type[AnabranchError], code: str) -> None:
     with pytest.raises(kind) as refusal:
-        make_plan(Settings(home=tmp_path), view, "flights", wish())
+        make_plan(Settings(home=tmp_path), view, TOPIC, wish())
     assert refusal.value.code == code
 
 
 def test_a_plan_is_shown_and_handed_on(settings: Settings) -> None:
-    plan = make_plan(settings, a_view(), "flights", wish(**{"from": "2013-01-01", "to": "2013-01-02"}))
+    plan = make_plan(settings, a_view(), TOPIC, wish(**{"from": "2013-01-01", "to": "2013-01-02"}))
     assert plan.to_json() == {
         "view": "delays",
         "version": 1,
-        "topic": "flights",
         "cut": "flights@3",
         "from": "2013-01-01",
         "to": "2013-01-02",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from anabranch.errors import BadDefinition, BadInput
-from anabranch.events import Compatibility, Contract, Declarations, Topic, load_declarations
+from anabranch.events import Compatibility, Contract, Declarations, load_declarations
 from anabranch.settings import project_root
 
 pytestmark = pytest.mark.unit
@@ -73,12 +73,6 @@ def test_a_contract_is_read_from_its_file(tmp_path: Path) -> None:
     contract = Contract.from_file(file)
     assert (contract.uri, contract.column) == ("urn:anabranch:contract:a.b:3", "a_b")
     assert contract.compatibility is Compatibility.FULL
-
-
-def test_a_topic_keeps_its_log_as_long_as_it_looks_for_duplicates() -> None:
-    with pytest.raises(BadDefinition) as caught:
-        Topic("t", (Contract("a.b", 1, SIMPLE),), retention=timedelta(days=3))
-    assert caught.value.code == "TOPIC_RETENTION"
 
 
 def test_an_event_type_belongs_to_one_topic(tmp_path: Path) -> None:

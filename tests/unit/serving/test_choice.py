@@ -13,6 +13,10 @@ pytestmark = pytest.mark.unit
 DAY = date(2013, 1, 2)
 
 
+def at(epoch: int) -> Cut:
+    return Cut({"flights": Position(epoch, {})})
+
+
 @pytest.mark.parametrize(
     ("prefer", "published", "touched", "half"),
     [
@@ -30,14 +34,21 @@ DAY = date(2013, 1, 2)
 def test_a_partition_is_served_by_what_the_halves_really_hold(
     prefer: Prefer, published: int | None, touched: int | None, half: str
 ) -> None:
-    speed: dict[date | None, int] = {DAY: touched} if touched is not None else {}
-    batch = {DAY: published} if published is not None else {}
+    speed: dict[date | None, Cut] = {DAY: at(touched)} if touched is not None else {}
+    batch = {DAY: at(published)} if published is not None else {}
 
-    assert choose(speed, batch, 9, prefer) == {DAY: half}
+    assert choose(speed, batch, at(9), prefer) == {DAY: half}
+
+
+@pytest.mark.parametrize(("weather", "half"), [(3, "batch"), (2, "speed")])
+def test_of_several_topics_each_must_be_covered(weather: int, half: str) -> None:
+    batch = Cut({"flights": Position(9, {}), "weather": Position(weather, {})})
+    speed = Cut({"flights": Position(5, {}), "weather": Position(3, {})})
+    assert choose({DAY: speed}, {DAY: batch}, speed, "default") == {DAY: half}
 
 
 def test_a_kappa_view_is_one_partition_of_the_speed_half() -> None:
-    assert choose({None: 3}, {}, 3, "complete") == {None: "speed"}
+    assert choose({None: at(3)}, {}, at(3), "complete") == {None: "speed"}
 
 
 def test_a_preference_that_is_none_names_those_that_are() -> None:

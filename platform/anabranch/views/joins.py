@@ -1,0 +1,59 @@
+"""Joins by time that Spark has no word for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING
+
+from anabranch.views.definition import duration, names
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_ORDER = ("event_time", "log_partition", "log_offset")
+
+
+def as_of(
+    left: DataFrame, right: DataFrame, *, on: str | Sequence[str], into: str, within: str | timedelta | None = None
+) -> DataFrame:
+    """Each row of ``left`` with what ``right`` said at that time: SQL's ``FOR SYSTEM_TIME AS OF left.event_time``.
+
+    The column ``into`` is a struct of all columns of the newest row of ``right`` that is equal in ``on`` and not later
+    than the row's ``event_time`` (nor ``within`` or more earlier); null where there is none, or where a column of
+    ``on`` is null. Of rows of one time the one with the larger (log_partition, log_offset) is newer. Rows of ``left``
+    stay as they are, in number too.
+
+    Both are inputs of a view, or have their columns event_time, log_partition and log_offset. Spark can't stream it:
+    declare refresh="partitions". ``within`` is at most the view's lookback; without it ``right`` belongs into the
+    view's ``tables``, and tells what it ever said.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    keys = names(on)
+    kept, told = F.struct(*left.columns), F.struct(*_ORDER, F.struct(*right.columns).alias("row"))
+    nothing: tuple[Column, Column] = (F.lit(None).cast(_kind(left)), F.lit(None).cast(_kind(right, _ORDER)))
+    both = left.select(*keys, "event_time", kept.alias("_left"), nothing[1].alias("_told")).unionByName(
+        right.select(*keys, "event_time", nothing[0].alias("_left"), told.alias("_told"))
+    )
+    # By range: what was said at the same time counts, whichever of the two rows comes first.
+    until_then = Window.partitionBy(*keys).orderBy("event_time").rangeBetween(Window.unboundedPreceding, 0)
+    newest = both.withColumn("_newest", F.max("_told").over(until_then)).where("_left IS NOT NULL")
+    known = reduce(and_, (F.col(key).isNotNull() for key in keys))
+    if within is not None:
+        seconds = duration(within).total_seconds()
+        known = known & (F.col("_newest.event_time") > F.col("event_time") - F.expr(f"interval {seconds} seconds"))
+    return newest.select("_left.*", F.when(known, F.col("_newest.row")).alias(into))
+
+
+def _kind(rows: DataFrame, order: Sequence[str] = ()) -> str:
+    """The type of a struct of the columns of ``rows``; behind those of ``order``, where there are such."""
+    row = rows.schema.simpleString()
+    if not order:
+        return row
+    return "struct<" + ",".join(
+        [*(f"{name}:{rows.schema[name].dataType.simpleString()}" for name in order), f"row:{row}>"]
+    )

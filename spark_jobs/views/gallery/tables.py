@@ -1,0 +1,61 @@
+"""Several topics: what was true at the time of an event, and tables that are kept from events."""
+
+from __future__ import annotations
+
+from anabranch.views import view
+from anabranch.views.joins import as_of
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+
+@view(
+    name="departed_in_weather",
+    version=1,
+    events=["flight.departed", "weather.observed"],
+    key=["departed_at", "log_partition", "log_offset"],
+    partition_by="departed_at",
+    lookback="3 hours",
+    refresh="partitions",
+)
+def departed_in_weather(departed: DataFrame, weather: DataFrame) -> DataFrame:
+    """A time-dependent join: each departure with the weather of its hour, not with the weather of now."""
+    joined = as_of(departed, weather, on="origin", into="weather", within="3 hours")
+    return joined.select(
+        F.col("event_time").alias("departed_at"), "log_partition", "log_offset", "origin", "dep_delay",
+        "weather.temp", "weather.visib", F.col("weather.event_time").alias("observed_at"),
+    )  # fmt: skip
+
+
+@view(
+    name="seats_flown",
+    version=1,
+    events=["flight.departed"],
+    tables=["plane.registered"],
+    key=["day", "manufacturer"],
+    partition_by="day",
+    refresh="partitions",
+)
+def seats_flown(departed: DataFrame, registered: DataFrame) -> DataFrame:
+    """A stream joined with a table with history: the seats that a plane had when it departed, whenever that is asked."""
+    flown = as_of(departed, registered, on="tailnum", into="plane")
+    maker = F.coalesce("plane.manufacturer", F.lit("unknown")).alias("manufacturer")
+    day = F.to_date("event_time").alias("day")
+    return flown.groupBy(day, maker).agg(F.count("*").alias("flights"), F.sum("plane.seats").alias("seats"))
+
+
+@view(
+    name="fleet_now",
+    version=1,
+    events=["flight.departed", "plane.registered"],
+    key=["tailnum"],
+    refresh="partitions",
+)
+def fleet_now(departed: DataFrame, registered: DataFrame) -> DataFrame:
+    """Two tables kept from events, joined: it changes when either side does. A plane that never flew is in it, too."""
+    newest = ("event_time", "log_partition", "log_offset")
+    last = departed.where("tailnum IS NOT NULL").groupBy("tailnum")
+    flights = last.agg(F.max(F.struct(*newest, "origin", "dest")).alias("flight"), F.count("*").alias("flights"))
+    planes = registered.groupBy("tailnum").agg(F.max(F.struct(*newest, "model", "seats")).alias("plane"))
+    return planes.join(flights, "tailnum", "full_outer").select(
+        "tailnum", "plane.model", "plane.seats", "flight.dest", F.coalesce("flights", F.lit(0)).alias("flights")
+    )
