@@ -29,14 +29,12 @@ class LandingLogs:
 
     def covered(self, end: BatchEnd, before: BatchEnd | None) -> Covered:
         """What a micro-batch covers that ends at ``end``, and the rows that it brings since ``before`` (None: all)."""
-        positions, rows = dict[str, Position](), list[int | None]()
+        positions, rows = {topic: Position(0, {}) for topic in self._logs}, list[int | None]()
         for topic, log in self._logs.items():
-            if log.table_id not in end.versions:
-                positions[topic] = Position(0, {})
-                continue
-            found = log.covered(end.versions[log.table_id], before.versions.get(log.table_id) if before else None)
-            positions[topic] = found.cut.positions[topic]
-            rows.append(found.rows)
+            if log.table_id in end.versions:
+                found = log.covered(end.versions[log.table_id], before.versions.get(log.table_id) if before else None)
+                positions[topic] = found.cut.positions.get(topic, positions[topic])
+                rows.append(found.rows)
         counted = [count for count in rows if count is not None]
         return Covered(Cut(positions), sum(counted) if len(counted) == len(rows) else None)
 

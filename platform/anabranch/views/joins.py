@@ -52,8 +52,5 @@ def as_of(
 def _kind(rows: DataFrame, order: Sequence[str] = ()) -> str:
     """The type of a struct of the columns of ``rows``; behind those of ``order``, where there are such."""
     row = rows.schema.simpleString()
-    if not order:
-        return row
-    return "struct<" + ",".join(
-        [*(f"{name}:{rows.schema[name].dataType.simpleString()}" for name in order), f"row:{row}>"]
-    )
+    fields = [f"{name}:{rows.schema[name].dataType.simpleString()}" for name in order]
+    return f"struct<{','.join([*fields, f'row:{row}'])}>" if order else row

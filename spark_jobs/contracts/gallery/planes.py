@@ -1,4 +1,4 @@
-"""Reference data as events: the topic that the gallery's views with tables read. The platform doesn't land it unasked."""
+"""Reference data as events, for the gallery's views with tables. The platform doesn't land it unasked."""
 
 from __future__ import annotations
 

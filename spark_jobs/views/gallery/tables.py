@@ -36,7 +36,7 @@ def departed_in_weather(departed: DataFrame, weather: DataFrame) -> DataFrame:
     refresh="partitions",
 )
 def seats_flown(departed: DataFrame, registered: DataFrame) -> DataFrame:
-    """A stream joined with a table with history: the seats that a plane had when it departed, whenever that is asked."""
+    """A stream joined with a table that has a history: the seats that a plane had when it departed."""
     flown = as_of(departed, registered, on="tailnum", into="plane")
     maker = F.coalesce("plane.manufacturer", F.lit("unknown")).alias("manufacturer")
     day = F.to_date("event_time").alias("day")
