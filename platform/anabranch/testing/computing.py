@@ -6,7 +6,7 @@ of finished results). So the function sees exactly what it would see alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import reduce
@@ -24,7 +24,7 @@ from anabranch.views.inputs import events_of, frames, rows_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from anabranch.events import Topic
+    from anabranch.events import Sources
     from anabranch.views import View
 
 _CASE: Final = "_case"
@@ -63,19 +63,24 @@ def elsewhere(time_zone: str) -> Arrangement:
 
 @dataclass(frozen=True)
 class Case:
-    """One application: these events, arranged so, cut to [``since``, ``until``) where given; with ``late`` or not."""
+    """One application: these events, arranged so, cut to [``since``, ``until``) where given; with ``late`` or not.
+
+    Events of the types in ``history`` are cut at their end only.
+    """
 
     rows: Sequence[dict[str, Any]] = field(hash=False)
     arrangement: Arrangement = LANDED
     since: datetime | None = None
     until: datetime | None = None
     late: bool = True
+    history: Collection[str] = ()
 
     @property
     def inside(self) -> list[dict[str, Any]]:
         def kept(row: dict[str, Any]) -> bool:
             at = row["event_time"]
-            return at is None or not ((self.since and at < self.since) or (self.until and at >= self.until))
+            since = None if row.get("type") in self.history else self.since
+            return at is None or not ((since and at < since) or (self.until and at >= self.until))
 
         return self.arrangement.arranged([row for row in self.rows if kept(row)])
 
@@ -83,12 +88,12 @@ class Case:
 class Computer:
     """Applies one view's function. Its sessions are made once and reused."""
 
-    def __init__(self, spark: SparkSession, view: View, topic: Topic) -> None:
+    def __init__(self, spark: SparkSession, view: View, topics: Sources) -> None:
         self.view = view
-        self.topic = topic
+        self.topics = topics
         self.jobs = 0
         self._spark = spark
-        self._schema = landing_schema(topic)
+        self._schema = pa.unify_schemas([landing_schema(topic) for topic in topics.each])
         self._sessions: dict[tuple[int, str], SparkSession] = {}
 
     def compute(self, cases: Mapping[Any, Case]) -> dict[Any, Result]:
@@ -141,8 +146,8 @@ class Computer:
         landed = landed.coalesce(1) if case.arrangement.tasks == 1 else landed
         events = events_of(landed, self.view, late=case.late)
         if self.view.closes:  # of all that landed, whatever was left out of the case
-            events = events.withColumn(WATERMARK, F.lit(watermark(case.rows, self.topic)).cast("timestamp"))
-        return rows_of(self.view, frames(events, self.view, self.topic))
+            events = events.withColumn(WATERMARK, F.lit(watermark(case.rows, self.topics)).cast("timestamp"))
+        return rows_of(self.view, frames(events, self.view, self.topics))
 
     def _session(self, arrangement: Arrangement) -> SparkSession:
         """Of its own for each way to shuffle: a setting holds when a plan is made, and plans are made late."""

@@ -16,12 +16,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from anabranch.errors import BadInput
-from anabranch.testing.landing import Decisions, Event
+from anabranch.testing.landing import Event, Together
 from anabranch.testing.logs import Log, Step, Then
 from anabranch.views.definition import duration
 
 if TYPE_CHECKING:
-    from anabranch.events import Contract, Topic
+    from anabranch.events import Contract, Sources, Topic
     from anabranch.views import View
     from anabranch.views.source import Source
 
@@ -37,7 +37,7 @@ _TEXT_DURATION: Final = re.compile(r"\b[0-9]{1,4} +(?:second|minute|hour|day|wee
 Pools = Mapping[str, Sequence[Any]]
 
 
-def draw(view: View, topic: Topic, source: Source, seed: int, count: int, *, size: tuple[int, int]) -> list[Log]:
+def draw(view: View, topics: Sources, source: Source, seed: int, count: int, *, size: tuple[int, int]) -> list[Log]:
     """``count`` logs (fewer where there are not as many) of ``size`` events. The same seed gives the same logs.
 
     BadInput HYPOTHESIS_MISSING where the library isn't installed.
@@ -58,11 +58,11 @@ def draw(view: View, topic: Topic, source: Source, seed: int, count: int, *, siz
     pools = st.fixed_dictionaries(
         {
             pool_key(name, node): pool(node)
-            for contract in _contracts(view, topic)
+            for contract in _contracts(view, topics)
             for name, node in contract.fields.items()
         }
     )
-    drawer, found = Drawer(view, topic, source, size), list[Log]()
+    drawer, found = Drawer(view, topics, source, size), list[Log]()
 
     @hypothesis.seed(seed)
     @hypothesis.settings(
@@ -81,8 +81,12 @@ def draw(view: View, topic: Topic, source: Source, seed: int, count: int, *, siz
     return found
 
 
-def _contracts(view: View, topic: Topic) -> list[Contract]:
-    return [contract for contract in topic.contracts if contract.name in view.events]
+def _contracts(view: View, topics: Sources) -> list[Contract]:
+    return [contract for contract in _all_contracts(topics) if contract.name in view.events]
+
+
+def _all_contracts(topics: Sources) -> list[Contract]:
+    return [contract for topic in topics.each for contract in topic.contracts]
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,7 @@ class Drawer:
     """Makes a log out of pools of values and a random number generator."""
 
     view: View
-    topic: Topic
+    topics: Sources
     source: Source
     size: tuple[int, int]
 
@@ -108,8 +112,8 @@ class Drawer:
         from anabranch.testing.values import pool_key
 
         count, times = rng.randint(*self.size), self._times(rng)
-        contracts = _contracts(self.view, self.topic)
-        others = [c for c in self.topic.contracts if c.name not in self.view.events]
+        contracts = _contracts(self.view, self.topics)
+        others = [c for c in _all_contracts(self.topics) if c.name not in self.view.events]
         sources, subjects = rng.sample(["s1", "s2", "s3"], 2), ["k1", "k2", "k3"]
         # Some fields have one value in the whole log: then everything is one group, and ties are the rule.
         dull = {key for key in pools if rng.random() < 0.3}
@@ -128,7 +132,7 @@ class Drawer:
                 rng.choice(times),
                 f"e{number + 1}",
                 data,
-                rng.randrange(self.topic.partitions),
+                rng.randrange(self._topic(contract.name).partitions),
                 source=rng.choice(sources),
                 subject=rng.choice(subjects),
                 clock=rng.choice([timedelta(0)] * 6 + [timedelta(hours=-7, minutes=3), timedelta(days=400)]),
@@ -149,7 +153,7 @@ class Drawer:
             near = rng.choice(found) + rng.choice([-1, 1]) * span
             base = rng.choice([border, near, start + rng.random() * 2 * far])
             found.append(base + rng.choice([timedelta(0), timedelta(0), -_HAIR, _HAIR, timedelta(seconds=1)]))
-        return [t for t in found if t.year >= self.topic.earliest_year]
+        return [t for t in found if t.year >= max(topic.earliest_year for topic in self.topics.each)]
 
     def _spoiled(self, event: Event, others: Sequence[Event], rng: random.Random) -> Event:
         """One in twenty can't be read; one in ten is sent again, or has the id of another event."""
@@ -158,7 +162,7 @@ class Drawer:
             return replace(event, broken=True)
         if chance < 0.12:
             twin = rng.choice(others)
-            return replace(twin, partition=event.partition)
+            return replace(twin, partition=event.partition % self._topic(twin.type).partitions)
         if chance < 0.15:
             twin = rng.choice(others)
             return replace(event, id=twin.id, source=twin.source)
@@ -169,10 +173,8 @@ class Drawer:
 
     def _arranged(self, events: Sequence[Event], rng: random.Random) -> Log:
         """In the order of arrival (some on time, some a little late, some too late), cut into epochs and steps."""
-        allowed = self.topic.allowed_lateness
         punctual = rng.random() < 0.25  # a log without late events: then both paths have to agree with each other
-        waits = [timedelta(0), timedelta(0), allowed / 2] + ([] if punctual else [allowed, allowed * 3, _DAY * 2])
-        arrived = [(event.time + rng.choice(waits), n, event) for n, event in enumerate(events)]
+        arrived = [(event.time + rng.choice(self._waits(event, punctual)), n, event) for n, event in enumerate(events)]
         ordered = [event for _, _, event in sorted(arrived, key=lambda a: a[:2])]
         places = sorted(rng.sample(range(1, len(ordered)), min(len(ordered) - 1, rng.randint(1, 5))))
         epochs = [tuple(ordered[a:b]) for a, b in pairwise([0, *places, len(ordered)])]
@@ -185,11 +187,19 @@ class Drawer:
             befalls[0] = rng.choice([Then.GO_ON, Then.REPEAT])
         return Log(tuple(Step(step, then) for step, then in zip(steps, befalls, strict=True)))
 
+    def _topic(self, event_type: str) -> Topic:
+        return next(topic for topic in self.topics.each if event_type in topic.event_types)
+
+    def _waits(self, event: Event, punctual: bool) -> list[timedelta]:
+        allowed = self._topic(event.type).allowed_lateness
+        late = [] if punctual else [allowed, allowed * 3, _DAY * 2]
+        return [timedelta(0), timedelta(0), allowed / 2, *late]
+
     def _on_the_border(self, epochs: list[tuple[Event, ...]], rng: random.Random) -> list[tuple[Event, ...]]:
         """Puts some first events of an epoch exactly on the border of being late, and a hair before it."""
-        decisions, found = Decisions(self.topic), []
+        decisions, found = Together(self.topics), []
         for events in epochs:
-            bound = decisions.bound
+            bound = decisions.bound(events[0].type)
             if bound is not None and rng.random() < 0.3:
                 events = (replace(events[0], time=bound - rng.choice([timedelta(0), _HAIR])), *events[1:])
             decisions.decide(events)

@@ -20,7 +20,7 @@ from anabranch.tables import Cut, Note, Position
 from anabranch.tables.layout import landing_table
 
 if TYPE_CHECKING:
-    from anabranch.events import Topic
+    from anabranch.events import Sources, Topic
     from anabranch.settings import Settings
 
 _NONE = timedelta(0)
@@ -117,6 +117,33 @@ class Decisions:
             # What the newest contract doesn't know any more stays in the raw bytes only.
             newest.column: {name: value for name, value in event.data.items() if name in newest.fields},
         }
+
+
+@dataclass
+class Together:
+    """The decisions about the records of several topics. Every epoch is one of each of them, empty or not."""
+
+    topics: Sources
+
+    def __post_init__(self) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self._each = {topic.name: Decisions(topic) for topic in self.topics.each}
+
+    def decide(self, events: Iterable[Event]) -> list[dict[str, Any]]:
+        """The rows of the next epoch, topic by topic."""
+        given = list(events)
+        rows = [row for topic in self.topics.each for row in self._each[topic.name].decide(carried(given, topic))]
+        self.rows += rows
+        return rows
+
+    def bound(self, event_type: str) -> datetime | None:
+        """As ``Decisions.bound``, for the topic that carries the type."""
+        return next((self._each[t.name].bound for t in self.topics.each if event_type in t.event_types), None)
+
+
+def carried(events: Iterable[Event], topic: Topic) -> list[Event]:
+    """Those of ``events`` that ``topic`` carries, in their order."""
+    return [event for event in events if event.type in topic.event_types]
 
 
 @dataclass

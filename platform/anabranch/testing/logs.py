@@ -10,10 +10,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from anabranch.landing.schema import VALID
-from anabranch.testing.landing import Decisions, Event
+from anabranch.testing.landing import Event, Together
 
 if TYPE_CHECKING:
-    from anabranch.events import Topic
+    from anabranch.events import Sources
     from anabranch.views import View
 
 
@@ -47,9 +47,9 @@ class Log:
     def events(self) -> tuple[Event, ...]:
         return tuple(event for epoch in self.epochs for event in epoch)
 
-    def landed(self, topic: Topic) -> list[dict[str, Any]]:
+    def landed(self, topics: Sources) -> list[dict[str, Any]]:
         """The landing rows that become of it."""
-        decisions = Decisions(topic)
+        decisions = Together(topics)
         for epoch in self.epochs:
             decisions.decide(epoch)
         return decisions.rows
@@ -88,16 +88,19 @@ def valid(rows: Sequence[dict[str, Any]], view: View, *, late: bool) -> list[dic
     return [r for r in rows if r["decision"] == VALID and r["type"] in wanted and (late or not r["late"])]
 
 
-def watermark(rows: Sequence[dict[str, Any]], topic: Topic) -> datetime | None:
-    """The topic's ``W - L`` behind these landed rows; see ``landing.watermark``, which reads it from the table."""
-    newest = max((row["event_time"] for row in rows if row["event_time"] is not None), default=None)
-    return None if newest is None else newest - topic.allowed_lateness
+def watermark(rows: Sequence[dict[str, Any]], topics: Sources) -> datetime | None:
+    """``W - L`` behind these landed rows, the earliest of all topics; see ``views.inputs.watermark_of``."""
+    reached = []
+    for topic in topics.each:
+        times = [r["event_time"] for r in rows if r["topic"] == topic.name and r["event_time"] is not None]
+        reached.append(max(times) - topic.allowed_lateness if times else None)
+    return None if None in reached else min(time for time in reached if time is not None)
 
 
-def as_dicts(rows: Sequence[dict[str, Any]], topic: Topic) -> Iterator[dict[str, Any]]:
+def as_dicts(rows: Sequence[dict[str, Any]], topics: Sources) -> Iterator[dict[str, Any]]:
     """Landed rows as an oracle sees them: the fields of the data beside ``type`` and the envelope's columns."""
     for row in rows:
-        contract = topic.newest(row["type"])
+        contract = topics.newest(row["type"])
         data = {name: row[contract.column].get(name) for name in contract.fields}
         envelope = {name: row[name] for name in ("type", "event_time", "event_id", "source", "subject")}
         yield {**data, **envelope, "log_partition": row["partition"], "log_offset": row["offset"]}

@@ -23,14 +23,14 @@ from anabranch.testing import finding
 from anabranch.testing.computing import Case, Computer, Rows
 from anabranch.testing.engine import SmallSessions, small
 from anabranch.testing.finding import Finding, Side, unequal
-from anabranch.testing.landing import Landing
+from anabranch.testing.landing import Landing, carried
 from anabranch.testing.logs import Log, Then
 from anabranch.testing.rows import plain
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from anabranch.events import Topic
+    from anabranch.events import Sources
     from anabranch.views import View
 
 _DAY = timedelta(days=1)
@@ -54,9 +54,9 @@ def home() -> Iterator[Settings]:
 class PathsJudge:
     """Runs logs through the speed layer and the batch layer and holds both to the function itself."""
 
-    def __init__(self, spark: SparkSession, view: View, topic: Topic, computer: Computer) -> None:
+    def __init__(self, spark: SparkSession, view: View, topics: Sources, computer: Computer) -> None:
         self.view = view
-        self.topic = topic
+        self.topics = topics
         self.computer = computer
         # The runner opens a session of its own from the one it is given; so that one is small, too.
         self._for_stream = cast("SparkSession", SmallSessions(spark))
@@ -67,28 +67,29 @@ class PathsJudge:
 
     def _one(self, log: Log) -> Finding | None:
         with home() as settings:
-            landing = Landing(settings, self.topic)
+            landings = [Landing(settings, topic) for topic in self.topics.each]
             try:
-                seen = self._streamed(settings, landing, log)
+                seen = self._streamed(settings, landings, log)
             except Exception as error:
                 return Finding(finding.STREAM, log, error=error)
-            landed = landing.rows
+            landed = log.landed(self.topics)
             found = self._speed(log, landed, seen)
             if found or self.view.kappa:
                 return found
             return self._batch(settings, log, landed, seen[-1])
 
-    def _streamed(self, settings: Settings, landing: Landing, log: Log) -> list[Seen]:
+    def _streamed(self, settings: Settings, landings: Sequence[Landing], log: Log) -> list[Seen]:
         seen, after = [], "first start"
         for step in log.steps:
-            landing.land(*step.epochs)
-            catch_up(self._for_stream, settings, self.view, self.topic)
-            seen.append(Seen(landing.epoch, self._stored(settings), after))
+            for landing in landings:
+                landing.land(*(carried(epoch, landing.topic) for epoch in step.epochs))
+            catch_up(self._for_stream, settings, self.view, self.topics)
+            seen.append(Seen(landings[0].epoch, self._stored(settings), after))
             _disturb(settings, self.view, step.then)
             after = str(step.then)
         if log.steps[-1].then is not Then.GO_ON:
-            catch_up(self._for_stream, settings, self.view, self.topic)
-            seen.append(Seen(landing.epoch, self._stored(settings), after))
+            catch_up(self._for_stream, settings, self.view, self.topics)
+            seen.append(Seen(landings[0].epoch, self._stored(settings), after))
         return seen
 
     def _stored(self, settings: Settings) -> Rows:
@@ -140,7 +141,8 @@ class PathsJudge:
         back, ahead = -(-self.view.lookback // _DAY), -(-self.view.lookahead // _DAY)
         # An event makes rows of days before its own where they look ahead, and of days behind it where they look back.
         days = {d + n * _DAY for d in days for n in range(-ahead - 1, back + 2)}
-        build = rebuild(self._for_batch, settings, self.view, self.topic, sorted(days), f"proof-{epoch}", epoch=epoch)
+        epochs = {topic.name: epoch for topic in self.topics.each}
+        build = rebuild(self._for_batch, settings, self.view, self.topics, sorted(days), f"proof-{epoch}", epochs)
         folder = Path(batch_table(settings, self.view.name, self.view.version))
         return _read([folder / file.path for file in build.files])
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from anabranch.errors import BadDefinition, BadInput
-from anabranch.events import Declarations, Topic
+from anabranch.events import Declarations
 from anabranch.events.declarations import load_declarations
 from anabranch.settings import load_settings
 from anabranch.testing import finding, options, replay
@@ -32,6 +32,7 @@ from anabranch.views.source import Source, read
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from anabranch.events import Sources
     from anabranch.views import View
 
 _AT_ONCE = 8
@@ -85,14 +86,14 @@ def prove(
     effort = options.effort(quick or asked.quick, asked.runs if asked.runs is not None else runs)
     chosen = asked.seed if asked.seed is not None else seed
     declared = declarations or load_declarations(load_settings().project / "spark_jobs" / "contracts")
-    topic = _one_topic(view, declared)
+    topics = sources_of(view, declared)
     prover = Prover(
         view,
-        topic,
+        topics,
         read(view.function),
         int(view.fingerprint[:8] or "0", 16) if chosen is None else chosen,
         effort,
-        usual(oracle, topic, time_zone),
+        usual(oracle, topics, time_zone),
         keep or load_settings().home / "proofs",
         engine(spark),
     )
@@ -100,18 +101,6 @@ def prove(
     again = replay or asked.replay
     with quiet(prover.spark):
         return prover.replay(Path(again)) if again else prover.prove()
-
-
-def _one_topic(view: View, declared: Declarations) -> Topic:
-    sources = sources_of(view, declared)
-    if isinstance(sources, Topic):
-        return sources
-    raise BadInput(
-        "PROVE_TOPICS",
-        f"{view.origin}: {view.name} v{view.version} reads {', '.join(topic.name for topic in sources.each)}",
-        state="nothing was drawn",
-        next_step="prove draws events of one topic only; certificates compare both paths of such a view all the same",
-    )
 
 
 def _is_of(view: View, path: Path) -> bool:
@@ -125,7 +114,7 @@ class Prover:
     def __init__(
         self,
         view: View,
-        topic: Topic,
+        topics: Sources,
         source: Source,
         seed: int,
         effort: options.Effort,
@@ -133,12 +122,12 @@ class Prover:
         keep: Path,
         spark: SparkSession,
     ) -> None:
-        self.view, self.topic, self.source = view, topic, source
+        self.view, self.topics, self.source = view, topics, source
         self.seed, self.effort, self.questions, self.keep = seed, effort, questions, keep
         self.spark = spark
-        computer = Computer(spark, view, topic)
+        computer = Computer(spark, view, topics)
         self._function = FunctionJudge(computer)
-        self._paths = PathsJudge(spark, view, topic, computer)
+        self._paths = PathsJudge(spark, view, topics, computer)
         _travels_by_value(view)
 
     def check(self, declarations: Declarations) -> None:
@@ -154,10 +143,10 @@ class Prover:
     def prove(self) -> Proof:
         __tracebackhide__ = True
         started = time.monotonic()
-        logs = draw(self.view, self.topic, self.source, self.seed, self.effort.logs, size=(8, 36))
+        logs = draw(self.view, self.topics, self.source, self.seed, self.effort.logs, size=(8, 36))
         for some in _portions(logs):
             self._refuse(self._function.judge(some, self.questions))
-        streams = draw(self.view, self.topic, self.source, self.seed + 1, self.effort.streams, size=(12, 30))
+        streams = draw(self.view, self.topics, self.source, self.seed + 1, self.effort.streams, size=(12, 30))
         for log in streams:
             self._refuse(self._paths.judge([log]))
         return self._proven(logs, streams, started)
@@ -223,7 +212,7 @@ class Prover:
             f"{view.origin}: {view.name} v{view.version}: {line}{why.what}",
             state=f"nothing was written but {path.name}, which runs this again",
             next_step=f"write: {why.write}",
-            story=f"\n{story(found, view, self.topic, self.source, drawn)}\n\n{again}\n  seed: {self.seed}",
+            story=f"\n{story(found, view, self.topics, self.source, drawn)}\n\n{again}\n  seed: {self.seed}",
             view=view.name,
             version=view.version,
             line=why.line,

@@ -22,7 +22,7 @@ from anabranch.views.definition import WATERMARK
 from anabranch.views.partitions import touched_partitions
 
 if TYPE_CHECKING:
-    from anabranch.events import Topic
+    from anabranch.events import Sources
     from anabranch.views import View
 
 Oracle = Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
@@ -78,7 +78,7 @@ class AsTheOracle(_Closest):
     """The author's other reading of the events says the same, in the columns that it names."""
 
     oracle: Oracle
-    topic: Topic
+    topics: Sources
 
     @property
     def codes(self) -> Collection[str]:
@@ -88,9 +88,9 @@ class AsTheOracle(_Closest):
         return {PLAIN: Case(landed)}
 
     def answer(self, view: View, log: Log, landed: Landed, results: Mapping[str, Rows]) -> Finding | None:
-        events = list(as_dicts(valid(landed, view, late=True), self.topic))
+        events = list(as_dicts(valid(landed, view, late=True), self.topics))
         if view.closes:
-            events = [{**event, WATERMARK: watermark(landed, self.topic)} for event in events]
+            events = [{**event, WATERMARK: watermark(landed, self.topics)} for event in events]
         expected = self.oracle(events)
         columns = list(expected[0]) if expected else None
         left, right = Side("the oracle", expected), Side("the view", results[PLAIN])
@@ -143,7 +143,7 @@ class Pruned:
             start = datetime.combine(partition, time(), UTC)
             since = start - view.lookback if self.before else None
             until = start + _DAY + view.lookahead if self.after else None
-            cases[f"{self.code} {partition}"] = Case(landed, since=since, until=until)
+            cases[f"{self.code} {partition}"] = Case(landed, since=since, until=until, history=view.tables)
         return cases
 
     def answer(self, view: View, log: Log, landed: Landed, results: Mapping[str, Rows]) -> Finding | None:
@@ -171,7 +171,7 @@ class Pruned:
         """
         if view.kappa:
             return []
-        days = {row["event_time"].date() for row in valid(landed, view, late=True)}
+        days = _days(landed, view)
         near = {d + n * _DAY for d in days for n in (-2, -1, 0, 1, 2)}
         reached = set(touched_partitions(view, near))
         return [row for row in rows if day(row, str(view.partition_by)) not in reached]
@@ -182,7 +182,7 @@ class Pruned:
             return []
         if self.only is not None:
             return [self.only]
-        days = sorted({row["event_time"].date() for row in valid(landed, view, late=True)})
+        days = sorted(_days(landed, view))
         beside = sorted({d + shift * _DAY for d in days for shift in (-1, 1)} - set(days))
         if len(days) + len(beside) <= self.most:
             return days + beside
@@ -191,11 +191,16 @@ class Pruned:
         return chosen + rng.sample(beside, min(len(beside), self.most - len(chosen)))
 
 
-def usual(oracle: Oracle | None, topic: Topic, time_zone: str | None) -> list[Question]:
+def _days(landed: Landed, view: View) -> set[date]:
+    """The days that have events: not those of the view's tables, which make no rows alone."""
+    return {row["event_time"].date() for row in valid(landed, view, late=True) if row["type"] not in view.tables}
+
+
+def usual(oracle: Oracle | None, topics: Sources, time_zone: str | None) -> list[Question]:
     """The questions of the first round. Those that mean several things are asked in particular after a failure."""
     asked: list[Question] = [Identified(), Arranged(finding.MIXED, computing.MIXED), Pruned()]
     if oracle is not None:
-        asked.append(AsTheOracle(oracle, topic))
+        asked.append(AsTheOracle(oracle, topics))
     if time_zone is not None:
         asked.append(Arranged(finding.TIME_ZONE, computing.elsewhere(time_zone)))
     return asked
@@ -220,8 +225,8 @@ class FunctionJudge:
 
     def judge(self, logs: Sequence[Log], questions: Sequence[Question]) -> list[Finding | None]:
         """For each log the first thing that is wrong, or None."""
-        view, topic = self.computer.view, self.computer.topic
-        landed = [log.landed(topic) for log in logs]
+        view, topics = self.computer.view, self.computer.topics
+        landed = [log.landed(topics) for log in logs]
         cases = {
             (number, name): case
             for number, rows in enumerate(landed)

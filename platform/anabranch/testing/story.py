@@ -11,7 +11,7 @@ from anabranch.testing.logs import Log
 from anabranch.testing.rows import Difference, Row, text
 
 if TYPE_CHECKING:
-    from anabranch.events import Topic
+    from anabranch.events import Sources
     from anabranch.views import View
     from anabranch.views.source import Source
 
@@ -19,23 +19,23 @@ _MOST_ROWS = 20
 _WIDEST = 44
 
 
-def story(found: Finding, view: View, topic: Topic, source: Source, drawn: int) -> str:
+def story(found: Finding, view: View, topics: Sources, source: Source, drawn: int) -> str:
     """The parts of the story that the finding has. ``drawn``: how many events the log had before it was shrunk."""
-    parts = [_events(found.log, topic, source, drawn), _slices(found)]
+    parts = [_events(found.log, topics, source, drawn), _slices(found)]
     parts += [_side(side) for side in (found.left, found.right) if side is not None]
     if found.differs:
         parts.append(_cells(found, view))
     return "\n\n".join(filter(None, parts))
 
 
-def _events(log: Log, topic: Topic, source: Source, drawn: int) -> str:
-    landed = log.landed(topic)
+def _events(log: Log, topics: Sources, source: Source, drawn: int) -> str:
+    landed = log.landed(topics)
     named = _named(source)
     columns = ["epoch", "type", "event_time", "event_id", "decided"]
     named |= {"source"} if len({event.source for event in log.events}) > 1 else set()
     rows = []
     for row in landed:
-        data = row.get(topic.newest(row["type"]).column) or {} if "type" in row else {}
+        data = row.get(topics.newest(row["type"]).column) or {} if "type" in row else {}
         decided = row["decision"] + (", late" if row["late"] else "")
         envelope: dict[str, Any] = {
             name: row.get(name) for name in ("event_time", "event_id", "source", "subject") if name in row

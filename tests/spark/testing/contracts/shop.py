@@ -1,4 +1,4 @@
-"""The topic of the corpus: a shop, whose contracts bound little, so that extremes and nulls are drawn."""
+"""The topics of the corpus: a shop and its customers, whose contracts bound little: extremes and nulls are drawn."""
 
 from __future__ import annotations
 
@@ -47,3 +47,7 @@ SHOP = Topic(
     retention=timedelta(days=30),
     allowed_lateness=timedelta(hours=1),
 )
+
+MOVED = _contract("customer.moved", 1, ["customer"], customer=_PLACED["customer"], city={"type": "string"})
+
+CUSTOMERS = Topic("customers", contracts=(MOVED,), partitions=1, allowed_lateness=timedelta(hours=3))
