@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from anabranch.control import lifecycle
 from anabranch.control.environment import environment
 from anabranch.settings import Settings
 
@@ -34,4 +35,8 @@ def test_three_days_go_the_whole_way_twice_in_a_row(own_settings: Callable[[str]
 def _demo(settings: Settings) -> subprocess.CompletedProcess[str]:
     command = [str(Path(sys.executable).parent / "anabranch"), "demo", "--days", "3"]
     own = {**os.environ, **environment(settings), "COLUMNS": "120"}
-    return subprocess.run(command, env=own, capture_output=True, text=True, timeout=280, check=False)
+    try:
+        return subprocess.run(command, env=own, capture_output=True, text=True, timeout=280, check=False)
+    except BaseException:
+        lifecycle.stop(settings)  # a demo that is killed can't stop what it started
+        raise
