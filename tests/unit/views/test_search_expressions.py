@@ -8,14 +8,17 @@ from decimal import Decimal
 from typing import Any
 
 import duckdb
+import polars as pl
 import pyarrow as pa
 import pytest
 from anabranch.views.searches import refusal
-from anabranch.views.searches.history import Version
+from anabranch.views.searches.history import Version, ordered
 from anabranch.views.searches.index import Index, Work
 from anabranch.views.searches.spans import Kind
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+
+from benchmarks import saved_searches
 
 pytestmark = pytest.mark.unit
 
@@ -238,3 +241,25 @@ def test_searches_beyond_the_bound_of_boxes_match_as_well() -> None:
     assert matched([pairs, many], rows, work) == naively([pairs, many], rows) != set()
     assert work.scanned == 2 * len(rows)
     assert time.perf_counter() - begun < 5
+
+
+def test_few_searches_are_looked_at_for_each_event() -> None:
+    """Of 10,000 searches over real flights, with their history."""
+    flights = saved_searches.departures(7)
+    history = saved_searches.history(flights, 10_000).with_columns(pl.col("event_time").dt.timestamp("us"))
+    versions = [Version(*row) for row in history.select(Version._fields).iter_rows()]
+    fields: dict[str, Kind] = {
+        "carrier": "text",
+        "tailnum": "text",
+        "origin": "text",
+        "dest": "text",
+        "flight": "number",
+        "dep_delay": "number",
+        "flight_date": "date",
+    }
+    work = Work()
+    batch = flights.head(2_000).to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()[0]
+    found = sum(len(events) for events, _ in Index(ordered(versions), fields, None).match(batch, work))
+    assert found > 2_000
+    assert work.scanned == 0
+    assert work.candidates / (2_000 * 10_000) < 0.03

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby, pairwise
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from anabranch.views.searches.spans import HIGH, Cut, Span, before
+
+TIME: Final = "event_time"
 
 
 class Version(NamedTuple):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from anabranch.errors import BadInput
 from anabranch.views.searches.boxes import Both, Box, Pattern, Tree, boxes, leaves, understood
 from anabranch.views.searches.codes import Coder
-from anabranch.views.searches.history import Counting, Version, counting
+from anabranch.views.searches.history import TIME, Counting, Version, counting
 from anabranch.views.searches.shapes import Bounds, Layout, Shape, pairs, shapes
 from anabranch.views.searches.spans import Kind, Leaf, Span
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from anabranch.views.searches.codes import Codes
 
-TIME: Final = "event_time"
 AT_ONCE: Final = 1_000_000
 """How many candidates are held in memory together: some 50 MB."""
 

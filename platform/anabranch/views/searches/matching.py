@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from anabranch.errors import BadInput
 from anabranch.views.definition import duration
 from anabranch.views.searches.boxes import understood
-from anabranch.views.searches.history import Version, ordered
-from anabranch.views.searches.index import TIME, compiled
+from anabranch.views.searches.history import TIME, Version, ordered
+from anabranch.views.searches.index import compiled
 from anabranch.views.searches.spans import Kind
 
 if TYPE_CHECKING:

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from anabranch.views.searches.history import TIME
+
 if TYPE_CHECKING:
     from anabranch.views.searches.codes import Codes
 
@@ -67,7 +69,9 @@ class Layout:
                 largest, among = largest * self._sizes[field], among * self._different[field]
         if among >= FINE_ENOUGH:
             return tuple(sorted(chosen)), ""
-        ranges = ((self._share(field, box[field]), field) for field in box if field not in fixed)
+        ranges = (
+            (self._share(field, box[field]), field) for field in box if field not in fixed and self._cuts(field, box)
+        )
         share, cells = min(ranges, default=(1.0, ""))
         return tuple(sorted(chosen)), cells if share < 0.8 else ""
 
@@ -98,6 +102,10 @@ class Layout:
         if cells:
             key = key * (CELLS + 1) + np.searchsorted(self.edges[cells], codes[cells], "right")
         return key
+
+    def _cuts(self, field: str, box: Bounds) -> bool:
+        """Whether a range may leave events out: the versions that still count don't, as time only goes on."""
+        return field != TIME or box[TIME][1] < self._sizes[TIME] - 2
 
     def _covered(self, field: str, interval: Interval) -> Interval:
         import numpy as np
