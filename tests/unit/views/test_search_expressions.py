@@ -263,3 +263,12 @@ def test_few_searches_are_looked_at_for_each_event() -> None:
     assert found > 2_000
     assert work.scanned == 0
     assert work.candidates / (2_000 * 10_000) < 0.03
+
+
+@pytest.mark.parametrize("pattern", ["_" * 200, "%_" * 100, "%Ä" * 100, "[(*+?{|^$.%_" * 16], ids=range(4))
+def test_a_hostile_pattern_takes_no_for_ever(pattern: str) -> None:
+    rows = [{**dict.fromkeys(FIELDS), "origin": text} for text in ("x" * 1000, "Ä" * 200, "[(*+?{|^$.x" * 16)]
+    texts = [f"origin like {quoted(pattern)}", "origin like 'x%x'"]
+    begun = time.perf_counter()
+    assert matched(texts, rows) == naively(texts, rows)
+    assert time.perf_counter() - begun < 20
