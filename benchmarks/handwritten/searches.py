@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F
+
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 CHUNK = 500
 """Conditions in one array: Spark makes code for an expression as a whole, and none for one that is too long."""
@@ -15,9 +17,9 @@ CHUNK = 500
 def matching(events: DataFrame, searches: Sequence[tuple[str, str]]) -> DataFrame:
     """The events with the searches (name, text) that they match. Who writes this by hand trusts the texts."""
     chunks = [searches[first : first + CHUNK] for first in range(0, len(searches), CHUNK)]
-    names = ", ".join(f"filter(array({_names(chunk)}), name -> name IS NOT NULL)" for chunk in chunks)
-    return events.selectExpr("*", f"explode(concat({names})) AS search")
+    names = [F.filter(F.array(*(_name(*each) for each in chunk)), lambda name: name.isNotNull()) for chunk in chunks]
+    return events.withColumn("search", F.explode(F.concat(*names)))
 
 
-def _names(searches: Sequence[tuple[str, str]]) -> str:
-    return ", ".join(f"CASE WHEN {text} THEN '{search}' END" for search, text in searches)
+def _name(search: str, text: str) -> Column:
+    return F.when(F.expr(text), F.lit(search))
