@@ -1,0 +1,300 @@
+"""``anabranch.explain``: from a served row to the events behind it, and why it is another one elsewhere."""
+
+from __future__ import annotations
+
+import difflib
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from deltalake import DeltaTable
+from numpy.typing import NDArray
+
+from anabranch.batch.rebuild import cut_at
+from anabranch.errors import BadInput
+from anabranch.events import Topic, load_declarations
+from anabranch.explaining.asking import typed_key
+from anabranch.explaining.behind import Behind, Search
+from anabranch.explaining.computing import Budget, Function, with_key
+from anabranch.explaining.effects import by_interest, changes, effects
+from anabranch.explaining.explanation import Comparison, Explanation, Part
+from anabranch.explaining.guessing import day_of
+from anabranch.explaining.history import LastChange, last_change
+from anabranch.explaining.landed import Candidates, Row, candidates
+from anabranch.explaining.missing import row_missing
+from anabranch.explaining.served import Served, half_rows, half_schema, served
+from anabranch.landing.watermark import watermark_at
+from anabranch.serving.catalog import newest_speed
+from anabranch.serving.choice import BATCH, SPEED
+from anabranch.settings import Settings, load_settings
+from anabranch.tables import Cut
+from anabranch.tables.cut import parse_epochs
+from anabranch.tables.layout import landing_table
+from anabranch.views.definition import View
+from anabranch.views.records import definition_lines
+from anabranch.views.registry import Registry, load_views
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SECONDS = 8.0
+"""What finding the events and their contributions may take by default, beside the start of Spark."""
+
+
+def explain(
+    view: str,
+    key: Mapping[str, Any],
+    version: int | None = None,
+    *,
+    prefer: str = "default",
+    cut: str | None = None,
+    against: str | None = None,
+    against_version: int | None = None,
+    settings: Settings | None = None,
+    registry: Registry | None = None,
+    spark: SparkSession | None = None,
+    seconds: float = SECONDS,
+) -> Explanation:
+    """The row of ``key`` as it is served: the events behind it, what each contributes, where it comes from.
+
+    ``cut`` (``flights@7``): the row as the function gives it there, with late events or not as the half that serves
+    it. ``against``, ``against_version``: the same key at another cut or in another version, and why it differs.
+    ``spark``: a session to use; without one, Spark is started and stopped. Nothing is written.
+    BadInput: KEY_UNKNOWN, KEY_INCOMPLETE, KEY_UNREADABLE, KEY_DIFFERS, ROW_MISSING, CUT_UNREADABLE, CUT_IN_FUTURE;
+    Conflict DEFINITION_CHANGED; else as ``anabranch.read``. What isn't found out in ``seconds`` is left open, and the
+    explanation says so.
+    """
+    if against is not None and against_version is not None:
+        raise BadInput("AGAINST_TWICE", "a cut and a version to compare with", next_step="compare with one at a time")
+    config = settings or load_settings()
+    known = registry or _registry(config)
+    asked = _asked(config, known, view, key, version, prefer, cut)
+    other = _other(config, known, asked, against, against_version)
+    run = _Run(config, asked, other, seconds)
+    if asked.side.row is None and not asked.at_cut:
+        raise run.missing()
+    with _session(config, spark) as started:
+        return run.explained(started)
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One reading of the key: which definition, up to which cut, with late events or not."""
+
+    view: View
+    cut: Cut
+    late: bool
+    row: Row | None = field(default=None)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    side: _Side
+    topic: Topic
+    key: Row
+    day: date | None
+    served: Served
+    at_cut: bool
+    speed_row: Row | None
+
+
+def _asked(
+    settings: Settings,
+    known: Registry,
+    name: str,
+    key: Mapping[str, Any],
+    version: int | None,
+    prefer: str,
+    cut: str | None,
+) -> _Asked:
+    chosen, _ = newest_speed(settings, name, version)
+    view = known.get(name, chosen)
+    topic = known.topic(view)
+    pinned, schema = half_schema(settings, view, prefer)
+    typed = typed_key(view.name, view.key, schema, key)
+    day = day_of(view, typed)
+    found = served(settings, view, pinned, schema, typed, day)
+    at = _cut(settings, topic, cut) if cut is not None else found.source.cut
+    late = found.source.late or view.kappa
+    row = found.row if cut is None else None
+    speed_row = with_key(half_rows(pinned, schema, SPEED, day), typed) if found.source.half == BATCH else None
+    return _Asked(_Side(view, at, late, row), topic, typed, day, found, cut is not None, speed_row)
+
+
+def _other(
+    settings: Settings, known: Registry, asked: _Asked, against: str | None, against_version: int | None
+) -> _Side | None:
+    if against is not None:
+        return _Side(asked.side.view, _cut(settings, asked.topic, against), asked.side.late)
+    if against_version is None:
+        return None
+    view = known.get(asked.side.view.name, against_version)
+    if set(view.key) != set(asked.side.view.key):
+        raise BadInput(
+            "KEY_DIFFERS",
+            f"the key of {view.name} v{view.version} is {', '.join(view.key)}",
+            state="nothing was explained",
+            next_step="explain a row of each version by its own key",
+        )
+    return _Side(view, asked.side.cut, asked.side.late)
+
+
+def _cut(settings: Settings, topic: Topic, text: str) -> Cut:
+    epochs = parse_epochs(text)
+    if set(epochs) != {topic.name}:
+        raise BadInput(
+            "CUT_UNREADABLE", f"{text!r} is no cut of {topic.name}", next_step=f"write {topic.name}@12", field="cut"
+        )
+    return cut_at(settings, topic, epochs[topic.name])
+
+
+def _registry(settings: Settings) -> Registry:
+    folder = settings.project / "spark_jobs"
+    return load_views(folder / "views", load_declarations(folder / "contracts"))
+
+
+class _Run:
+    """One explanation: reads landing once, then asks the function as long as its budget lasts."""
+
+    def __init__(self, settings: Settings, asked: _Asked, other: _Side | None, seconds: float) -> None:
+        self._settings = settings
+        self._asked = asked
+        self._other = other
+        self._budget = Budget(seconds)
+        self._seconds = seconds
+
+    def explained(self, started: Future[SparkSession]) -> Explanation:
+        asked, side = self._asked, self._asked.side
+        found = self._found  # read while Spark starts
+        spark = started.result()
+        begun, self._budget = time.monotonic(), Budget(self._seconds)
+        function, search = self._search(spark, side)
+        if search is None:
+            raise self.missing()
+        behind = search.run()
+        there = self._there(spark)
+        here_only, comparison = self._compared(search, behind, there)
+        order = by_interest(behind.events, found.events, here_only, behind.idle)
+        known = effects(function, behind.events, search.row, order) if behind.verified else {}
+        parts = tuple(Part(found.events[n], known.get(n), n in behind.idle) for n in sorted(behind.events))
+        last = self._last(search.row, behind) if not asked.at_cut else None
+        source = None if asked.at_cut else asked.served.source
+        return Explanation(
+            side.view.name,
+            side.view.version,
+            asked.key,
+            search.row,
+            side.cut,
+            side.late,
+            source,
+            parts,
+            behind.verified,
+            found.complete,
+            last,
+            comparison,
+            time.monotonic() - begun,
+            self._budget.runs,
+        )
+
+    @cached_property
+    def _found(self) -> Candidates:
+        asked, topic = self._asked, self._asked.topic
+        needs = [asked.side, *([self._other] if self._other else [])]
+        epoch = max(side.cut.epoch(topic.name) for side in needs)
+        if asked.side.row is None:  # to say what became of its events
+            epoch = max(epoch, cut_at(self._settings, topic, None).epoch(topic.name))
+        wide = max((side.view for side in needs), key=lambda view: view.lookback + view.lookahead)
+        return candidates(self._settings, wide, topic, asked.key, asked.day, epoch)
+
+    def _search(self, spark: SparkSession, side: _Side) -> tuple[Function, Search | None]:
+        """The function of one side, and the search behind its row; None where there is no row."""
+        topic = self._asked.topic
+        epoch = side.cut.epoch(topic.name)
+        at = self._watermark(epoch) if side.view.closes else None
+        function = Function(spark, side.view, topic, self._found, at, self._budget)
+        seen = self._seen(side, epoch)
+        row = side.row
+        if row is None:
+            row = with_key(function.rows([frozenset(np.flatnonzero(seen).tolist())])[0], self._asked.key)
+        return function, None if row is None else Search(function, self._found, seen, row)
+
+    def _watermark(self, epoch: int) -> datetime | None:
+        table = DeltaTable(landing_table(self._settings, self._asked.topic.name))
+        return watermark_at(table, self._asked.topic, epoch)
+
+    def _seen(self, side: _Side, epoch: int) -> NDArray[np.bool_]:
+        types = set(side.view.events)
+        own = np.array([event.type in types for event in self._found.events], np.bool_)
+        seen: NDArray[np.bool_] = self._found.up_to(epoch, late=side.late) & own
+        return seen
+
+    def _there(self, spark: SparkSession) -> tuple[Search | None, Behind | None] | None:
+        if self._other is None:
+            return None
+        _, search = self._search(spark, self._other)
+        return search, search.run() if search is not None else None
+
+    def _compared(
+        self, here: Search, behind: Behind, there: tuple[Search | None, Behind | None] | None
+    ) -> tuple[frozenset[int], Comparison | None]:
+        if there is None or self._other is None:
+            return frozenset(), None
+        search, other = there
+        events = self._found.events
+        theirs = other.events if other is not None else frozenset()
+        row = search.row if search is not None else None
+        only_here, only_there = behind.events - theirs, theirs - behind.events
+        comparison = Comparison(
+            self._other.view.version,
+            self._other.cut,
+            row,
+            other is None or other.verified,
+            changes(here.row, row) if row is not None else (),
+            tuple(events[n] for n in sorted(only_here)),
+            tuple(events[n] for n in sorted(only_there)),
+            len(behind.events & theirs),
+            _definition(self._other.view, self._asked.side.view),
+        )
+        return only_here, comparison
+
+    def _last(self, row: Row, behind: Behind) -> LastChange:
+        asked = self._asked
+        uri = asked.served.pinned.speed.uri
+        return last_change(
+            uri, asked.topic.name, asked.served.source, row, self._found.events, behind.events, asked.speed_row
+        )
+
+    def missing(self) -> BadInput:
+        """What to say of a row that isn't there; without Spark."""
+        asked, side, topic = self._asked, self._asked.side, self._asked.topic
+        landed = cut_at(self._settings, topic, None).epoch(topic.name)
+        near = () if asked.at_cut else asked.served.near
+        return row_missing(side.view, topic.name, asked.key, side.cut, self._found, near, late=side.late, landed=landed)
+
+
+def _definition(there: View, here: View) -> tuple[str, ...]:
+    if there.fingerprint == here.fingerprint:
+        return ()
+    old, new = definition_lines(there), definition_lines(here)
+    return tuple(difflib.unified_diff(old, new, f"v{there.version}", f"v{here.version}", n=1, lineterm=""))
+
+
+@contextmanager
+def _session(settings: Settings, given: SparkSession | None) -> Iterator[Future[SparkSession]]:
+    """A small session, started beside what needs none. One that was started here is stopped, also on an error."""
+    from anabranch.spark import JAVA_OPTIONS, session, small
+
+    quick = {"spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} -XX:TieredStopAtLevel=1"}
+    with ThreadPoolExecutor(1) as beside:
+        base = beside.submit(lambda: given or session(settings, "anabranch-explain", quick))
+        try:
+            yield beside.submit(lambda: small(base.result()))
+        finally:
+            if given is None:
+                base.result().stop()
