@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anabranch.explaining.computing import Chosen, Function, same, with_key
-from anabranch.explaining.guessing import by_key, guesses
+from anabranch.explaining.guessing import by_key, guesses, sharing_key
 from anabranch.explaining.landed import Candidates, Row
 
 _AT_ONCE: Final = 8
@@ -28,11 +28,12 @@ _RESERVE: Final = 12
 class Behind:
     """``events`` are places in the candidates. ``verified``: the function over just these gives the row.
     ``idle`` of them change nothing when all are taken away together: others say the same, or later ones overrule
-    them."""
+    them. ``finished``: no event is left that could be taken away; else the seconds ran out."""
 
     events: Chosen = field(hash=False)
     verified: bool
     idle: Chosen = field(hash=False, default=frozenset())
+    finished: bool = True
 
 
 class Search:
@@ -47,6 +48,7 @@ class Search:
 
     @property
     def all(self) -> Chosen:
+        """Everything that the path has seen."""
         return frozenset(np.flatnonzero(self.seen).tolist())
 
     def run(self) -> Behind:
@@ -60,30 +62,41 @@ class Search:
         """The smallest guess that gives the row and leaves nothing behind that makes a row of this key; else the
         largest that gives it; None when not even all events of the row's reach do."""
         view, events = self.function.view, self._candidates.events
-        named = by_key(view, self.row, events, self.seen)
-        waiting = guesses(view, self.row, events, self.seen)
-        for start in range(0, max(1, len(waiting)), _AT_ONCE):
-            tried = list(dict.fromkeys([self.all, *([named] if named else []), *waiting[start : start + _AT_ONCE]]))
-            gives = dict(zip(tried, self._give(tried), strict=True))
-            if not gives[self.all]:
-                return None
-            right = sorted((choice for choice in tried if gives[choice] and choice != self.all), key=len)
-            rests = self._make_key([self.all - choice for choice in right[:3]])
-            for choice, rest in zip(right[:3], rests, strict=True):
-                if not rest:
-                    return choice
-            if right and (gives.get(named) or not self.function.budget.affords(_AT_ONCE)):
-                return named if gives.get(named) else right[-1]
+        whole = self._whole(sharing_key(view, self.row, events, self.seen))
+        if whole is None:
+            return None
+        named = by_key(view, self.row, events, self.seen) & whole
+        waiting = [choice for choice in guesses(view, self.row, events, self.seen) if choice < whole]
+        for start in range(0, len(waiting), _AT_ONCE):
             if not self.function.budget.affords(2 * _AT_ONCE):
                 break
-        return self.all
+            tried = list(dict.fromkeys([*([named] if named else []), *waiting[start : start + _AT_ONCE]]))
+            gives = dict(zip(tried, self._give(tried), strict=True))
+            right = sorted((choice for choice in tried if gives[choice]), key=len)[:3]
+            for choice, rest in zip(right, self._make_key([whole - choice for choice in right]), strict=True):
+                if not rest:
+                    return choice
+            if gives.get(named):
+                return named
+        return whole
+
+    def _whole(self, sharing: Chosen) -> Chosen | None:
+        """The events that share the key's fields, at whatever time, if they give the row; else all, if those do. What
+        the function costs over all events of some days, it costs for many rows."""
+        for choice in dict.fromkeys([sharing, self.all]):
+            if choice and self._give([choice])[0]:
+                return choice
+        return None
 
     def _fewer(self, found: Chosen) -> Behind:
         """Without the groups that have no part, in ever smaller groups beside those that were left out."""
         idle: Chosen = frozenset()
         groups = _split(sorted(found), len(found) if len(found) <= FEW else _AT_ONCE)
-        fruitless = 0
-        while groups and len(found) > 1 and fruitless < 2 and self.function.budget.affords(2 * len(groups) + _RESERVE):
+        fruitless, finished = 0, True
+        while groups and len(found) > 1 and fruitless < 2:
+            finished = self._affords(found, groups)
+            if not finished:
+                break
             unmoved = self._give([found - set(group) for group in groups])
             free = [frozenset(group) for group, still in zip(groups, unmoved, strict=True) if still]
             partless = [group for group, makes in zip(free, self._make_key(free), strict=True) if not makes]
@@ -95,7 +108,12 @@ class Search:
             groups = list(_beside(asked, dropped)) if len(found) > FEW else [[place] for place in sorted(found)]
             if groups == asked:
                 break
-        return Behind(found, verified=True, idle=self._together(found, idle & found))
+        return Behind(found, verified=True, idle=self._together(found, idle & found), finished=finished)
+
+    def _affords(self, found: Chosen, groups: Sequence[Sequence[int]]) -> bool:
+        """Whether one more round leaves enough for the contributions. Asking about each event alone is that."""
+        alone = len(groups) == len(found)
+        return self.function.budget.affords(len(groups) if alone else 2 * len(groups) + min(_RESERVE, len(found)))
 
     def _drop(self, found: Chosen, partless: Sequence[Chosen]) -> Chosen:
         """As many of the groups as can go together."""

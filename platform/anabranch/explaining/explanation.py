@@ -78,6 +78,7 @@ class Explanation:
 
     ``source`` is None for a row at an asked cut, which no table holds: it is the function's. ``late``: whether late
     events are among those that it is made of. ``verified``: the view's function over just ``parts`` gives the row.
+    ``finished``: none of them could be left out; else the seconds ran out before that was sure.
     ``complete``: all events in the reach of the row's partition were looked at. ``seconds`` and ``runs`` are what the
     explanation took, and how often the view's function was run for it.
     """
@@ -91,6 +92,7 @@ class Explanation:
     source: Source | None
     parts: tuple[Part, ...] = field(hash=False)
     verified: bool
+    finished: bool
     complete: bool
     last: LastChange | None
     against: Comparison | None
@@ -112,6 +114,7 @@ class Explanation:
             "served": None if self.source is None else _source(self.source),
             "events": [part.to_json() for part in self.parts],
             "verified": self.verified,
+            "finished": self.finished,
             "complete": self.complete,
             "contributions_computed": sum(part.effect is not None for part in self.parts),
             "last_change": None if self.last is None else history.as_json(self.last),

@@ -37,6 +37,12 @@ def by_key(view: View, row: Row, events: Sequence[LandedEvent], seen: Mask) -> C
     return frozenset(np.flatnonzero(mask).tolist())
 
 
+def sharing_key(view: View, row: Row, events: Sequence[LandedEvent], seen: Mask) -> Chosen:
+    """Those whose fields equal the key's columns of the same name, at whatever time."""
+    names = [name for name in view.key if name not in ENVELOPE]
+    return frozenset(np.flatnonzero(seen & _equal(row, names, events)).tolist())
+
+
 def declared(view: View, row: Row) -> tuple[datetime | None, datetime | None]:
     """From when to when events can be behind ``row``: its own window, else its day; and the view's reach."""
     if view.partition_by is None:

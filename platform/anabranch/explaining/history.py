@@ -30,6 +30,10 @@ class LastChange:
     committed: datetime | None = None
     before: tuple[Change, ...] = field(hash=False, default=())
 
+    @property
+    def with_late(self) -> bool:
+        return any(event.late for event in self.events)
+
 
 def last_change(
     uri: str, topic: str, source: Source, row: Row, events: Sequence[LandedEvent], behind: Chosen, speed: Row | None
@@ -37,6 +41,7 @@ def last_change(
     """``speed``: the speed half's row of the same key, when batch serves."""
     mine = [events[place] for place in sorted(behind)]
     newest = max((event.epoch for event in mine), default=None)
+    brought = tuple(event for event in mine if event.epoch == newest)
     if source.half == BATCH:
         late = tuple(event for event in mine if event.late)
         before = changes(row, speed) if speed is not None else ()
@@ -44,10 +49,10 @@ def last_change(
         if late:
             alone = "" if speed is not None else "; the speed half has no such row"
             return LastChange(newest, f"it took {_many(late, 'late event')} in{alone}", late, *at, before)
-        return LastChange(newest, "it took no late event in: the row is the speed half's", (), *at, before)
+        why = f"no late event is in it, the newest are {_many(brought, 'event')} of {topic}@{newest}"
+        return LastChange(newest, why, brought, *at, before)
     if newest is None:
         return LastChange(None, "no event behind it was found", ())
-    brought = tuple(event for event in mine if event.epoch == newest)
     commit = first_commit(uri, topic, newest)
     why = f"{_many(brought, 'new event')} of {topic}@{newest}"
     if commit is None:

@@ -93,8 +93,8 @@ def candidates(settings: Settings, view: View, topic: Topic, key: Row, day: date
 
 
 def _count(rows: duckdb.DuckDBPyConnection, sql: str, given: Mapping[str, Any]) -> int:
-    counted = rows.execute(f"SELECT count(*) FROM ({sql})", given).fetchone()  # noqa: S608 - made above
-    return int(counted[0]) if counted else 0
+    counted = rows.execute(f"SELECT count(*) FROM ({sql})", given).fetchall()  # noqa: S608 - made above
+    return int(counted[0][0])
 
 
 def _read(view: View, topic: Topic, column: str) -> bool:

@@ -195,6 +195,7 @@ class _Run:
             source,
             parts,
             behind.verified,
+            behind.finished,
             found.complete,
             last,
             comparison,
@@ -287,14 +288,28 @@ def _definition(there: View, here: View) -> tuple[str, ...]:
 
 @contextmanager
 def _session(settings: Settings, given: SparkSession | None) -> Iterator[Future[SparkSession]]:
-    """A small session, started beside what needs none. One that was started here is stopped, also on an error."""
-    from anabranch.spark import JAVA_OPTIONS, session, small
+    """A small session, started beside what needs none. Spark that was started for it is stopped, also on an error."""
+    from anabranch.spark import small
 
-    quick = {"spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} -XX:TieredStopAtLevel=1"}
     with ThreadPoolExecutor(1) as beside:
-        base = beside.submit(lambda: given or session(settings, "anabranch-explain", quick))
+        started = beside.submit(_engine, settings, given)
         try:
-            yield beside.submit(lambda: small(base.result()))
+            yield beside.submit(lambda: small(started.result()[0]))
         finally:
-            if given is None:
-                base.result().stop()
+            spark, own = started.result()
+            if own:
+                spark.stop()
+
+
+def _engine(settings: Settings, given: SparkSession | None) -> tuple[SparkSession, bool]:
+    """``given``, else the session of this process, else one made now; and whether it was made now."""
+    from pyspark.sql import SparkSession
+
+    from anabranch.spark import JAVA_OPTIONS, session
+
+    found = given or SparkSession._instantiatedSession
+    if found is not None and found.sparkContext._jsc is not None:
+        return found, False
+    # It lives for seconds: what the optimizing compiler would make of its code comes too late.
+    quick = {"spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} -XX:TieredStopAtLevel=1"}
+    return session(settings, "anabranch-explain", quick), True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -66,6 +67,8 @@ def _behind(found: Explanation) -> Iterator[str]:
     yield f"behind it: {_count(count, 'event')}, {late} late; the view's function over just them gives this row"
     if idle:
         yield f"  {idle} of them change nothing, not even together: others say the same, or later ones overrule them"
+    if not found.finished:
+        yield "  some of them may have no part in it: the seconds ran out (--seconds)"
     if not found.complete:
         yield "  looked for among the events that share its key, not among all"
 
@@ -78,7 +81,7 @@ def _events(found: Explanation, limit: int) -> Table:
     rest = len(found.parts) - len(chosen)
     caption = f"contribution computed for {known} of {len(found.parts)}" + (f"; {rest} more not shown" if rest else "")
     table = Table(caption=caption, caption_justify="left", box=None, pad_edge=False)
-    for heading in ("event", "type", "event time", "epoch", "contract", "without it the row would lose"):
+    for heading in ("event", "type", "event time", "epoch", "contract", "contributed"):
         table.add_column(heading, overflow="fold", no_wrap=heading in {"event", "event time"})
     for part in found.parts:
         if part.event.place in inside:
@@ -118,6 +121,8 @@ def _last(found: Explanation) -> Iterator[str]:
     yield f"changed last by {by}{last.why}{'' if by else commit}"
     if last.events:
         yield f"  {_named(last.events)}"
+    if found.source is not None and found.source.run and not last.before and last.with_late:
+        yield "  the speed half has the same row without them"
     if last.before:
         yield "  without them: " + ", ".join(f"{c.column} {_short(c.without)}" for c in last.before)
 
@@ -152,5 +157,7 @@ def _count(number: int, word: str) -> str:
 
 
 def _short(value: Any) -> str:
-    text = value.hex() if isinstance(value, bytes | bytearray) else shown_value(value)
+    if isinstance(value, bytes | bytearray):
+        return f"{len(value):,} bytes {hashlib.sha256(value).hexdigest()[:8]}"
+    text = shown_value(value)
     return text if len(text) <= _LONG else f"{text[:_LONG]}..."

@@ -1,4 +1,4 @@
-"""Three days of real flights, landed by the twin, and every view served from them: the speed half as its writer leaves
+"""Two days of real flights, landed by the twin, and every view served from them: the speed half as its writer leaves
 it, the batch half rebuilt and published."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from landed import DECLARED, FLIGHTS, Event, Landing, gallery, sample_views
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FIRST, DAYS, EPOCHS = date(2013, 1, 1), 3, 6
+FIRST, DAYS, EPOCHS = date(2013, 1, 1), 2, 6
 VIEWS = {view.name: view for view in (*sample_views(), *gallery())}
 REGISTRY = Registry(tuple(VIEWS.values()), DECLARED)
 
