@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import UTC, date, datetime
+from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 import anabranch
 import pytest
+from anabranch.cli.read_commands import plain
 from anabranch.errors import BadInput, Conflict
 from anabranch.explaining import Explanation
+from anabranch.explaining.rendering import rendered
 from anabranch.views import Registry, view
 from explained import REGISTRY, VIEWS, World, serve
 from landed import DECLARED
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from rich.console import Console
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -212,3 +217,22 @@ def test_a_row_that_is_not_there_lists_near_ones_and_says_what_became_of_its_eve
     assert gone.value.code == "ROW_MISSING"
     assert gone.value.fields["seen"] == 1
     assert "makes no row" in gone.value.state
+
+
+def test_the_terminal_and_json_say_what_was_found(ask: Ask, world: World) -> None:
+    key = keys_with(world, lambda rows: any(r["late"] for r in rows) and len({r["epoch"] for r in rows}) > 1)
+    newest = max(event.epoch for event in ask(key).events)
+    found = ask(key, against=f"flights@{newest - 1}")
+    content = json.loads(json.dumps(found.to_json(), default=plain))
+    assert content["row"]["flights"] == found.row["flights"] == len(content["events"])
+    assert content["served"]["half"] == "batch"
+    assert content["against"]["events_only_here"] == [str(event) for event in found.against.only_here]
+
+    terminal = Console(file=StringIO(), width=200)
+    for each in rendered(found, limit=3):
+        terminal.print(each, markup=False)
+    text = terminal.file.getvalue()
+    assert f"behind it: {len(found.parts)} events" in text
+    assert f"{len(found.parts) - 3} more not shown" in text
+    assert "late event" in text
+    assert f"against v1 at flights@{newest - 1}" in text
