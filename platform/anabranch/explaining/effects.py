@@ -13,6 +13,8 @@ from anabranch.views.cells import canonical
 
 MOST: Final = 20
 """Events of one row whose contribution is computed, at most."""
+_LEAST: Final = 3
+"""And at least, even when the seconds have run out: an explanation without any says little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +50,8 @@ class Effect:
 
 
 def effects(function: Function, behind: Chosen, row: Row, order: Sequence[int]) -> dict[int, Effect]:
-    """For the first MOST of ``order`` that the budget affords. One Spark job."""
-    chosen = list(order)[: function.budget.affordable(MOST)]
+    """For as many of ``order`` as the budget affords. One Spark job."""
+    chosen = list(order)[: max(_LEAST, function.budget.affordable(MOST))]
     key = {name: row[name] for name in function.view.key}
     without = function.rows([behind - {place} for place in chosen]) if chosen else []
     return {place: effect(row, with_key(rows, key)) for place, rows in zip(chosen, without, strict=True)}
