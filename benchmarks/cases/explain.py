@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 SAMPLES = ("departure_delays", "route_day", "aircraft_now")
 GALLERY = ("duty", "time_in_air", "week_on_week", "queue_before")
+QUICK = ("departure_delays", "duty", "time_in_air")
 ROWS, QUICK_ROWS, LIMIT = 5, 2, 10.0
 
 
@@ -36,10 +37,9 @@ class _Explained:
 
 def run(world: World) -> Report:
     folder = world.settings.project / "spark_jobs" / "views"
-    views = [
-        *(load_views(folder, world.declared).get(name) for name in SAMPLES),
-        *(load_views(folder / "gallery", world.declared).get(name) for name in GALLERY),
-    ]
+    chosen = QUICK if world.quick else (*SAMPLES, *GALLERY)
+    shown = (*load_views(folder, world.declared), *load_views(folder / "gallery", world.declared))
+    views = [view for view in shown if view.name in chosen]
     registry = Registry(tuple(views), world.declared)
     with world.spark() as spark:
         for view in views:

@@ -28,7 +28,7 @@ _RESERVE: Final = 12
 class Behind:
     """``events`` are places in the candidates. ``verified``: the function over just these gives the row.
     ``idle`` of them change nothing when all are taken away together: others say the same, or later ones overrule
-    them. ``finished``: no event is left that could be taken away; else the seconds ran out."""
+    them. ``finished``: the search for events that can be left out came to its end; else the seconds ran out."""
 
     events: Chosen = field(hash=False)
     verified: bool

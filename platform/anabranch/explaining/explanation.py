@@ -78,7 +78,7 @@ class Explanation:
 
     ``source`` is None for a row at an asked cut, which no table holds: it is the function's. ``late``: whether late
     events are among those that it is made of. ``verified``: the view's function over just ``parts`` gives the row.
-    ``finished``: none of them could be left out; else the seconds ran out before that was sure.
+    ``finished``: the search for events that have no part came to its end; else the seconds ran out before.
     ``complete``: all events in the reach of the row's partition were looked at. ``seconds`` and ``runs`` are what the
     explanation took, and how often the view's function was run for it.
     """

@@ -68,28 +68,34 @@ class Candidates:
         return (epochs <= epoch) & (late | ~lates)
 
 
-def candidates(settings: Settings, view: View, topic: Topic, key: Row, day: date | None, epoch: int) -> Candidates:
-    """The valid events up to ``epoch`` that a row of ``day`` can need, late ones too. For a kappa view, and where
-    there are more than MOST, only those whose fields equal the key's columns of the same name (or whose time is one
-    of ``moments``). One scan of those days' files."""
+def candidates(
+    settings: Settings, views: Sequence[View], topic: Topic, key: Row, day: date | None, epoch: int
+) -> Candidates:
+    """The valid events up to ``epoch`` that a row of ``day`` can need in any of ``views``, late ones too. Of a view
+    without a partition, and where there are more than MOST, only those whose fields equal the key's columns of the same
+    name. One scan of those days' files."""
     table = open_table(landing_table(settings, topic.name))
     if table is None:
         raise TryAgain("LANDING_EMPTY", f"nothing of topic {topic.name} has landed yet", next_step="anabranch status")
-    days = None if day is None else needed_dates(view, [day])
+    kappa = any(view.kappa for view in views)
+    days = None
+    if day is not None and not kappa:
+        days = sorted({needed for view in views for needed in needed_dates(view, [day])})
+    types = list(dict.fromkeys(name for view in views for name in view.events))
     with landed_rows(table, days) as rows:
         there = {name for name, *_ in rows.execute("DESCRIBE rows").fetchall()}
-        wanted = [f.name for f in landing_schema(topic) if f.name in there - _LEFT_OUT and _read(view, topic, f.name)]
+        wanted = [f.name for f in landing_schema(topic) if f.name in there - _LEFT_OUT and _read(types, topic, f.name)]
         sql = f"""SELECT {", ".join(f'"{name}"' for name in wanted)} FROM rows
             WHERE decision = '{VALID}' AND type IN $types AND epoch <= $epoch"""  # noqa: S608 - our own columns
-        given = {"types": list(view.events), "epoch": epoch}
-        keyed, values = _same_key(view, topic, key, there)
-        whole = view.kappa or _count(rows, sql, given) > MOST
-        if whole:
+        given = {"types": types, "epoch": epoch}
+        keyed, values = _same_key(types, topic, key, there)
+        keyed_only = kappa or _count(rows, sql, given) > MOST
+        if keyed_only:
             sql, given = f"{sql} AND ({keyed})", {**given, **values}
         ordered = f'{sql} ORDER BY event_time, partition, "offset" LIMIT {MOST}'
         found = rows.sql(ordered, params=given).to_arrow_table()
     made = _as_landed(found, topic)
-    return Candidates(made, _events(made, view, topic), not whole)
+    return Candidates(made, _events(made, types, topic), not keyed_only)
 
 
 def _count(rows: duckdb.DuckDBPyConnection, sql: str, given: Mapping[str, Any]) -> int:
@@ -97,16 +103,16 @@ def _count(rows: duckdb.DuckDBPyConnection, sql: str, given: Mapping[str, Any]) 
     return int(counted[0][0])
 
 
-def _read(view: View, topic: Topic, column: str) -> bool:
-    """Whether ``view`` needs this column: of the typed ones only those of its own event types."""
-    own = {topic.newest(name).column for name in view.events}
+def _read(types: Sequence[str], topic: Topic, column: str) -> bool:
+    """Whether this column is needed: of the typed ones only those of these event types."""
+    own = {topic.newest(name).column for name in types}
     return column in own or column not in {topic.newest(name).column for name in topic.event_types}
 
 
-def _same_key(view: View, topic: Topic, key: Row, there: set[str]) -> tuple[str, dict[str, Any]]:
+def _same_key(types: Sequence[str], topic: Topic, key: Row, there: set[str]) -> tuple[str, dict[str, Any]]:
     """The SQL for "its fields equal the key's columns of the same name", by event type."""
     values, cases = {}, []
-    for event_type in view.events:
+    for event_type in types:
         contract = topic.newest(event_type)
         typed = {f.name: f.type for f in landing_schema(topic).field(contract.column).type}
         same = [f"type = '{event_type}'"]
@@ -132,8 +138,8 @@ def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
     return pa.array(column.to_pylist(), kind) if pa.types.is_struct(kind) else column.cast(kind)
 
 
-def _events(table: pa.Table, view: View, topic: Topic) -> list[LandedEvent]:
-    columns = {event_type: topic.newest(event_type).column for event_type in view.events}
+def _events(table: pa.Table, types: Sequence[str], topic: Topic) -> list[LandedEvent]:
+    columns = {event_type: topic.newest(event_type).column for event_type in types}
     rows = table.to_pylist()
     return [
         LandedEvent(

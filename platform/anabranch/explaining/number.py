@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import difflib
 import time
-from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import date, datetime
+from collections.abc import Mapping
+from concurrent.futures import Future
+from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,27 +16,21 @@ from numpy.typing import NDArray
 
 from anabranch.batch.rebuild import cut_at
 from anabranch.errors import BadInput
-from anabranch.events import Topic, load_declarations
-from anabranch.explaining.asking import typed_key
 from anabranch.explaining.behind import Behind, Search
 from anabranch.explaining.computing import Budget, Function, with_key
 from anabranch.explaining.effects import by_interest, changes, effects
+from anabranch.explaining.engine import small_session
 from anabranch.explaining.explanation import Comparison, Explanation, Part
-from anabranch.explaining.guessing import day_of
 from anabranch.explaining.history import LastChange, last_change
 from anabranch.explaining.landed import Candidates, Row, candidates
 from anabranch.explaining.missing import row_missing
-from anabranch.explaining.served import Served, half_rows, half_schema, served
+from anabranch.explaining.question import Asked, Side, asked_row, other_side, project_views
 from anabranch.landing.watermark import watermark_at
-from anabranch.serving.catalog import newest_speed
-from anabranch.serving.choice import BATCH, SPEED
 from anabranch.settings import Settings, load_settings
-from anabranch.tables import Cut
-from anabranch.tables.cut import parse_epochs
 from anabranch.tables.layout import landing_table
 from anabranch.views.definition import View
 from anabranch.views.records import definition_lines
-from anabranch.views.registry import Registry, load_views
+from anabranch.views.registry import Registry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,96 +65,20 @@ def explain(
     if against is not None and against_version is not None:
         raise BadInput("AGAINST_TWICE", "a cut and a version to compare with", next_step="compare with one at a time")
     config = settings or load_settings()
-    known = registry or _registry(config)
-    asked = _asked(config, known, view, key, version, prefer, cut)
-    other = _other(config, known, asked, against, against_version)
+    known = registry or project_views(config)
+    asked = asked_row(config, known, view, key, version, prefer, cut)
+    other = other_side(config, known, asked, against, against_version)
     run = _Run(config, asked, other, seconds)
     if asked.side.row is None and not asked.at_cut:
         raise run.missing()
-    with _session(config, spark) as started:
+    with small_session(config, spark) as started:
         return run.explained(started)
-
-
-@dataclass(frozen=True)
-class _Side:
-    """One reading of the key: which definition, up to which cut, with late events or not."""
-
-    view: View
-    cut: Cut
-    late: bool
-    row: Row | None = field(default=None)
-
-
-@dataclass(frozen=True)
-class _Asked:
-    side: _Side
-    topic: Topic
-    key: Row
-    day: date | None
-    served: Served
-    at_cut: bool
-    speed_row: Row | None
-
-
-def _asked(
-    settings: Settings,
-    known: Registry,
-    name: str,
-    key: Mapping[str, Any],
-    version: int | None,
-    prefer: str,
-    cut: str | None,
-) -> _Asked:
-    chosen, _ = newest_speed(settings, name, version)
-    view = known.get(name, chosen)
-    topic = known.topic(view)
-    pinned, schema = half_schema(settings, view, prefer)
-    typed = typed_key(view.name, view.key, schema, key)
-    day = day_of(view, typed)
-    found = served(settings, view, pinned, schema, typed, day)
-    at = _cut(settings, topic, cut) if cut is not None else found.source.cut
-    late = found.source.late or view.kappa
-    row = found.row if cut is None else None
-    speed_row = with_key(half_rows(pinned, schema, SPEED, day), typed) if found.source.half == BATCH else None
-    return _Asked(_Side(view, at, late, row), topic, typed, day, found, cut is not None, speed_row)
-
-
-def _other(
-    settings: Settings, known: Registry, asked: _Asked, against: str | None, against_version: int | None
-) -> _Side | None:
-    if against is not None:
-        return _Side(asked.side.view, _cut(settings, asked.topic, against), asked.side.late)
-    if against_version is None:
-        return None
-    view = known.get(asked.side.view.name, against_version)
-    if set(view.key) != set(asked.side.view.key):
-        raise BadInput(
-            "KEY_DIFFERS",
-            f"the key of {view.name} v{view.version} is {', '.join(view.key)}",
-            state="nothing was explained",
-            next_step="explain a row of each version by its own key",
-        )
-    return _Side(view, asked.side.cut, asked.side.late)
-
-
-def _cut(settings: Settings, topic: Topic, text: str) -> Cut:
-    epochs = parse_epochs(text)
-    if set(epochs) != {topic.name}:
-        raise BadInput(
-            "CUT_UNREADABLE", f"{text!r} is no cut of {topic.name}", next_step=f"write {topic.name}@12", field="cut"
-        )
-    return cut_at(settings, topic, epochs[topic.name])
-
-
-def _registry(settings: Settings) -> Registry:
-    folder = settings.project / "spark_jobs"
-    return load_views(folder / "views", load_declarations(folder / "contracts"))
 
 
 class _Run:
     """One explanation: reads landing once, then asks the function as long as its budget lasts."""
 
-    def __init__(self, settings: Settings, asked: _Asked, other: _Side | None, seconds: float) -> None:
+    def __init__(self, settings: Settings, asked: Asked, other: Side | None, seconds: float) -> None:
         self._settings = settings
         self._asked = asked
         self._other = other
@@ -210,10 +126,9 @@ class _Run:
         epoch = max(side.cut.epoch(topic.name) for side in needs)
         if asked.side.row is None:  # to say what became of its events
             epoch = max(epoch, cut_at(self._settings, topic, None).epoch(topic.name))
-        wide = max((side.view for side in needs), key=lambda view: view.lookback + view.lookahead)
-        return candidates(self._settings, wide, topic, asked.key, asked.day, epoch)
+        return candidates(self._settings, [side.view for side in needs], topic, asked.key, asked.day, epoch)
 
-    def _search(self, spark: SparkSession, side: _Side) -> tuple[Function, Search | None]:
+    def _search(self, spark: SparkSession, side: Side) -> tuple[Function, Search | None]:
         """The function of one side, and the search behind its row; None where there is no row."""
         topic = self._asked.topic
         epoch = side.cut.epoch(topic.name)
@@ -229,7 +144,7 @@ class _Run:
         table = DeltaTable(landing_table(self._settings, self._asked.topic.name))
         return watermark_at(table, self._asked.topic, epoch)
 
-    def _seen(self, side: _Side, epoch: int) -> NDArray[np.bool_]:
+    def _seen(self, side: Side, epoch: int) -> NDArray[np.bool_]:
         types = set(side.view.events)
         own = np.array([event.type in types for event in self._found.events], np.bool_)
         seen: NDArray[np.bool_] = self._found.up_to(epoch, late=side.late) & own
@@ -284,33 +199,3 @@ def _definition(there: View, here: View) -> tuple[str, ...]:
         return ()
     old, new = definition_lines(there), definition_lines(here)
     return tuple(difflib.unified_diff(old, new, f"v{there.version}", f"v{here.version}", n=1, lineterm=""))
-
-
-@contextmanager
-def _session(settings: Settings, given: SparkSession | None) -> Iterator[Future[SparkSession]]:
-    """A small session, started beside what needs none. Spark that was started for it is stopped, also on an error."""
-    from anabranch.spark import small
-
-    with ThreadPoolExecutor(1) as beside:
-        started = beside.submit(_engine, settings, given)
-        try:
-            yield beside.submit(lambda: small(started.result()[0]))
-        finally:
-            spark, own = started.result()
-            if own:
-                spark.stop()
-
-
-def _engine(settings: Settings, given: SparkSession | None) -> tuple[SparkSession, bool]:
-    """``given``, else the session of this process, else one made now; and whether it was made now."""
-    from pyspark.sql import SparkSession
-
-    from anabranch.spark import JAVA_OPTIONS, OWN_CODE, session
-
-    found = given or SparkSession._instantiatedSession
-    if found is not None and found.sparkContext._jsc is not None:
-        return found, False
-    # It lives for seconds: what the optimizing compiler would make of its code comes too late. Nobody reads where an
-    # author's expression failed: a choice of events that the function can't take just has no rows.
-    quick = {**OWN_CODE, "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} -XX:TieredStopAtLevel=1"}
-    return session(settings, "anabranch-explain", quick), True
