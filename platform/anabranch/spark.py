@@ -49,6 +49,17 @@ decodes a third as many rows a second then, so a stream that only catches up doe
 OWN_CODE: Mapping[str, str] = {"spark.python.sql.dataFrameDebugging.enabled": "false"}
 """For a process that builds no author's expressions: Spark notes the Python line of every call otherwise, which is
 half of the time that landing's thousand take to build."""
+SMALL: Mapping[str, str] = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
+}
+"""For a session of its own that runs many jobs over a handful of rows: what Spark does to make large jobs fast (compile
+each plan, plan again at run time) is most of the time of such a job."""
 # An error in a Python foreachBatch ends in a StackOverflowError that hides it, unless the stack is larger.
 _STACK = "-Xss8m"
 # The planner's many warm methods keep the optimizing compiler busy for minutes: on 2 cores it took half of the CPU of
@@ -99,3 +110,11 @@ def session(settings: Settings, app: str, more: Mapping[str, str] = MappingProxy
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+def small(spark: SparkSession, more: Mapping[str, str] | None = None) -> SparkSession:
+    """A session beside ``spark``, set for small jobs."""
+    own = spark.newSession()
+    for key, value in {**SMALL, **(more or {})}.items():
+        own.conf.set(key, value)
+    return own

@@ -21,6 +21,7 @@ MODULES = (
     "speed_commands",
     "batch_commands",
     "read_commands",
+    "explain_commands",
     "certificate_commands",
     "demo",
 )

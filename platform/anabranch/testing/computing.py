@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from anabranch.landing.schema import landing_schema
-from anabranch.testing.engine import small
+from anabranch.spark import small
 from anabranch.testing.logs import watermark
 from anabranch.testing.rows import plain
 from anabranch.views.definition import WATERMARK

@@ -9,27 +9,18 @@ from __future__ import annotations
 import atexit
 import logging
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from anabranch.errors import BadInput
 from anabranch.settings import load_settings
+from anabranch.spark import small
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SMALL: Final[Mapping[str, str]] = {
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
-}
-"""Settings of a proof's own sessions, beside those that every session of the platform has."""
 _NEEDED: Final = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.session.timeZone": "UTC",
@@ -86,14 +77,6 @@ def close() -> None:
         made, home = _own.pop()
         made.stop()
         home.cleanup()
-
-
-def small(spark: SparkSession, more: Mapping[str, str] | None = None) -> SparkSession:
-    """A session beside ``spark``, set for small jobs."""
-    own = spark.newSession()
-    for key, value in {**SMALL, **(more or {})}.items():
-        own.conf.set(key, value)
-    return own
 
 
 @contextmanager

@@ -114,6 +114,7 @@ class Decisions:
             "source": event.source,
             "type": event.type,
             "subject": event.subject or event.id,
+            "contract_version": newest.version,
             # What the newest contract doesn't know any more stays in the raw bytes only.
             newest.column: {name: value for name, value in event.data.items() if name in newest.fields},
         }

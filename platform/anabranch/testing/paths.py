@@ -16,12 +16,13 @@ import pyarrow.parquet as pq
 
 from anabranch.batch.rebuild import rebuild
 from anabranch.settings import Settings, load_settings
+from anabranch.spark import small
 from anabranch.speed.runner import catch_up
 from anabranch.tables.commits import open_table
 from anabranch.tables.layout import batch_table, speed_checkpoint, speed_table
 from anabranch.testing import finding
 from anabranch.testing.computing import Case, Computer, Rows
-from anabranch.testing.engine import SmallSessions, small
+from anabranch.testing.engine import SmallSessions
 from anabranch.testing.finding import Finding, Side, unequal
 from anabranch.testing.landing import Landing, carried
 from anabranch.testing.logs import Log, Then

@@ -13,11 +13,12 @@ from anabranch.errors import BadDefinition, BadInput
 from anabranch.events import Declarations
 from anabranch.events.declarations import load_declarations
 from anabranch.settings import load_settings
+from anabranch.spark import small
 from anabranch.testing import finding, options, replay
 from anabranch.testing.causes import cause
 from anabranch.testing.computing import Computer
 from anabranch.testing.drawing import draw
-from anabranch.testing.engine import engine, quiet, small
+from anabranch.testing.engine import engine, quiet
 from anabranch.testing.failure import ProofFailed
 from anabranch.testing.finding import Finding
 from anabranch.testing.logs import Log

@@ -17,7 +17,8 @@ from anabranch.testing import computing, finding
 from anabranch.testing.computing import LANDED, Arrangement, Case, Computer, Result, Rows
 from anabranch.testing.finding import Finding, Side, unequal
 from anabranch.testing.logs import Log, as_dicts, valid, watermark
-from anabranch.testing.rows import canonical, day
+from anabranch.testing.rows import day
+from anabranch.views.cells import canonical
 from anabranch.views.definition import WATERMARK
 from anabranch.views.partitions import touched_partitions
 

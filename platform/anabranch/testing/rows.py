@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from anabranch.views.cells import canonical
 from anabranch.views.definition import is_own
 
 if TYPE_CHECKING:
@@ -42,23 +43,6 @@ def day(row: Row, column: str) -> date | None:
     if isinstance(value, datetime):
         return (value.astimezone(UTC) if value.tzinfo else value).date()
     return value if isinstance(value, date) else None
-
-
-def canonical(value: Any) -> Hashable:
-    """A value that equals another exactly when the cells are equal: NaN equals NaN, lists are compared in order."""
-    match value:
-        case float():
-            return "NaN" if value != value else value + 0.0
-        case datetime() if value.tzinfo is not None:
-            return value.astimezone(UTC)
-        case Mapping():
-            return tuple((name, canonical(inner)) for name, inner in sorted(value.items()))
-        case list() | tuple():
-            return tuple(map(canonical, value))
-        case bytearray():
-            return bytes(value)
-        case _:
-            return value if isinstance(value, Hashable) else repr(value)
 
 
 def bag(rows: Iterable[Row], columns: Sequence[str]) -> Counter[Hashable]:

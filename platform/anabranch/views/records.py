@@ -71,6 +71,11 @@ def write_down(settings: Settings, view: View) -> None:
         draft.unlink()
 
 
+def definition_lines(view: View) -> list[str]:
+    """The definition as it is written down, line by line, to show how two of them differ."""
+    return _text(view).splitlines()
+
+
 def _text(view: View) -> str:
     """The declaration and the code, one to a line."""
     declared = (

@@ -154,6 +154,21 @@ def test_a_row_of_a_table_touches_what_comes_after_it(house: Callable[[View], Ho
     assert sorted(row["seats"] for row in read.to_arrow().to_pylist()) == [120, 120, 150]
 
 
+def test_a_row_is_explained_by_events_of_both_topics(house: Callable[[View], House]) -> None:
+    here = house(SEATS)
+    here.land(("planes", [registered("01 00:00", 100), registered("01 12:00", 90), registered("01 00:00", 7, "N2")]))
+    here.land(("flights", [flown("01 10:10"), flown("02 10:10"), flown("01 13:10", "N3")]))
+    here.run()
+    key = {"day": "2013-01-02", "manufacturer": "BOEING"}
+    found = anabranch.explain("seats_flown", key, settings=here.settings, registry=gallery(), spark=here.spark)
+    assert (found.verified, found.row["seats"]) == (True, 90)
+    assert [(event.topic, event.type) for event in found.events] == [
+        ("planes", "plane.registered"),
+        ("flights", "flight.departed"),
+    ]
+    assert found.events[0].data["seats"] == 90
+
+
 def test_batch_serves_only_where_it_covers_every_topic(house: Callable[[View], House]) -> None:
     here = house(SEATS)
     here.land(("flights", [flown("01 10:10")]), ("planes", [registered("01 00:00", 100)]))

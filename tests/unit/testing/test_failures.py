@@ -13,8 +13,9 @@ from anabranch.errors import BadInput
 from anabranch.testing import replay
 from anabranch.testing.finding import KEY, Finding, Side, unequal
 from anabranch.testing.logs import Log, Step, Then
-from anabranch.testing.rows import canonical, differences
+from anabranch.testing.rows import differences
 from anabranch.testing.shrinking import Shrinker
+from anabranch.views.cells import canonical
 from landed import Event, sample_views
 
 pytestmark = pytest.mark.unit
