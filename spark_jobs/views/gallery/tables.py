@@ -1,9 +1,10 @@
-"""Several topics: what was true at the time of an event, and tables that are kept from events."""
+"""Several topics: what was true at the time of an event, tables that are kept from events, saved searches."""
 
 from __future__ import annotations
 
 from anabranch.views import view
 from anabranch.views.joins import as_of
+from anabranch.views.searches import matches
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -58,4 +59,21 @@ def fleet_now(departed: DataFrame, registered: DataFrame) -> DataFrame:
     planes = registered.groupBy("tailnum").agg(F.max(F.struct(*newest, "model", "seats")).alias("plane"))
     return planes.join(flights, "tailnum", "full_outer").select(
         "tailnum", "plane.model", "plane.seats", "flight.dest", F.coalesce("flights", F.lit(0)).alias("flights")
+    )
+
+
+@view(
+    name="alerts",
+    version=1,
+    events=["flight.departed"],
+    tables=["search.saved", "search.removed"],
+    key=["departed_at", "log_partition", "log_offset", "search"],
+    partition_by="departed_at",
+    refresh="partitions",
+)
+def alerts(departed: DataFrame, saved: DataFrame, removed: DataFrame) -> DataFrame:
+    """Saved searches: each departure with every search that it matches, as the search stood at that time."""
+    found = matches(departed, saved, removed, on=["origin", "dest", "carrier", "dep_delay"])
+    return found.select(
+        F.col("event_time").alias("departed_at"), "log_partition", "log_offset", "search", "origin", "dest", "dep_delay"
     )

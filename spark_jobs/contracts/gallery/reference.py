@@ -1,0 +1,21 @@
+"""Reference data and saved searches as events, for the gallery: the platform doesn't land them unasked."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+from anabranch.events import Contract, Topic
+
+
+def _contract(name: str) -> Contract:
+    return Contract.from_file(Path(__file__).parent / f"{name}.v1.json")
+
+
+PLANES = Topic("planes", (_contract("plane.registered"),), partitions=1, allowed_lateness=timedelta(hours=2))
+SEARCHES = Topic(
+    "searches",
+    (_contract("search.saved"), _contract("search.removed")),
+    partitions=1,
+    allowed_lateness=timedelta(hours=2),
+)
