@@ -3,16 +3,14 @@ it, the batch half rebuilt and published."""
 
 from __future__ import annotations
 
-import json
-import random
-from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING
 
+import published
 import pyarrow as pa
 from anabranch.batch import publish, rebuild
 from anabranch.landing.schema import landing_schema
-from anabranch.samples.flights import flight_events
 from anabranch.settings import Settings
 from anabranch.spark import small
 from anabranch.speed.table import SpeedTable
@@ -21,12 +19,12 @@ from anabranch.tables.layout import speed_table
 from anabranch.views import Registry, View
 from anabranch.views.definition import CHANGED, PARTITION
 from anabranch.views.inputs import rows_at
-from landed import DECLARED, FLIGHTS, Event, Landing, gallery, sample_views
+from landed import DECLARED, FLIGHTS, Landing, gallery, sample_views
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FIRST, DAYS, EPOCHS = date(2013, 1, 1), 2, 6
+DAYS, EPOCHS = 2, 6
 VIEWS = {v.name: v for v in (*sample_views(), *gallery()) if set(v.events) <= set(FLIGHTS.event_types)}
 REGISTRY = Registry(tuple(VIEWS.values()), DECLARED)
 
@@ -41,30 +39,9 @@ class World:
         return sorted({row["event_date"] for row in self.landing.rows})
 
 
-def flights() -> list[Event]:
-    """In the order in which they were published; a few come hours late, and a few reports are corrected."""
-    chance, order = random.Random(11), []
-    for row in flight_events(FIRST, DAYS, DECLARED).filter(topic="flights").iter_rows(named=True):
-        delay = timedelta(hours=chance.randint(3, 30)) if chance.random() < 0.02 else timedelta(0)
-        data = {name: _typed(value) for name, value in json.loads(row["data"]).items()}
-        event = Event(row["event_type"], row["time"], row["id"], data, sum(row["key"].encode()) % 4, subject=row["key"])
-        order.append((row["publish_time"] + delay, len(order), event))
-        if row["event_type"] == "flight.departed" and chance.random() < 0.02:
-            again = replace(event, id=f"{event.id}/corrected", data={**data, "dep_delay": chance.randint(0, 300)})
-            order.append((row["publish_time"] + timedelta(hours=chance.randint(0, 20)), len(order), again))
-    return [event for _, _, event in sorted(order, key=lambda entry: entry[:2])]
-
-
-def _typed(value: Any) -> Any:
-    if isinstance(value, str) and value[4:5] == "-":
-        return datetime.fromisoformat(value) if "T" in value else date.fromisoformat(value)
-    return value
-
-
 def land(settings: Settings) -> World:
-    landing, events = Landing(settings), flights()
-    size = -(-len(events) // EPOCHS)
-    landing.land(*(events[start : start + size] for start in range(0, len(events), size)))
+    landing = Landing(settings)
+    landing.land(*published.sliced(published.flights(DAYS, 11, late=0.02), DAYS, EPOCHS))
     assert landing.rows[0].keys() <= set(landing_schema(FLIGHTS).names)
     return World(settings, landing)
 

@@ -26,15 +26,21 @@ def guesses(view: View, row: Row, events: Sequence[LandedEvent], seen: Mask) -> 
     suggest.
     """
     fields = _by_fields(view, row, events)
-    times = _by_times(view, row, events)
+    times = [mask | _told(view, events) for mask in _by_times(view, row, events)]
     found = {frozenset(np.flatnonzero(seen & a & b).tolist()) for a in fields for b in times}
     return sorted((choice for choice in found if choice and len(choice) < seen.sum()), key=len)
 
 
 def by_key(view: View, row: Row, events: Sequence[LandedEvent], seen: Mask) -> Chosen:
     """The first guess: the key's columns of the same name, in the declared reach of the row's window or day."""
-    mask = seen & _equal(row, view.key, events) & _within(events, *declared(view, row))
+    near = _within(events, *declared(view, row)) | _told(view, events)
+    mask = seen & _equal(row, view.key, events) & near
     return frozenset(np.flatnonzero(mask).tolist())
+
+
+def _told(view: View, events: Sequence[LandedEvent]) -> Mask:
+    """Rows of the view's tables: whenever they were told, they may count."""
+    return np.array([event.type in view.tables for event in events], np.bool_)
 
 
 def sharing_key(view: View, row: Row, events: Sequence[LandedEvent], seen: Mask) -> Chosen:
