@@ -80,7 +80,7 @@ class Duplicates:
         if len(places):
             valid = rows if len(places) == len(rows) else rows.take(places)
             first = pc.min(valid["append_time"]).as_py()
-            # The log's clock may err for one record; the index should not be lost by it.
+            # The log's clock may err for one record (here, and in ``_rebuild``); the index should not be lost by it.
             self._index.forget(self._oldest(min(first, datetime.now(UTC))))
             found = hashes(valid)
             known = copies(valid, found) | self._index.known(found)
@@ -113,7 +113,7 @@ class Duplicates:
                 return None
             else:
                 files += made.added
-        return files
+        return files if all(file.exists() for file in files) else None  # compacted, and cleaned up since
 
     def _rebuild(self) -> None:
         LOGGER.info("%s: the index of ids is made from what was landed", self._topic.name)
@@ -122,7 +122,7 @@ class Duplicates:
             newest_us = f"SELECT max(epoch_us(append_time)) FROM rows WHERE decision = '{VALID}'"  # noqa: S608
             ((last,),) = rows.execute(newest_us).fetchall()
             if last is not None:
-                oldest = self._oldest(datetime.fromtimestamp(last // 1_000_000, UTC))
+                oldest = self._oldest(min(datetime.fromtimestamp(last // 1_000_000, UTC), datetime.now(UTC)))
                 first = int(datetime.combine(oldest, time.min, UTC).timestamp()) * 1_000_000
                 within = f"epoch_us(append_time) >= {first} OR released_from IS NOT NULL"
                 self._add(by_day(rows, f"decision = '{VALID}' AND ({within})"))

@@ -138,11 +138,15 @@ def test_the_index_is_made_anew_from_the_table(landing: Landing, settings: Setti
     assert repeated(landing, "a", "b", "c", "d") == expected
 
 
-def test_files_that_were_only_moved_change_nothing(landing: Landing) -> None:
+def test_files_that_were_moved_change_nothing(landing: Landing) -> None:
     landing.land([departed("a")], [departed("b")])
     opened(landing)
     landing.table.optimize.compact()
     assert repeated(landing, "a", "b", "c") == [True, True, False]
+    landing.land([departed("c")])
+    landing.table.optimize.compact()
+    landing.table.vacuum(0, enforce_retention_duration=False, dry_run=False)
+    assert repeated(landing, "a", "b", "c", "d") == [True, True, True, False]
 
 
 def test_ids_are_known_for_the_whole_horizon_and_forgotten_by_days(landing: Landing, settings: Settings) -> None:
@@ -168,6 +172,9 @@ def test_a_clock_that_erred_once_costs_nothing(landing: Landing) -> None:
     duplicates = opened(landing)
     assert duplicates.repeats(batch(("b", datetime(2100, 1, 1, tzinfo=UTC)))).tolist() == [False]
     assert duplicates.repeats(batch(("a", datetime.now(UTC)))).tolist() == [True]
+    landing.land([departed("far", datetime(2100, 1, 1, tzinfo=UTC))])
+    shutil.rmtree(landing_index(landing.settings, "flights"))
+    assert repeated(landing, ("a", datetime.now(UTC))) == [True]
 
 
 def test_a_released_record_is_known_however_old_it_is(landing: Landing, settings: Settings) -> None:
