@@ -19,13 +19,13 @@ from anabranch.tables.layout import speed_table
 from anabranch.views import Registry, View
 from anabranch.views.definition import CHANGED, PARTITION
 from anabranch.views.inputs import rows_at
-from landed import DECLARED, FLIGHTS, Landing, gallery, sample_views
+from landed import DECLARED, FLIGHTS, Landing, flight_views
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DAYS, EPOCHS = 2, 6
-VIEWS = {v.name: v for v in (*sample_views(), *gallery()) if set(v.events) <= set(FLIGHTS.event_types)}
+VIEWS = {view.name: view for view in flight_views()}
 REGISTRY = Registry(tuple(VIEWS.values()), DECLARED)
 
 

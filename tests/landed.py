@@ -9,9 +9,9 @@ from anabranch.events.declarations import load_declarations
 from anabranch.settings import project_root
 from anabranch.testing import landing
 from anabranch.testing.landing import Event
-from anabranch.views import Registry, load_views
+from anabranch.views import Registry, View, load_views
 
-__all__ = ["ALL_DECLARED", "DECLARED", "FLIGHTS", "Event", "Landing", "gallery", "sample_views"]
+__all__ = ["ALL_DECLARED", "DECLARED", "FLIGHTS", "Event", "Landing", "flight_views", "gallery", "sample_views"]
 
 CONTRACTS = project_root() / "spark_jobs" / "contracts"
 DECLARED = load_declarations(CONTRACTS)
@@ -27,6 +27,11 @@ def sample_views() -> Registry:
 def gallery() -> Registry:
     """The examples of every kind of view."""
     return load_views(project_root() / "spark_jobs" / "views" / "gallery", ALL_DECLARED)
+
+
+def flight_views() -> list[View]:
+    """The samples, and those of the gallery that read flights only."""
+    return [v for v in (*sample_views(), *gallery()) if set(v.events) <= set(FLIGHTS.event_types)]
 
 
 @dataclass

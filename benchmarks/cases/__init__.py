@@ -27,6 +27,7 @@ CASES: Final = {
         Case("horizon", "benchmarks.cases.horizon", timeout=3600),
         Case("refresh", "benchmarks.cases.refresh"),
         Case("searches", "benchmarks.cases.searches"),
+        Case("exactness", "benchmarks.cases.exactness"),
         Case("explain", "benchmarks.cases.explain", landed=True),
         Case("reprocess", "benchmarks.cases.reprocess"),
         Case("nexmark", "benchmarks.cases.nexmark"),

@@ -23,14 +23,14 @@ from anabranch.views.inputs import events_of, frames, rows_of
 from hypothesis import HealthCheck, given
 from hypothesis import settings as runs
 from hypothesis import strategies as st
-from landed import FLIGHTS, Event, Landing, gallery, sample_views
+from landed import FLIGHTS, Event, Landing, flight_views
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.property, pytest.mark.spark, pytest.mark.timeout(300)]
 
-VIEWS = [*sample_views(), *gallery()]
+VIEWS = flight_views()
 START = datetime(2013, 1, 1, 22, tzinfo=UTC)
 
 minutes = st.integers(-300, 500)

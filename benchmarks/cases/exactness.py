@@ -1,0 +1,133 @@
+"""One wrong row among ten million: how long it takes to find it, and to name it with its events."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pyarrow as pa
+from anabranch.landing.schema import PARTITION, VALID, landing_schema
+from anabranch.landing.state import open_landing, writer_of
+from anabranch.reconcile.certify import certify
+from anabranch.reconcile.differences import differences
+from anabranch.settings import Settings
+from anabranch.speed.runner import catch_up
+from anabranch.tables import Cut, Note, Position, append, newest, stage_arrow
+from anabranch.tables.layout import speed_table
+from anabranch.views import view
+from deltalake import CommitProperties, DeltaTable
+from pyspark.sql import functions as F
+
+from benchmarks.figures import Report, Table, Target
+from benchmarks.world import FIRST, World
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+ROWS, QUICK_ROWS, DAYS = 10_000_000, 300_000, 30
+WRONG = DAYS // 2
+
+
+@view(
+    name="every_departure",
+    version=1,
+    events=["flight.departed"],
+    key=["departed_at", "log_partition", "log_offset"],
+    partition_by="departed_at",
+)
+def every_departure(departed: DataFrame) -> DataFrame:
+    """A row for each event: as many rows as there can be."""
+    return departed.select(
+        F.col("event_time").alias("departed_at"), "log_partition", "log_offset", "origin", "dest", "dep_delay"
+    )
+
+
+def run(world: World) -> Report:
+    settings, each = world.fresh("exactness"), (QUICK_ROWS if world.quick else ROWS) // DAYS
+    _land(world, settings, each)
+    days = [FIRST + timedelta(days=n) for n in range(DAYS)]
+    with world.spark() as spark:
+        catch_up(spark, settings, every_departure, world.topic)
+        offset = _spoil(settings, days[WRONG], each)
+        begun = time.perf_counter()
+        certificates = certify(spark, settings, every_departure, world.topic, days)
+        certified = time.perf_counter()
+        unequal = [c.partition for c in certificates if not c.equal]
+        if unequal != [days[WRONG]]:
+            raise AssertionError(f"{unequal} are unequal, {days[WRONG]} was spoiled")
+        found = differences(spark, settings, every_departure, world.topic, days[WRONG])
+        named = time.perf_counter()
+    (only,) = found
+    if (only.key["log_offset"], [e.offset for e in only.events], only.verified) != (offset, [offset], True):
+        raise AssertionError(f"another row was named: {only}")
+    rows = sum(c.speed.rows for c in certificates)
+    return _report(rows, certified - begun, named - certified)
+
+
+def _land(world: World, settings: Settings, each: int) -> None:
+    """A day in each epoch, as landing would have written it."""
+    table, schema = open_landing(settings, world.topic), landing_schema(world.topic)
+    for number in range(DAYS):
+        rows = _day(schema, world.topic.name, FIRST + timedelta(days=number), number, each)
+        staged = stage_arrow(rows, table.table_uri.removeprefix("file://"), uuid4().hex, PARTITION)
+        cut = Cut({world.topic.name: Position(number + 1, {0: (number + 1) * each})})
+        extra = {"watermark_us": None, "rows": each, "counts": {}}
+        append(table, staged, Note(writer_of(world.topic), f"day:{number}", cut, extra=extra))
+
+
+def _day(schema: pa.Schema, topic: str, day: date, number: int, count: int) -> pa.Table:
+    begin = int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()) * 1_000_000
+    times = pa.array([begin + n * 86_400_000_000 // count for n in range(count)]).cast(pa.timestamp("us", "UTC"))
+    first, origins, dests = number * count, ("EWR", "JFK", "LGA"), ("ATL", "LAX", "ORD", "MIA")
+    data = {
+        "origin": pa.array([origins[n % 3] for n in range(count)]),
+        "dest": pa.array([dests[n % 4] for n in range(count)]),
+        "dep_delay": pa.array([n * 7919 % 400 for n in range(count)], pa.int64()),
+    }
+    kind = schema.field("flight_departed").type
+    fields = [data[f.name] if f.name in data else pa.nulls(count, f.type) for f in kind]
+    given = {
+        "topic": pa.array([topic] * count),
+        "partition": pa.array([0] * count, pa.int32()),
+        "offset": pa.array(range(first, first + count), pa.int64()),
+        "append_time": times,
+        "epoch": pa.array([number + 1] * count, pa.int64()),
+        "decision": pa.array([VALID] * count),
+        "late": pa.array([False] * count),
+        "event_id": pa.array([f"e{n}" for n in range(first, first + count)]),
+        "source": pa.array(["benchmark"] * count),
+        "type": pa.array(["flight.departed"] * count),
+        "event_time": times,
+        PARTITION: pa.array([day] * count, pa.date32()),
+        "flight_departed": pa.StructArray.from_arrays(fields, fields=list(kind)),
+    }
+    return pa.table([given.get(f.name, pa.nulls(count, f.type)) for f in schema], schema=schema)
+
+
+def _spoil(settings: Settings, day: date, each: int) -> int:
+    """One minute is added to one row of the speed half, in a commit that looks like the stream's; its offset."""
+    uri, offset = speed_table(settings, every_departure.name, 1), WRONG * each + each // 2
+    committed = newest(uri)
+    assert committed is not None
+    DeltaTable(uri).update(
+        updates={"dep_delay": "dep_delay + 1"},
+        predicate=f"partition_date = '{day}' AND log_offset = {offset}",
+        commit_properties=CommitProperties({"userMetadata": committed.note.to_text()}),
+    )
+    return offset
+
+
+def _report(rows: int, certified: float, named: float) -> Report:
+    steps = (("certificates of all days", f"{certified:.1f} s"), ("the key, the cell, the event", f"{named:.1f} s"))
+    return Report(
+        "exactness",
+        "One wrong row",
+        f"One cell of one row of the speed half is one too large, among {rows:,} rows on {DAYS} days: all days are "
+        "certified, and what differs on the day that turns red is named, with the event behind it.",
+        (Table("", ("step", "time"), steps),),
+        (Target(f"found and named among {rows / 1e6:.1f} M rows", certified + named, 60.0, False, "s"),),
+        ("The day that was spoiled was the only one that turned red, and the row that was named the right one.",),
+        {},
+    )
