@@ -12,8 +12,10 @@ setup:
 demo: setup
 	@$(BIN)/anabranch demo
 
+# A Spark session leaves half of two cores idle: two at once, and then what runs real servers and kills them, alone.
 test: setup lint
-	@$(BIN)/pytest
+	@$(BIN)/pytest -m "not system" -n 2 --dist loadfile
+	@$(BIN)/pytest -m system
 
 lint: setup
 	@$(BIN)/ruff check .
