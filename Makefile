@@ -3,7 +3,7 @@ PYTHON ?= python3
 export PYTHON
 BIN := .venv/bin
 
-.PHONY: setup demo test lint up down status bench clean
+.PHONY: setup demo test sweep lint up down status bench clean
 .DEFAULT_GOAL := demo
 
 setup:
@@ -14,8 +14,11 @@ demo: setup
 
 # A Spark session leaves half of two cores idle: two at once, and then what runs real servers and kills them, alone.
 test: setup lint
-	@$(BIN)/pytest -m "not system" -n 2 --dist loadfile
+	@$(BIN)/pytest -m "not system and not sweep" -n 2 --dist loadfile
 	@$(BIN)/pytest -m system
+
+sweep: setup
+	@$(BIN)/pytest -m sweep
 
 lint: setup
 	@$(BIN)/ruff check .
