@@ -65,7 +65,7 @@ def _rows(world: World) -> int:
 
 def _serve(spark: SparkSession, world: World, view: View) -> None:
     """The speed half, made in one commit by the writer of a stream's first micro-batch."""
-    cut = cut_at(world.settings, world.topic, None)
+    cut = cut_at(world.settings, world.topic)
     uri = speed_table(world.settings, view.name, view.version)
     rows = rows_at(spark, world.settings, view, world.topic, cut, None, late=False)
     rows = rows.selectExpr("*", f"cast({cut.epoch(world.topic.name)} as bigint) as {CHANGED}")

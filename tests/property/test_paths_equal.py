@@ -126,7 +126,7 @@ def test_the_batch_table_is_the_function_of_all_events(
         Landing(settings).land(*epochs)
         expected = function(spark, settings, view, cut, late=True)
         days = [(START + timedelta(days=n)).date() for n in (-1, 0, 1)]
-        build = rebuild(spark, settings, view, FLIGHTS, days, "run-1", epoch=cut)
+        build = rebuild(spark, settings, view, FLIGHTS, days, "run-1", epochs={"flights": cut})
         if expected:
             publish(settings, view, build, days)
             assert stored(batch_table(settings, view.name, view.version), view) == expected

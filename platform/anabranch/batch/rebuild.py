@@ -7,13 +7,15 @@ import uuid
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from anabranch.batch.manifest import Build, manifest_path, read_manifest, write_manifest
 from anabranch.errors import BadDefinition, BadInput, TryAgain
 from anabranch.events import Sources
 from anabranch.settings import Settings
-from anabranch.tables import Cut, Position, newest, stage_frame
+from anabranch.tables import Cut, Position, newest, notes, stage_frame
+from anabranch.tables.commits import open_table
 from anabranch.tables.layout import batch_table, landing_table
 from anabranch.views.counting import count_for
 from anabranch.views.definition import PARTITION, View
@@ -23,7 +25,8 @@ from anabranch.views.partitions import keep, one_file_each
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Epochs = Mapping[str, int] | int | None
+NEWEST: Mapping[str, int] = MappingProxyType({})
+"""No epoch is named: the newest of each topic."""
 
 
 def rebuild(
@@ -33,9 +36,9 @@ def rebuild(
     topics: Sources,
     partitions: Sequence[date],
     run: str,
-    epoch: Epochs = None,
+    epochs: Mapping[str, int] = NEWEST,
 ) -> Build:
-    """Compute ``partitions`` at the cut of ``epoch`` (see ``cut_at``) and stage them. No reader sees it.
+    """Compute ``partitions`` at the cut of ``epochs`` (see ``cut_at``) and stage them. No reader sees it.
 
     Late events are in. Called again with the same ``run`` it returns the build that is there; a crash before the
     manifest leaves only files that nobody names.
@@ -50,7 +53,7 @@ def rebuild(
         return read_manifest(settings, view.name, view.version, run)
     started = time.monotonic()
     wanted = tuple(sorted(set(partitions)))
-    cut = cut_at(settings, topics, epoch)
+    cut = cut_at(settings, topics, epochs)
     rows = one_file_each(rows_at(spark, settings, view, topics, cut, wanted, late=True), view, wanted)
     uri = batch_table(settings, view.name, view.version)
     with ThreadPoolExecutor(1) as beside:
@@ -74,18 +77,19 @@ def rebuild(
     return build
 
 
-def cut_at(settings: Settings, topics: Sources, epochs: Epochs = None) -> Cut:
-    """Landing's newest cut of ``topics``, or an older one. Refuses an epoch that has not landed.
+def cut_at(settings: Settings, topics: Sources, epochs: Mapping[str, int] = NEWEST) -> Cut:
+    """The cut of these ``epochs``, by topic; of a topic that is left out, its newest one.
 
-    ``epochs``: by topic, the newest of those that are left out; a number alone is the epoch of the one topic.
+    BadInput CUT_IN_FUTURE, with ``field``; TryAgain LANDING_EMPTY before the first epoch. Offsets are left out when the
+    commit is past its retention.
     """
-    wanted = {topics.each[0].name: epochs} if isinstance(epochs, int) else dict(epochs or {})
-    return Cut({t.name: _position(settings, t.name, wanted.get(t.name)) for t in topics.each})
+    return Cut({t.name: _position(settings, t.name, epochs.get(t.name)) for t in topics.each})
 
 
 def _position(settings: Settings, topic: str, epoch: int | None) -> Position:
-    committed = newest(landing_table(settings, topic))
-    if committed is None or committed.note.cut.epoch(topic) == 0:
+    table = open_table(landing_table(settings, topic))
+    committed = newest(table) if table is not None else None
+    if table is None or committed is None or committed.note.cut.epoch(topic) == 0:
         raise TryAgain("LANDING_EMPTY", f"nothing of topic {topic} has landed yet", next_step="anabranch status")
     position = committed.note.cut.positions[topic]
     if epoch is None or epoch == position.epoch:
@@ -93,9 +97,10 @@ def _position(settings: Settings, topic: str, epoch: int | None) -> Position:
     if not 1 <= epoch < position.epoch:
         raise BadInput(
             "CUT_IN_FUTURE",
-            f"{topic}@{epoch} has not landed; the newest is {committed.note.cut}",
-            state="nothing was rebuilt",
-            next_step=f"take {committed.note.cut} or an older one",
+            f"cut: {topic}@{epoch} has not landed; the newest is {topic}@{position.epoch}",
+            state="nothing was started",
+            next_step=f"take {topic}@{position.epoch} or an older one, or leave the cut empty",
             field="cut",
         )
-    return Position(epoch, {})
+    older = (found.note.cut.positions.get(topic) for found in notes(table))
+    return next((found for found in older if found is not None and found.epoch == epoch), Position(epoch, {}))

@@ -5,7 +5,7 @@ A plan only reads. It may be made as often as one likes, and says the same as lo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Any
@@ -13,15 +13,15 @@ from typing import Any
 from deltalake import DeltaTable
 
 from anabranch.batch import publications
+from anabranch.batch.rebuild import cut_at
 from anabranch.change.parameters import Asked
-from anabranch.errors import BadDefinition, BadInput, TryAgain
+from anabranch.errors import BadDefinition, BadInput
 from anabranch.events import Sources
 from anabranch.landing.rows import landed_rows
 from anabranch.landing.schema import PARTITION as EVENT_DATE
 from anabranch.landing.schema import VALID
 from anabranch.settings import Settings
-from anabranch.tables import Cut, Position, notes
-from anabranch.tables.commits import open_table
+from anabranch.tables import Cut
 from anabranch.tables.layout import batch_table, landing_table
 from anabranch.views.counting import count_for
 from anabranch.views.definition import View
@@ -93,8 +93,7 @@ def make_plan(settings: Settings, view: View, topics: Sources, wish: Asked) -> P
             f"{view.origin}: {view.name} v{view.version} has no time partition, so no batch half",
             next_step="it is rebuilt by replaying its stream",
         )
-    tables = {topic.name: open_table(landing_table(settings, topic.name)) for topic in topics.each}
-    cut = Cut({name: _position(table, name, wish.epochs.get(name)) for name, table in tables.items()})
+    cut = cut_at(settings, topics, wish.epochs)
     counted = count_for(settings, view, topics, wish.partitions, cut)
     plan = Plan(
         view=view.name,
@@ -109,41 +108,16 @@ def make_plan(settings: Settings, view: View, topics: Sources, wish: Asked) -> P
         lookahead=view.lookahead,
     )
     if plan.empty and wish.explicit:
-        raise _nothing_landed([table for table in tables.values() if table], plan)
+        raise _nothing_landed(settings, topics, plan)
     return plan
 
 
-def _position(table: DeltaTable | None, topic: str, epoch: int | None) -> Position:
-    """That of ``epoch``, or of the newest one. Offsets are left out when the commit is past its retention."""
-    newest = 0
-    for committed in notes(table) if table is not None else ():
-        position = committed.note.cut.positions.get(topic)
-        if position is None:
-            continue
-        newest = newest or position.epoch
-        if newest == 0:
-            break
-        if epoch is None or position.epoch == epoch:
-            return position
-        if epoch > position.epoch:
-            break
-    if newest == 0:
-        raise TryAgain("LANDING_EMPTY", f"nothing of topic {topic} has landed yet", next_step="anabranch status")
-    if epoch is not None and epoch > newest:
-        raise BadInput(
-            "CUT_IN_FUTURE",
-            f"parameter cut: {topic}@{epoch} has not landed; the newest is {topic}@{newest}",
-            state="nothing was started",
-            next_step=f"take {topic}@{newest} or an older one, or leave cut empty",
-            field="cut",
-        )
-    return Position(epoch or newest, {})
-
-
-def _nothing_landed(tables: Sequence[DeltaTable], plan: Plan) -> BadInput:
+def _nothing_landed(settings: Settings, topics: Sources, plan: Plan) -> BadInput:
     sql = f"SELECT min({EVENT_DATE}), max({EVENT_DATE}) FROM rows WHERE decision = '{VALID}'"  # noqa: S608
-    bounds = [rows.execute(sql).fetchall()[0] for rows in map(landed_rows, tables)]
-    days = [day for pair in bounds for day in pair if day is not None]
+    days: list[date] = []
+    for topic in topics.each:
+        with landed_rows(DeltaTable(landing_table(settings, topic.name))) as rows:
+            days += [day for day in rows.execute(sql).fetchall()[0] if day is not None]
     return BadInput(
         "NOTHING_LANDED",
         f"parameter from: {plan.view} has no event in {plan.span} at {plan.cut}",

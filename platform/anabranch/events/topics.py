@@ -49,6 +49,10 @@ class Topic:
         """As ``Topics``: most views read one topic."""
         return (self,)
 
+    def carrier(self, event_type: str) -> Topic:
+        """As ``Topics``: this one, whether it carries the type or not."""
+        return self
+
     @property
     def event_types(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(c.name for c in self.contracts))
@@ -77,12 +81,16 @@ class Topics:
 
     each: tuple[Topic, ...]
 
-    def newest(self, event_type: str) -> Contract:
-        """As ``Topic.newest``."""
+    def carrier(self, event_type: str) -> Topic:
+        """The topic that carries an event type; KeyError when none does."""
         for topic in self.each:
             if event_type in topic.event_types:
-                return topic.newest(event_type)
+                return topic
         raise KeyError(event_type)
+
+    def newest(self, event_type: str) -> Contract:
+        """As ``Topic.newest``."""
+        return self.carrier(event_type).newest(event_type)
 
 
 Sources = Topic | Topics

@@ -75,7 +75,9 @@ def _read(kind: pa.DataType, value: Any) -> Any:
     if pa.types.is_decimal(kind):
         return pa.scalar(Decimal(text), kind).as_py()
     if pa.types.is_boolean(kind):
-        return {"true": True, "false": False}.get(text.lower()) if text.lower() in {"true", "false"} else int("no")
+        if text.lower() not in ("true", "false"):
+            raise ValueError("neither true nor false")
+        return text.lower() == "true"
     if pa.types.is_floating(kind):
         return float(text)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):

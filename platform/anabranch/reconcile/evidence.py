@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING, Any, Final
 
 from anabranch.events import Sources
 from anabranch.reconcile.sides import function_rows
-from anabranch.views.definition import PARTITION, View
+from anabranch.views.definition import ENVELOPE, PARTITION, View
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -48,15 +49,29 @@ class Behind:
 
 def evidence(view: View, topics: Sources, events: DataFrame, rows: Sequence[Row]) -> list[Behind]:
     """For each row the events whose fields equal its key columns of the same name and whose time lies in its
-    window. Two Spark jobs, however many rows. A key that is made otherwise finds no events, or too many: then
-    the function's result over them isn't the row, and the evidence counts as not verified."""
+    window. Two Spark jobs, however many rows; four where the key names an event's own columns (its place in the log,
+    say), which are asked for first. A key that is made otherwise finds no events, or too many: then the function's
+    result over them isn't the row, and the evidence counts as not verified."""
+    conditions = [behind_row(view, topics, row) for row in rows]
+    own = [name for name in view.key if name in ENVELOPE]
+    found: list[Behind | None] = [None] * len(rows)
+    if own:
+        narrow = [condition & _itself(row, own) for condition, row in zip(conditions, rows, strict=True)]
+        first = _behind(view, topics, events, narrow)
+        found = [behind if behind.gives(row) else None for behind, row in zip(first, rows, strict=True)]
+    left = [n for n, behind in enumerate(found) if behind is None]
+    for n, behind in zip(left, _behind(view, topics, events, [conditions[n] for n in left]), strict=True):
+        found[n] = behind
+    return [behind for behind in found if behind is not None]
+
+
+def _behind(view: View, topics: Sources, events: DataFrame, conditions: Sequence[Column]) -> list[Behind]:
+    """The events that each condition finds, and the function's rows over all of them together."""
     from pyspark.sql import functions as F
 
-    if not rows:
+    if not conditions:
         return []
-    conditions = [behind_row(view, topics, row) for row in rows]
-    wanted = reduce(lambda left, right: left | right, conditions)
-    candidates = events.where(wanted)
+    candidates = events.where(reduce(lambda left, right: left | right, conditions))
     hits = F.array(*[F.coalesce(condition, F.lit(False)) for condition in conditions]).alias("hits")
     found = candidates.select("topic", "partition", "offset", "type", "event_time", hits)
     refs = [
@@ -64,8 +79,16 @@ def evidence(view: View, topics: Sources, events: DataFrame, rows: Sequence[Row]
         for r in found.orderBy("event_time", "offset").limit(_MOST_EVENTS).toArrow().to_pylist()
     ]
     again: list[Row] = function_rows(view, topics, candidates).drop(PARTITION).toArrow().to_pylist()
-    mine = [[ref for ref, hits in refs if hits[index]] for index in range(len(rows))]
+    mine = [[ref for ref, hits in refs if hits[index]] for index in range(len(conditions))]
     return [Behind(tuple(own[:EVENTS_SHOWN]), len(own), again) for own in mine]
+
+
+def _itself(row: Row, names: Sequence[str]) -> Column:
+    """The condition on landed events that says "it has these columns of the envelope itself"."""
+    from pyspark.sql import functions as F
+
+    landed = {"log_partition": "partition", "log_offset": "offset"}
+    return reduce(and_, (F.col(landed.get(name, name)).eqNullSafe(F.lit(row[name])) for name in names))
 
 
 def behind_row(view: View, topics: Sources, row: Row) -> Column:

@@ -17,7 +17,7 @@ from anabranch.reconcile.checksums import checksums
 from anabranch.reconcile.sides import SpeedState, build_rows, function_rows
 from anabranch.reconcile.staged import Staged
 from anabranch.settings import Settings
-from anabranch.views.definition import PARTITION, View, is_own
+from anabranch.views.definition import PARTITION, View, is_changed
 from anabranch.views.inputs import events_at
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _changes(
     import duckdb
 
     table = DeltaTable(state.uri, version=state.version)
-    schema = pa.schema([f for f in pa.schema(table.schema().to_arrow()) if f.name == PARTITION or is_own(f.name)])
+    schema = pa.schema([f for f in pa.schema(table.schema().to_arrow()) if not is_changed(f.name)])
     before = table.file_uris(file_pruning_predicate=[(PARTITION, "in", partitions)])
     with duckdb.connect(config={"autoinstall_known_extensions": False}) as connection:
         connection.register("before", _files(before, schema))

@@ -16,7 +16,7 @@ from anabranch.settings import Settings
 from anabranch.tables import Cut, covering
 from anabranch.tables.commits import open_table
 from anabranch.tables.layout import speed_table
-from anabranch.views.definition import PARTITION, View, is_own
+from anabranch.views.definition import PARTITION, View, is_changed
 from anabranch.views.inputs import frames, rows_of
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def speed_rows(spark: SparkSession, view: View, state: SpeedState, partitions: S
     from pyspark.sql import functions as F
 
     rows = spark.read.format("delta").option("versionAsOf", state.version).load(state.uri)
-    rows = rows.drop(*(column for column in rows.columns if column != PARTITION and not is_own(column)))
+    rows = rows.drop(*filter(is_changed, rows.columns))
     if partitions is not None and not view.kappa:
         rows = rows.where(F.col(PARTITION).isin(list(partitions)))
     return _side(rows, view)

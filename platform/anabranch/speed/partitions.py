@@ -45,8 +45,9 @@ class PartitionSink(Sink):
 
     def _write(self, step: Step, covered: Covered, frame: DataFrame, batch: Batch) -> None:
         view = self.table.view
-        changes = [(row[0], row[1]) for row in frame.select("type", EVENT_DATE).distinct().collect()]
-        if step is Step.REFRESH or (view.kappa and (changes or view.closes)):
+        all_again = step is Step.REFRESH
+        changes = [] if all_again else [tuple(r) for r in frame.select("type", EVENT_DATE).distinct().collect()]
+        if all_again or (view.kappa and (changes or view.closes)):
             self._refresh(self._compute(batch.cut, None), batch)
             return
         partitions = [] if view.kappa else sorted({*self._touched(changes), *self._passed(batch.cut)})

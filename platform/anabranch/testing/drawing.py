@@ -21,7 +21,7 @@ from anabranch.testing.logs import Log, Step, Then
 from anabranch.views.definition import duration
 
 if TYPE_CHECKING:
-    from anabranch.events import Contract, Sources, Topic
+    from anabranch.events import Contract, Sources
     from anabranch.views import View
     from anabranch.views.source import Source
 
@@ -132,7 +132,7 @@ class Drawer:
                 rng.choice(times),
                 f"e{number + 1}",
                 data,
-                rng.randrange(self._topic(contract.name).partitions),
+                rng.randrange(self.topics.carrier(contract.name).partitions),
                 source=rng.choice(sources),
                 subject=rng.choice(subjects),
                 clock=rng.choice([timedelta(0)] * 6 + [timedelta(hours=-7, minutes=3), timedelta(days=400)]),
@@ -162,7 +162,7 @@ class Drawer:
             return replace(event, broken=True)
         if chance < 0.12:
             twin = rng.choice(others)
-            return replace(twin, partition=event.partition % self._topic(twin.type).partitions)
+            return replace(twin, partition=event.partition % self.topics.carrier(twin.type).partitions)
         if chance < 0.15:
             twin = rng.choice(others)
             return replace(event, id=twin.id, source=twin.source)
@@ -187,11 +187,8 @@ class Drawer:
             befalls[0] = rng.choice([Then.GO_ON, Then.REPEAT])
         return Log(tuple(Step(step, then) for step, then in zip(steps, befalls, strict=True)))
 
-    def _topic(self, event_type: str) -> Topic:
-        return next(topic for topic in self.topics.each if event_type in topic.event_types)
-
     def _waits(self, event: Event, punctual: bool) -> list[timedelta]:
-        allowed = self._topic(event.type).allowed_lateness
+        allowed = self.topics.carrier(event.type).allowed_lateness
         late = [] if punctual else [allowed, allowed * 3, _DAY * 2]
         return [timedelta(0), timedelta(0), allowed / 2, *late]
 

@@ -139,7 +139,7 @@ class Together:
 
     def bound(self, event_type: str) -> datetime | None:
         """As ``Decisions.bound``, for the topic that carries the type."""
-        return next((self._each[t.name].bound for t in self.topics.each if event_type in t.event_types), None)
+        return self._each[self.topics.carrier(event_type).name].bound
 
 
 def carried(events: Iterable[Event], topic: Topic) -> list[Event]:

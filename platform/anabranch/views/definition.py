@@ -39,9 +39,14 @@ def changed_columns(topics: Collection[str]) -> dict[str, str]:
     return {topic: CHANGED if len(topics) == 1 else f"{CHANGED}_{topic}" for topic in sorted(topics)}
 
 
+def is_changed(column: str) -> bool:
+    """Whether it is one of ``changed_columns``."""
+    return column == CHANGED or column.startswith(f"{CHANGED}_")
+
+
 def is_own(column: str) -> bool:
     """Whether a column of a view's table is the view's own, not the platform's."""
-    return column != PARTITION and column != CHANGED and not column.startswith(f"{CHANGED}_")
+    return column != PARTITION and not is_changed(column)
 
 
 COLUMN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")

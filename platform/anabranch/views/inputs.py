@@ -146,8 +146,8 @@ def frames(events: DataFrame, view: View, topics: Sources) -> list[DataFrame]:
 
 
 def _of_type(event_type: str, topics: Sources) -> str:
-    carrier = [topic.name for topic in topics.each if event_type in topic.event_types]
-    return f"type = '{event_type}'" + (f" AND topic = '{carrier[0]}'" if len(topics.each) > 1 else "")
+    carried = f" AND topic = '{topics.carrier(event_type).name}'" if len(topics.each) > 1 else ""
+    return f"type = '{event_type}'{carried}"
 
 
 def _literal(time: datetime | None) -> Column:

@@ -69,11 +69,11 @@ def test_late_events_are_in_and_nobody_sees_it(spark: SparkSession, settings: Se
 
 
 def test_an_older_cut_reads_older_epochs_only(spark: SparkSession, settings: Settings, landing: Landing) -> None:
-    build = rebuild(spark, settings, DELAYS, FLIGHTS, DAYS, "run-1", epoch=1)
+    build = rebuild(spark, settings, DELAYS, FLIGHTS, DAYS, "run-1", epochs={"flights": 1})
     assert built(settings, build) == [("2013-01-01", 5, 1), ("2013-01-02", 5, 1)]
     assert build.cut.epoch("flights") == 1
     with pytest.raises(BadInput) as error:
-        rebuild(spark, settings, DELAYS, FLIGHTS, DAYS, "run-2", epoch=3)
+        rebuild(spark, settings, DELAYS, FLIGHTS, DAYS, "run-2", epochs={"flights": 3})
     assert error.value.code == "CUT_IN_FUTURE"
 
 
@@ -136,7 +136,7 @@ def test_rows_without_a_day_are_refused(spark: SparkSession, settings: Settings,
 
 
 def test_publishing_replaces_exactly_these_days(spark: SparkSession, settings: Settings, landing: Landing) -> None:
-    old = rebuild(spark, settings, DELAYS, FLIGHTS, DAYS, "run-1", epoch=1)
+    old = rebuild(spark, settings, DELAYS, FLIGHTS, DAYS, "run-1", epochs={"flights": 1})
     assert publish(settings, DELAYS, old, DAYS) is not None
     assert published(settings) == [("2013-01-01", 5, 1), ("2013-01-02", 5, 1)]
 
@@ -173,7 +173,7 @@ def test_publishing_again_does_nothing(
 
 
 def test_an_older_build_does_not_replace_a_newer_one(spark: SparkSession, settings: Settings, landing: Landing) -> None:
-    old = rebuild(spark, settings, DELAYS, FLIGHTS, DAYS, "run-1", epoch=1)
+    old = rebuild(spark, settings, DELAYS, FLIGHTS, DAYS, "run-1", epochs={"flights": 1})
     publish(settings, DELAYS, rebuild(spark, settings, DELAYS, FLIGHTS, DAYS[:1], "run-2"), DAYS[:1])
     with pytest.raises(Conflict) as error:
         publish(settings, DELAYS, old, DAYS)

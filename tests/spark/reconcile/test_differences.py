@@ -13,10 +13,11 @@ from anabranch.reconcile.late_changes import LateChanges, late_changes, wrong_pa
 from anabranch.reconcile.rendering import render_differences
 from anabranch.settings import Settings
 from anabranch.tables import Cut
+from anabranch.views import View
 from halves import DAYS, DELAYS, NEWEST, TOPIC, Departure
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -46,6 +47,32 @@ def _spoil(settings: Settings, cut: Cut, origin: str, *, drop: bool = False, add
 
 def _offsets(difference: Difference) -> list[int]:
     return [event.offset for event in difference.events]
+
+
+def _rows(departed: DataFrame) -> DataFrame:
+    return departed.select("event_time", "log_partition", "log_offset", "origin", "dep_delay")
+
+
+ROWS = View(
+    "each", 1, ("flight.departed",), ("event_time", "log_partition", "log_offset"), _rows, "event_time",
+    fingerprint="each-1",
+)  # fmt: skip
+
+
+def test_a_row_whose_key_is_an_event_s_place_is_named_with_that_event(spark: SparkSession, settings: Settings) -> None:
+    cut = halves.land(settings, EPOCHS)
+    halves.stream(spark, settings, ROWS, cut)
+    rows = halves.speed_rows_of(settings, ROWS)
+    wrong = [row | ({"dep_delay": row["dep_delay"] + 1} if row["log_offset"] == 1 else {}) for row in rows.to_pylist()]
+    halves.spoil(settings, ROWS, cut, pa.Table.from_pylist(wrong, rows.schema))
+
+    (found,) = differences(spark, settings, ROWS, TOPIC, DAYS[0])
+    assert (found.cells, _offsets(found), found.event_count, found.verified) == (
+        (Cell("dep_delay", 5, 4),),
+        [1],
+        1,
+        True,
+    )
 
 
 def test_equal_sides_have_no_differences(spark: SparkSession, settings: Settings, cut: Cut) -> None:
