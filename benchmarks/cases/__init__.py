@@ -24,6 +24,7 @@ CASES: Final = {
         Case("landing", "benchmarks.cases.landing", log=True, timeout=3600),
         Case("batch", "benchmarks.cases.batch", landed=True),
         Case("speed", "benchmarks.cases.speed", landed=True),
+        Case("operators", "benchmarks.cases.operators", log=True, landed=True, timeout=5400),
         Case("horizon", "benchmarks.cases.horizon", timeout=3600),
         Case("refresh", "benchmarks.cases.refresh"),
         Case("searches", "benchmarks.cases.searches"),

@@ -15,7 +15,10 @@ what failed with the values, what state things are in, the next command.
 
 from __future__ import annotations
 
+import re
 from typing import Any
+
+_RAISED = re.compile(r"([a-z_]\w*\.)*(\w*(Error|Exception)|TryAgain|Conflict|BadInput|BrokenState|BadDefinition):")
 
 
 class AnabranchError(Exception):
@@ -40,6 +43,13 @@ class AnabranchError(Exception):
         if self.next_step:
             lines.append(f"  next:  {self.next_step}")
         return "\n".join(lines)
+
+
+def said(error: BaseException | None) -> str:
+    """The line of an error's text that says it: of a Python traceback the last one, else the first."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    raised = [line for line in lines if _RAISED.match(line)]
+    return raised[-1] if "Traceback" in str(error) and raised else (lines or [type(error).__name__])[0]
 
 
 class TryAgain(AnabranchError):

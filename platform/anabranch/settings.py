@@ -63,6 +63,8 @@ class Settings(BaseSettings):
     """The most records that one epoch of landing holds."""
     small_commit_rows: int = Field(default=50_000, ge=0)
     """Micro-batches of up to this many input rows are committed through delta-rs, larger ones by Spark."""
+    state_limit_mb: int = Field(default=2_000, ge=1)
+    """The most state that the stream of one view may keep; beyond it stops, and says so. Half of it is a warning."""
     trigger_interval: str = "0 seconds"
     """How often a stream looks for news; zero means as soon as the last micro-batch is done."""
 

@@ -141,7 +141,7 @@ def test_the_form_refuses_bad_parameters_before_a_run_exists(client: Client, con
 def test_what_the_form_can_not_know_the_plan_refuses_by_name_and_without_a_retry(client: Client) -> None:
     run = reprocess(client, {"from": "2013-01-01", "cut": "flights@999999"})
     assert (run.state, run.tasks["rebuild"]) == ("failed", "upstream_failed")
-    assert "parameter cut: flights@999999 has not landed" in client.task_log(run, "plan")
+    assert "cut: flights@999999 has not landed" in client.task_log(run, "plan")
     assert client.get(f"/dags/{DAG}/dagRuns/{run.run_id}/taskInstances/plan")["try_number"] == 1
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,6 +12,7 @@ import typer
 if TYPE_CHECKING:
     from anabranch.control.lifecycle import PartStatus, Progress
     from anabranch.settings import Settings
+    from anabranch.speed.status import ViewStatus
 
 
 def register(app: typer.Typer) -> None:
@@ -85,20 +86,25 @@ def down() -> None:
 
 
 def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Each part: its process, its memory, its lag."""
+    """Each part: its process, its memory, its lag; each view's stream: its cut, its state, what stopped it."""
     from dataclasses import asdict
 
     from anabranch.control.lag import lag
     from anabranch.control.lifecycle import status as parts_now
     from anabranch.settings import load_settings
+    from anabranch.speed.status import read
 
     settings = load_settings()
     parts = parts_now(settings)
     behind = lag(settings) if parts else {}
+    streams = any(part.name == "speed" and part.state == "running" for part in parts)
+    views = read(settings) if streams else []
     if as_json:
-        typer.echo(json.dumps([asdict(part) | {"lag": behind.get(part.name, "")} for part in parts]))
+        told = [asdict(part) | {"lag": behind.get(part.name, "")} for part in parts]
+        typer.echo(json.dumps({"parts": told, "views": [asdict(view) for view in views]}))
     elif parts:
         _print_table(parts, behind)
+        _print_views(views, settings.state_limit_mb)
     else:
         typer.echo("nothing was started; next: anabranch up")
 
@@ -125,3 +131,31 @@ def _print_table(parts: list[PartStatus], behind: Mapping[str, str]) -> None:
             escape(behind.get(part.name, part.detail)),
         )
     Console(highlight=False).print(table)
+
+
+def _print_views(views: Sequence[ViewStatus], limit_mb: int) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    if not views:
+        return
+    table = Table(box=None, pad_edge=False)
+    for column in ("view", "stream", "cut", "micro-batch", "state", ""):
+        table.add_column(column, no_wrap=bool(column))
+    colours = {"running": "green", "waiting": "yellow", "failed": "red"}
+    for view in views:
+        large = view.state_bytes > limit_mb * 10**6 / 2
+        kept = f"{view.state_rows:,} rows, {view.state_bytes / 1e6:,.0f} MB" if view.batch is not None else ""
+        warning = f"more than half of the {limit_mb:,} MB that it may keep: it stops there" if large else ""
+        table.add_row(
+            f"{view.view} v{view.version}",
+            f"[{colours[view.state]}]{view.state}[/]",
+            view.cut,
+            f"{view.batch_ms / 1000:.1f} s" if view.batch is not None else "",
+            f"[yellow]{kept}[/]" if large else kept,
+            escape(view.error.splitlines()[0] if view.error else warning),
+        )
+    console = Console(highlight=False)
+    console.print()
+    console.print(table)

@@ -130,7 +130,7 @@ class _Run:
     def _search(self, spark: SparkSession, side: Side) -> tuple[Function, Search | None]:
         """The function of one side, and the search behind its row; None where there is no row."""
         topics = self._asked.topics
-        at = watermark_of(self._settings, topics, side.cut) if side.view.closes else None
+        at = watermark_of(self._settings, side.view, topics, side.cut) if side.view.closes else None
         function = Function(spark, side.view, topics, self._found, at, self._budget)
         seen = self._seen(side)
         row = side.row

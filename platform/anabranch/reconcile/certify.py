@@ -81,14 +81,15 @@ def compare(
     state = speed_state(settings, view)
     days = [] if view.kappa else list(partitions)
     counts = touched(settings, view, topics, days, state.cut, build.cut if build else state.cut)
-    moved = passed(settings, view, topics, state.cut, build.cut) if build else set()
+    moved = passed(settings, view, topics, build.cut, state.cut, state.watermark) if build else set()
     moved |= {day for day in days if counts[day].between}
     spared = [day for day in days if build and day in build.partitions and not counts[day].late and day not in moved]
     again = [day for day in days if day not in spared]
     speed = speed_rows(spark, view, state, None if view.kappa else days)
     expected = {}
     if again or view.kappa:
-        events = events_at(spark, settings, view, topics, state.cut, again, late=False)
+        at = state.watermark
+        events = events_at(spark, settings, view, topics, state.cut, again, late=False, watermark=at)
         expected[RECOMPUTED] = function_rows(view, topics, events)
     if spared and build:
         expected[BUILD] = build_rows(spark, view, speed, build.paths(spared), build.base)

@@ -63,7 +63,7 @@ def differences(
     differ, with the events behind them. The partition is computed once more; takes seconds."""
     state = state or speed_state(settings, view)
     days = [partition] if partition is not None else []
-    events = events_at(spark, settings, view, topics, state.cut, days, late=False)
+    events = events_at(spark, settings, view, topics, state.cut, days, late=False, watermark=state.watermark)
     # The checkpoint is a barrier: a filter on the partition would go through the author's function otherwise.
     expected = function_rows(view, topics, events).localCheckpoint()
     if partition is not None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from anabranch.errors import Conflict, TryAgain
@@ -22,14 +22,20 @@ from anabranch.views.inputs import frames, rows_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_START = datetime(1970, 1, 1, tzinfo=UTC)
+
 
 @dataclass(frozen=True, slots=True)
 class SpeedState:
-    """The speed table at its newest commit: everything of one reconciliation is compared at this version."""
+    """The speed table at its newest commit: everything of one reconciliation is compared at this version.
+
+    ``watermark``: of a view that sees only what is closed, how far the commit's micro-batch saw.
+    """
 
     uri: str
     version: int
     cut: Cut
+    watermark: datetime | None = None
 
 
 def speed_state(settings: Settings, view: View) -> SpeedState:
@@ -53,7 +59,8 @@ def speed_state(settings: Settings, view: View) -> SpeedState:
             table=committed.note.fingerprint,
             definition=view.fingerprint,
         )
-    return SpeedState(uri, committed.version, committed.note.cut)
+    seen = timedelta(milliseconds=committed.note.extra.get("watermark_ms") or 0)
+    return SpeedState(uri, committed.version, committed.note.cut, _START + seen if view.closed_only else None)
 
 
 def speed_rows(spark: SparkSession, view: View, state: SpeedState, partitions: Sequence[date] | None) -> DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import date
+from datetime import date, datetime
 
 from anabranch.events import Sources
 from anabranch.landing.counts import EventCount
@@ -22,9 +22,17 @@ def touched(
     return count_for(settings, view, topics, partitions, cut, other).by_partition
 
 
-def passed(settings: Settings, view: View, topics: Sources, cut: Cut, other: Cut) -> set[date]:
-    """The partitions of a view that closes whose time passed between the two cuts; none for every other view."""
-    if not view.closes or cut.covers(other) == other.covers(cut):
+def passed(
+    settings: Settings, view: View, topics: Sources, cut: Cut, other: Cut, watermark: datetime | None = None
+) -> set[date]:
+    """The partitions of a view that closes whose time passed between the two cuts; none for every other view.
+
+    ``watermark``: that of ``other``, where a stream there hasn't come to the cut's own yet.
+    """
+    if not view.closes:
         return set()
-    earlier, later = (other, cut) if cut.covers(other) else (cut, other)
-    return set(passed_partitions(view, *(watermark_of(settings, topics, at) for at in (earlier, later))))
+    times = (watermark_of(settings, view, topics, cut), watermark or watermark_of(settings, view, topics, other))
+    if times[0] == times[1]:
+        return set()
+    known = sorted(time for time in times if time is not None)
+    return set(passed_partitions(view, known[0] if len(known) > 1 else None, known[-1]))

@@ -34,10 +34,20 @@ if TYPE_CHECKING:
 
 # A rate limit can split an epoch over two micro-batches, and then the watermark drops on-time rows.
 _UNLIMITED = str(2**31 - 1)
+_NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
 _STREAM_CONF = {
     # For micro-batches of some thousand rows, planning again at run time costs more than it saves.
     "spark.sql.adaptive.enabled": "false",
-    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    _NO_DATA: "false",
+}
+_CLOSED_ONLY = {
+    # What new events have closed comes in a micro-batch without any.
+    _NO_DATA: "true",
+    # All records of a topic move its time: no filter may be pushed below the node that looks at it.
+    "spark.sql.optimizer.excludedRules": ",".join(
+        f"org.apache.spark.sql.catalyst.optimizer.{rule}"
+        for rule in ("PushDownPredicates", "PushPredicateThroughNonJoin")
+    ),
 }
 
 
@@ -70,6 +80,8 @@ def start(
     landing = {topic.name: _landing(settings, view, topic) for topic in topics.each}
     own = spark.newSession()
     conf = _STREAM_CONF if available_now else {**_STREAM_CONF, **LIVE}
+    if view.closed_only:
+        conf = {**conf, **_CLOSED_ONLY}
     for key, value in {**conf, "spark.sql.shuffle.partitions": str(settings.shuffle_partitions)}.items():
         own.conf.set(key, value)
     checkpoint = speed_checkpoint(settings, view.name, view.version)
@@ -81,7 +93,7 @@ def start(
     schema = pa.schema([*to_arrow_schema(rows.schema, timezone="UTC"), *changed])
     table = SpeedTable(speed_table(settings, view.name, view.version), view, schema)
     common = (own, table, LandingLogs(landing), checkpoint, settings.small_commit_rows)
-    watermark, days = partial(watermark_of, settings, topics), partial(_landed_days, view, topics, landing)
+    watermark, days = partial(watermark_of, settings, view, topics), partial(_landed_days, view, topics, landing)
     sink = PartitionSink(*common, compute, watermark, days) if again else Sink(*common)
     changes = _changes(own, landing, view, topics) if again else rows
     writer = changes.writeStream.outputMode("update").foreachBatch(sink).queryName(f"{view.writer}/speed")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from anabranch.errors import BadInput, TryAgain
+from anabranch.errors import BadInput, BrokenState, TryAgain
 from anabranch.events import Sources, load_declarations
 from anabranch.settings import Settings
 from anabranch.spark import session
@@ -57,6 +57,8 @@ class Speed:
 
     slots: list[Slot]
     launch: Callable[[View, Sources], SpeedQuery]
+    state_limit: int
+    """Of one view, in bytes."""
     clock: Callable[[], float] = field(default=time.monotonic)
 
     def look(self) -> None:
@@ -65,6 +67,9 @@ class Speed:
         for slot in self.slots:
             if slot.query is not None and not slot.query.isActive:
                 self._rest(slot, slot.query.failure or TryAgain("STREAM_ENDED", f"{slot.view.writer} has ended"), now)
+            if slot.query is not None and (kept := slot.status().state_bytes) > self.state_limit:
+                slot.query.stop()
+                self._rest(slot, _too_large(slot.view, kept, self.state_limit), now)
             if slot.query is None and now >= slot.due:
                 try:
                     slot.query, slot.error = self.launch(slot.view, slot.topics), None
@@ -88,6 +93,20 @@ class Speed:
         slot.due = now + (WAIT_SECONDS if isinstance(error, TryAgain) else RETRY_SECONDS)
 
 
+def _too_large(view: View, kept: int, limit: int) -> BrokenState:
+    return BrokenState(
+        "STATE_TOO_LARGE",
+        f"{view.origin}: {view.name} v{view.version} keeps {kept / 1e6:,.0f} MB of state; {limit / 1e6:,.0f} MB is the "
+        "most",
+        state="its stream stopped behind a whole micro-batch; readers have what it wrote until then",
+        next_step="let the view forget sooner (shorter windows, forget_after), declare refresh='partitions', or raise "
+        "ANABRANCH_STATE_LIMIT_MB",
+        view=view.name,
+        version=view.version,
+        bytes=kept,
+    )
+
+
 def run(settings: Settings, only: Sequence[str] = ()) -> int:
     """Stream the registered views (or ``only`` those names) until SIGTERM or SIGINT; the exit code.
 
@@ -109,7 +128,7 @@ def run(settings: Settings, only: Sequence[str] = ()) -> int:
         return start(spark, settings, view, topics)
 
     try:
-        return _watch(spark, settings, Speed(slots, launch), stop)
+        return _watch(spark, settings, Speed(slots, launch, settings.state_limit_mb * 10**6), stop)
     finally:
         spark.stop()
 

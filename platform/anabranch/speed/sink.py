@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from anabranch.errors import AnabranchError, BrokenState
+from anabranch.errors import AnabranchError, BrokenState, said
 from anabranch.speed import drops
 from anabranch.speed.checkpoint import batch_end
 from anabranch.speed.covered import Covered, LandingLogs
@@ -25,10 +25,9 @@ if TYPE_CHECKING:
 
 def _failed(view: View, batch: int, error: BaseException) -> BrokenState:
     """What an author's function or the engine raised in the middle of a batch, with the names that it lacks."""
-    reason = next(iter(str(error).splitlines()), "") or type(error).__name__
     return BrokenState(
         "BATCH_FAILED",
-        f"{view.origin}: {view.name} v{view.version} failed in batch {batch}: {reason}",
+        f"{view.origin}: {view.name} v{view.version} failed in batch {batch}: {said(error)}",
         state="nothing of this batch was committed; the speed table ends at the batch before",
         next_step="mend what it says; the stream is tried again, and goes on with this batch",
         view=view.name,
@@ -96,7 +95,9 @@ class Sink:
         self.seconds |= {"decide": decided - started, "total": time.perf_counter() - started}
 
     def _write(self, step: Step, covered: Covered, frame: DataFrame, batch: Batch) -> None:
-        small = covered.rows is not None and covered.rows <= self._small_rows
+        # A few events can move the watermark over many that were held back.
+        rows = None if self.table.view.closed_only else covered.rows
+        small = rows is not None and rows <= self._small_rows
         write = self._refresh if step is Step.REFRESH else self._merge_small if small else self._merge_large
         write(frame, batch)
 

@@ -12,12 +12,17 @@ from typing import TYPE_CHECKING
 from anabranch.settings import Settings
 
 if TYPE_CHECKING:
+    from pyspark.sql.streaming.listener import StateOperatorProgress
+
     from anabranch.speed.runner import SpeedQuery
 
 
 @dataclass(frozen=True, slots=True)
 class ViewStatus:
-    """One view's stream. ``state`` is running, waiting (for landing's table) or failed; times in ms."""
+    """One view's stream. ``state`` is running, waiting (for landing's table) or failed; times in ms.
+
+    ``state_rows`` and ``state_bytes`` are what the engine keeps for it, in memory and on disk.
+    """
 
     view: str
     version: int
@@ -27,6 +32,7 @@ class ViewStatus:
     rows: int = 0
     batch_ms: int = 0
     state_rows: int = 0
+    state_bytes: int = 0
     committed_at_ms: int | None = None
     error: str = ""
 
@@ -47,8 +53,21 @@ def running(query: SpeedQuery) -> ViewStatus:
         rows=progress.numInputRows,
         batch_ms=progress.batchDuration,
         state_rows=sum(operator.numRowsTotal for operator in progress.stateOperators),
+        state_bytes=sum(map(_bytes, progress.stateOperators)),
         committed_at_ms=query.sink.committed_at_ms,
     )
+
+
+def _bytes(operator: StateOperatorProgress) -> int:
+    return operator.memoryUsedBytes + int(operator.customMetrics.get("rocksdbSstFileSize", 0))
+
+
+def read(settings: Settings) -> list[ViewStatus]:
+    """What the speed process wrote last; nothing before it ran."""
+    file = progress_file(settings)
+    if not file.exists():
+        return []
+    return [ViewStatus(**view) for view in json.loads(file.read_text())["views"]]
 
 
 def write(settings: Settings, views: Iterable[ViewStatus]) -> None:

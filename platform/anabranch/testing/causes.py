@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from anabranch.errors import AnabranchError
+from anabranch.errors import AnabranchError, said
 from anabranch.testing import finding
 from anabranch.testing.finding import Finding
 from anabranch.testing.rows import text
@@ -129,11 +129,11 @@ def _failed(found: Finding, view: View, source: Source) -> Cause:
     if isinstance(error, AnabranchError) and error.code != "BATCH_FAILED":
         told = error.what.removeprefix(f"{view.origin}: ").removeprefix(f"{view.name} v{view.version} ")
         return Cause(f"both paths refuse it, {at}: it {told}", error.next_step or "mend what it says")
-    condition, said = _condition(error), _said(error)
+    condition, what = _condition(error), _said(error)
     write = _RAISED.get(condition, "handle every value that the contract allows, nulls among them")
     line = next((n for name, n in called_names(source) if name in ("udf", "pandas_udf", "applyInPandas")), None)
     in_python = "PythonException" in type(error).__name__ or "Traceback" in str(error)
-    return Cause(f"it fails {at}: {said} ({_FOR_EVER})", write, line if in_python else None)
+    return Cause(f"it fails {at}: {what} ({_FOR_EVER})", write, line if in_python else None)
 
 
 def _named(events: Sequence[Any]) -> str:
@@ -148,14 +148,7 @@ def _condition(error: BaseException | None) -> str:
 
 
 def _said(error: BaseException | None) -> str:
-    """The line that says it: of a Python traceback the last one, else the first."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    raised = [
-        line for line in lines if line.split(":")[0].endswith(("Error", "Exception")) and " " not in line.split(":")[0]
-    ]
-    chosen = _ADVICE.sub(
-        "", raised[-1] if "Traceback" in str(error) and raised else (lines or [type(error).__name__])[0]
-    )
+    chosen = _ADVICE.sub("", said(error))
     return chosen if len(chosen) <= 240 else chosen[:240] + "..."
 
 

@@ -146,7 +146,7 @@ class Computer:
         landed = landed.coalesce(1) if case.arrangement.tasks == 1 else landed
         events = events_of(landed, self.view, late=case.late)
         if self.view.closes:  # of all that landed, whatever was left out of the case
-            events = events.withColumn(WATERMARK, F.lit(watermark(case.rows, self.topics)).cast("timestamp"))
+            events = events.withColumn(WATERMARK, F.lit(watermark(case.rows, self.view, self.topics)).cast("timestamp"))
         return rows_of(self.view, frames(events, self.view, self.topics))
 
     def _session(self, arrangement: Arrangement) -> SparkSession:

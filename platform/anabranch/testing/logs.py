@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch.landing.schema import VALID
 from anabranch.testing.landing import Event, Together
+from anabranch.views.inputs import seen_by
 
 if TYPE_CHECKING:
     from anabranch.events import Sources
@@ -88,13 +89,13 @@ def valid(rows: Sequence[dict[str, Any]], view: View, *, late: bool) -> list[dic
     return [r for r in rows if r["decision"] == VALID and r["type"] in wanted and (late or not r["late"])]
 
 
-def watermark(rows: Sequence[dict[str, Any]], topics: Sources) -> datetime | None:
+def watermark(rows: Sequence[dict[str, Any]], view: View, topics: Sources) -> datetime | None:
     """``W - L`` behind these landed rows, the earliest of all topics; see ``views.inputs.watermark_of``."""
     reached = []
     for topic in topics.each:
         times = [r["event_time"] for r in rows if r["topic"] == topic.name and r["event_time"] is not None]
         reached.append(max(times) - topic.allowed_lateness if times else None)
-    return None if None in reached else min(time for time in reached if time is not None)
+    return None if None in reached else seen_by(view, min(time for time in reached if time is not None))
 
 
 def as_dicts(rows: Sequence[dict[str, Any]], topics: Sources) -> Iterator[dict[str, Any]]:

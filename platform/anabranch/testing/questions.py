@@ -91,7 +91,7 @@ class AsTheOracle(_Closest):
     def answer(self, view: View, log: Log, landed: Landed, results: Mapping[str, Rows]) -> Finding | None:
         events = list(as_dicts(valid(landed, view, late=True), self.topics))
         if view.closes:
-            events = [{**event, WATERMARK: watermark(landed, self.topics)} for event in events]
+            events = [{**event, WATERMARK: watermark(landed, view, self.topics)} for event in events]
         expected = self.oracle(events)
         columns = list(expected[0]) if expected else None
         left, right = Side("the oracle", expected), Side("the view", results[PLAIN])

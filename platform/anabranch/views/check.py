@@ -52,6 +52,7 @@ def check(view: View, spark: SparkSession, declarations: Declarations) -> None:
     if view.refresh == "partitions":
         return
     stream = plans.analysed(apply(view, _streams(spark, view, topics), source))
+    rules.check_closed(view, stream)
     rules.check_watermark(view, stream)
     _check_streamable(spark, view, plan, stream)
 

@@ -74,7 +74,8 @@ class View:
     partition's rows need events; of the event types in ``tables`` (the last of ``events``) they may need every one
     that happened before, as of a table with history. ``refresh`` says how the speed half is kept: by Spark's state, or,
     for what Spark can't stream, by computing the partitions again that new events touch. With ``closes`` each input
-    has the column WATERMARK, so that rows can appear when their time has passed.
+    has the column WATERMARK, so that rows can appear when their time has passed; in Spark's state an event itself is
+    seen only then (``closed_only``), by a processor.
     """
 
     name: str
@@ -131,8 +132,8 @@ class View:
             yield "VIEW_TABLES", what, "add refresh='partitions' and partition_by; a kappa view sees all of its events"
         if self.tables and (len(self.tables) == len(self.events) or self.events[-len(self.tables) :] != self.tables):
             yield "VIEW_TABLES", f"tables {list(self.tables)}", "name them behind the events, of which there is one"
-        if self.closes and self.refresh != "partitions":
-            yield "VIEW_REFRESH", "closes=True needs the watermark of each cut", "add refresh='partitions'"
+        if self.closed_only and self.kappa:
+            yield "VIEW_REFRESH", "closes=True in Spark's state needs days", "add partition_by or refresh='partitions'"
         try:
             signature(self.function).bind(*self.events)
         except TypeError:
@@ -146,6 +147,11 @@ class View:
     @property
     def kappa(self) -> bool:
         return self.partition_by is None
+
+    @property
+    def closed_only(self) -> bool:
+        """Whether the function sees an event only when the watermark has passed it, in both paths."""
+        return self.closes and self.refresh == "state"
 
     @property
     def writer(self) -> str:

@@ -26,7 +26,7 @@ def spelled(view: View, source: Source) -> str:
     """The text that the fingerprint is the hash of. The function's own name and decorators are not part of it."""
     declared = (view.name, view.version, view.events, view.key, view.partition_by)
     # What was declared before there was a choice keeps its fingerprint.
-    refresh = [] if view.refresh == "state" else [f"refresh={view.refresh},{view.closes}"]
+    refresh = [] if view.refresh == "state" and not view.closes else [f"refresh={view.refresh},{view.closes}"]
     refresh += [f"tables={view.tables}"] if view.tables else []
     times = (view.lookback.total_seconds(), view.lookahead.total_seconds())
     own = [_spell(source.function.args), *(_spell(node) for node in _without_docstring(source.function.body))]

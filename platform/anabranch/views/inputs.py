@@ -62,8 +62,12 @@ def events_at(
     partitions: Sequence[date] | None,
     *,
     late: bool,
+    watermark: datetime | None = None,
 ) -> DataFrame:
-    """The landed events up to ``cut`` that rows of ``partitions`` (None: all) can need, with the late ones or not."""
+    """The landed events up to ``cut`` that rows of ``partitions`` (None: all) can need, with the late ones or not.
+
+    ``watermark``: that of a stream that hasn't come to the cut's own yet, for a view that closes.
+    """
 
     def landed(topic: Topic) -> DataFrame:
         rows = spark.read.format("delta").load(landing_table(settings, topic.name))
@@ -71,7 +75,7 @@ def events_at(
 
     events = together(topics, landed)
     if view.closes:
-        events = events.withColumn(WATERMARK, _literal(watermark_of(settings, topics, cut)))
+        events = events.withColumn(WATERMARK, _literal(watermark or watermark_of(settings, view, topics, cut)))
     return events if partitions is None else prune(events, view, partitions)
 
 
@@ -93,20 +97,33 @@ def stream_of_events(view: View, topics: Sources, landed: Callable[[Topic], Data
     """
 
     def watched(topic: Topic) -> DataFrame:
-        events = events_of(landed(topic), view, late=False)
-        delay = f"{topic.allowed_lateness // timedelta(milliseconds=1)} milliseconds"
-        return events if view.kappa else events.withWatermark("event_time", delay)
+        if view.kappa:
+            return events_of(landed(topic), view, late=False)
+        delay = topic.allowed_lateness // _MILLISECOND
+        if not view.closed_only:
+            return events_of(landed(topic), view, late=False).withWatermark("event_time", f"{delay} milliseconds")
+        # All records of the topic move its time: the filter stays behind, by a setting of the stream's session.
+        # Spark drops what lies at the watermark itself, which landing calls on time.
+        every = landed(topic).withWatermark("event_time", f"{delay + 1} milliseconds")
+        return events_of(every, view, late=False)
 
     return together(topics, watched)
 
 
-def watermark_of(settings: Settings, topics: Sources, cut: Cut) -> datetime | None:
+def watermark_of(settings: Settings, view: View, topics: Sources, cut: Cut) -> datetime | None:
     """How far the time of all topics is at ``cut``; None where one of them has no event yet."""
     found = [
         watermark_at(DeltaTable(landing_table(settings, topic.name)), topic, cut.epoch(topic.name))
         for topic in topics.each
     ]
-    return None if None in found else min(time for time in found if time is not None)
+    return None if None in found else seen_by(view, min(time for time in found if time is not None))
+
+
+def seen_by(view: View, watermark: datetime) -> datetime:
+    """The watermark as ``view`` knows it: Spark's own is in whole milliseconds, see ``stream_of_events``."""
+    if not view.closed_only:
+        return watermark
+    return watermark - timedelta(microseconds=watermark.microsecond % 1000) - _MILLISECOND
 
 
 def _spans(days: Sequence[date]) -> list[tuple[date, date]]:
@@ -120,6 +137,7 @@ def _spans(days: Sequence[date]) -> list[tuple[date, date]]:
     return runs
 
 
+_MILLISECOND = timedelta(milliseconds=1)
 _SOURCE = {"log_partition": "`partition` AS log_partition", "log_offset": "`offset` AS log_offset"}
 """The columns of ENVELOPE that landing calls otherwise."""
 
@@ -127,12 +145,15 @@ _SOURCE = {"log_partition": "`partition` AS log_partition", "log_offset": "`offs
 def frames(events: DataFrame, view: View, topics: Sources) -> list[DataFrame]:
     """One DataFrame per event type of ``view``: the fields of its data beside the ENVELOPE columns.
 
-    With ``closes`` the WATERMARK of ``events`` too, null where they have none.
+    With ``closes`` the WATERMARK of ``events`` too, null where they have none; of a view that sees what is closed only,
+    no event from behind it.
     """
     envelope = [*ENVELOPE, *([WATERMARK] if view.closes else [])]
     columns = [_SOURCE.get(name, name) for name in envelope]
     if view.closes:
         events = events if WATERMARK in events.columns else events.withColumn(WATERMARK, _literal(None))
+    if view.closed_only and not events.isStreaming:
+        events = events.where(f"event_time < {WATERMARK}")
     result = []
     for event_type in view.events:
         contract = topics.newest(event_type)

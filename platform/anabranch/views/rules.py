@@ -6,7 +6,7 @@ from typing import Any
 
 from anabranch.views import plans
 from anabranch.views.aggregates import objection
-from anabranch.views.definition import View
+from anabranch.views.definition import WATERMARK, View
 from anabranch.views.plans import Found, items, kind_of, line_of
 from anabranch.views.refusals import refusal
 from anabranch.views.source import Source
@@ -122,6 +122,36 @@ def check_watermark(view: View, stream: Any) -> None:
                 "(grouping by window.start loses the watermark), or leave partition_by out: a kappa view",
                 operator=kind,
             )
+
+
+def check_closed(view: View, stream: Any) -> None:
+    """A view that sees only what is closed: each event goes through a processor, and nothing else knows the time."""
+    if not view.closed_only:
+        return
+    if not _held_back(stream):
+        raise refusal(
+            "VIEW_REFRESH",
+            view,
+            "closes=True in Spark's state is for anabranch.views.keyed.process, through which every event has to go",
+            next_step="add refresh='partitions', or leave closes out",
+        )
+    for node in plans.nodes(stream):
+        for found in plans.expressions(node):
+            handed_on = found.kind == "Alias" and found.handle.name() == WATERMARK
+            if not handed_on and WATERMARK in {str(c.name()) for c in items(found.handle.references().toSeq())}:
+                raise refusal(
+                    "VIEW_REFRESH",
+                    view,
+                    f"{found.name} reads the column {WATERMARK}, which only a processor knows in Spark's state",
+                    next_step="use timers, or add refresh='partitions'",
+                )
+
+
+def _held_back(plan: Any) -> bool:
+    if kind_of(plan).startswith("TransformWithState"):
+        return True
+    children = items(plan.children())
+    return bool(children) and all(map(_held_back, children))
 
 
 def _forgets_never(node: Any, kind: str) -> bool:

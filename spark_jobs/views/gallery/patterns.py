@@ -69,13 +69,13 @@ class Turns:
     partition_by="began",
     lookback="6 hours",
     lookahead="3 days",
-    refresh="partitions",
     closes=True,
 )
 def turns(departed: DataFrame) -> DataFrame:
     """State of one's own: flights of an aircraft until a timer says that none has followed for six hours."""
     known = departed.where("tailnum IS NOT NULL")
-    return process(known, "tailnum", Turns, "tailnum string, began timestamp, rested_at timestamp, flights int")
+    returns = "tailnum string, began timestamp, rested_at timestamp, flights int"
+    return process(known, "tailnum", Turns, returns, forget_after="6 hours")
 
 
 @view(

@@ -80,7 +80,7 @@ def platform(spark: SparkSession, settings: Settings) -> Iterator[Platform]:
     def launch(view: object, topic: object) -> SpeedQuery:
         return start(spark, settings, view, topic)  # type: ignore[arg-type]
 
-    speed = Speed([Slot(DELAYS, FLIGHTS), Slot(FRAGILE, FLIGHTS)], launch, clock)
+    speed = Speed([Slot(DELAYS, FLIGHTS), Slot(FRAGILE, FLIGHTS)], launch, 10**9, clock)
     yield Platform(speed, clock, settings)
     speed.stop()
 
@@ -140,7 +140,7 @@ def test_all_failed_is_not_all_waiting() -> None:
 
     errors: list[Exception] = [TryAgain("LANDING_ABSENT", "not yet")]
     clock = Clock()
-    speed = Speed([Slot(DELAYS, FLIGHTS)], launch, clock)
+    speed = Speed([Slot(DELAYS, FLIGHTS)], launch, 10**9, clock)
     speed.look()
     assert not speed.all_failed
     errors[0] = ZeroDivisionError("the author's")

@@ -74,7 +74,7 @@ def test_a_declaration_is_a_view_with_its_place(tmp_path: Path) -> None:
         ({"refresh": "'hourly'"}, "VIEW_REFRESH", "hourly"),
         ({"tables": "['weather.observed']", "parameters": "departed, weather"}, "VIEW_TABLES", "refresh='partitions'"),
         ({"events": "[]", "tables": "['weather.observed']", "refresh": "'partitions'"}, "VIEW_TABLES", "there is one"),
-        ({"closes": "True"}, "VIEW_REFRESH", "refresh='partitions'"),
+        ({"closes": "True", "partition_by": "None"}, "VIEW_REFRESH", "add partition_by"),
         ({"parameters": "departed, arrived"}, "VIEW_ARGUMENTS", "(departed, arrived)"),
         ({"parameters": ""}, "VIEW_ARGUMENTS", "()"),
     ],

@@ -60,7 +60,7 @@ def test_timers_and_events_make_the_same_sessions_as_a_look_at_neighbours(
 ) -> None:
     events = [event(minute, offset, watermark) for offset, minute in enumerate(minutes)]
     chance.shuffle(events)
-    found = [list(row["offsets"]) for row in processed(events, Sessions())]
+    found = [list(row["offsets"]) for row in processed(events, Sessions)]
     assert found == naive(minutes, watermark)
 
 
