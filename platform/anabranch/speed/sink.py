@@ -90,9 +90,18 @@ class Sink:
             frame.write.format("noop").mode("overwrite").save()
         else:
             key = f"{self._checkpoint_id}:{batch}"
-            self._write(step, covered, frame, Batch(batch, key, covered.cut, end.watermark_ms))
+            seen = end.watermark_ms if step is Step.REFRESH else self._seen(end.watermark_ms)
+            self._write(step, covered, frame, Batch(batch, key, covered.cut, seen))
         self.cut, self.committed_at_ms = covered.cut, int(time.time() * 1000)
         self.seconds |= {"decide": decided - started, "total": time.perf_counter() - started}
+
+    def _seen(self, watermark_ms: int | None) -> int | None:
+        """How far the table is, where a checkpoint that was put back starts with an older watermark: rows that were
+        closed stay."""
+        before = self.table.newest().note.extra.get("watermark_ms")
+        if not self.table.view.closed_only or before is None:
+            return watermark_ms
+        return max(watermark_ms or 0, before)
 
     def _write(self, step: Step, covered: Covered, frame: DataFrame, batch: Batch) -> None:
         # A few events can move the watermark over many that were held back.

@@ -58,13 +58,19 @@ class SpeedTable:
 
     def step(self, checkpoint: str, batch: int, cut: Cut) -> Step:
         """Decide what batch ``batch`` of ``checkpoint`` is, from the newest note only. Never skips silently:
-        DONE is logged, and a batch that is neither repeated, first nor next is an error."""
+        DONE is logged, and a batch that is neither repeated, first nor next is an error.
+
+        A checkpoint that was put back counts from an older batch on, and its next one may bring more than the batch of
+        that number did: every row that changed since then, so it is merged like any other."""
         found = self.newest()
         self._check_fingerprint(found)
         owner, _, number = found.note.batch.partition(":")
         if owner == checkpoint and batch <= int(number):
-            log.warning("%s: batch %d is in already (version %d)", self.view.writer, batch, found.version)
-            return Step.DONE
+            if found.note.cut.covers(cut):
+                log.warning("%s: batch %d is in already (version %d)", self.view.writer, batch, found.version)
+                return Step.DONE
+            log.warning("%s: the checkpoint was put back; its batch %d goes on to %s", self.view.writer, batch, cut)
+            return Step.NEXT
         if owner == checkpoint and batch == int(number) + 1:
             return Step.NEXT
         if owner == checkpoint or batch != 0:

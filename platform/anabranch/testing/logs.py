@@ -24,6 +24,7 @@ class Then(StrEnum):
     GO_ON = "the stream is started again"
     REPEAT = "it crashes before its checkpoint knows of the commit: the batch comes again"
     LOSE = "its checkpoint is lost: the state is built again"
+    RETURN = "it goes on from a savepoint: a copy of its checkpoint from before this start, with older state"
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,9 +84,9 @@ class PathsJudge:
         for step in log.steps:
             for landing in landings:
                 landing.land(*(carried(epoch, landing.topic) for epoch in step.epochs))
-            catch_up(self._for_stream, settings, self.view, self.topics)
+            with _disturbed(settings, self.view, step.then):
+                catch_up(self._for_stream, settings, self.view, self.topics)
             seen.append(Seen(landings[0].epoch, self._stored(settings), after))
-            _disturb(settings, self.view, step.then)
             after = str(step.then)
         if log.steps[-1].then is not Then.GO_ON:
             catch_up(self._for_stream, settings, self.view, self.topics)
@@ -153,11 +153,18 @@ def _read(files: Sequence[Path]) -> Rows:
     return [row for file in files for row in plain(pq.read_table(file, partitioning=None))]
 
 
-def _disturb(settings: Settings, view: View, then: Then) -> None:
-    """What a kill between two commits leaves, and what a lost disk leaves."""
+@contextmanager
+def _disturbed(settings: Settings, view: View, then: Then) -> Iterator[None]:
+    """Run the stream; then what a kill between two commits leaves, a lost disk, or a backup that was put back."""
     checkpoint = speed_checkpoint(settings, view.name, view.version)
-    if then is Then.LOSE:
+    savepoint = checkpoint.with_name(f"{checkpoint.name}-savepoint")
+    if then is Then.RETURN and checkpoint.exists():
+        shutil.copytree(checkpoint, savepoint)
+    yield
+    if then is Then.LOSE or savepoint.exists():
         shutil.rmtree(checkpoint)
+    if savepoint.exists():
+        savepoint.rename(checkpoint)
     if then is Then.REPEAT:
         commits = checkpoint / "commits"
         numbers = [int(file.name) for file in commits.iterdir() if file.name.isdecimal()]

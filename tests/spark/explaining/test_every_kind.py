@@ -34,7 +34,7 @@ class Oracle:
         self.view = view
         self._spark = small(spark)
         self._landed = {("flights", row["partition"], row["offset"]): row for row in world.landing.rows}
-        self._watermark = watermark(world.landing.rows, FLIGHTS)
+        self._watermark = watermark(world.landing.rows, view, FLIGHTS)
 
     def row(self, key: Row, places: Sequence[tuple[str, int, int]]) -> Row | None:
         from pyspark.sql import functions as F

@@ -115,6 +115,21 @@ def test_views_wait_for_landing_and_one_that_fails_stops_alone(platform: Platfor
     platform.until(lambda: platform.states() == ["running", "failed"])  # the same batch again
 
 
+def test_a_view_whose_state_grows_too_large_stops_and_says_so(platform: Platform) -> None:
+    Landing(platform.settings).land([departed(5, "JFK")])
+    platform.until(lambda: all(slot.status().state_bytes for slot in platform.speed.slots))
+    platform.speed.look()
+    assert platform.states() == ["running", "running"]
+    platform.speed.state_limit = 10_000
+    platform.speed.look()
+
+    assert platform.states() == ["failed", "failed"]
+    told = platform.speed.slots[0].status().error
+    assert "departure_delays v1 keeps 0 MB of state; 0 MB is the most [STATE_TOO_LARGE]" in told
+    assert "ANABRANCH_STATE_LIMIT_MB" in told
+    assert platform.epoch("departure_delays") == 1
+
+
 def test_its_progress_is_one_whole_file(platform: Platform) -> None:
     Landing(platform.settings).land([departed(5, "JFK")])
     platform.until(lambda: bool(platform.epoch("departure_delays") and platform.epoch("fragile")))

@@ -130,6 +130,25 @@ def forget(settings: Settings, batch: int) -> None:
         (done / name).unlink()
 
 
+def test_a_checkpoint_that_was_put_back_leaves_nothing_out(
+    spark: SparkSession, settings: Settings, landing: Landing
+) -> None:
+    catch_up(spark, settings, DELAYS, FLIGHTS)
+    checkpoint = speed_checkpoint(settings, DELAYS.name, 1)
+    backup = shutil.copytree(checkpoint, settings.home / "backup")
+    landing.land([departed("01 05:40")])
+    catch_up(spark, settings, DELAYS, FLIGHTS)
+    shutil.rmtree(checkpoint)
+    shutil.move(backup, checkpoint)
+    landing.land([departed("01 06:20", "EWR")])  # behind the batch that the table has under the same number
+    catch_up(spark, settings, DELAYS, FLIGHTS)
+    landing.land([departed("01 06:30", "EWR")])
+    catch_up(spark, settings, DELAYS, FLIGHTS)
+
+    assert flights(settings) == [("EWR", 6, 3, 5), ("JFK", 5, 3, 4)]
+    assert commits(settings)[0].note.cut == landing.cut
+
+
 def test_a_deleted_checkpoint_builds_the_table_again_in_one_commit(
     spark: SparkSession, settings: Settings, landing: Landing
 ) -> None:
