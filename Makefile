@@ -18,7 +18,7 @@ test: setup lint
 	@$(BIN)/pytest -m system
 
 sweep: setup
-	@$(BIN)/pytest -m sweep
+	@$(BIN)/pytest -m sweep -n 2 --dist loadfile
 
 lint: setup
 	@$(BIN)/ruff check .

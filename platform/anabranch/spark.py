@@ -42,7 +42,11 @@ ENGINE = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
-LIVE = {"spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+LIVE = {
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # How often news are looked for. At Spark's 10 ms the streams and the broker took most of a core while nothing came.
+    "spark.sql.streaming.pollingDelay": "50ms",
+}
 """For streams that run on and on: Spark writes the code of each projection anew for every task of every micro-batch,
 which for some hundred rows is most of the work. What isn't fused into one stage is interpreted instead: landing
 decodes a third as many rows a second then, so a stream that only catches up does without."""

@@ -58,3 +58,10 @@ def broker(own_settings: Callable[[str], Settings]) -> Iterator[Settings]:
     """A real broker, and the settings that lead to it. Its topics are shared by the session: use your own names."""
     with lifecycle.running(own_settings("broker"), ["kafka"]) as settings:
         yield settings
+
+
+@pytest.fixture(scope="session")
+def platform(own_settings: Callable[[str], Settings]) -> Iterator[Settings]:
+    """Everything, shared by the session, in small epochs: an event is late only after an epoch that was further."""
+    with lifecycle.running(own_settings("platform").model_copy(update={"max_offsets_per_trigger": 2_000})) as settings:
+        yield settings

@@ -7,8 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -23,34 +22,15 @@ from anabranch.control.records import SUPERVISOR
 from anabranch.errors import BrokenState, Conflict, TryAgain
 from anabranch.log.admin import existing_topics
 from anabranch.settings import Settings
+from processes import alive, eventually, everything
 
 pytestmark = pytest.mark.system
 
 Make = Callable[[str], Settings]
 
 
-@pytest.fixture(scope="module")
-def platform(own_settings: Make) -> Iterator[Settings]:
-    settings = own_settings("platform")
-    with lifecycle.running(settings):
-        yield settings
-
-
 def part(settings: Settings, name: str) -> lifecycle.PartStatus:
     return next(part for part in lifecycle.status(settings) if part.name == name)
-
-
-def eventually(holds: Callable[[], Any], seconds: float = 60) -> Any:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if found := holds():
-            return found
-        time.sleep(0.1)
-    raise AssertionError(f"not within {seconds} s")
-
-
-def everything(settings: Settings) -> list[psutil.Process]:
-    return [process for record in records.read(settings).values() for process in records.family(record)]
 
 
 def token(settings: Settings) -> dict[str, str]:
@@ -175,21 +155,3 @@ def test_the_command_line_up_status_down(own_settings: Make) -> None:
     assert run("down") == "stopped kafka\n"
     eventually(lambda: not any(alive(process) for process in processes), 5)
     assert run("down") == "nothing was running\n"
-
-
-def test_stop_leaves_no_process_and_no_open_port(platform: Settings) -> None:
-    processes = everything(platform)
-    assert len(processes) > 10
-    stopped = lifecycle.stop(platform)  # last in this file: the module's platform ends here
-    assert stopped[-2:] == ["kafka", "postgres"]
-    eventually(lambda: not any(alive(process) for process in processes), 5)
-    assert lifecycle.status(platform) == []
-    ports = {platform.kafka_port, platform.kafka_controller_port, platform.postgres_port, platform.airflow_port}
-    assert not {c.laddr.port for c in psutil.net_connections("inet") if c.status == psutil.CONN_LISTEN} & ports
-
-
-def alive(process: psutil.Process) -> bool:
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import date
 from typing import Any
 
@@ -15,7 +14,6 @@ from anabranch.airflow.client import Client, Run
 from anabranch.airflow.registered import registered
 from anabranch.batch import publications
 from anabranch.cli.produce_commands import produce_flights
-from anabranch.control import lifecycle
 from anabranch.control.airflow_parts import airflow_address
 from anabranch.control.keys import airflow_login
 from anabranch.errors import BadInput
@@ -27,6 +25,7 @@ from anabranch.tables import Note, newest, upsert
 from anabranch.tables.commits import open_table
 from anabranch.tables.layout import batch_table, landing_table, speed_table
 from deltalake import QueryBuilder
+from processes import eventually
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1200)]
 
@@ -36,27 +35,18 @@ DAYS = {"from": FIRST.isoformat(), "to": LAST.isoformat()}
 
 
 @pytest.fixture(scope="module")
-def platform(own_settings: Callable[[str], Settings]) -> Iterator[Settings]:
-    """Everything, with three days of flights through landing and the speed layer, in several epochs: an event is
-    late only after an epoch that was further."""
-    with lifecycle.running(own_settings("reprocess").model_copy(update={"max_offsets_per_trigger": 2_000})) as settings:
-        sent = produce_flights(settings, FIRST, 3, Pace(), Faults(days_late=0.01, duplicates=0.01), 7, quiet=True)
-        flights = sum(count for (topic, _, _), count in sent.records.items() if topic == "flights")
-        eventually(lambda: landed(settings) == flights and speed_is_level(settings), 500)
-        yield settings
+def platform(platform: Settings) -> Settings:
+    """With three days of flights through landing and the speed layer."""
+    sent = produce_flights(platform, FIRST, 3, Pace(), Faults(days_late=0.01, duplicates=0.01), 7, quiet=True)
+    flights = sum(count for (topic, _, _), count in sent.records.items() if topic == "flights")
+    eventually(lambda: landed(platform) == flights and speed_is_level(platform), 500)
+    return platform
 
 
 @pytest.fixture
 def client(platform: Settings) -> Iterator[Client]:
     with Client(airflow_address(platform), airflow_login(platform)) as client:
         yield client
-
-
-def eventually(holds: Callable[[], bool], seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, f"not within {seconds} s"
-        time.sleep(0.2)
 
 
 def landed(settings: Settings) -> int:

@@ -1,0 +1,22 @@
+"""The platform that the other tests shared is gone without a trace: the last of their files."""
+
+from __future__ import annotations
+
+import psutil
+import pytest
+from anabranch.control import lifecycle
+from anabranch.settings import Settings
+from processes import alive, eventually, everything
+
+pytestmark = pytest.mark.system
+
+
+def test_stop_leaves_no_process_and_no_open_port(platform: Settings) -> None:
+    processes = everything(platform)
+    assert len(processes) > 10
+    stopped = lifecycle.stop(platform)
+    assert stopped[-2:] == ["kafka", "postgres"]
+    eventually(lambda: not any(alive(process) for process in processes), 5)
+    assert lifecycle.status(platform) == []
+    ports = {platform.kafka_port, platform.kafka_controller_port, platform.postgres_port, platform.airflow_port}
+    assert not {c.laddr.port for c in psutil.net_connections("inet") if c.status == psutil.CONN_LISTEN} & ports
