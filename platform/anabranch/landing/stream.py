@@ -57,4 +57,4 @@ def start(spark: SparkSession, settings: Settings, topic: Topic, *, once: bool =
     )
     if once:
         return query.trigger(availableNow=True).start()
-    return query.trigger(processingTime=settings.trigger_interval).start()
+    return query.trigger(processingTime=settings.landing_interval).start()

@@ -26,7 +26,7 @@ RETRY_SECONDS = 30.0
 """How long a view that has failed rests before it is started again."""
 WAIT_SECONDS = 1.0
 """How often a landing table that isn't there yet is looked for."""
-LOOK_SECONDS = 0.5
+LOOK_SECONDS = 1.0
 log = logging.getLogger(__name__)
 
 
@@ -67,15 +67,21 @@ class Speed:
         for slot in self.slots:
             if slot.query is not None and not slot.query.isActive:
                 self._rest(slot, slot.query.failure or TryAgain("STREAM_ENDED", f"{slot.view.writer} has ended"), now)
-            if slot.query is not None and (kept := slot.status().state_bytes) > self.state_limit:
-                slot.query.stop()
-                self._rest(slot, _too_large(slot.view, kept, self.state_limit), now)
             if slot.query is None and now >= slot.due:
                 try:
                     slot.query, slot.error = self.launch(slot.view, slot.topics), None
                     log.info("%s runs", slot.view.writer)
                 except Exception as error:  # whatever an author's function raises stops that view alone
                     self._rest(slot, error, now)
+
+    def told(self) -> list[ViewStatus]:
+        """What each stream says of itself. One that keeps too much state is stopped."""
+        found = [slot.status() for slot in self.slots]
+        for slot, status_now in zip(self.slots, found, strict=True):
+            if slot.query is not None and status_now.state_bytes > self.state_limit:
+                slot.query.stop()
+                self._rest(slot, _too_large(slot.view, status_now.state_bytes, self.state_limit), self.clock())
+        return found
 
     @property
     def all_failed(self) -> bool:
@@ -136,7 +142,7 @@ def run(settings: Settings, only: Sequence[str] = ()) -> int:
 def _watch(spark: SparkSession, settings: Settings, speed: Speed, stop: threading.Event) -> int:
     while not stop.is_set():
         speed.look()
-        status.write(settings, [slot.status() for slot in speed.slots])
+        status.write(settings, speed.told())
         if speed.all_failed:
             log.error("every view has failed")
             return 1

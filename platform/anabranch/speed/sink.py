@@ -98,10 +98,10 @@ class Sink:
     def _seen(self, watermark_ms: int | None) -> int | None:
         """How far the table is, where a checkpoint that was put back starts with an older watermark: rows that were
         closed stay."""
-        before = self.table.newest().note.extra.get("watermark_ms")
-        if not self.table.view.closed_only or before is None:
+        if not self.table.view.closed_only:
             return watermark_ms
-        return max(watermark_ms or 0, before)
+        before = int(self.table.newest().note.extra.get("watermark_ms") or 0)
+        return max(watermark_ms or 0, before) or None
 
     def _write(self, step: Step, covered: Covered, frame: DataFrame, batch: Batch) -> None:
         # A few events can move the watermark over many that were held back.

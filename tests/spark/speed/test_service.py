@@ -117,11 +117,10 @@ def test_views_wait_for_landing_and_one_that_fails_stops_alone(platform: Platfor
 
 def test_a_view_whose_state_grows_too_large_stops_and_says_so(platform: Platform) -> None:
     Landing(platform.settings).land([departed(5, "JFK")])
-    platform.until(lambda: all(slot.status().state_bytes for slot in platform.speed.slots))
-    platform.speed.look()
+    platform.until(lambda: all(told.state_bytes for told in platform.speed.told()))
     assert platform.states() == ["running", "running"]
     platform.speed.state_limit = 10_000
-    platform.speed.look()
+    platform.speed.told()
 
     assert platform.states() == ["failed", "failed"]
     told = platform.speed.slots[0].status().error
