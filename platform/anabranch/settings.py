@@ -66,7 +66,7 @@ class Settings(BaseSettings):
     state_limit_mb: int = Field(default=2_000, ge=1)
     """The most state that the stream of one view may keep; beyond it stops, and says so. Half of it is a warning."""
     landing_interval: str = "1 second"
-    """How often landing makes an epoch, at most. Each costs some 0.4 s of a core, whatever it holds."""
+    """How often landing makes an epoch, at most. Most of what a small one costs doesn't depend on its rows."""
     trigger_interval: str = "0 seconds"
     """How often a view's stream looks for news; zero means as soon as the last micro-batch is done."""
 

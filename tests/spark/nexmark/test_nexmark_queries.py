@@ -41,6 +41,8 @@ EPOCHS = 12
 VIEWS = {paths.short(view): view for view in views()}
 ONE_BID_AT_A_TIME = {"q1", "q2", "q10", "q13", "q14", "q21", "q22"}
 REMEMBERING = [view for query, view in VIEWS.items() if query not in ONE_BID_AT_A_TIME]
+EACH = [pytest.param(query, marks=[pytest.mark.sweep] if query in ONE_BID_AT_A_TIME else []) for query in VIEWS]
+"""q0 stands for those of one bid at a time; make sweep runs them too."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ def test_the_oracle_finds_the_same_events_late_as_landing(house: House) -> None:
     assert house.oracle.late == sum(bool(row["late"]) for row in house.landing.rows) > 50
 
 
-@pytest.mark.parametrize("query", list(VIEWS))
+@pytest.mark.parametrize("query", EACH)
 def test_both_paths_are_equal_at_equal_cuts_and_to_duckdb(spark: SparkSession, house: House, query: str) -> None:
     view = VIEWS[query]
     catch_up(spark, house.settings, view, topic())
@@ -129,6 +131,7 @@ def test_the_days_of_query_4_add_up_to_the_benchmarks_one_average(spark: SparkSe
     }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("query", ["q0", "q7", "q11", "q18"])
 def test_the_hand_written_stream_goes_on_where_it_stopped(
     spark: SparkSession, house: House, query: str, tmp_path: Path
