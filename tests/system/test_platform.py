@@ -27,6 +27,8 @@ from processes import alive, eventually, everything
 pytestmark = pytest.mark.system
 
 Make = Callable[[str], Settings]
+PATIENCE = 60
+"""Seconds for Airflow's first answers: it imports what it needs for them while everything else starts."""
 
 
 def part(settings: Settings, name: str) -> lifecycle.PartStatus:
@@ -35,7 +37,9 @@ def part(settings: Settings, name: str) -> lifecycle.PartStatus:
 
 def token(settings: Settings) -> dict[str, str]:
     user, password = airflow_login(settings)
-    answer = httpx.post(f"{airflow_address(settings)}/auth/token", json={"username": user, "password": password})
+    answer = httpx.post(
+        f"{airflow_address(settings)}/auth/token", json={"username": user, "password": password}, timeout=PATIENCE
+    )
     assert answer.status_code == 201, answer.text
     return {"Authorization": f"Bearer {answer.json()['access_token']}"}
 
@@ -48,10 +52,10 @@ def test_all_parts_are_up(platform: Settings) -> None:
 
 def test_airflow_answers_who_logs_in_and_nobody_else(platform: Settings) -> None:
     dags = f"{airflow_address(platform)}/api/v2/dags"
-    assert httpx.get(dags).status_code == 401
+    assert httpx.get(dags, timeout=PATIENCE).status_code == 401
     wrong = {"username": "admin", "password": "admin"}
-    assert httpx.post(f"{airflow_address(platform)}/auth/token", json=wrong).status_code == 401
-    assert httpx.get(dags, headers=token(platform)).status_code == 200
+    assert httpx.post(f"{airflow_address(platform)}/auth/token", json=wrong, timeout=PATIENCE).status_code == 401
+    assert httpx.get(dags, headers=token(platform), timeout=PATIENCE).status_code == 200
 
 
 def test_nothing_listens_beyond_loopback(platform: Settings) -> None:
