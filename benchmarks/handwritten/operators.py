@@ -83,7 +83,7 @@ def _inputs(job: Job, landed: Mapping[str, DataFrame]) -> list[DataFrame]:
     for topic, kind in job.types:
         events = landed[topic].where(f"decision = 'valid' AND type = '{kind}'")
         columns = ["event_time", "partition AS log_partition", "offset AS log_offset", f"{kind.replace('.', '_')}.*"]
-        if job.closes:
+        if job.closes and not landed[topic].isStreaming:
             end = landed[topic].agg(F.max("event_time")).collect()[0][0].replace(tzinfo=UTC) - LATENESS
             columns.append(f"TIMESTAMP '{end:%Y-%m-%d %H:%M:%S}' AS watermark")
         inputs.append(events.selectExpr(*columns))
