@@ -267,6 +267,70 @@ def test_a_function_in_python_runs_in_the_workers(spark: SparkSession, tmp_path:
     assert [row.x for row in view(events).collect()] == [42]
 
 
+PROCESSOR = """
+from anabranch.views.keyed import process
+
+
+class Each:
+    def on_event(self, event, timers):
+        yield {"tailnum": event["tailnum"], "event_time": event["event_time"]}
+
+    def on_timer(self, at, timers):
+        return iter(())
+
+
+def seen_by(events, by="tailnum", **more):
+    return process(events, by, Each, "tailnum string, event_time timestamp", **{"forget_after": "1 hour", **more})
+"""
+CLOSED = "key=['tailnum', 'event_time'], partition_by='event_time', closes=True"
+NOT_CLOSED = {
+    "no processor": ("return departed", "VIEW_REFRESH", "through which every event has to go"),
+    "events that go past it": (
+        "return seen_by(departed).union(departed.select('tailnum', 'event_time'))",
+        "VIEW_REFRESH",
+        "through which every event has to go",
+    ),
+    "the watermark": ("return seen_by(departed.where('event_time < watermark'))", "VIEW_REFRESH", "use timers"),
+    "the watermark by another name": (
+        "return seen_by(departed.withColumn('w', F.col('watermark')).where('event_time < w'))",
+        "VIEW_REFRESH",
+        "use timers",
+    ),
+    "no watermark left": (
+        "return seen_by(departed.select('tailnum', 'event_time', 'log_partition', 'log_offset'))  # !",
+        "VIEW_FAILS",
+        "keep it in the select",
+    ),
+    "state for ever": ("return seen_by(departed, forget_after=None)", "VIEW_FAILS", 'write forget_after="2 days"'),
+    "no duration": ("return seen_by(departed, forget_after='a while')", "VIEW_FAILS", "no duration"),
+    "a key with a fraction": (
+        "return seen_by(departed.withColumn('x', F.col('flight').cast('double')), 'x')",
+        "VIEW_FAILS",
+        "cast it to decimal",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NOT_CLOSED)
+def test_a_processor_in_spark_s_state_is_refused_where_paths_could_differ(
+    spark: SparkSession, tmp_path: Path, case: str
+) -> None:
+    body, code, says = NOT_CLOSED[case]
+    (view,) = load(tmp_path, CLOSED, body, top=PROCESSOR)
+    with pytest.raises(BadDefinition) as caught:
+        check(view, spark, DECLARED)
+    assert caught.value.code == code, str(caught.value)
+    assert says in str(caught.value)
+    assert f"{tmp_path / 'views.py'}:" in str(caught.value)
+
+
+def test_a_processor_is_allowed_in_spark_s_state_and_by_partitions(spark: SparkSession, tmp_path: Path) -> None:
+    for n, declaration in enumerate((CLOSED, f"{CLOSED}, refresh='partitions'")):
+        (tmp_path / str(n)).mkdir()
+        (view,) = load(tmp_path / str(n), declaration, "return seen_by(departed)", top=PROCESSOR)
+        check(view, spark, DECLARED)
+
+
 def test_a_message_says_what_to_write(spark: SparkSession, tmp_path: Path) -> None:
     (view,) = load(tmp_path, *hourly(f"F.sum({DELAY})"))
     with pytest.raises(BadDefinition) as caught:
