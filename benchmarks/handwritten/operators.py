@@ -17,12 +17,13 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
 
+from benchmarks.handwritten import tables
+
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-DAY = "table_day"
 LATENESS = timedelta(hours=2)
 REST_US = 6 * 3600 * 1_000_000
 TURNS = "tailnum string, began timestamp, rested_at timestamp, flights int"
@@ -47,7 +48,7 @@ class Job:
 def batch(spark: SparkSession, job: Job, landing: Mapping[str, str], target: str) -> None:
     """Compute everything, late events too, and replace the table."""
     landed = {topic: spark.read.format("delta").load(uri) for topic, uri in landing.items()}
-    _replace(job.function(*_inputs(job, landed)), job, target)
+    tables.replace(job.function(*_inputs(job, landed)), job.day, target)
 
 
 def start(spark: SparkSession, job: Job, landing: Mapping[str, str], target: str, checkpoint: Path) -> StreamingQuery:
@@ -64,10 +65,10 @@ def start(spark: SparkSession, job: Job, landing: Mapping[str, str], target: str
     def again(rows: DataFrame, number: int) -> None:
         read = rows.sparkSession.read.format("delta").load
         on_time = {topic: read(uri).where("NOT late") for topic, uri in landing.items()}
-        _replace(job.function(*_inputs(job, on_time)), job, target)
+        tables.replace(job.function(*_inputs(job, on_time)), job.day, target)
 
     def merge(rows: DataFrame, number: int) -> None:
-        _merge(rows, number, job, target)
+        tables.merge(rows, number, job.day, job.key, target)
 
     if job.streams:
         watched = {topic: landed(topic).withWatermark("event_time", "2 hours") for topic in landing}
@@ -88,25 +89,6 @@ def _inputs(job: Job, landed: Mapping[str, DataFrame]) -> list[DataFrame]:
             columns.append(f"TIMESTAMP '{end:%Y-%m-%d %H:%M:%S}' AS watermark")
         inputs.append(events.selectExpr(*columns))
     return inputs
-
-
-def _replace(rows: DataFrame, job: Job, target: str) -> None:
-    """One file a day instead of one for each task and day."""
-    rows = rows.withColumn(DAY, F.to_date(job.day)).repartition(DAY)
-    rows.write.format("delta").mode("overwrite").partitionBy(DAY).save(target)
-
-
-def _merge(rows: DataFrame, number: int, job: Job, target: str) -> None:
-    """The first micro-batch makes the table, each later one is merged by key."""
-    if number == 0:
-        _replace(rows, job, target)
-        return
-    from delta.tables import DeltaTable
-
-    same = " and ".join(f"target.{column} <=> source.{column}" for column in job.key)
-    table = DeltaTable.forPath(rows.sparkSession, target).alias("target")
-    merge = table.merge(rows.withColumn(DAY, F.to_date(job.day)).alias("source"), same)
-    merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
 
 
 def departed_in_weather(departed: DataFrame, weather: DataFrame) -> DataFrame:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -13,6 +15,7 @@ from typing import Any
 import httpx
 import psutil
 import pytest
+from anabranch.airflow.client import Client
 from anabranch.control import lifecycle, records
 from anabranch.control.airflow_parts import airflow_address
 from anabranch.control.catalog import catalog
@@ -42,6 +45,12 @@ def token(settings: Settings) -> dict[str, str]:
     )
     assert answer.status_code == 201, answer.text
     return {"Authorization": f"Bearer {answer.json()['access_token']}"}
+
+
+def scheduled_runs(settings: Settings) -> list[str]:
+    """The states of the runs that Airflow starts by itself on its first day: one for each DAG."""
+    with Client(airflow_address(settings), airflow_login(settings)) as client:
+        return [run["state"] for run in client.get("/dags/~/dagRuns?run_type=scheduled")["dag_runs"]]
 
 
 def test_all_parts_are_up(platform: Settings) -> None:
@@ -74,6 +83,17 @@ def test_nothing_listens_beyond_loopback(platform: Settings) -> None:
     assert {c.laddr.ip.removeprefix("::ffff:") for c in found} == {"127.0.0.1"}
 
 
+def test_status_names_the_stream_of_each_view(platform: Settings) -> None:
+    def streams() -> dict[str, str]:
+        found = re.findall(r"^(\w+) v1 +(running|waiting) ", command(platform, "status"), re.MULTILINE)
+        return dict(found)
+
+    assert set(eventually(streams)) == {"aircraft_now", "departure_delays", "route_day"}
+    told = json.loads(command(platform, "status", "--json"))
+    assert {part["name"] for part in told["parts"]} >= {"kafka", "landing", "speed"}
+    assert {(view["view"], view["state"]) for view in told["views"]} == set(streams().items())
+
+
 def test_a_second_start_waits_for_what_runs(platform: Settings) -> None:
     before = {record.pid for record in records.read(platform).values()}
     assert lifecycle.start(platform) == ["the platform runs already"]
@@ -82,6 +102,8 @@ def test_a_second_start_waits_for_what_runs(platform: Settings) -> None:
 
 @pytest.mark.parametrize("name", ["airflow-scheduler", "landing", "kafka"])
 def test_a_part_that_is_killed_comes_back(platform: Settings, name: str) -> None:
+    # What a killed scheduler had in hand counts as running for a minute: other tests would wait for it.
+    eventually(lambda: len(scheduled_runs(platform)) == 2 and set(scheduled_runs(platform)) == {"success"}, PATIENCE)
     before = part(platform, name)
     assert before.pid
     os.kill(before.pid, signal.SIGKILL)
@@ -141,21 +163,23 @@ def test_a_start_that_is_killed_is_finished_or_tidied_by_the_next(own_settings: 
         assert lifecycle.stop(settings) == ["kafka"]
 
 
+def command(settings: Settings, *words: str) -> str:
+    """What ``anabranch`` prints on a terminal of 120 columns."""
+    line = [sys.executable, "-m", "anabranch.cli.main", *words]
+    env = {**os.environ, **environment(settings), "COLUMNS": "120"}
+    done = subprocess.run(line, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
 def test_the_command_line_up_status_down(own_settings: Make) -> None:
     settings = own_settings("commands")
-
-    def run(*words: str) -> str:
-        command = [sys.executable, "-m", "anabranch.cli.main", *words]
-        done = subprocess.run(command, env=os.environ | environment(settings), capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-    assert f"127.0.0.1:{settings.kafka_port}" in run("up", "--only", "kafka")
+    assert f"127.0.0.1:{settings.kafka_port}" in command(settings, "up", "--only", "kafka")
     processes = everything(settings)
     assert processes
-    status = run("status")
+    status = command(settings, "status")
     assert "kafka" in status
     assert "running" in status
-    assert run("down") == "stopped kafka\n"
+    assert command(settings, "down") == "stopped kafka\n"
     eventually(lambda: not any(alive(process) for process in processes), 5)
-    assert run("down") == "nothing was running\n"
+    assert command(settings, "down") == "nothing was running\n"

@@ -7,21 +7,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-
+from benchmarks.handwritten import tables
 from benchmarks.nexmark.handwritten.queries import Query
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-_DAY = "table_day"
-
 
 def batch(spark: SparkSession, query: Query, landing: str, target: str) -> None:
     """Compute everything, late events too, and replace the table."""
     rows = _answer(spark, query, spark.read.format("delta").load(landing))
-    _replace(rows, query, target)
+    tables.replace(rows, query.day, target)
 
 
 def start(spark: SparkSession, query: Query, landing: str, target: str, checkpoint: Path) -> StreamingQuery:
@@ -42,36 +39,16 @@ def start(spark: SparkSession, query: Query, landing: str, target: str, checkpoi
 
 
 def _answer(spark: SparkSession, query: Query, landed: DataFrame) -> DataFrame:
-    """The query over ``landed``, with the day that rows are stored under."""
+    """The query over ``landed``."""
     for kind in ("person", "auction", "bid"):
         events = landed.where(f"decision = 'valid' AND type = 'nexmark.{kind}'")
         columns = ("event_time AS date_time", "event_id", "partition AS p", "offset AS o", f"nexmark_{kind}.*")
         events.selectExpr(*columns).createOrReplaceTempView(kind)
-    rows = spark.sql(query.sql)
-    return rows if query.day is None else rows.withColumn(_DAY, F.to_date(query.day))
-
-
-def _replace(rows: DataFrame, query: Query, target: str, days: tuple[date, ...] = ()) -> None:
-    """The whole table, or some days of it; one file a day instead of one for each task and day."""
-    if query.day is None:
-        rows.write.format("delta").mode("overwrite").save(target)
-        return
-    writer = rows.repartition(_DAY).write.format("delta").mode("overwrite").partitionBy(_DAY)
-    if days:
-        writer = writer.option("replaceWhere", _among(days, _DAY))
-    writer.save(target)
+    return spark.sql(query.sql)
 
 
 def _merge(query: Query, target: str, rows: DataFrame, number: int) -> None:
-    """The first micro-batch makes the table, each later one is merged by key."""
-    if number == 0:
-        _replace(rows, query, target)
-        return
-    from delta.tables import DeltaTable
-
-    same = " and ".join(f"target.{column} <=> source.{column}" for column in query.key)
-    table = DeltaTable.forPath(rows.sparkSession, target).alias("target")
-    table.merge(rows.alias("source"), same).whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+    tables.merge(rows, number, query.day, query.key, target)
 
 
 def _again(query: Query, landing: str, target: str, rows: DataFrame, number: int) -> None:
@@ -79,7 +56,7 @@ def _again(query: Query, landing: str, target: str, rows: DataFrame, number: int
     spark = rows.sparkSession
     landed = spark.read.format("delta").load(landing).where("NOT late")
     if number == 0:
-        _replace(_answer(spark, query, landed), query, target)
+        tables.replace(_answer(spark, query, landed), query.day, target)
         return
     new = [row.event_date for row in rows.select("event_date").distinct().collect()]
     touched = _with_neighbours(new, query.around)
@@ -87,7 +64,8 @@ def _again(query: Query, landing: str, target: str, rows: DataFrame, number: int
     # Kept before it is filtered: Spark would push the filter below session windows and get other sessions.
     answer = _answer(spark, query, events).persist()
     try:
-        _replace(answer.where(_among(touched, _DAY)), query, target, tuple(touched))
+        days = _among(touched, tables.DAY)
+        tables.replace(tables.with_day(answer, query.day).where(days), query.day, target, days)
     finally:
         answer.unpersist()
 
@@ -96,6 +74,6 @@ def _with_neighbours(days: list[date], around: int) -> list[date]:
     return sorted({day + timedelta(days=n) for day in days for n in range(-around, around + 1)})
 
 
-def _among(days: list[date] | tuple[date, ...], column: str) -> str:
+def _among(days: list[date], column: str) -> str:
     listed = ", ".join(f"DATE '{day}'" for day in days)
     return f"{column} IN ({listed})"

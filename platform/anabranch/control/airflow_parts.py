@@ -34,6 +34,8 @@ def constants() -> dict[str, str]:
         "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "10",
         "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "1",
         "AIRFLOW__API__WORKERS": "1",
+        # A task of a scheduler that was killed counts as running until then, and no other run of its view starts.
+        "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
         "AIRFLOW__DAG_PROCESSOR__PRINT_STATS_INTERVAL": "3600",
         "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
         "GX_ANALYTICS_ENABLED": "false",

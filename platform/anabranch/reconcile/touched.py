@@ -29,7 +29,7 @@ def passed(
 
     ``watermark``: that of ``other``, where a stream there hasn't come to the cut's own yet.
     """
-    if not view.closes:
+    if not view.closes or (cut == other and watermark is None):
         return set()
     times = (watermark_of(settings, view, topics, cut), watermark or watermark_of(settings, view, topics, other))
     if times[0] == times[1]:

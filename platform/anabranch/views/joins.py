@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from anabranch.views.definition import duration, names
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 _ORDER = ("event_time", "log_partition", "log_offset")
 
@@ -34,23 +34,19 @@ def as_of(
     from pyspark.sql import functions as F
 
     keys = names(on)
-    kept, told = F.struct(*left.columns), F.struct(*_ORDER, F.struct(*right.columns).alias("row"))
-    nothing: tuple[Column, Column] = (F.lit(None).cast(_kind(left)), F.lit(None).cast(_kind(right, _ORDER)))
-    both = left.select(*keys, "event_time", kept.alias("_left"), nothing[1].alias("_told")).unionByName(
-        right.select(*keys, "event_time", nothing[0].alias("_left"), told.alias("_told"))
-    )
-    # By range: what was said at the same time counts, whichever of the two rows comes first.
-    until_then = Window.partitionBy(*keys).orderBy("event_time").rangeBetween(Window.unboundedPreceding, 0)
-    newest = both.withColumn("_newest", F.max("_told").over(until_then)).where("_left IS NOT NULL")
+    same = [F.col(key).alias(f"_on_{key}") for key in keys]
+    told = F.struct(*_ORDER, F.struct(*right.columns).alias("row")).alias("_told")
+    said = right.select("event_time", *same, F.lit(0).alias("_side"), told)
+    nothing = F.lit(None).cast(said.schema["_told"].dataType).alias("_told")
+    # Column by column, so that Spark reads and sorts only those of ``left`` that the view goes on with.
+    asked = left.select(*left.columns, *same, F.lit(1).alias("_side"), nothing)
+    both = asked.unionByName(said, allowMissingColumns=True)
+    # What was said at the same time counts: it comes first.
+    until_then = Window.partitionBy(*(f"_on_{key}" for key in keys)).orderBy("event_time", "_side")
+    until_then = until_then.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    newest = both.withColumn("_newest", F.max("_told").over(until_then)).where("_side = 1")
     known = reduce(and_, (F.col(key).isNotNull() for key in keys))
     if within is not None:
         seconds = duration(within).total_seconds()
         known = known & (F.col("_newest.event_time") > F.col("event_time") - F.expr(f"interval {seconds} seconds"))
-    return newest.select("_left.*", F.when(known, F.col("_newest.row")).alias(into))
-
-
-def _kind(rows: DataFrame, order: Sequence[str] = ()) -> str:
-    """The type of a struct of the columns of ``rows``; behind those of ``order``, where there are such."""
-    row = rows.schema.simpleString()
-    fields = [f"{name}:{rows.schema[name].dataType.simpleString()}" for name in order]
-    return f"struct<{','.join([*fields, f'row:{row}'])}>" if order else row
+    return newest.select(*left.columns, F.when(known, F.col("_newest.row")).alias(into))
