@@ -34,7 +34,9 @@ def constants() -> dict[str, str]:
         "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "10",
         "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "1",
         "AIRFLOW__API__WORKERS": "1",
-        # A task of a scheduler that was killed counts as running until then, and no other run of its view starts.
+        # What a killed scheduler had queued or running counts as alive until then (300 s each, if nothing is said),
+        # and no other run of its view starts.
+        "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "15",
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
         "AIRFLOW__DAG_PROCESSOR__PRINT_STATS_INTERVAL": "3600",
         "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
