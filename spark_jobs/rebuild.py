@@ -9,6 +9,7 @@ from datetime import date
 
 from anabranch.batch import rebuild
 from anabranch.batch.manifest import days
+from anabranch.change.plan import check_still_holds
 from anabranch.errors import AnabranchError
 from anabranch.events import load_declarations
 from anabranch.settings import load_settings
@@ -24,6 +25,7 @@ def main() -> int:
     parser.add_argument("--from", dest="first", type=date.fromisoformat, required=True)
     parser.add_argument("--to", dest="last", type=date.fromisoformat, required=True)
     parser.add_argument("--cut", default="", help="like flights@12; landing's newest when left out")
+    parser.add_argument("--fingerprint", help="the definition that was planned; any, when left out")
     parser.add_argument("--run", required=True)
     args = parser.parse_args()
     settings = load_settings()
@@ -33,6 +35,7 @@ def main() -> int:
     topics = registry.topic(view)
     spark = session(settings, f"anabranch-rebuild-{view.name}")
     try:
+        check_still_holds(view, args.fingerprint or view.fingerprint)
         registry.register(spark, settings, [view])
         build = rebuild(spark, settings, view, topics, days(args.first, args.last), args.run, parse_epochs(args.cut))
     except AnabranchError as error:

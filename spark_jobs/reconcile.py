@@ -13,6 +13,7 @@ from anabranch.batch.manifest import read_manifest
 from anabranch.errors import AnabranchError
 from anabranch.events import load_declarations
 from anabranch.reconcile.judge import reconcile
+from anabranch.reconcile.suite import load_ahead
 from anabranch.settings import load_settings
 from anabranch.spark import session
 from anabranch.views import load_views
@@ -25,6 +26,7 @@ def main() -> int:
     parser.add_argument("--run", required=True, help="the run whose build is judged; any name for a kappa view")
     args = parser.parse_args()
     settings = load_settings()
+    load_ahead()
     try:
         declared = load_declarations(settings.project / "spark_jobs" / "contracts")
         registry = load_views(settings.project / "spark_jobs" / "views", declared)

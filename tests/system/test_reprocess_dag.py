@@ -13,6 +13,7 @@ import pytest
 from anabranch.airflow.client import Client, Run
 from anabranch.airflow.registered import registered
 from anabranch.batch import publications
+from anabranch.change import estimates
 from anabranch.cli.produce_commands import produce_flights
 from anabranch.control.airflow_parts import airflow_address
 from anabranch.control.keys import airflow_login
@@ -92,6 +93,10 @@ def test_days_asked_for_are_rebuilt_certified_and_published(platform: Settings, 
     assert [p["partition"] for p in partitions] == [FIRST.isoformat(), LAST.isoformat()]
     assert client.xcom(green, "plan", "events") == sum(p["events"] for p in partitions) > 1_000
     assert sum(c.late_events for c in certificates.values()) == client.xcom(green, "plan", "late") > 0
+    took = estimates.outcomes(platform, VIEW, 1)[0]
+    assert (took.partitions, took.events) == (2, client.xcom(green, "plan", "events"))
+    assert took.seconds > 10
+    assert took.bytes > 1_000
 
 
 def test_the_run_says_what_it_did(client: Client, green: Run) -> None:

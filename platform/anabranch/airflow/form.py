@@ -10,6 +10,7 @@ from airflow.sdk import Param
 from anabranch.airflow.declared import Declared
 
 # The form and the REST API check these; the plan checks each value again, since a form can be bypassed.
+_AT = "[a-z][a-z0-9_]{0,62}@[0-9]{1,18}"
 _DAY: dict[str, Any] = {"type": ["null", "string"], "format": "date", "maxLength": 10}
 
 
@@ -26,10 +27,11 @@ def parameters(versions: Sequence[Declared]) -> dict[str, Param]:
         "cut": Param(
             None,
             title="Cut",
-            description="Position of the log to rebuild at, like flights@12 (an epoch of landing). Empty: the newest.",
+            description="Position of the log to rebuild at, like flights@12 (an epoch of landing); those of several "
+            "topics with commas between them. Empty: the newest.",
             type=["null", "string"],
-            pattern=r"^$|^[a-z][a-z0-9_]{0,62}@[0-9]{1,18}$",
-            maxLength=90,
+            pattern=rf"^$|^{_AT}(,{_AT})*$",
+            maxLength=900,
         ),
         "version": Param(
             versions[0].version,

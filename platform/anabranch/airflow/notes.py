@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from anabranch.change.estimates import Estimate
 from anabranch.errors import AnabranchError
 from anabranch.settings import Settings
 
@@ -15,9 +16,11 @@ SHOWN = 6
 
 
 def planned_note(plan: Mapping[str, Any]) -> str:
+    said = plan.get("estimate")
+    takes = f" Takes {Estimate(**said)}." if said else ""
     return (
         f"Planned: {_span(plan)} of {plan['view']} v{plan['version']} from {plan['events']:,} events "
-        f"({plan['late']:,} late) at {plan['cut']}."
+        f"({plan['late']:,} late) at {plan['cut']}.{takes}"
     )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import Any
 
 from anabranch.airflow.registered import registered
 from anabranch.batch import publications, publish, read_manifest
+from anabranch.change.estimates import Outcome, record_outcome
 from anabranch.reconcile.verdict import Verdict, read_verdict
 from anabranch.settings import Settings
 from anabranch.tables.layout import batch_table
@@ -19,7 +20,8 @@ def publish_run(settings: Settings, plan: Mapping[str, Any]) -> dict[str, Any]:
     """Publish what of the run's build was certified. Safe to repeat: what is published already stays as it is.
 
     Returns ``published`` (days), ``refused`` (days with reasons), ``rows``, ``equal`` (how many days),
-    ``certified_at``, ``late_rows`` (how many rows the late events changed), ``table_version`` (None: nothing new).
+    ``certified_at``, ``late_rows`` (how many rows the late events changed), ``bytes`` (of the build's data files),
+    ``table_version`` (None: nothing new).
     BrokenState BUILD_MISSING or VERDICT_MISSING when a step before has left nothing: then nothing is published.
     """
     view, _ = registered(settings, plan["view"], plan["version"])
@@ -36,8 +38,19 @@ def publish_run(settings: Settings, plan: Mapping[str, Any]) -> dict[str, Any]:
         "equal": len(verdict.equal),
         "certified_at": verdict.cut,
         "late_rows": sum(change.rows for change in verdict.late_changes),
+        "bytes": sum(file.size for file in build.files),
         "table_version": version,
     }
+
+
+def remember(settings: Settings, plan: Mapping[str, Any], outcome: Mapping[str, Any], seconds: float) -> None:
+    """Keep what the run took, for estimates of later ones. Not of a repeat that had nothing to publish."""
+    if outcome["table_version"] is None:
+        return
+    estimated = plan["estimate"]["seconds"] if plan.get("estimate") else None
+    now, days = datetime.now(UTC), len(plan["partitions"])
+    took = Outcome(plan["run"], days, plan["events"], round(seconds, 1), outcome["bytes"], now, estimated)
+    record_outcome(settings, plan["view"], plan["version"], took)
 
 
 def refusals(verdict: Verdict, days: Sequence[date]) -> dict[str, str]:

@@ -52,11 +52,13 @@ def publish(planned: dict[str, Any]) -> dict[str, Any]:
     """
     from anabranch.airflow.links import page
     from anabranch.airflow.notes import listed, outcome_note, write_note
-    from anabranch.airflow.publishing import publish_run
+    from anabranch.airflow.publishing import publish_run, remember
 
     run, settings = get_current_context()["dag_run"], load_settings()
     with failing():
         outcome = publish_run(settings, planned)
+    outcome["seconds"] = round((datetime.now(UTC) - run.start_date).total_seconds(), 1)
+    remember(settings, planned, outcome, outcome["seconds"])
     note = outcome_note(planned, outcome, page("data_docs/index.html"))
     write_note(settings, address(), run.dag_id, run.run_id, note)
     if outcome["refused"]:

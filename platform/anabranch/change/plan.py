@@ -14,8 +14,9 @@ from deltalake import DeltaTable
 
 from anabranch.batch import publications
 from anabranch.batch.rebuild import cut_at
+from anabranch.change.estimates import Estimate, estimate, outcomes
 from anabranch.change.parameters import Asked
-from anabranch.errors import BadDefinition, BadInput
+from anabranch.errors import BadDefinition, BadInput, Conflict
 from anabranch.events import Sources
 from anabranch.landing.rows import landed_rows
 from anabranch.landing.schema import PARTITION as EVENT_DATE
@@ -33,19 +34,22 @@ class Plan:
 
     ``events`` and ``late`` are the numbers of valid (late) events up to ``cut`` that the rows of a partition are
     made from, lookback and lookahead included; ``read`` counts each event once. ``published`` is how many of the
-    partitions readers have a batch half of already.
+    partitions readers have a batch half of already, ``untouched`` how many other partitions they have one of.
     """
 
     view: str
     version: int
+    fingerprint: str
     cut: Cut
     partitions: tuple[date, ...]
     events: Mapping[date, int] = field(hash=False)
     late: Mapping[date, int] = field(hash=False)
     read: int
     published: int
+    untouched: int
     lookback: timedelta
     lookahead: timedelta
+    estimate: Estimate | None
 
     @property
     def empty(self) -> bool:
@@ -62,6 +66,7 @@ class Plan:
         return {
             "view": self.view,
             "version": self.version,
+            "fingerprint": self.fingerprint,
             "cut": str(self.cut),
             "from": self.partitions[0].isoformat(),
             "to": self.partitions[-1].isoformat(),
@@ -71,6 +76,8 @@ class Plan:
             "events": self.read,
             "late": sum(self.late.values()),
             "published": self.published,
+            "untouched": self.untouched,
+            "estimate": self.estimate.to_json() if self.estimate else None,
             "lookback_hours": self.lookback / timedelta(hours=1),
             "lookahead_hours": self.lookahead / timedelta(hours=1),
         }
@@ -79,7 +86,10 @@ class Plan:
         """A table for the task's log."""
         head = f"{self.view} v{self.version}: {self.span} at {self.cut}, {self.read:,} events to read"
         rows = (f"{p.isoformat():<12}{self.events[p]:>10,}{self.late[p]:>10,}" for p in self.partitions)
-        return "\n".join((head, f"{'partition':<12}{'events':>10}{'late':>10}", *rows))
+        takes = f"takes {self.estimate or 'as long as it takes: no earlier run of this version to go by'}"
+        stays = f"the other {self.untouched} published days, the speed half, landing and every other view stay"
+        last = (takes, f"replaces {self.published} published days; {stays} as they are")
+        return "\n".join((head, f"{'partition':<12}{'events':>10}{'late':>10}", *rows, *last))
 
 
 def make_plan(settings: Settings, view: View, topics: Sources, wish: Asked) -> Plan:
@@ -95,21 +105,36 @@ def make_plan(settings: Settings, view: View, topics: Sources, wish: Asked) -> P
         )
     cut = cut_at(settings, topics, wish.epochs)
     counted = count_for(settings, view, topics, wish.partitions, cut)
+    published = set(publications(batch_table(settings, view.name, view.version)))
     plan = Plan(
         view=view.name,
         version=view.version,
+        fingerprint=view.fingerprint,
         cut=cut,
         partitions=wish.partitions,
         events={p: count.events for p, count in counted.by_partition.items()},
         late={p: count.late for p, count in counted.by_partition.items()},
         read=counted.read,
-        published=len(set(wish.partitions) & set(publications(batch_table(settings, view.name, view.version)))),
+        published=len(published & set(wish.partitions)),
+        untouched=len(published - set(wish.partitions)),
         lookback=view.lookback,
         lookahead=view.lookahead,
+        estimate=estimate(outcomes(settings, view.name, view.version), counted.read),
     )
     if plan.empty and wish.explicit:
         raise _nothing_landed(settings, topics, plan)
     return plan
+
+
+def check_still_holds(view: View, fingerprint: str) -> None:
+    """Conflict PLAN_OUTDATED when the definition that was planned (by its ``fingerprint``) isn't that of ``view``."""
+    if fingerprint != view.fingerprint:
+        raise Conflict(
+            "PLAN_OUTDATED",
+            f"{view.origin}: the definition of {view.name} v{view.version} has changed since the plan was made",
+            state="nothing was rebuilt",
+            next_step="put it back (another definition needs a new version), and clear the run from its plan on",
+        )
 
 
 def _nothing_landed(settings: Settings, topics: Sources, plan: Plan) -> BadInput:

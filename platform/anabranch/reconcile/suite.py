@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import logging
 import os
+import threading
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -60,6 +61,11 @@ def great_expectations() -> Any:
 
         import anabranch.reconcile.expectations  # noqa: F401 - registers our own with it
     return gx
+
+
+def load_ahead() -> None:
+    """Import the library, which takes 3 s, beside what the caller does next: until then Spark may have started."""
+    threading.Thread(target=great_expectations, name="great-expectations", daemon=True).start()
 
 
 def run_suite(settings: Settings, view: View, run: str, subjects: Sequence[Subject]) -> SuiteResult:

@@ -64,6 +64,8 @@ def test_the_notes_say_what_where_from_and_what_came_of_it() -> None:
     assert planned_note(PLAN) == (
         "Planned: 2013-01-01 to 2013-01-02 (2 days) of delays v1 from 26,483 events (312 late) at flights@12."
     )
+    said = {"seconds": 47.6, "bytes": 120_000, "runs": 1, "error": None}
+    assert planned_note(PLAN | {"estimate": said}).endswith(" Takes about 48 s and 0.12 MB, by 1 earlier run.")
     outcome = {
         "published": ["2013-01-01"],
         "refused": {"2013-01-02": "its halves differ"},

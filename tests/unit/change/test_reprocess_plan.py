@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from anabranch.change.parameters import Asked, asked
-from anabranch.change.plan import make_plan
-from anabranch.errors import AnabranchError, BadDefinition, BadInput, TryAgain
+from anabranch.change.plan import check_still_holds, make_plan
+from anabranch.errors import AnabranchError, BadDefinition, BadInput, Conflict, TryAgain
 from anabranch.events import Topic
 from anabranch.events.declarations import load_declarations
 from anabranch.landing.schema import landing_schema
@@ -98,7 +98,19 @@ def test_a_published_day_without_events_is_work_it_has_to_become_empty(settings:
     create(uri, columns, ["partition_date"], Note("view/delays/v1/batch", "r", cut, extra={"published": [shown]}))
     for wish_of in (asked({}, ["flights"], day), wish(**{"from": f"{day}"})):
         plan = make_plan(settings, view, TOPIC, wish_of)
-        assert (plan.read, plan.published, plan.empty) == (0, 1, False)
+        assert (plan.read, plan.published, plan.untouched, plan.empty) == (0, 1, 0, False)
+    other = make_plan(settings, view, TOPIC, wish(**{"from": "2013-01-02"}))
+    assert (other.published, other.untouched) == (0, 1)
+    assert "replaces 0 published days; the other 1 published days, the speed half" in other.to_text()
+    assert "no earlier run of this version to go by" in other.to_text()
+
+
+def test_a_plan_holds_for_the_definition_that_it_was_made_for(settings: Settings) -> None:
+    planned = make_plan(settings, a_view(fingerprint="as planned"), TOPIC, wish(**{"from": "2013-01-02"}))
+    check_still_holds(a_view(fingerprint="as planned"), planned.fingerprint)
+    with pytest.raises(Conflict) as refusal:
+        check_still_holds(a_view(fingerprint="another"), planned.fingerprint)
+    assert refusal.value.code == "PLAN_OUTDATED"
 
 
 @pytest.mark.parametrize(
@@ -144,7 +156,10 @@ def test_a_plan_is_shown_and_handed_on(settings: Settings) -> None:
         ],
         "events": 4,
         "late": 1,
+        "fingerprint": "",
         "published": 0,
+        "untouched": 0,
+        "estimate": None,
         "lookback_hours": 0.0,
         "lookahead_hours": 0.0,
     }
