@@ -32,7 +32,7 @@ def reprocess(versions: list[Declared]) -> DAG:
         default_args={"owner": "anabranch", "retries": 1, "retry_delay": timedelta(seconds=10)},
     ) as dag:
         planned = plan(view.name)
-        rebuilt = SparkJob(task_id="rebuild", planned=planned, options=("from", "to", "cut", "fingerprint"))
+        rebuilt = SparkJob(task_id="rebuild", planned=planned, options=("days", "cut", "fingerprint"))
         certified = SparkJob(task_id="reconcile", planned=planned)
         planned >> rebuilt >> certified >> publish(planned)
     return dag

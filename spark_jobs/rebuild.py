@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from datetime import date
 
 from anabranch.batch import rebuild
-from anabranch.batch.manifest import days
+from anabranch.batch.manifest import parse_days
 from anabranch.change.plan import check_still_holds
 from anabranch.errors import AnabranchError
 from anabranch.events import load_declarations
@@ -22,8 +21,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--view", required=True)
     parser.add_argument("--version", type=int, required=True)
-    parser.add_argument("--from", dest="first", type=date.fromisoformat, required=True)
-    parser.add_argument("--to", dest="last", type=date.fromisoformat, required=True)
+    parser.add_argument("--days", type=parse_days, required=True, help="like 2013-01-01..2013-01-31,2013-02-03")
     parser.add_argument("--cut", default="", help="like flights@12; landing's newest when left out")
     parser.add_argument("--fingerprint", help="the definition that was planned; any, when left out")
     parser.add_argument("--run", required=True)
@@ -37,7 +35,7 @@ def main() -> int:
     try:
         check_still_holds(view, args.fingerprint or view.fingerprint)
         registry.register(spark, settings, [view])
-        build = rebuild(spark, settings, view, topics, days(args.first, args.last), args.run, parse_epochs(args.cut))
+        build = rebuild(spark, settings, view, topics, args.days, args.run, parse_epochs(args.cut))
     except AnabranchError as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from datetime import date
 from typing import Any
 
+import confluent_kafka
 import httpx
 import pyarrow as pa
 import pytest
@@ -14,6 +16,7 @@ from anabranch.airflow.client import Client, Run
 from anabranch.airflow.registered import registered
 from anabranch.batch import publications
 from anabranch.change import estimates
+from anabranch.change.dirty import dirty_partitions
 from anabranch.cli.produce_commands import produce_flights
 from anabranch.control.airflow_parts import airflow_address
 from anabranch.control.keys import airflow_login
@@ -76,6 +79,18 @@ def why(client: Client, run: Run) -> str:
     return "\n".join(client.task_log(run, task) for task, state in run.tasks.items() if state == "failed")
 
 
+def send_departure(settings: Settings, day: date) -> None:
+    """One more departure, whose time has long passed."""
+    noon = f"{day}T12:00:00Z"
+    data = {"flight_date": f"{day}", "carrier": "AA", "flight": 1, "origin": "JFK", "dest": "ATL", "dep_delay": 20}
+    data |= {"scheduled_departure": noon, "actual_departure": noon}
+    event = {"specversion": "1.0", "id": "late", "source": "/test", "type": "flight.departed", "subject": "late"}
+    event |= {"time": noon, "dataschema": "urn:anabranch:contract:flight.departed:1", "data": data}
+    producer = confluent_kafka.Producer({"bootstrap.servers": settings.brokers})
+    producer.produce("flights", value=json.dumps(event).encode(), key=b"late")
+    assert producer.flush(20) == 0
+
+
 @pytest.fixture(scope="module")
 def green(platform: Settings) -> Run:
     """A run over two days, shared by the tests that look at what it left."""
@@ -122,6 +137,26 @@ def test_a_step_that_is_repeated_changes_nothing(platform: Settings, client: Cli
     again = client.wait(green, timeout=600)
     assert again.state == "success", why(client, again)
     assert newest(batch_table(platform, VIEW, 1)) == before
+
+
+def test_what_a_late_event_touches_is_repaired_and_nothing_else(platform: Settings, client: Client, green: Run) -> None:
+    view, topics = registered(platform, VIEW)
+    before = published(platform)
+    assert dirty_partitions(platform, view, topics) == []
+    send_departure(platform, FIRST)
+    (dirty,) = eventually(lambda: dirty_partitions(platform, view, topics))
+    assert (dirty.partition, dirty.at, dirty.events, dirty.late) == (FIRST, before[FIRST].cut, 1, 1)
+
+    run = client.wait(client.trigger(f"repair_{VIEW}", {}), timeout=600)
+
+    assert run.state == "success", why(client, run)
+    assert f"Rebuilt {FIRST} of {VIEW} v1" in run.note
+    after = published(platform)
+    assert after[LAST] == before[LAST]
+    assert after[FIRST].cut.epoch("flights") > before[FIRST].cut.epoch("flights")
+    assert dirty_partitions(platform, view, topics) == []
+    again = client.wait(client.trigger(f"repair_{VIEW}", {}), timeout=600)
+    assert set(again.tasks.values()) == {"skipped"}
 
 
 @pytest.mark.parametrize("conf", [{"from": "2013-02-30"}, {"from": "$(id)"}, {"cut": "x'; --"}, {"version": 9}])

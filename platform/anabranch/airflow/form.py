@@ -43,6 +43,18 @@ def parameters(versions: Sequence[Declared]) -> dict[str, Param]:
     }
 
 
+def repair_documentation(view: Declared) -> str:
+    """The page of a repair DAG."""
+    return f"""### Repair {view.name}
+
+Published days that more events have landed for since are rebuilt at the newest cut, certified, and shown to readers in
+one commit: exactly these days, and no run where there are none. Nobody marks a day, so no mark can be lost: a day is
+dirty as long as an event that its rows depend on has landed after the cut that it was published at.
+
+`anabranch views dirty {view.name}` lists them.
+"""
+
+
 def documentation(versions: Sequence[Declared]) -> str:
     """The DAG's page, from the view's docstring and its declaration."""
     view = versions[0]

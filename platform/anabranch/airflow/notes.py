@@ -19,7 +19,7 @@ def planned_note(plan: Mapping[str, Any]) -> str:
     said = plan.get("estimate")
     takes = f" Takes {Estimate(**said)}." if said else ""
     return (
-        f"Planned: {_span(plan)} of {plan['view']} v{plan['version']} from {plan['events']:,} events "
+        f"Planned: {plan['span']} of {plan['view']} v{plan['version']} from {plan['events']:,} events "
         f"({plan['late']:,} late) at {plan['cut']}.{takes}"
     )
 
@@ -30,7 +30,7 @@ def outcome_note(plan: Mapping[str, Any], outcome: Mapping[str, Any], docs: str)
     count = len(published) + len(refused)
     lines = [
         (
-            f"Rebuilt {_span(plan)} of {plan['view']} v{plan['version']}: {outcome['rows']:,} rows from "
+            f"Rebuilt {plan['span']} of {plan['view']} v{plan['version']}: {outcome['rows']:,} rows from "
             f"{plan['events']:,} events ({plan['late']:,} late) at {plan['cut']}."
         ),
         f"Certificates: {outcome['equal']} of {count} equal at {outcome['certified_at']} (run {plan['run']}).",
@@ -63,8 +63,3 @@ def write_note(settings: Settings, address: str, dag_id: str, run_id: str, text:
         log.warning("the run's note was not written: %s", error)
         return False
     return True
-
-
-def _span(plan: Mapping[str, Any]) -> str:
-    days = len(plan["partitions"])
-    return plan["from"] if days == 1 else f"{plan['from']} to {plan['to']} ({days} days)"

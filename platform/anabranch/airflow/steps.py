@@ -6,14 +6,17 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import get_current_context, task
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from anabranch.errors import AnabranchError, TryAgain
-from anabranch.settings import load_settings
+from anabranch.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from anabranch.change.plan import Plan
 
 log = logging.getLogger(__name__)
 
@@ -25,9 +28,7 @@ def plan(view_name: str) -> dict[str, Any]:
     Fails at once, without a retry, on a wrong parameter; is skipped when there is nothing to do in a run that
     nobody asked for by name.
     """
-    from anabranch.airflow.notes import planned_note, write_note
     from anabranch.airflow.registered import registered
-    from anabranch.airflow.run_key import run_key
     from anabranch.change.parameters import asked
     from anabranch.change.plan import make_plan
 
@@ -36,10 +37,42 @@ def plan(view_name: str) -> dict[str, Any]:
     with failing():
         view, topics = registered(settings, view_name, params.get("version"))
         made = make_plan(settings, view, topics, asked(params, [t.name for t in topics.each], own_day(run)))
-    log.info("%s", made.to_text())
-    planned = {**made.to_json(), "run": run_key(run.run_id, run.clear_number or 0)}
     if made.empty:
         raise AirflowSkipException(f"no event of {view_name} in {made.span}: nothing to rebuild")
+    return _planned(settings, run, made)
+
+
+@task(multiple_outputs=True)
+def plan_repair(view_name: str) -> dict[str, Any]:
+    """Find the published days that more events have landed for since, and plan exactly these at the newest cut.
+
+    Is skipped where there is none. What lands from now on leaves its days dirty: the next run repairs them.
+    """
+    from anabranch.airflow.registered import registered
+    from anabranch.change.dirty import dirty_partitions
+    from anabranch.change.parameters import Asked
+    from anabranch.change.plan import make_plan
+
+    run, settings = get_current_context()["dag_run"], load_settings()
+    with failing():
+        view, topics = registered(settings, view_name)
+        dirty = dirty_partitions(settings, view, topics)
+        if not dirty:
+            raise AirflowSkipException(f"all published days of {view_name} hold everything that has landed for them")
+        days = tuple(day.partition for day in dirty)
+        made = make_plan(settings, view, topics, Asked(days, {}, explicit=False))
+    for day in dirty:
+        log.info("%s: %d events (%d late) since it was published at %s", day.partition, day.events, day.late, day.at)
+    return _planned(settings, run, made)
+
+
+def _planned(settings: Settings, run: Any, made: Plan) -> dict[str, Any]:
+    """Tell people of the plan, and hand it on to the steps that carry it out."""
+    from anabranch.airflow.notes import planned_note, write_note
+    from anabranch.airflow.run_key import run_key
+
+    log.info("%s", made.to_text())
+    planned = {**made.to_json(), "run": run_key(run.run_id, run.clear_number or 0)}
     write_note(settings, address(), run.dag_id, run.run_id, planned_note(planned))
     return planned
 

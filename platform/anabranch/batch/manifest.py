@@ -112,3 +112,20 @@ def discard(settings: Settings, build: Build) -> None:
 def days(first: date, last: date) -> Sequence[date]:
     """Every day from ``first`` to ``last``, both included."""
     return [date.fromordinal(n) for n in range(first.toordinal(), last.toordinal() + 1)]
+
+
+def days_text(partitions: Sequence[date]) -> str:
+    """Days in order, as a flag of a job: ``2013-01-01..2013-01-31,2013-02-03``."""
+    runs: list[list[date]] = []
+    for day in partitions:
+        if runs and day.toordinal() - runs[-1][-1].toordinal() == 1:
+            runs[-1].append(day)
+        else:
+            runs.append([day])
+    return ",".join(f"{run[0]}..{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
+
+
+def parse_days(text: str) -> list[date]:
+    """The days of ``days_text``. ValueError when it is none."""
+    spans = [[date.fromisoformat(day) for day in span.split("..")] for span in text.split(",")]
+    return [day for span in spans for day in days(span[0], span[-1])]

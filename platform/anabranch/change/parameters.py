@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import date
 from typing import Any
 
+from anabranch.batch.manifest import days
 from anabranch.errors import BadInput
 from anabranch.tables.cut import parse_epochs
 
@@ -24,18 +25,13 @@ MAX_DAYS = 3660
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A checked wish. ``first`` to ``last`` are days, both included; ``epochs`` are those of the cut, by topic, the
-    newest landed of one that is left out."""
+    """A checked wish. ``partitions`` are days, in order; ``epochs`` are those of the cut, by topic, the newest landed
+    of one that is left out."""
 
-    first: date
-    last: date
+    partitions: tuple[date, ...]
     epochs: Mapping[str, int] = field(hash=False)
     explicit: bool
     """Whether a person named the days; a scheduled run takes its own day."""
-
-    @property
-    def partitions(self) -> tuple[date, ...]:
-        return tuple(self.first + timedelta(days=n) for n in range((self.last - self.first).days + 1))
 
 
 def asked(params: Mapping[str, Any], topics: Collection[str], own_day: date) -> Asked:
@@ -52,7 +48,7 @@ def asked(params: Mapping[str, Any], topics: Collection[str], own_day: date) -> 
     end = last or begin
     if (end - begin).days >= MAX_DAYS:
         raise _wrong("to", "RANGE_TOO_LONG", f"{begin} to {end} is more than {MAX_DAYS} days", "check the years")
-    return Asked(begin, end, _epochs(params, topics), explicit=first is not None)
+    return Asked(tuple(days(begin, end)), _epochs(params, topics), explicit=first is not None)
 
 
 def _day(params: Mapping[str, Any], field: str) -> date | None:

@@ -13,6 +13,7 @@ from typing import Any
 from deltalake import DeltaTable
 
 from anabranch.batch import publications
+from anabranch.batch.manifest import days_text
 from anabranch.batch.rebuild import cut_at
 from anabranch.change.estimates import Estimate, estimate, outcomes
 from anabranch.change.parameters import Asked
@@ -60,7 +61,10 @@ class Plan:
     def span(self) -> str:
         """The partitions for people: ``2013-01-01 to 2013-01-31 (31 days)``."""
         first, last = self.partitions[0], self.partitions[-1]
-        return f"{first}" if first == last else f"{first} to {last} ({len(self.partitions)} days)"
+        if first == last:
+            return f"{first}"
+        some = "" if (last - first).days + 1 == len(self.partitions) else "of "
+        return f"{some}{first} to {last} ({len(self.partitions)} days)"
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -70,6 +74,8 @@ class Plan:
             "cut": str(self.cut),
             "from": self.partitions[0].isoformat(),
             "to": self.partitions[-1].isoformat(),
+            "days": days_text(self.partitions),
+            "span": self.span,
             "partitions": [
                 {"partition": p.isoformat(), "events": self.events[p], "late": self.late[p]} for p in self.partitions
             ],

@@ -72,6 +72,24 @@ def _standing(settings: Settings, view: View) -> str:
 
 
 @views.command()
+def dirty(name: Annotated[str, typer.Argument(help="The view; its newest version.")], as_json: AsJson = False) -> None:
+    """The published days that more events have landed for since: what its repair DAG rebuilds."""
+    from anabranch.change.dirty import dirty_partitions
+
+    settings, registry = _load()
+    view = registry.get(name)
+    found = dirty_partitions(settings, view, registry.topic(view))
+    if as_json:
+        days = ({"partition": f"{d.partition}", "at": f"{d.at}", "events": d.events, "late": d.late} for d in found)
+        typer.echo(json.dumps(list(days)))
+        return
+    for day in found:
+        typer.echo(f"{day.partition}  published at {day.at}, {day.events:,} events since ({day.late:,} late)")
+    if not found:
+        typer.echo(f"all published days of {view.name} v{view.version} hold everything that has landed for them")
+
+
+@views.command()
 def check(
     name: Annotated[str | None, typer.Argument(help="Only this view; every one when left out.")] = None,
 ) -> None:

@@ -42,6 +42,33 @@ def count_events(
         return {day: EventCount(*numbers) for day, *numbers in found.fetchall()}
 
 
+@dataclass(frozen=True, slots=True)
+class News:
+    """Valid events of one type and day of event time that one epoch has landed, and how many of them were late."""
+
+    type: str
+    day: date
+    epoch: int
+    events: int
+    late: int
+
+
+def events_since(table: DeltaTable, types: Sequence[str], low: int, high: int) -> list[News]:
+    """The valid events of ``types`` that landed after the epoch ``low`` and not after ``high``.
+
+    Files of older epochs are not opened.
+    """
+    if not types or high <= low:
+        return []
+    with landed_rows(table, after=low) as rows:
+        found = rows.execute(_NEWS, {"types": list(types), "low": low, "high": high})
+        return [News(*each) for each in found.fetchall()]
+
+
+_NEWS = f"""
+    SELECT type, {PARTITION}, epoch, count(*), count_if(late)
+    FROM rows WHERE decision = '{VALID}' AND type IN $types AND epoch > $low AND epoch <= $high
+    GROUP BY type, {PARTITION}, epoch"""  # noqa: S608 - names of our own columns
 _COUNTS = f"""
     SELECT {PARTITION}, count_if(epoch <= $epoch), count_if(late AND epoch <= $epoch),
         count_if(epoch > $low AND epoch <= $high)

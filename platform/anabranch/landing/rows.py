@@ -13,14 +13,18 @@ from deltalake import DeltaTable
 from anabranch.landing.schema import PARTITION
 
 
-def landed_rows(table: DeltaTable, days: Sequence[date] | None = None) -> duckdb.DuckDBPyConnection:
-    """A connection in which ``rows`` is every row of ``table``, or of those event dates, read when asked.
+def landed_rows(
+    table: DeltaTable, days: Sequence[date] | None = None, after: int | None = None
+) -> duckdb.DuckDBPyConnection:
+    """A connection in which ``rows`` is every row of ``table``, or of those event dates, read when asked. ``after``:
+    files without any epoch after that one are left out; of the others every row is there.
 
     Not through ``to_pyarrow_dataset``: a process that has used it sometimes aborts when it exits. Times are compared
     by ``epoch_us``: arithmetic with time zones needs an extension that DuckDB would want to fetch.
     """
-    wanted = None if days is None else [(PARTITION, "in", list(days))]
-    files = table.file_uris(file_pruning_predicate=wanted)
+    wanted: list[tuple[str, str, object]] = [] if days is None else [(PARTITION, "in", list(days))]
+    wanted += [] if after is None else [("epoch", ">", after)]
+    files = table.file_uris(file_pruning_predicate=wanted or None)
     if files:
         return rows_of_files([uri.removeprefix("file://") for uri in files])
     connection = _connect()

@@ -52,6 +52,7 @@ PLAN: dict[str, Any] = {
     "version": 1,
     "from": "2013-01-01",
     "to": "2013-01-02",
+    "span": "2013-01-01 to 2013-01-02 (2 days)",
     "cut": "flights@12",
     "events": 26_483,
     "late": 312,

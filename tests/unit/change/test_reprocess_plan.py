@@ -157,6 +157,8 @@ def test_a_plan_is_shown_and_handed_on(settings: Settings) -> None:
         "events": 4,
         "late": 1,
         "fingerprint": "",
+        "days": "2013-01-01..2013-01-02",
+        "span": "2013-01-01 to 2013-01-02 (2 days)",
         "published": 0,
         "untouched": 0,
         "estimate": None,

@@ -1,0 +1,40 @@
+"""One DAG for each view with partitions: rebuild the published days that more events have landed for since.
+
+Late events are the usual reason. Each run takes exactly the days that are dirty when it plans; without one it is
+skipped. What lands while it runs leaves its days dirty for the next run.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import DAG
+from anabranch.airflow.declared import Declared, declared_views
+from anabranch.airflow.form import repair_documentation
+from anabranch.airflow.steps import plan_repair, publish
+from anabranch.airflow.submit import SparkJob
+from anabranch.settings import load_settings
+
+
+def repair(view: Declared) -> DAG:
+    with DAG(
+        dag_id=f"repair_{view.name}",
+        dag_display_name=f"Repair {view.name}",
+        description=f"rebuild the published days of {view.name} that late events touch",
+        schedule=timedelta(hours=1),
+        catchup=False,
+        max_active_runs=1,
+        doc_md=repair_documentation(view),
+        tags=["repair", *view.events],
+        default_args={"owner": "anabranch", "retries": 1, "retry_delay": timedelta(seconds=10)},
+    ) as dag:
+        planned = plan_repair(view.name)
+        rebuilt = SparkJob(task_id="rebuild", planned=planned, options=("days", "cut", "fingerprint"))
+        certified = SparkJob(task_id="reconcile", planned=planned)
+        planned >> rebuilt >> certified >> publish(planned)
+    return dag
+
+
+for versions in declared_views(load_settings().project / "spark_jobs" / "views").values():
+    if not versions[0].kappa:
+        globals()[f"repair_{versions[0].name}"] = repair(versions[0])

@@ -1,0 +1,92 @@
+"""Which published days of a view don't hold all that has landed for them: what a repair rebuilds.
+
+Nobody marks a day. What landed stands in landing with its epoch, and what was published in the batch table's newest
+commit with its cut: a day is dirty as long as an event that its rows can depend on lies between the two. So no mark can
+be lost, and none is left over: a repair that publishes a day at its own cut cleans it up to there and no further.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from anabranch.batch import publications
+from anabranch.batch.publish import Published
+from anabranch.batch.rebuild import cut_at
+from anabranch.events import Sources
+from anabranch.landing.counts import News, events_since
+from anabranch.settings import Settings
+from anabranch.tables import Cut
+from anabranch.tables.commits import open_table
+from anabranch.tables.layout import batch_table, landing_table
+from anabranch.views.definition import View
+from anabranch.views.inputs import watermark_of
+from anabranch.views.partitions import passed_partitions, reach, touched_partitions
+
+
+@dataclass(frozen=True, slots=True)
+class Dirty:
+    """A published day, and the events that landed since it was published ``at`` a cut: all, and the late ones. Both may
+    be 0 for a view that closes: then the watermark has passed the day since."""
+
+    partition: date
+    at: Cut
+    events: int
+    late: int
+
+
+def dirty_partitions(settings: Settings, view: View, topics: Sources, cut: Cut | None = None) -> list[Dirty]:
+    """The published days of ``view`` that ``cut`` (the newest landed, when left out) has more events for, in order.
+
+    Days that nobody has published are not among them. Without Spark: one look at what landed since the oldest cut that
+    is still published.
+    """
+    known = publications(batch_table(settings, view.name, view.version))
+    if not known:
+        return []
+    newest = cut or cut_at(settings, topics)
+    published = sorted(known)
+    found: dict[date, list[int]] = {day: [0, 0] for day in _passed(settings, view, topics, known, newest)}
+    for topic in topics.each:
+        table = open_table(landing_table(settings, topic.name))
+        if table is None:
+            continue
+        oldest = min(each.cut.epoch(topic.name) for each in known.values())
+        types = [name for name in view.events if name in topic.event_types]
+        for news in events_since(table, types, oldest, newest.epoch(topic.name)):
+            for day in _touched(view, news, published):
+                if known[day].cut.epoch(topic.name) < news.epoch:
+                    counts = found.setdefault(day, [0, 0])
+                    counts[0] += news.events
+                    counts[1] += news.late
+    return [Dirty(day, known[day].cut, *found[day]) for day in sorted(found)]
+
+
+def _touched(view: View, news: News, published: Sequence[date]) -> list[date]:
+    """The published days whose rows can depend on events of the day of ``news``."""
+    if news.type in view.tables:
+        lookahead = reach(view)[1]
+        return list(published[bisect_left(published, date.fromordinal(news.day.toordinal() - lookahead)) :])
+    return [day for day in touched_partitions(view, [news.day]) if _among(published, day)]
+
+
+def _among(days: Sequence[date], day: date) -> bool:
+    at = bisect_left(days, day)
+    return at < len(days) and days[at] == day
+
+
+def _passed(settings: Settings, view: View, topics: Sources, known: Mapping[date, Published], newest: Cut) -> set[date]:
+    """Of a view that closes: the days that the watermark has passed since they were published."""
+    if not view.closes:
+        return set()
+    now = watermark_of(settings, view, topics, newest)
+    found: set[date] = set()
+    for cut in {str(published.cut): published.cut for published in known.values()}.values():
+        then = watermark_of(settings, view, topics, cut)
+        if then == now:
+            continue
+        moved = set(passed_partitions(view, then, now))
+        found |= {day for day, published in known.items() if published.cut == cut and day in moved}
+    return found

@@ -1,0 +1,101 @@
+"""Which published days are dirty: by what landed since their cut, over a real Delta table, without a JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from anabranch.batch.manifest import days_text, parse_days
+from anabranch.change.dirty import Dirty, dirty_partitions
+from anabranch.events import Topic
+from anabranch.events.declarations import load_declarations
+from anabranch.landing.schema import landing_schema
+from anabranch.settings import Settings, project_root
+from anabranch.tables import Cut, Note, Position, append, create, stage_arrow
+from anabranch.tables.layout import batch_table, landing_table
+from anabranch.views.definition import View
+from test_reprocess_plan import a_view, landed
+
+pytestmark = pytest.mark.unit
+TOPIC: Topic = load_declarations(project_root() / "spark_jobs" / "contracts").topic("flights")
+FIRST, SECOND, THIRD = (date(2013, 1, day) for day in (1, 2, 3))
+
+
+def at(epoch: int) -> Cut:
+    return Cut({"flights": Position(epoch, {0: epoch * 10})})
+
+
+def land(settings: Settings, *epochs: list[dict[str, Any]]) -> None:
+    uri, schema = landing_table(settings, "flights"), landing_schema(TOPIC)
+    table = create(uri, schema, ["event_date"], Note("landing/flights", "0", Cut()))
+    for epoch, rows in enumerate(epochs, 1):
+        staged = stage_arrow(pa.Table.from_pylist(rows, schema), uri, f"e{epoch}", "event_date")
+        append(table, staged, Note("landing/flights", str(epoch), at(epoch)))
+
+
+def publish(settings: Settings, view: View, cuts: Mapping[date, int]) -> None:
+    shown = [{"from": f"{d}", "to": f"{d}", "cut": at(epoch).to_json(), "run": "r"} for d, epoch in cuts.items()]
+    columns = pa.schema([("k", pa.string()), ("partition_date", pa.date32())])
+    uri = batch_table(settings, view.name, view.version)
+    note = Note(f"{view.writer}/batch", "r", at(max(cuts.values())), extra={"published": shown})
+    create(uri, columns, ["partition_date"], note)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """Epoch 2 has a late event of the first day, epoch 3 one of the second; both have rows that are no input."""
+    settings = Settings(home=tmp_path)
+    land(
+        settings,
+        [landed(FIRST, 1), landed(SECOND, 1), landed(THIRD, 1)],
+        [landed(FIRST, 2, late=True), landed(THIRD, 2, type="flight.arrived", late=True)],
+        [landed(SECOND, 3, late=True), landed(SECOND, 3), landed(FIRST, 3, decision="quarantined", late=None)],
+    )
+    return settings
+
+
+def found(settings: Settings, view: View, cut: Cut | None = None) -> list[Dirty]:
+    return dirty_partitions(settings, view, TOPIC, cut)
+
+
+def test_nothing_published_nothing_dirty(settings: Settings) -> None:
+    assert found(settings, a_view()) == []
+
+
+def test_days_are_dirty_by_what_landed_after_their_own_cut(settings: Settings) -> None:
+    publish(settings, a_view(), {FIRST: 1, SECOND: 2, THIRD: 1})
+    assert found(settings, a_view()) == [Dirty(FIRST, at(1), 1, 1), Dirty(SECOND, at(2), 2, 1)]
+    assert found(settings, a_view(), at(2)) == [Dirty(FIRST, at(1), 1, 1)]
+
+
+def test_what_is_published_at_the_newest_cut_is_clean_and_days_nobody_published_are_no_concern(
+    settings: Settings,
+) -> None:
+    publish(settings, a_view(), {FIRST: 2, THIRD: 1})
+    assert found(settings, a_view()) == []
+
+
+def test_events_of_the_days_around_count_as_far_as_the_view_reaches(settings: Settings) -> None:
+    view = a_view(lookback=timedelta(hours=30))
+    publish(settings, view, {SECOND: 1, THIRD: 2, date(2013, 1, 4): 1, date(2013, 1, 5): 1})
+    days = [(day.partition, day.events) for day in found(settings, view)]
+    assert days == [(SECOND, 3), (THIRD, 2), (date(2013, 1, 4), 2)]
+
+
+def test_a_row_of_a_table_touches_all_later_days(settings: Settings) -> None:
+    view = a_view(events=("flight.arrived", "flight.departed"), tables=("flight.departed",), refresh="partitions")
+    publish(settings, view, {FIRST: 3, SECOND: 2, THIRD: 2})
+    assert [(day.partition, day.events) for day in found(settings, view)] == [(SECOND, 2), (THIRD, 2)]
+
+
+def test_days_as_text_and_back() -> None:
+    some = [FIRST, SECOND, date(2013, 1, 5), date(2013, 1, 31), date(2013, 2, 1)]
+    assert days_text(some) == "2013-01-01..2013-01-02,2013-01-05,2013-01-31..2013-02-01"
+    assert parse_days(days_text(some)) == some
+    for wrong in ("", "2013-01-01..", "2013-1-1", "x", "2013-01-01;2013-01-02"):
+        with pytest.raises(ValueError, match=r"nvalid|day|month"):
+            parse_days(wrong)
