@@ -90,7 +90,7 @@ def publish(planned: dict[str, Any]) -> dict[str, Any]:
     run, settings = get_current_context()["dag_run"], load_settings()
     with failing():
         outcome = publish_run(settings, planned)
-    outcome["seconds"] = round((datetime.now(UTC) - run.start_date).total_seconds(), 1)
+    outcome["seconds"] = round((datetime.now(UTC) - (run.start_date or run.run_after)).total_seconds(), 1)
     remember(settings, planned, outcome, outcome["seconds"])
     note = outcome_note(planned, outcome, page("data_docs/index.html"))
     write_note(settings, address(), run.dag_id, run.run_id, note)
