@@ -37,6 +37,7 @@ def plan(view_name: str) -> dict[str, Any]:
     with failing():
         view, topics = registered(settings, view_name, params.get("version"))
         made = make_plan(settings, view, topics, asked(params, [t.name for t in topics.each], own_day(run)))
+    log.info("%s", made.to_text())
     if made.empty:
         raise AirflowSkipException(f"no event of {view_name} in {made.span}: nothing to rebuild")
     return _planned(settings, run, made)
@@ -63,6 +64,7 @@ def plan_repair(view_name: str) -> dict[str, Any]:
         made = make_plan(settings, view, topics, Asked(days, {}, explicit=False))
     for day in dirty:
         log.info("%s: %d events (%d late) since it was published at %s", day.partition, day.events, day.late, day.at)
+    log.info("%s", made.to_text())
     return _planned(settings, run, made)
 
 
@@ -71,7 +73,6 @@ def _planned(settings: Settings, run: Any, made: Plan) -> dict[str, Any]:
     from anabranch.airflow.notes import planned_note, write_note
     from anabranch.airflow.run_key import run_key
 
-    log.info("%s", made.to_text())
     planned = {**made.to_json(), "run": run_key(run.run_id, run.clear_number or 0)}
     write_note(settings, address(), run.dag_id, run.run_id, planned_note(planned))
     return planned
