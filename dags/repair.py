@@ -11,8 +11,8 @@ from datetime import timedelta
 from airflow.sdk import DAG
 from anabranch.airflow.declared import Declared, declared_views
 from anabranch.airflow.form import repair_documentation
-from anabranch.airflow.steps import plan_repair, publish
-from anabranch.airflow.submit import SparkJob
+from anabranch.airflow.steps import plan_repair
+from anabranch.airflow.submit import carry_out
 from anabranch.settings import load_settings
 
 
@@ -28,10 +28,7 @@ def repair(view: Declared) -> DAG:
         tags=["repair", *view.events],
         default_args={"owner": "anabranch", "retries": 1, "retry_delay": timedelta(seconds=10)},
     ) as dag:
-        planned = plan_repair(view.name)
-        rebuilt = SparkJob(task_id="rebuild", planned=planned, options=("days", "cut", "fingerprint"))
-        certified = SparkJob(task_id="reconcile", planned=planned)
-        planned >> rebuilt >> certified >> publish(planned)
+        carry_out(plan_repair(view.name))
     return dag
 
 

@@ -11,8 +11,8 @@ from datetime import timedelta
 from airflow.sdk import DAG, CronPartitionTimetable
 from anabranch.airflow.declared import Declared, declared_views
 from anabranch.airflow.form import documentation, parameters
-from anabranch.airflow.steps import plan, publish
-from anabranch.airflow.submit import SparkJob
+from anabranch.airflow.steps import plan
+from anabranch.airflow.submit import carry_out
 from anabranch.settings import load_settings
 
 
@@ -31,10 +31,7 @@ def reprocess(versions: list[Declared]) -> DAG:
         tags=["reprocess", *view.events],
         default_args={"owner": "anabranch", "retries": 1, "retry_delay": timedelta(seconds=10)},
     ) as dag:
-        planned = plan(view.name)
-        rebuilt = SparkJob(task_id="rebuild", planned=planned, options=("days", "cut", "fingerprint"))
-        certified = SparkJob(task_id="reconcile", planned=planned)
-        planned >> rebuilt >> certified >> publish(planned)
+        carry_out(plan(view.name))
     return dag
 
 

@@ -10,6 +10,7 @@ from airflow.sdk import Param
 from anabranch.airflow.declared import Declared
 
 # The form and the REST API check these; the plan checks each value again, since a form can be bypassed.
+# As CUT of anabranch.change.parameters, which is too heavy for a file that is parsed every few seconds.
 _AT = "[a-z][a-z0-9_]{0,62}@[0-9]{1,18}"
 _DAY: dict[str, Any] = {"type": ["null", "string"], "format": "date", "maxLength": 10}
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
 from anabranch.airflow.links import CertificatesLink, DataDocsLink
+from anabranch.airflow.steps import publish
 from anabranch.settings import Settings, load_settings
 from anabranch.spark import engine_conf
 
@@ -46,6 +47,13 @@ class SparkJob(SparkSubmitOperator):
         self.application_args = [text for name, value in flags.items() for text in (f"--{name}", str(value))]
         self.properties_file = str(engine_properties(settings))
         super().execute(context)
+
+
+def carry_out(planned: Any) -> None:
+    """The steps behind every plan: rebuild, reconcile, publish."""
+    rebuilt = SparkJob(task_id="rebuild", planned=planned, options=("days", "cut", "fingerprint"))
+    certified = SparkJob(task_id="reconcile", planned=planned)
+    planned >> rebuilt >> certified >> publish(planned)
 
 
 def engine_properties(settings: Settings) -> Path:
