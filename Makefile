@@ -15,7 +15,7 @@ demo: setup
 # A Spark session leaves half of two cores idle: two at once, and then what runs real servers and kills them, alone.
 test: setup lint
 	@$(BIN)/pytest -m "not system and not sweep" -n 2 --dist loadfile
-	@$(BIN)/pytest -m system
+	@$(BIN)/pytest -m "system and not sweep"
 
 sweep: setup
 	@$(BIN)/pytest -m sweep -n 2 --dist loadfile

@@ -17,9 +17,11 @@ from anabranch.settings import Settings
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 
 
-def test_days_go_the_whole_way_twice_in_a_row(own_settings: Callable[[str], Settings]) -> None:
-    settings = own_settings("demo-run")
-    for days in (3, 2):
+# Twice in a row, in the same folder: make sweep.
+@pytest.mark.parametrize("runs", [[3], pytest.param([3, 2], marks=pytest.mark.sweep)])
+def test_days_go_the_whole_way(own_settings: Callable[[str], Settings], runs: list[int]) -> None:
+    settings = own_settings(f"demo-{len(runs)}")
+    for days in runs:
         told = _demo(settings, days)
         assert told.returncode == 0, told.stdout + told.stderr
         assert f"certificates: {days} of {days} equal" in told.stdout
