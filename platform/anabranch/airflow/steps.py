@@ -59,7 +59,8 @@ def plan_repair(view_name: str) -> dict[str, Any]:
         view, topics = registered(settings, view_name)
         dirty = dirty_partitions(settings, view, topics)
         if not dirty:
-            raise AirflowSkipException(f"all published days of {view_name} hold everything that has landed for them")
+            log.info("all published days of %s hold everything that has landed for them", view_name)
+            raise AirflowSkipException(f"no published day of {view_name} is dirty")
         days = tuple(day.partition for day in dirty)
         made = make_plan(settings, view, topics, Asked(days, {}, explicit=False))
     for day in dirty:

@@ -93,8 +93,8 @@ class Plan:
         head = f"{self.view} v{self.version}: {self.span} at {self.cut}, {self.read:,} events to read"
         rows = (f"{p.isoformat():<12}{self.events[p]:>10,}{self.late[p]:>10,}" for p in self.partitions)
         takes = f"takes {self.estimate or 'as long as it takes: no earlier run of this version to go by'}"
-        stays = f"the other {self.untouched} published days, the speed half, landing and every other view stay"
-        last = (takes, f"replaces {self.published} published days; {stays} as they are")
+        stays = f"{_days(self.untouched, 'other published')}, the speed half, landing and every other view stay"
+        last = (takes, f"replaces {_days(self.published, 'published')}; {stays} as they are")
         return "\n".join((head, f"{'partition':<12}{'events':>10}{'late':>10}", *rows, *last))
 
 
@@ -130,6 +130,10 @@ def make_plan(settings: Settings, view: View, topics: Sources, wish: Asked) -> P
     if plan.empty and wish.explicit:
         raise _nothing_landed(settings, topics, plan)
     return plan
+
+
+def _days(count: int, kind: str) -> str:
+    return f"{count} {kind} day" + ("" if count == 1 else "s")
 
 
 def check_still_holds(view: View, fingerprint: str) -> None:

@@ -101,7 +101,7 @@ def test_a_published_day_without_events_is_work_it_has_to_become_empty(settings:
         assert (plan.read, plan.published, plan.untouched, plan.empty) == (0, 1, 0, False)
     other = make_plan(settings, view, TOPIC, wish(**{"from": "2013-01-02"}))
     assert (other.published, other.untouched) == (0, 1)
-    assert "replaces 0 published days; the other 1 published days, the speed half" in other.to_text()
+    assert "replaces 0 published days; 1 other published day, the speed half" in other.to_text()
     assert "no earlier run of this version to go by" in other.to_text()
 
 
