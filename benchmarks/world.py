@@ -47,6 +47,12 @@ class World:
         return load_declarations(self.settings.project / "spark_jobs" / "contracts")
 
     @property
+    def declared_for_gallery(self) -> Declarations:
+        """With the topics that only views of the gallery read."""
+        more = load_declarations(self.settings.project / "spark_jobs" / "contracts" / "gallery")
+        return Declarations({**self.declared.topics, **more.topics})
+
+    @property
     def topic(self) -> Topic:
         return self.declared.topic("flights")
 

@@ -38,7 +38,7 @@ class _Explained:
 def run(world: World) -> Report:
     folder = world.settings.project / "spark_jobs" / "views"
     chosen = QUICK if world.quick else (*SAMPLES, *GALLERY)
-    shown = (*load_views(folder, world.declared), *load_views(folder / "gallery", world.declared))
+    shown = (*load_views(folder, world.declared), *load_views(folder / "gallery", world.declared_for_gallery))
     views = [view for view in shown if view.name in chosen]
     registry = Registry(tuple(views), world.declared)
     with world.spark() as spark:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from anabranch.batch import publish, rebuild
-from anabranch.events import Declarations, load_declarations
 from anabranch.landing.stream import start as start_landing
 from anabranch.speed.runner import catch_up
 from anabranch.tables.layout import batch_table, landing_table, speed_checkpoint, speed_table, view_folder
@@ -69,11 +68,9 @@ class Measured:
 
 
 def run(world: World) -> Report:
-    project = world.settings.project
     register_pickle_by_value(handwritten)  # Python workers of Spark don't know this folder
-    contracts = project / "spark_jobs" / "contracts"
-    declared = Declarations({**world.declared.topics, **load_declarations(contracts / "gallery").topics})
-    registry = load_views(project / "spark_jobs" / "views" / "gallery", declared)
+    folder = world.settings.project / "spark_jobs" / "views" / "gallery"
+    registry = load_views(folder, world.declared_for_gallery)
     views = [registry.get(name) for name in OPERATORS]
     with world.spark() as spark:
         finish(start_landing(spark, world.settings, world.declared.topic("weather"), once=True))
