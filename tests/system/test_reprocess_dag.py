@@ -34,16 +34,19 @@ from processes import eventually
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1200)]
 
 VIEW, DAG = "departure_delays", "reprocess_departure_delays"
-FIRST, BETWEEN, LAST = (date(2013, 1, day) for day in (1, 2, 3))
-DAYS = {"from": FIRST.isoformat(), "to": LAST.isoformat()}
+FIRST, BETWEEN, LAST, AFTER, EMPTY, ALONE = ALL = [date(2013, 1, day) for day in (1, 2, 3, 4, 5, 6)]
+DAYS = {"from": FIRST.isoformat(), "to": ALONE.isoformat()}
 
 
 @pytest.fixture(scope="module")
 def platform(platform: Settings) -> Settings:
-    """With three days of flights through landing and the speed layer."""
+    """With three days of flights through landing and the speed layer (UTC's fourth has some too), a day without any and
+    one more flight."""
     sent = produce_flights(platform, FIRST, 3, Pace(), Faults(days_late=0.01, duplicates=0.01), 7, quiet=True)
     flights = sum(count for (topic, _, _), count in sent.records.items() if topic == "flights")
-    eventually(lambda: landed(platform) == flights and speed_is_level(platform), 500)
+    eventually(lambda: landed(platform) == flights, 500)
+    send_departure(platform, ALONE)
+    eventually(lambda: landed(platform) == flights + 1 and speed_is_level(platform), 500)
     return platform
 
 
@@ -80,7 +83,7 @@ def why(client: Client, run: Run) -> str:
 
 
 def send_departure(settings: Settings, day: date) -> None:
-    """One more departure, whose time has long passed."""
+    """One more departure."""
     noon = f"{day}T12:00:00Z"
     data = {"flight_date": f"{day}", "carrier": "AA", "flight": 1, "origin": "JFK", "dest": "ATL", "dep_delay": 20}
     data |= {"scheduled_departure": noon, "actual_departure": noon}
@@ -95,21 +98,22 @@ def send_departure(settings: Settings, day: date) -> None:
 def green(platform: Settings) -> Run:
     """A run over all days, shared by the tests that look at what it left."""
     with Client(airflow_address(platform), airflow_login(platform)) as client:
-        run = reprocess(client, DAYS, "three-days")
+        run = reprocess(client, DAYS, "some-days")
         assert run.state == "success", why(client, run)
         return run
 
 
 def test_days_asked_for_are_rebuilt_certified_and_published(platform: Settings, client: Client, green: Run) -> None:
     certificates = newest_certificates(platform, VIEW, 1)
-    assert {day: c.equal for day, c in certificates.items()} == dict.fromkeys((FIRST, BETWEEN, LAST), True)
-    assert set(published(platform)) == {FIRST, BETWEEN, LAST}
+    assert {day: c.equal for day, c in certificates.items()} == dict.fromkeys(ALL, True)
+    assert set(published(platform)) == set(ALL)
     partitions = client.xcom(green, "plan", "partitions")
-    assert [p["partition"] for p in partitions] == [str(day) for day in (FIRST, BETWEEN, LAST)]
+    assert [p["partition"] for p in partitions] == [str(day) for day in ALL]
+    assert (partitions[4]["events"], partitions[5]["events"]) == (0, 1)
     assert client.xcom(green, "plan", "events") == sum(p["events"] for p in partitions) > 1_000
     assert sum(c.late_events for c in certificates.values()) == client.xcom(green, "plan", "late") > 0
     took = estimates.outcomes(platform, VIEW, 1)[0]
-    assert (took.partitions, took.events) == (3, client.xcom(green, "plan", "events"))
+    assert (took.partitions, took.events) == (len(ALL), client.xcom(green, "plan", "events"))
     assert took.seconds > 10
     assert took.bytes > 1_000
 
@@ -119,8 +123,8 @@ def test_the_run_says_what_it_did(client: Client, green: Run) -> None:
     events = client.xcom(green, "plan", "events")
     assert f"from {events:,} events" in note
     assert f"at {client.xcom(green, 'plan', 'cut')}" in note
-    assert "Certificates: 3 of 3 equal" in note
-    assert "Published: 3 of 3 partitions." in note
+    assert "Certificates: 6 of 6 equal" in note
+    assert "Published: 6 of 6 partitions." in note
     links = client.get(f"/dags/{DAG}/dagRuns/{green.run_id}/taskInstances/reconcile/links")["extra_links"]
     assert set(links) == {"Certificates", "Data Docs"}
     for address in links.values():
@@ -199,7 +203,7 @@ def test_a_repair_takes_the_dirty_days_and_holds_a_wrong_one_back(
     run = client.wait(client.trigger(f"repair_{VIEW}", {}), timeout=600)
 
     assert (run.state, run.tasks["reconcile"], run.tasks["publish"]) == ("failed", "success", "failed")
-    assert f"Rebuilt of {FIRST} to {LAST} (2 days) of {VIEW} v1" in run.note
+    assert f"Rebuilt 2 days between {FIRST} and {LAST} of {VIEW} v1" in run.note
     assert "Certificates: 1 of 2 equal" in run.note
     assert f"NOT published: {LAST}" in run.note
     assert f"1 of 2 partitions were not published: {LAST}" in client.task_log(run, "publish")

@@ -12,7 +12,7 @@ import pytest
 pytestmark = pytest.mark.unit
 
 PACKAGE = Path(anabranch.__file__).parent
-FOUNDATION = ("errors", "settings", "spark")
+FOUNDATION = ("errors", "files", "settings", "spark")
 ORDER = (
     "events", "log", "samples", "tables", "landing", "views", "speed", "batch", "reconcile", "serving", "change",
     "explaining", "control", "airflow", "testing", "cli",

@@ -43,13 +43,13 @@ def publish_run(settings: Settings, plan: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def remember(settings: Settings, plan: Mapping[str, Any], outcome: Mapping[str, Any], seconds: float) -> None:
+def remember(settings: Settings, plan: Mapping[str, Any], outcome: Mapping[str, Any]) -> None:
     """Keep what the run took, for estimates of later ones. Not of a repeat that had nothing to publish."""
     if outcome["table_version"] is None:
         return
     estimated = plan["estimate"]["seconds"] if plan.get("estimate") else None
     now, days = datetime.now(UTC), len(plan["partitions"])
-    took = Outcome(plan["run"], days, plan["events"], round(seconds, 1), outcome["bytes"], now, estimated)
+    took = Outcome(plan["run"], days, plan["events"], outcome["seconds"], outcome["bytes"], now, estimated)
     record_outcome(settings, plan["view"], plan["version"], took)
 
 

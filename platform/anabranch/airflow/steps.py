@@ -39,7 +39,7 @@ def plan(view_name: str) -> dict[str, Any]:
         made = make_plan(settings, view, topics, asked(params, [t.name for t in topics.each], own_day(run)))
     log.info("%s", made.to_text())
     if made.empty:
-        raise AirflowSkipException(f"no event of {view_name} in {made.span}: nothing to rebuild")
+        raise AirflowSkipException(f"{made.span} lies outside of what has landed for {view_name}: nothing to rebuild")
     return _planned(settings, run, made)
 
 
@@ -93,7 +93,7 @@ def publish(planned: dict[str, Any]) -> dict[str, Any]:
     with failing():
         outcome = publish_run(settings, planned)
     outcome["seconds"] = round((datetime.now(UTC) - (run.start_date or run.run_after)).total_seconds(), 1)
-    remember(settings, planned, outcome, outcome["seconds"])
+    remember(settings, planned, outcome)
     note = outcome_note(planned, outcome, page("data_docs/index.html"))
     write_note(settings, address(), run.dag_id, run.run_id, note)
     if outcome["refused"]:

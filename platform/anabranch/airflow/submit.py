@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from datetime import timedelta
@@ -13,6 +12,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 
 from anabranch.airflow.links import CertificatesLink, DataDocsLink
 from anabranch.airflow.steps import publish
+from anabranch.files import write_whole
 from anabranch.settings import Settings, load_settings
 from anabranch.spark import engine_conf
 
@@ -64,8 +64,4 @@ def engine_properties(settings: Settings) -> Path:
     conf = {**engine_conf(settings), "spark.pyspark.python": sys.executable, "spark.log.level": "WARN"}
     lines = (f"{key} {value}".replace("\\", "\\\\") for key, value in sorted(conf.items()))
     path = settings.home / "control" / "spark.properties"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(f".{os.getpid()}")
-    draft.write_text("\n".join(lines) + "\n")
-    draft.replace(path)
-    return path
+    return write_whole(path, "\n".join(lines) + "\n")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from anabranch.errors import BadInput, BrokenState
+from anabranch.files import write_whole
 from anabranch.settings import Settings
 from anabranch.tables import Cut, StagedFile
 from anabranch.tables.layout import batch_table, safe_name
@@ -21,7 +22,8 @@ RUN = re.compile(r"[a-z0-9][a-z0-9-]{0,79}")
 @dataclass(frozen=True, slots=True)
 class Build:
     """The staged result of one rebuild: ``files`` hold the rows of ``partitions`` up to ``cut``; a partition
-    without a file is empty. ``events`` is how many events were read for it, ``seconds`` how long it took."""
+    without a file is empty. ``columns`` are those of a file, in Delta's JSON. ``events`` is how many events were read
+    for it, ``seconds`` how long it took."""
 
     view: str
     version: int
@@ -29,6 +31,7 @@ class Build:
     fingerprint: str
     cut: Cut
     partitions: tuple[date, ...]
+    columns: str
     files: tuple[StagedFile, ...] = field(hash=False)
     rows: int
     events: int
@@ -42,6 +45,7 @@ class Build:
             "fingerprint": self.fingerprint,
             "cut": self.cut.to_json(),
             "partitions": [p.isoformat() for p in self.partitions],
+            "columns": self.columns,
             "rows": self.rows,
             "events": self.events,
             "seconds": round(self.seconds, 3),
@@ -60,6 +64,7 @@ class Build:
             content["fingerprint"],
             Cut.from_json(content["cut"]),
             tuple(date.fromisoformat(p) for p in content["partitions"]),
+            content["columns"],
             tuple(StagedFile(**f) for f in content["files"]),
             content["rows"],
             content["events"],
@@ -80,11 +85,7 @@ def manifest_path(settings: Settings, view: str, version: int, run: str) -> Path
 def write_manifest(settings: Settings, build: Build) -> Path:
     """Write it in one step: a manifest that is there is whole."""
     path = manifest_path(settings, build.view, build.version, build.run)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(".tmp")
-    draft.write_text(json.dumps(build.to_json()))
-    draft.replace(path)
-    return path
+    return write_whole(path, json.dumps(build.to_json()))
 
 
 def read_manifest(settings: Settings, view: str, version: int, run: str) -> Build:

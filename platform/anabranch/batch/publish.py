@@ -6,12 +6,10 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
-from deltalake import DeltaTable
+from deltalake import DeltaTable, Schema
 
 from anabranch.batch.manifest import Build
 from anabranch.errors import BrokenState, Conflict
@@ -103,15 +101,8 @@ def _table(settings: Settings, view: View, build: Build) -> DeltaTable:
     existing = open_table(uri)
     if existing is not None:
         return existing
-    if not build.files:
-        raise BrokenState(
-            "NOTHING_BUILT",
-            f"{view.name} v{view.version}: the first build of this view has no rows at all, so no columns are known",
-            state="nothing was published",
-            next_step="rebuild a day that has events first",
-        )
-    columns = pq.read_schema(Path(uri) / build.files[0].path)
-    schema = pa.schema([*columns.remove_metadata(), pa.field(PARTITION, pa.date32())])
+    columns = pa.schema(Schema.from_json(build.columns).to_arrow())
+    schema = pa.schema([*columns, pa.field(PARTITION, pa.date32())])
     return create(uri, schema, [PARTITION], Note(f"{view.writer}/batch", "create", Cut(), view.fingerprint))
 
 

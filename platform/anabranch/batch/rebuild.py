@@ -10,6 +10,9 @@ from datetime import date
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+from deltalake import Schema
+
 from anabranch.batch.manifest import Build, manifest_path, read_manifest, write_manifest
 from anabranch.errors import BadDefinition, BadInput, TryAgain
 from anabranch.events import Sources
@@ -23,7 +26,7 @@ from anabranch.views.inputs import rows_at
 from anabranch.views.partitions import keep, one_file_each
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 NEWEST: Mapping[str, int] = MappingProxyType({})
 """No epoch is named: the newest of each topic."""
@@ -55,6 +58,7 @@ def rebuild(
     wanted = tuple(sorted(set(partitions)))
     cut = cut_at(settings, topics, epochs)
     rows = one_file_each(rows_at(spark, settings, view, topics, cut, wanted, late=True), view, wanted)
+    columns = _columns(rows)
     uri = batch_table(settings, view.name, view.version)
     with ThreadPoolExecutor(1) as beside:
         counted = beside.submit(count_for, settings, view, topics, wanted, cut)
@@ -68,6 +72,7 @@ def rebuild(
         view.fingerprint,
         cut,
         wanted,
+        columns,
         inside,
         sum(f.rows for f in inside),
         events_read,
@@ -75,6 +80,14 @@ def rebuild(
     )
     write_manifest(settings, build)
     return build
+
+
+def _columns(rows: DataFrame) -> str:
+    """The columns of a staged file: known without one, for a build that is empty."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    columns = to_arrow_schema(rows.drop(PARTITION).schema, timezone="UTC")
+    return Schema.from_arrow(pa.schema([field.with_nullable(True) for field in columns])).to_json()
 
 
 def cut_at(settings: Settings, topics: Sources, epochs: Mapping[str, int] = NEWEST) -> Cut:

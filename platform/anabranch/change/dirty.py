@@ -8,15 +8,15 @@ be lost, and none is left over: a repair that publishes a day at its own cut cle
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
 from anabranch.batch import publications
 from anabranch.batch.publish import Published
 from anabranch.batch.rebuild import cut_at
-from anabranch.events import Sources
-from anabranch.landing.counts import News, events_since
+from anabranch.events import Sources, Topic
+from anabranch.landing.counts import events_since
 from anabranch.settings import Settings
 from anabranch.tables import Cut
 from anabranch.tables.commits import open_table
@@ -24,6 +24,9 @@ from anabranch.tables.layout import batch_table, landing_table
 from anabranch.views.definition import View
 from anabranch.views.inputs import watermark_of
 from anabranch.views.partitions import passed_partitions, reach, touched_partitions
+
+Touched = Callable[[date], Sequence[date]]
+"""The published days that events of a day belong into."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,41 +43,49 @@ class Dirty:
 def dirty_partitions(settings: Settings, view: View, topics: Sources, cut: Cut | None = None) -> list[Dirty]:
     """The published days of ``view`` that ``cut`` (the newest landed, when left out) has more events for, in order.
 
-    Days that nobody has published are not among them. Without Spark: one look at what landed since the oldest cut that
-    is still published.
+    Days that nobody has published are not among them. Without Spark: only files that landed after the cuts of the
+    days that they touch are opened.
     """
     known = publications(batch_table(settings, view.name, view.version))
     if not known:
         return []
     newest = cut or cut_at(settings, topics)
-    published = sorted(known)
     found: dict[date, list[int]] = {day: [0, 0] for day in _passed(settings, view, topics, known, newest)}
     for topic in topics.each:
         table = open_table(landing_table(settings, topic.name))
         if table is None:
             continue
-        oldest = min(each.cut.epoch(topic.name) for each in known.values())
-        types = [name for name in view.events if name in topic.event_types]
-        for news in events_since(table, types, oldest, newest.epoch(topic.name)):
-            for day in _touched(view, news, published):
-                if known[day].cut.epoch(topic.name) < news.epoch:
-                    counts = found.setdefault(day, [0, 0])
-                    counts[0] += news.events
-                    counts[1] += news.late
+        epochs = {day: published.cut.epoch(topic.name) for day, published in known.items()}
+        for days_of, types in _inputs(view, topic, sorted(known)):
+            for news in events_since(table, types, _oldest(epochs, days_of), newest.epoch(topic.name)):
+                for day in days_of(news.day):
+                    if epochs[day] < news.epoch:
+                        counts = found.setdefault(day, [0, 0])
+                        counts[0] += news.events
+                        counts[1] += news.late
     return [Dirty(day, known[day].cut, *found[day]) for day in sorted(found)]
 
 
-def _touched(view: View, news: News, published: Sequence[date]) -> list[date]:
-    """The published days whose rows can depend on events of the day of ``news``."""
-    if news.type in view.tables:
-        lookahead = reach(view)[1]
-        return list(published[bisect_left(published, date.fromordinal(news.day.toordinal() - lookahead)) :])
-    return [day for day in touched_partitions(view, [news.day]) if _among(published, day)]
+def _inputs(view: View, topic: Topic, published: Sequence[date]) -> list[tuple[Touched, list[str]]]:
+    """The types of ``topic`` that ``view`` reads, by which published days their events of one day belong into."""
+
+    def around(day: date) -> list[date]:
+        return [each for each in touched_partitions(view, [day]) if each in known]
+
+    def from_then_on(day: date) -> Sequence[date]:
+        return published[bisect_left(published, date.fromordinal(day.toordinal() - reach(view)[1])) :]
+
+    known, types = set(published), [name for name in view.events if name in topic.event_types]
+    groups: list[tuple[Touched, list[str]]] = [
+        (around, [name for name in types if name not in view.tables]),
+        (from_then_on, [name for name in types if name in view.tables]),
+    ]
+    return [group for group in groups if group[1]]
 
 
-def _among(days: Sequence[date], day: date) -> bool:
-    at = bisect_left(days, day)
-    return at < len(days) and days[at] == day
+def _oldest(epochs: Mapping[date, int], days_of: Touched) -> Callable[[date], int | None]:
+    """By the day of an event: the oldest epoch that a day which it touches is published at; None if it touches none."""
+    return lambda day: min((epochs[each] for each in days_of(day)), default=None)
 
 
 def _passed(settings: Settings, view: View, topics: Sources, known: Mapping[date, Published], newest: Cut) -> set[date]:

@@ -17,6 +17,7 @@ from statistics import median
 from typing import Any
 
 from anabranch.batch.manifest import builds_folder, manifest_path
+from anabranch.files import write_whole
 from anabranch.settings import Settings
 
 NEWEST = 40
@@ -84,11 +85,7 @@ def _seconds(outcomes: Sequence[Outcome], events: int) -> float:
 def record_outcome(settings: Settings, view: str, version: int, outcome: Outcome) -> Path:
     """Keep it beside the build of its run, in one step; a repeat of the run's last step replaces it."""
     path = manifest_path(settings, view, version, outcome.run).with_suffix(_SUFFIX)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(".tmp")
-    draft.write_text(json.dumps(asdict(outcome) | {"finished": outcome.finished.isoformat()}))
-    draft.replace(path)
-    return path
+    return write_whole(path, json.dumps(asdict(outcome) | {"finished": outcome.finished.isoformat()}))
 
 
 def outcomes(settings: Settings, view: str, version: int) -> list[Outcome]:

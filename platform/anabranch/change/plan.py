@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Any
 
-from deltalake import DeltaTable
-
 from anabranch.batch import publications
 from anabranch.batch.manifest import days_text
 from anabranch.batch.rebuild import cut_at
@@ -19,12 +17,10 @@ from anabranch.change.estimates import Estimate, estimate, outcomes
 from anabranch.change.parameters import Asked
 from anabranch.errors import BadDefinition, BadInput, Conflict
 from anabranch.events import Sources
-from anabranch.landing.rows import landed_rows
-from anabranch.landing.schema import PARTITION as EVENT_DATE
-from anabranch.landing.schema import VALID
+from anabranch.landing.counts import landed_days
 from anabranch.settings import Settings
 from anabranch.tables import Cut
-from anabranch.tables.layout import batch_table, landing_table
+from anabranch.tables.layout import batch_table
 from anabranch.views.counting import count_for
 from anabranch.views.definition import View
 
@@ -36,6 +32,7 @@ class Plan:
     ``events`` and ``late`` are the numbers of valid (late) events up to ``cut`` that the rows of a partition are
     made from, lookback and lookahead included; ``read`` counts each event once. ``published`` is how many of the
     partitions readers have a batch half of already, ``untouched`` how many other partitions they have one of.
+    ``inside``: whether some of the partitions lie between the first and the last day that has landed.
     """
 
     view: str
@@ -48,23 +45,26 @@ class Plan:
     read: int
     published: int
     untouched: int
+    inside: bool
     lookback: timedelta
     lookahead: timedelta
     estimate: Estimate | None
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to do: no event, and nothing published that would have to become empty."""
-        return self.read == 0 and self.published == 0
+        """Whether there is nothing to do: no day that could be said to have no events, none published that would have
+        to become empty."""
+        return self.read == 0 and self.published == 0 and not self.inside
 
     @property
     def span(self) -> str:
-        """The partitions for people: ``2013-01-01 to 2013-01-31 (31 days)``."""
+        """For people: ``2013-01-01 to 2013-01-31 (31 days)``, or ``2 days between 2013-01-01 and 2013-01-31``."""
         first, last = self.partitions[0], self.partitions[-1]
         if first == last:
             return f"{first}"
-        some = "" if (last - first).days + 1 == len(self.partitions) else "of "
-        return f"{some}{first} to {last} ({len(self.partitions)} days)"
+        if (last - first).days + 1 > len(self.partitions):
+            return f"{len(self.partitions)} days between {first} and {last}"
+        return f"{first} to {last} ({len(self.partitions)} days)"
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -111,6 +111,7 @@ def make_plan(settings: Settings, view: View, topics: Sources, wish: Asked) -> P
         )
     cut = cut_at(settings, topics, wish.epochs)
     counted = count_for(settings, view, topics, wish.partitions, cut)
+    span = landed_days(settings, topics)
     published = set(publications(batch_table(settings, view.name, view.version)))
     plan = Plan(
         view=view.name,
@@ -123,12 +124,13 @@ def make_plan(settings: Settings, view: View, topics: Sources, wish: Asked) -> P
         read=counted.read,
         published=len(published & set(wish.partitions)),
         untouched=len(published - set(wish.partitions)),
+        inside=span is not None and any(span[0] <= day <= span[1] for day in wish.partitions),
         lookback=view.lookback,
         lookahead=view.lookahead,
         estimate=estimate(outcomes(settings, view.name, view.version), counted.read),
     )
     if plan.empty and wish.explicit:
-        raise _nothing_landed(settings, topics, plan)
+        raise _nothing_landed(plan, span)
     return plan
 
 
@@ -147,16 +149,12 @@ def check_still_holds(view: View, fingerprint: str) -> None:
         )
 
 
-def _nothing_landed(settings: Settings, topics: Sources, plan: Plan) -> BadInput:
-    sql = f"SELECT min({EVENT_DATE}), max({EVENT_DATE}) FROM rows WHERE decision = '{VALID}'"  # noqa: S608
-    days: list[date] = []
-    for topic in topics.each:
-        with landed_rows(DeltaTable(landing_table(settings, topic.name))) as rows:
-            days += [day for day in rows.execute(sql).fetchall()[0] if day is not None]
+def _nothing_landed(plan: Plan, landed: tuple[date, date] | None) -> BadInput:
+    holds = "events of {} to {}".format(*landed) if landed else "no event"
     return BadInput(
         "NOTHING_LANDED",
         f"parameter from: {plan.view} has no event in {plan.span} at {plan.cut}",
         state="nothing was started",
-        next_step=f"landing holds events of {min(days, default='no day')} to {max(days, default='no day')}",
+        next_step=f"landing holds {holds}",
         field="from",
     )

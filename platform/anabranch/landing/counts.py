@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
+import pyarrow as pa
 from deltalake import DeltaTable
 
-from anabranch.landing.rows import landed_rows
-from anabranch.landing.schema import PARTITION, VALID
+from anabranch.events import Sources
+from anabranch.landing.rows import landed_rows, no_rows, rows_of_files
+from anabranch.landing.schema import PARTITION, VALID, epoch_of_file
+from anabranch.settings import Settings
+from anabranch.tables.commits import open_table
+from anabranch.tables.layout import landing_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +59,43 @@ class News:
     late: int
 
 
-def events_since(table: DeltaTable, types: Sequence[str], low: int, high: int) -> list[News]:
-    """The valid events of ``types`` that landed after the epoch ``low`` and not after ``high``.
+def events_since(table: DeltaTable, types: Sequence[str], since: Callable[[date], int | None], high: int) -> list[News]:
+    """The valid events of ``types`` that landed after the epoch ``since`` their day (None: no matter), up to ``high``.
 
-    Files of older epochs are not opened.
+    Costs a look into Delta's log. A file is opened only if it was written for an epoch after its day's.
     """
-    if not types or high <= low:
-        return []
-    with landed_rows(table, after=low) as rows:
-        found = rows.execute(_NEWS, {"types": list(types), "low": low, "high": high})
-        return [News(*each) for each in found.fetchall()]
+    files = _files_since(table, since)
+    with rows_of_files(files) if files else no_rows(table) as rows:
+        found = rows.execute(_NEWS, {"types": list(types), "high": high}).fetchall()
+    news = [News(*each) for each in found]
+    return [each for each in news if (low := since(each.day)) is not None and low < each.epoch]
+
+
+def landed_days(settings: Settings, topics: Sources) -> tuple[date, date] | None:
+    """The first and the last day of event time that a file of landing is of, in any of ``topics``: by Delta's log."""
+    found: set[date] = set()
+    for topic in topics.each:
+        if (table := open_table(landing_table(settings, topic.name))) is not None:
+            files = pa.table(table.get_add_actions(flatten=True))
+            found |= {day for day in files[f"partition.{PARTITION}"].to_pylist() if day is not None}
+    return (min(found), max(found)) if found else None
+
+
+def _files_since(table: DeltaTable, since: Callable[[date], int | None]) -> list[str]:
+    """By their names: the log holds no bounds of landing's files (``tables.staging``)."""
+    uri, files = table.table_uri.removeprefix("file://").rstrip("/"), pa.table(table.get_add_actions(flatten=True))
+    low = functools.cache(since)
+    found = []
+    for path, day in zip(files["path"].to_pylist(), files[f"partition.{PARTITION}"].to_pylist(), strict=True):
+        epoch, after = epoch_of_file(path), None if day is None else low(day)
+        if after is not None and (epoch is None or epoch > after):
+            found.append(f"{uri}/{path}")
+    return found
 
 
 _NEWS = f"""
     SELECT type, {PARTITION}, epoch, count(*), count_if(late)
-    FROM rows WHERE decision = '{VALID}' AND type IN $types AND epoch > $low AND epoch <= $high
+    FROM rows WHERE decision = '{VALID}' AND type IN $types AND epoch <= $high
     GROUP BY type, {PARTITION}, epoch"""  # noqa: S608 - names of our own columns
 _COUNTS = f"""
     SELECT {PARTITION}, count_if(epoch <= $epoch), count_if(late AND epoch <= $epoch),

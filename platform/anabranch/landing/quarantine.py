@@ -19,7 +19,7 @@ from anabranch.landing.decode import decode, raw_frame
 from anabranch.landing.duplicates import marked
 from anabranch.landing.identity import copies, hashes
 from anabranch.landing.rows import landed_rows
-from anabranch.landing.schema import PARTITION, VALID
+from anabranch.landing.schema import PARTITION, VALID, epoch_build
 from anabranch.landing.state import landed, open_landing, writer_of
 from anabranch.landing.writer import JUDGED, arrow_with_epoch, summary
 from anabranch.settings import Settings
@@ -127,9 +127,7 @@ def _release(spark: SparkSession, table: DeltaTable, topic: Topic, records: list
     epoch = before.epoch + 1
     extra: dict[str, Any] = summary(readable.select(JUDGED), before)
     extra |= {"released": before.released + valid, "release": {"why": why, "records": readable.num_rows}}
-    staged = stage_arrow(
-        readable, table.table_uri.removeprefix("file://"), f"epoch-{epoch}-{uuid.uuid4().hex}", PARTITION
-    )
+    staged = stage_arrow(readable, table.table_uri.removeprefix("file://"), epoch_build(epoch), PARTITION)
     cut = Cut({topic.name: Position(epoch, before.offsets)})
     append(table, staged, Note(writer_of(topic), f"release:{uuid.uuid4().hex}", cut, extra=extra))
     return Released(epoch, valid, readable.num_rows - valid, still)

@@ -13,20 +13,20 @@ from deltalake import DeltaTable
 from anabranch.landing.schema import PARTITION
 
 
-def landed_rows(
-    table: DeltaTable, days: Sequence[date] | None = None, after: int | None = None
-) -> duckdb.DuckDBPyConnection:
-    """A connection in which ``rows`` is every row of ``table``, or of those event dates, read when asked. ``after``:
-    files without any epoch after that one are left out; of the others every row is there.
+def landed_rows(table: DeltaTable, days: Sequence[date] | None = None) -> duckdb.DuckDBPyConnection:
+    """A connection in which ``rows`` is every row of ``table``, or of those event dates, read when asked.
 
     Not through ``to_pyarrow_dataset``: a process that has used it sometimes aborts when it exits. Times are compared
     by ``epoch_us``: arithmetic with time zones needs an extension that DuckDB would want to fetch.
     """
-    wanted: list[tuple[str, str, object]] = [] if days is None else [(PARTITION, "in", list(days))]
-    wanted += [] if after is None else [("epoch", ">", after)]
-    files = table.file_uris(file_pruning_predicate=wanted or None)
+    files = table.file_uris(file_pruning_predicate=None if days is None else [(PARTITION, "in", list(days))])
     if files:
         return rows_of_files([uri.removeprefix("file://") for uri in files])
+    return no_rows(table)
+
+
+def no_rows(table: DeltaTable) -> duckdb.DuckDBPyConnection:
+    """A connection in which ``rows`` is empty, with the columns of ``table``."""
     connection = _connect()
     connection.register("rows", pa.schema(table.schema().to_arrow()).empty_table())
     return connection

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import uuid
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -43,6 +45,18 @@ FIXED: Final = pa.schema(
     ]
 )
 PARTITION: Final = "event_date"
+_BUILD: Final = re.compile(r"(?:^|/)epoch-(\d+)-[^/]*/")
+
+
+def epoch_build(epoch: int) -> str:
+    """The folder of what is staged for ``epoch``: a new one for each try, so that none reads another's files."""
+    return f"epoch-{epoch}-{uuid.uuid4().hex}"
+
+
+def epoch_of_file(path: str) -> int | None:
+    """The epoch that a data file was staged for, by its path; None for one that something else has written."""
+    found = _BUILD.search(path)
+    return int(found[1]) if found else None
 
 
 def landing_schema(topic: Topic) -> pa.Schema:

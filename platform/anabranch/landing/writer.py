@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from anabranch.events import Topic
 from anabranch.landing.duplicates import IDENTITY, Duplicates, marked
 from anabranch.landing.explain import explained
 from anabranch.landing.progress import beyond, first_offsets, kafka_offsets, missing_offsets
-from anabranch.landing.schema import PARTITION, VALID, landing_schema
+from anabranch.landing.schema import PARTITION, VALID, epoch_build, landing_schema
 from anabranch.landing.staged import read_columns, without_duplicates
 from anabranch.landing.state import Landed, landed, writer_of
 from anabranch.settings import Settings
@@ -97,7 +96,7 @@ class LandingWriter:
         self, rows: DataFrame, before: Landed, plan: BatchPlan, first: Mapping[int, int], end: Mapping[int, int]
     ) -> None:
         epoch = before.epoch + 1
-        build = f"epoch-{epoch}-{uuid.uuid4().hex}"
+        build = epoch_build(epoch)
         expected = sum(o - first.get(p, 0) for p, o in end.items())
         staged, judged = self._stage(rows, before, build, expected)
         if judged.num_rows != expected:

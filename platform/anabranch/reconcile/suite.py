@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import BadInput
+from anabranch.files import write_whole
 from anabranch.reconcile.checks import FailedCheck
 from anabranch.settings import SAFE_NAME, Settings
 from anabranch.views.definition import PARTITION, View
@@ -104,11 +105,7 @@ def write_index(settings: Settings) -> Path:
         if SAFE_NAME.fullmatch(page.parts[-4])
     ]
     body = "<!doctype html><meta charset='utf-8'><title>Data Docs</title><h1>Data Docs, by run</h1>"
-    target = root / "index.html"
-    draft = root / f".index.{os.getpid()}.html"
-    draft.write_text(f"{body}<ul>{''.join(lines)}</ul>\n")
-    draft.replace(target)
-    return target
+    return write_whole(root / "index.html", f"{body}<ul>{''.join(lines)}</ul>\n")
 
 
 def _context(gx: Any, folder: Path) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 
 from anabranch.batch.manifest import manifest_path
 from anabranch.errors import BrokenState
+from anabranch.files import write_whole
 from anabranch.reconcile.late_changes import LateChanges
 from anabranch.settings import Settings
 
@@ -89,11 +90,7 @@ def verdict_path(settings: Settings, view: str, version: int, run: str) -> Path:
 def write_verdict(settings: Settings, verdict: Verdict) -> Path:
     """Write it in one step: a verdict that is there is whole. A repeat of the run replaces it."""
     path = verdict_path(settings, verdict.view, verdict.version, verdict.run)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(".tmp")
-    draft.write_text(json.dumps(verdict.to_json()))
-    draft.replace(path)
-    return path
+    return write_whole(path, json.dumps(verdict.to_json()))
 
 
 def read_verdict(settings: Settings, view: str, version: int, run: str) -> Verdict:

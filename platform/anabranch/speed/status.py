@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from anabranch.files import write_whole
 from anabranch.settings import Settings
 
 if TYPE_CHECKING:
@@ -71,8 +72,5 @@ def read(settings: Settings) -> list[ViewStatus]:
 
 
 def write(settings: Settings, views: Iterable[ViewStatus]) -> None:
-    file = progress_file(settings)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    draft = file.with_suffix(".tmp")
-    draft.write_text(json.dumps({"written_at_ms": int(time.time() * 1000), "views": [asdict(v) for v in views]}))
-    draft.replace(file)
+    content = {"written_at_ms": int(time.time() * 1000), "views": [asdict(v) for v in views]}
+    write_whole(progress_file(settings), json.dumps(content))

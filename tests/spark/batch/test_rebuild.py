@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -159,6 +161,34 @@ def test_a_day_that_lost_its_events_becomes_empty(spark: SparkSession, settings:
     empty = replace(rebuild(spark, settings, DELAYS, FLIGHTS, DAYS, "run-2"), files=())
     publish(settings, DELAYS, empty, DAYS[:1])
     assert published(settings) == [("2013-01-02", 5, 1), ("2013-01-03", 7, 1)]
+
+
+def test_days_without_events_are_published_empty_even_as_the_first(
+    spark: SparkSession, settings: Settings, landing: Landing
+) -> None:
+    empty = rebuild(spark, settings, DELAYS, FLIGHTS, [date(2012, 12, 30), date(2012, 12, 31)], "run-1")
+    assert publish(settings, DELAYS, empty, empty.partitions) is not None
+    assert (published(settings), set(publications(table_of(settings)))) == ([], set(empty.partitions))
+    publish(settings, DELAYS, rebuild(spark, settings, DELAYS, FLIGHTS, DAYS, "run-2"), DAYS)
+    assert len(published(settings)) == 4
+
+
+def test_of_two_runs_that_publish_at_once_none_is_lost(
+    spark: SparkSession, settings: Settings, landing: Landing
+) -> None:
+    """A reprocess and a repair of one view have no lock between them, only the table's log."""
+    builds = [rebuild(spark, settings, DELAYS, FLIGHTS, [day], f"run-{day.day}") for day in DAYS]
+    together = threading.Barrier(len(builds))
+
+    def one(build: Build) -> int | None:
+        together.wait()
+        return publish(settings, DELAYS, build, build.partitions)
+
+    with ThreadPoolExecutor(len(builds)) as pool:
+        versions = list(pool.map(one, builds))
+    assert len(set(versions)) == len(DAYS)
+    assert {day: p.run for day, p in publications(table_of(settings)).items()} == {d: f"run-{d.day}" for d in DAYS}
+    assert len(published(settings)) == 4
 
 
 def test_publishing_again_does_nothing(

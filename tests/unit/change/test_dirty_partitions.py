@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,28 +12,16 @@ from anabranch.batch.manifest import days_text, parse_days
 from anabranch.change.dirty import Dirty, dirty_partitions
 from anabranch.events import Topic
 from anabranch.events.declarations import load_declarations
-from anabranch.landing.schema import landing_schema
+from anabranch.landing.schema import epoch_build, epoch_of_file
 from anabranch.settings import Settings, project_root
-from anabranch.tables import Cut, Note, Position, append, create, stage_arrow
+from anabranch.tables import Cut, Note, create
 from anabranch.tables.layout import batch_table, landing_table
 from anabranch.views.definition import View
-from test_reprocess_plan import a_view, landed
+from test_reprocess_plan import a_view, at, land, landed
 
 pytestmark = pytest.mark.unit
 TOPIC: Topic = load_declarations(project_root() / "spark_jobs" / "contracts").topic("flights")
 FIRST, SECOND, THIRD = (date(2013, 1, day) for day in (1, 2, 3))
-
-
-def at(epoch: int) -> Cut:
-    return Cut({"flights": Position(epoch, {0: epoch * 10})})
-
-
-def land(settings: Settings, *epochs: list[dict[str, Any]]) -> None:
-    uri, schema = landing_table(settings, "flights"), landing_schema(TOPIC)
-    table = create(uri, schema, ["event_date"], Note("landing/flights", "0", Cut()))
-    for epoch, rows in enumerate(epochs, 1):
-        staged = stage_arrow(pa.Table.from_pylist(rows, schema), uri, f"e{epoch}", "event_date")
-        append(table, staged, Note("landing/flights", str(epoch), at(epoch)))
 
 
 def publish(settings: Settings, view: View, cuts: Mapping[date, int]) -> None:
@@ -90,6 +77,27 @@ def test_a_row_of_a_table_touches_all_later_days(settings: Settings) -> None:
     view = a_view(events=("flight.arrived", "flight.departed"), tables=("flight.departed",), refresh="partitions")
     publish(settings, view, {FIRST: 3, SECOND: 2, THIRD: 2})
     assert [(day.partition, day.events) for day in found(settings, view)] == [(SECOND, 2), (THIRD, 2)]
+
+
+def test_files_that_can_hold_nothing_new_are_not_opened(settings: Settings) -> None:
+    publish(settings, a_view(), {FIRST: 3, SECOND: 2, THIRD: 2})
+    news = set(Path(landing_table(settings, "flights")).glob(f"builds/epoch-3-*/event_date={SECOND}/*.parquet"))
+    for file in set(Path(landing_table(settings, "flights")).rglob("part-*.parquet")) - news:
+        file.unlink()
+    assert found(settings, a_view()) == [Dirty(SECOND, at(2), 2, 1)]
+
+
+def test_a_day_published_at_an_old_cut_does_not_open_the_files_of_others(settings: Settings) -> None:
+    publish(settings, a_view(), {FIRST: 2, THIRD: 3})
+    for file in Path(landing_table(settings, "flights")).rglob(f"event_date={THIRD}/*.parquet"):
+        file.unlink()
+    assert found(settings, a_view()) == []
+
+
+def test_a_file_of_another_name_is_opened(settings: Settings) -> None:
+    """One that compaction wrote, say: it may hold any epoch."""
+    assert epoch_of_file(f"builds/{epoch_build(12)}/event_date=2013-01-01/part-00000.parquet") == 12
+    assert epoch_of_file("event_date=2013-01-01/part-00000-epoch-3-x.parquet") is None
 
 
 def test_days_as_text_and_back() -> None:

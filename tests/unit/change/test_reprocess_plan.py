@@ -13,7 +13,7 @@ from anabranch.change.plan import check_still_holds, make_plan
 from anabranch.errors import AnabranchError, BadDefinition, BadInput, Conflict, TryAgain
 from anabranch.events import Topic
 from anabranch.events.declarations import load_declarations
-from anabranch.landing.schema import landing_schema
+from anabranch.landing.schema import epoch_build, landing_schema
 from anabranch.settings import Settings, project_root
 from anabranch.tables import Cut, Note, Position, append, create, stage_arrow
 from anabranch.tables.layout import batch_table, landing_table
@@ -35,6 +35,19 @@ def landed(day: date, epoch: int, **changes: Any) -> dict[str, Any]:
     return {**given, "event_time": moment, "event_date": day, **changes}
 
 
+def at(epoch: int) -> Cut:
+    return Cut({"flights": Position(epoch, {0: epoch * 10})})
+
+
+def land(settings: Settings, *epochs: list[dict[str, Any]]) -> None:
+    """Each list of rows as one epoch, in files with the names that landing gives them."""
+    uri, schema = landing_table(settings, "flights"), landing_schema(TOPIC)
+    table = create(uri, schema, ["event_date"], Note("landing/flights", "0", Cut()))
+    for epoch, rows in enumerate(epochs, 1):
+        staged = stage_arrow(pa.Table.from_pylist(rows, schema), uri, epoch_build(epoch), "event_date")
+        append(table, staged, Note("landing/flights", str(epoch), at(epoch)))
+
+
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     """Three epochs: two days, a late event, and rows that are no input of the view."""
@@ -45,12 +58,7 @@ def settings(tmp_path: Path) -> Settings:
         [landed(DAY, 2), landed(DAY, 2, decision="duplicate", late=None), landed(DAY, 2, decision="quarantined")],
         [landed(DAY, 3, late=True), landed(after, 3), landed(after, 3), landed(after, 3)],
     ]
-    uri, schema = landing_table(settings, "flights"), landing_schema(TOPIC)
-    table = create(uri, schema, ["event_date"], Note("landing/flights", "0", Cut()))
-    for epoch, rows in enumerate(epochs, 1):
-        staged = stage_arrow(pa.Table.from_pylist(rows, schema), uri, f"e{epoch}", "event_date")
-        cut = Cut({"flights": Position(epoch, {0: epoch * 10})})
-        append(table, staged, Note("landing/flights", str(epoch), cut))
+    land(settings, *epochs)
     return settings
 
 
@@ -111,6 +119,16 @@ def test_a_plan_holds_for_the_definition_that_it_was_made_for(settings: Settings
     with pytest.raises(Conflict) as refusal:
         check_still_holds(a_view(fingerprint="another"), planned.fingerprint)
     assert refusal.value.code == "PLAN_OUTDATED"
+
+
+def test_a_day_without_events_between_those_that_landed_is_work_and_one_outside_is_not(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path)
+    land(settings, [landed(date(2013, 1, 1), 1), landed(date(2013, 1, 9), 1)])
+    own_day = asked({}, ["flights"], date(2013, 1, 5))
+    for wish_of in (own_day, wish(**{"from": "2013-01-05", "to": "2013-01-06"})):
+        plan = make_plan(settings, a_view(), TOPIC, wish_of)
+        assert (plan.read, plan.published, plan.empty) == (0, 0, False)
+    assert make_plan(settings, a_view(), TOPIC, asked({}, ["flights"], date(2013, 1, 10))).empty
 
 
 @pytest.mark.parametrize(
