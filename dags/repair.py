@@ -1,14 +1,15 @@
 """One DAG for each view with partitions: rebuild the published days that more events have landed for since.
 
 Late events are the usual reason. Each run takes exactly the days that are dirty when it plans; without one it is
-skipped. What lands while it runs leaves its days dirty for the next run.
+skipped. What lands while it runs leaves its days dirty for the next run. It runs every hour, and whenever the view's
+asset is updated: by a DAG that has loaded late events, say.
 """
 
 from __future__ import annotations
 
 from datetime import timedelta
 
-from airflow.sdk import DAG
+from airflow.sdk import DAG, Asset, AssetOrTimeSchedule, DeltaTriggerTimetable
 from anabranch.airflow.declared import Declared, declared_views
 from anabranch.airflow.form import repair_documentation
 from anabranch.airflow.steps import plan_repair
@@ -21,7 +22,10 @@ def repair(view: Declared) -> DAG:
         dag_id=f"repair_{view.name}",
         dag_display_name=f"Repair {view.name}",
         description=f"rebuild the published days of {view.name} that late events touch",
-        schedule=timedelta(hours=1),
+        schedule=AssetOrTimeSchedule(
+            timetable=DeltaTriggerTimetable(timedelta(hours=1)),
+            assets=Asset(f"late_events_of_{view.name}", uri=f"anabranch://views/{view.name}/late-events"),
+        ),
         catchup=False,
         max_active_runs=1,
         doc_md=repair_documentation(view),

@@ -24,8 +24,8 @@ def reprocess(versions: list[Declared]) -> DAG:
         description=f"plan, rebuild, certify and publish days of {view.name}",
         schedule=CronPartitionTimetable("0 0 * * *", timezone="UTC", run_offset=-2, key_format="%Y-%m-%d"),
         catchup=False,
-        # Runs side by side would share two cores; what they publish is safe, repairs of the view run beside too.
-        max_active_runs=1,
+        # A run may wait for a person's approval for days: others go on beside it.
+        max_active_runs=8,
         params=parameters(versions),
         doc_md=documentation(versions),
         tags=["reprocess", *view.events],

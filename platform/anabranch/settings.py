@@ -70,6 +70,9 @@ class Settings(BaseSettings):
     trigger_interval: str = "0 seconds"
     """How often a view's stream looks for news; zero means as soon as the last micro-batch is done."""
 
+    approval_events: int = Field(default=10_000_000, ge=0)
+    """A reprocess or repair that reads more events than this waits until a person has approved its plan in Airflow."""
+
     @property
     def lake(self) -> Path:
         """The root of every Delta table."""

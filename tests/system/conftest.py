@@ -62,6 +62,8 @@ def broker(own_settings: Callable[[str], Settings]) -> Iterator[Settings]:
 
 @pytest.fixture(scope="session")
 def platform(own_settings: Callable[[str], Settings]) -> Iterator[Settings]:
-    """Everything, shared by the session, in small epochs: an event is late only after an epoch that was further."""
-    with lifecycle.running(own_settings("platform").model_copy(update={"max_offsets_per_trigger": 2_000})) as settings:
+    """Everything, shared by the session, in small epochs: an event is late only after an epoch that was further. Three
+    days of departures are too many to be reprocessed unasked."""
+    few = {"max_offsets_per_trigger": 2_000, "approval_events": 2_000}
+    with lifecycle.running(own_settings("platform").model_copy(update=few)) as settings:
         yield settings

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from datetime import date
 from typing import Any
@@ -19,6 +21,7 @@ from anabranch.change import estimates
 from anabranch.change.dirty import dirty_partitions
 from anabranch.cli.produce_commands import produce_flights
 from anabranch.control.airflow_parts import airflow_address
+from anabranch.control.environment import environment
 from anabranch.control.keys import airflow_login
 from anabranch.errors import BadInput
 from anabranch.reconcile.certificates import newest_certificates
@@ -35,6 +38,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(1200)]
 
 VIEW, DAG = "departure_delays", "reprocess_departure_delays"
 FIRST, BETWEEN, LAST, AFTER, EMPTY, ALONE = ALL = [date(2013, 1, day) for day in (1, 2, 3, 4, 5, 6)]
+AFTER_APPROVAL = ("rebuild", "reconcile", "publish")
 DAYS = {"from": FIRST.isoformat(), "to": ALONE.isoformat()}
 
 
@@ -96,10 +100,24 @@ def send_departure(settings: Settings, day: date) -> None:
 
 @pytest.fixture(scope="module")
 def green(platform: Settings) -> Run:
-    """A run over all days, shared by the tests that look at what it left."""
-    with Client(airflow_address(platform), airflow_login(platform)) as client:
-        run = reprocess(client, DAYS, "some-days")
+    """A run over all days, asked for on the command line and approved in Airflow; shared by the tests that look at what
+    it left."""
+    command = [sys.executable, "-m", "anabranch.cli.main", "reprocess", VIEW, "--from", f"{FIRST}", "--to", f"{ALONE}"]
+    with (
+        Client(airflow_address(platform), airflow_login(platform)) as client,
+        subprocess.Popen(command, env=environment(platform), stdout=subprocess.PIPE, text=True) as asked,
+    ):
+        waiting = eventually(lambda: client.get(f"/dags/{DAG}/dagRuns/~/hitlDetails")["hitl_details"])
+        run = client.run(DAG, waiting[0]["task_instance"]["dag_run_id"])
+        assert f"{LAST}" in waiting[0]["body"], "a person can't see what the plan is about"
+        assert run.tasks["rebuild"] == "", "it began without the approval"
+        client.respond(run, "approve", "Approve")
+        said, _ = asked.communicate(timeout=600)
+        run = client.run(run.dag_id, run.run_id)
         assert run.state == "success", why(client, run)
+        assert asked.returncode == 0
+        assert "approve: waits for a person's approval" in said
+        assert run.note in said
         return run
 
 
@@ -140,6 +158,19 @@ def test_a_step_that_is_repeated_changes_nothing(platform: Settings, client: Cli
     client.post(f"/dags/{DAG}/clearTaskInstances", body | {"only_failed": False, "reset_dag_runs": True})
     again = client.wait(green, timeout=600)
     assert again.state == "success", why(client, again)
+    assert newest(batch_table(platform, VIEW, 1)) == before
+
+
+def test_a_plan_that_a_person_rejects_is_over(platform: Settings, client: Client, green: Run) -> None:
+    before = newest(batch_table(platform, VIEW, 1))
+    run = client.trigger(DAG, DAYS)
+    eventually(lambda: client.run(DAG, run.run_id).tasks["approve"] == "awaiting_input")
+    beside = reprocess(client, {})
+    assert beside.state == "success", "a run that waits for a person kept another from its work"
+    client.respond(run, "approve", "Reject")
+    run = client.wait(run, timeout=60)
+    assert run.tasks == {"plan": "success", "approve": "success"} | dict.fromkeys(AFTER_APPROVAL, "skipped")
+    assert run.note.startswith("Rejected by ")
     assert newest(batch_table(platform, VIEW, 1)) == before
 
 
@@ -200,7 +231,7 @@ def test_a_repair_takes_the_dirty_days_and_holds_a_wrong_one_back(
     eventually(lambda: speed_is_level(platform))
     break_a_row(platform, LAST)
 
-    run = client.wait(client.trigger(f"repair_{VIEW}", {}), timeout=600)
+    run = client.wait(the_run_of_an_asset_event(client, f"late_events_of_{VIEW}", f"repair_{VIEW}"), timeout=600)
 
     assert (run.state, run.tasks["reconcile"], run.tasks["publish"]) == ("failed", "success", "failed")
     assert f"Rebuilt 2 days between {FIRST} and {LAST} of {VIEW} v1" in run.note
@@ -212,6 +243,14 @@ def test_a_repair_takes_the_dirty_days_and_holds_a_wrong_one_back(
     assert after[FIRST] != before[FIRST], "the good day was held back with it"
     assert after[BETWEEN] == before[BETWEEN], "a clean day was rebuilt"
     assert [dirty.partition for dirty in dirty_partitions(platform, view, topics)] == [LAST]
+
+
+def the_run_of_an_asset_event(client: Client, asset: str, dag: str) -> Run:
+    """What a DAG does that has loaded late events, or a person with the button of the asset's page."""
+    (known,) = client.get(f"/assets?name_pattern={asset}")["assets"]
+    client.post("/assets/events", {"asset_id": known["id"], "extra": {}})
+    (made,) = eventually(lambda: client.get(f"/dags/{dag}/dagRuns?run_type=asset_triggered")["dag_runs"])
+    return client.run(dag, made["dag_run_id"])
 
 
 def break_a_row(settings: Settings, day: date) -> None:

@@ -111,6 +111,11 @@ class Client:
         content = self.get(f"{path}/logs/{attempt}?full_content=true")["content"]
         return "\n".join(_line(entry) for entry in content)
 
+    def respond(self, run: Run, task: str, option: str) -> None:
+        """Answer a task that waits for a person. BrokenState AIRFLOW_REFUSED when somebody has answered already."""
+        path = f"/dags/{quote(run.dag_id)}/dagRuns/{quote(run.run_id, safe='')}/taskInstances/{quote(task)}"
+        self._json(self._send("PATCH", f"{path}/-1/hitlDetails", {"chosen_options": [option], "params_input": {}}))
+
     def write_note(self, dag_id: str, run_id: str, note: str) -> None:
         """Replace the note of a run; what is longer than Airflow keeps is cut off."""
         text = note if len(note) <= NOTE_LENGTH else note[: NOTE_LENGTH - 4] + "\n..."

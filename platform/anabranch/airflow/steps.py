@@ -74,7 +74,7 @@ def _planned(settings: Settings, run: Any, made: Plan) -> dict[str, Any]:
     from anabranch.airflow.notes import planned_note, write_note
     from anabranch.airflow.run_key import run_key
 
-    planned = {**made.to_json(), "run": run_key(run.run_id, run.clear_number or 0)}
+    planned = {**made.to_json(), "text": made.to_text(), "run": run_key(run.run_id, run.clear_number or 0)}
     write_note(settings, address(), run.dag_id, run.run_id, planned_note(planned))
     return planned
 

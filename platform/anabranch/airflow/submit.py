@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
+from anabranch.airflow.approval import Approval
 from anabranch.airflow.links import CertificatesLink, DataDocsLink
 from anabranch.airflow.steps import publish
 from anabranch.files import write_whole
@@ -35,6 +36,7 @@ class SparkJob(SparkSubmitOperator):
 
     def __init__(self, *, planned: Any, options: Sequence[str] = (), **kwargs: Any) -> None:
         kwargs.setdefault("execution_timeout", timedelta(hours=2))
+        kwargs.setdefault("max_active_tis_per_dag", 1)
         super().__init__(conn_id="spark_default", name=f"anabranch-{kwargs['task_id']}", **kwargs)
         self.planned = planned
         self.options = tuple(options)
@@ -50,10 +52,14 @@ class SparkJob(SparkSubmitOperator):
 
 
 def carry_out(planned: Any) -> None:
-    """The steps behind every plan: rebuild, reconcile, publish."""
+    """The steps behind every plan: approve (a large one), rebuild, reconcile, publish.
+
+    Runs of one DAG take turns at Spark, not at everything: one that waits for a person keeps no other from its work.
+    """
+    approved = Approval(task_id="approve", planned=planned)
     rebuilt = SparkJob(task_id="rebuild", planned=planned, options=("days", "cut", "fingerprint"))
     certified = SparkJob(task_id="reconcile", planned=planned)
-    planned >> rebuilt >> certified >> publish(planned)
+    planned >> approved >> rebuilt >> certified >> publish(planned)
 
 
 def engine_properties(settings: Settings) -> Path:

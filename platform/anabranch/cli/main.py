@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Annotated, Any
 
 import typer
@@ -18,14 +17,13 @@ MODULES = (
     "landing_commands",
     "quarantine_commands",
     "view_commands",
-    "speed_commands",
-    "batch_commands",
+    "change_commands",
     "read_commands",
     "explain_commands",
     "certificate_commands",
     "demo",
 )
-"""In the order in which the help lists them; those that don't exist are left out."""
+"""In the order in which the help lists them."""
 
 
 class Commands(TyperGroup):
@@ -56,9 +54,7 @@ def _options(debug: Annotated[bool, typer.Option("--debug", help="Show where an 
 
 def _register() -> None:
     for name in MODULES:
-        module = f"anabranch.cli.{name}"
-        if find_spec(module) is not None:
-            import_module(module).register(app)
+        import_module(f"anabranch.cli.{name}").register(app)
 
 
 _register()

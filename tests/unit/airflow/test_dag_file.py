@@ -82,6 +82,8 @@ def test_each_view_with_partitions_has_its_dag(parsed: dict[str, Any], file: str
     plan = PLANS[file]
     for dag in parsed["dags"].values():
         assert dag["edges"] == [
+            ["approve", "rebuild"],
+            [plan, "approve"],
             [plan, "publish"],
             [plan, "rebuild"],
             [plan, "reconcile"],

@@ -1,0 +1,101 @@
+"""``anabranch plan`` and ``anabranch reprocess``: days of a view again, as the form of its DAG asks for them."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from anabranch.airflow.client import Client, Run
+    from anabranch.change.plan import Plan
+    from anabranch.settings import Settings
+
+ViewName = Annotated[str, typer.Argument(help="The view's name.")]
+From = Annotated[str, typer.Option("--from", help="The first day, YYYY-MM-DD.")]
+To = Annotated[str, typer.Option("--to", help="The last day, included; one day when left out.")]
+At = Annotated[str, typer.Option("--cut", help="A position of the log, like flights@12; the newest when left out.")]
+Version = Annotated[int | None, typer.Option(help="The view's version; the newest one when left out.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("plan")(plan_command)
+    app.command("reprocess")(reprocess_command)
+
+
+def plan_command(
+    view: ViewName,
+    first: From,
+    last: To = "",
+    cut: At = "",
+    version: Version = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """What a reprocess of these days would read, replace and leave alone, and how long it takes. Changes nothing."""
+    _, plan = _planned(view, first, last, cut, version)
+    typer.echo(json.dumps(plan.to_json()) if as_json else plan.to_text())
+
+
+def reprocess_command(
+    view: ViewName,
+    first: From,
+    last: To = "",
+    cut: At = "",
+    version: Version = None,
+    wait: Annotated[bool, typer.Option(help="Wait until the run has ended.")] = True,
+    approve: Annotated[bool, typer.Option("--approve", help="Give the approval that a large plan needs.")] = False,
+) -> None:
+    """Plan these days, then have the view's DAG rebuild, certify and publish them. Airflow must run.
+
+    Exit code 1 when the run fails, or a day could not be published; the days that it published stay.
+    """
+    from anabranch.airflow.client import Client
+    from anabranch.control.airflow_parts import airflow_address
+    from anabranch.control.keys import airflow_login
+
+    settings, plan = _planned(view, first, last, cut, version)
+    typer.echo(plan.to_text())
+    asked = {"from": first, "to": last or None, "cut": cut or None, "version": plan.version}
+    with Client(airflow_address(settings), airflow_login(settings)) as client:
+        run = client.trigger(f"reprocess_{plan.view}", asked)
+        typer.echo(run.url)
+        if wait:
+            run = client.wait(run, _Progress(client, approve=approve), timeout=6 * 3600)
+            typer.echo(run.note)
+    if run.state == "failed":
+        raise typer.Exit(1)
+
+
+def _planned(name: str, first: str, last: str, cut: str, version: int | None) -> tuple[Settings, Plan]:
+    from anabranch.change.parameters import asked
+    from anabranch.change.plan import make_plan
+    from anabranch.cli.project import project
+    from anabranch.views import load_views
+
+    settings, declarations = project()
+    registry = load_views(settings.project / "spark_jobs" / "views", declarations)
+    view = registry.get(name, version)
+    topics = registry.topic(view)
+    # `from` is given, so no run's own day is needed.
+    wish = asked({"from": first or "-", "to": last, "cut": cut}, [topic.name for topic in topics.each], date.min)
+    return settings, make_plan(settings, view, topics, wish)
+
+
+class _Progress:
+    """Prints each step's state when it has changed, and answers the one that waits for a person if it may."""
+
+    def __init__(self, client: Client, *, approve: bool) -> None:
+        self._client = client
+        self._approve = approve
+        self._seen: dict[str, str] = {}
+
+    def __call__(self, run: Run) -> None:
+        for task, state in run.tasks.items():
+            if state and self._seen.get(task) != state:
+                self._seen[task] = state
+                waits = state == "awaiting_input"
+                typer.echo(f"{task}: waits for a person's approval" if waits else f"{task}: {state.replace('_', ' ')}")
+                if waits and self._approve:
+                    self._client.respond(run, task, "Approve")

@@ -1,0 +1,48 @@
+"""``anabranch plan``: the same plan as the DAG's, for a shell."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from pathlib import Path
+
+import pytest
+from anabranch.cli.main import app
+from anabranch.settings import Settings
+from test_reprocess_plan import land, landed
+from typer.testing import CliRunner
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CliRunner:
+    land(Settings(home=tmp_path), [landed(date(2013, 1, 2), 1)], [landed(date(2013, 1, 2), 2, late=True)])
+    monkeypatch.setenv("ANABRANCH_HOME", str(tmp_path))
+    return CliRunner()
+
+
+def test_a_plan_for_people_and_for_programs(run: CliRunner) -> None:
+    shown = run.invoke(app, ["plan", "departure_delays", "--from", "2013-01-02"])
+    assert shown.exit_code == 0, shown.output
+    assert "departure_delays v1: 2013-01-02 at flights@2, 2 events to read" in shown.stdout
+    older = ["plan", "departure_delays", "--from", "2013-01-02", "--to", "2013-01-03", "--cut", "flights@1", "--json"]
+    plan = json.loads(run.invoke(app, older).stdout)
+    assert (plan["events"], plan["late"], plan["days"], plan["cut"]) == (1, 0, "2013-01-02..2013-01-03", "flights@1")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["departure_delays", "--from", ""], "DATE_UNREADABLE"),
+        (["departure_delays", "--from", "$(id)"], "DATE_UNREADABLE"),
+        (["departure_delays", "--from", "2013-01-03", "--to", "2013-01-02"], "RANGE_REVERSED"),
+        (["departure_delays", "--from", "2013-01-02", "--cut", "flights@9"], "CUT_IN_FUTURE"),
+        (["departure_delays", "--from", "2013-01-02", "--version", "7"], "VIEW_UNKNOWN"),
+        (["aircraft_now", "--from", "2013-01-02"], "VIEW_KAPPA"),
+        (["../etc", "--from", "2013-01-02"], "VIEW_UNKNOWN"),
+    ],
+)
+def test_a_wrong_wish_is_refused_by_name(run: CliRunner, arguments: list[str], code: str) -> None:
+    refused = run.invoke(app, ["plan", *arguments])
+    assert (refused.exit_code, code in refused.stderr) == (1, True), refused.output
