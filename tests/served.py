@@ -56,8 +56,8 @@ def start_speed(settings: Settings, epoch: int, days: Sequence[date] = DAYS, ver
     tables.replace(table, staged, Note("view/delays/v1/speed", f"c:{epoch}", cut_at(epoch)), None)
 
 
-def merge_speed(settings: Settings, epoch: int, days: Sequence[date]) -> None:
-    table = tables.commits.open_table(speed_table(settings, VIEW, 1))
+def merge_speed(settings: Settings, epoch: int, days: Sequence[date], version: int = 1) -> None:
+    table = tables.commits.open_table(speed_table(settings, VIEW, version))
     assert table is not None
     note = Note("view/delays/v1/speed", f"c:{epoch}", cut_at(epoch))
     tables.upsert(table, rows_at(epoch, days), ["window_start"], note, PARTITION)

@@ -31,6 +31,7 @@ CASES: Final = {
         Case("exactness", "benchmarks.cases.exactness"),
         Case("explain", "benchmarks.cases.explain", landed=True),
         Case("reprocess", "benchmarks.cases.reprocess"),
+        Case("history", "benchmarks.cases.history", landed=True),
         Case("nexmark", "benchmarks.cases.nexmark"),
         Case("freshness", "benchmarks.cases.freshness", timeout=900),
     )

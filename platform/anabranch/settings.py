@@ -73,6 +73,9 @@ class Settings(BaseSettings):
     approval_events: int = Field(default=10_000_000, ge=0)
     """A reprocess or repair that reads more events than this waits until a person has approved its plan in Airflow."""
 
+    reader: str = Field(default="", max_length=200)
+    """Who this process reads as, for routes between versions; empty: the user and the machine."""
+
     @property
     def lake(self) -> Path:
         """The root of every Delta table."""

@@ -19,6 +19,7 @@ MODULES = (
     "view_commands",
     "change_commands",
     "read_commands",
+    "routes_commands",
     "explain_commands",
     "certificate_commands",
     "demo",

@@ -15,7 +15,7 @@ from anabranch.explaining.computing import with_key
 from anabranch.explaining.guessing import day_of
 from anabranch.explaining.landed import Row
 from anabranch.explaining.served import Served, half_rows, half_schema, served
-from anabranch.serving.catalog import newest_speed
+from anabranch.serving import read
 from anabranch.serving.choice import BATCH, SPEED
 from anabranch.settings import Settings
 from anabranch.tables import Cut
@@ -54,7 +54,7 @@ def asked_row(
     prefer: str,
     cut: str | None,
 ) -> Asked:
-    chosen, _ = newest_speed(settings, name, version)
+    chosen = version or read(name, settings=settings).version
     view = known.get(name, chosen)
     topics = known.topic(view)
     pinned, schema = half_schema(settings, view, prefer)

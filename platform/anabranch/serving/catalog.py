@@ -19,14 +19,14 @@ def served_versions(settings: Settings, view: str) -> list[int]:
     return sorted((int(path.name[1:]) for path in folder.glob("v*") if path.name[1:].isdecimal()), reverse=True)
 
 
-def newest_speed(settings: Settings, view: str, version: int | None) -> tuple[int, Snapshot]:
-    """The speed half of ``version``; without one, of the newest version that covers anything yet.
+def newest_speed(settings: Settings, view: str, version: int | None, *, first: bool = False) -> tuple[int, Snapshot]:
+    """The speed half of ``version``; without one, of the newest (or ``first``) version that covers anything yet.
 
     BadInput VIEW_UNKNOWN lists what there is; TryAgain VIEW_NOT_READY: its stream has not committed yet.
     """
     candidates = served_versions(settings, safe_name(view, "view")) if version is None else [version]
     found = False
-    for candidate in candidates:
+    for candidate in sorted(candidates, reverse=not first):
         half = snapshot(speed_table(settings, view, candidate))
         if half is not None and any(p.epoch for p in half.newest.note.cut.positions.values()):
             return candidate, half

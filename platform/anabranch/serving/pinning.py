@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import UTC, date, datetime
 from threading import Lock
 
-from anabranch.errors import BrokenState
+from anabranch.errors import BrokenState, TryAgain
 from anabranch.serving.catalog import newest_speed
 from anabranch.serving.choice import BATCH, HalfName, Prefer, choose, published_cuts
+from anabranch.serving.routes import PATIENCE, covers, route_of, this_reader
 from anabranch.serving.snapshots import Snapshot, forget, snapshot
 from anabranch.settings import Settings
 from anabranch.tables import Cut
-from anabranch.tables.layout import batch_table
+from anabranch.tables.layout import batch_table, routes_table, safe_name
 from anabranch.views.definition import PARTITION
 
 
@@ -41,14 +43,26 @@ class Pinned:
 
 _seen: dict[str, Cut] = {}
 _lock = Lock()
+_readers: OrderedDict[tuple[str, str], tuple[int, Cut]] = OrderedDict()
+"""The version and the cut that each reader had last; of the last ones that read."""
+_REMEMBERED = 100_000
 
 
 def pin(
-    settings: Settings, view: str, version: int | None, prefer: Prefer, partitions: Collection[date] | None
+    settings: Settings,
+    view: str,
+    version: int | None,
+    prefer: Prefer,
+    partitions: Collection[date] | None,
+    reader: str | None = None,
 ) -> Pinned:
-    """The view as it is now. BrokenState CUT_WENT_BACK: its table covers less than this process has seen."""
+    """The view as it is now; without a ``version``, as the view's route has it for ``reader``.
+
+    BrokenState CUT_WENT_BACK: its table covers less than this process has seen. TryAgain ROUTE_BEHIND: the version that
+    the route leads to covers less than the reader has seen, and the one that it had was taken away.
+    """
     with _lock:  # a read that pinned later must not hold an older cut than one that pinned before
-        chosen, speed = newest_speed(settings, view, version)
+        chosen, speed = newest_speed(settings, view, version) if version else _routed(settings, view, reader)
         seen = _seen.get(speed.uri)
         if seen is not None and not speed.newest.note.cut.covers(seen):
             forget(speed.uri)
@@ -56,11 +70,45 @@ def pin(
             if not speed.newest.note.cut.covers(seen):
                 raise _went_back(view, chosen, seen, speed.newest.note.cut)
         _seen[speed.uri] = speed.newest.note.cut
+        if version is None:
+            _remember(settings, view, reader, chosen, speed.newest.note.cut)
         batch = snapshot(batch_table(settings, view, chosen)) if PARTITION in speed.schema.names else None
     halves = _halves(speed, batch, prefer)
     if partitions is not None:
         halves = {day: half for day, half in halves.items() if day in partitions}
     return Pinned(chosen, speed, batch, halves)
+
+
+def _routed(settings: Settings, view: str, reader: str | None) -> tuple[int, Snapshot]:
+    """The version that this reader gets, and its speed half: never at an older cut than the reader has had."""
+    route = route_of(settings, safe_name(view, "view"))
+    if route is None:
+        return newest_speed(settings, view, None, first=True)
+    chosen, speed = newest_speed(settings, view, route.version_for(reader or settings.reader or this_reader()))
+    before = _readers.get(_place(settings, view, reader))
+    if before is None or before[0] == chosen or covers(speed.newest.note.cut, before[1]):
+        return chosen, speed
+    changed = (datetime.now(UTC) - route.changed_at).total_seconds()
+    if before[0] in route.shares or changed < PATIENCE:
+        return newest_speed(settings, view, before[0])
+    raise TryAgain(
+        "ROUTE_BEHIND",
+        f"{view} v{chosen} covers {speed.newest.note.cut}; this reader has seen {before[1]} of v{before[0]}",
+        state=f"the route leads to v{chosen} since {changed:.0f} s: {route.why}",
+        next_step="read again; anabranch status shows whether its stream runs",
+    )
+
+
+def _remember(settings: Settings, view: str, reader: str | None, version: int, cut: Cut) -> None:
+    place = _place(settings, view, reader)
+    _readers[place] = version, cut
+    _readers.move_to_end(place)
+    if len(_readers) > _REMEMBERED:
+        _readers.popitem(last=False)
+
+
+def _place(settings: Settings, view: str, reader: str | None) -> tuple[str, str]:
+    return routes_table(settings, view), reader or settings.reader
 
 
 def _halves(speed: Snapshot, batch: Snapshot | None, prefer: Prefer) -> dict[date | None, HalfName]:

@@ -45,17 +45,21 @@ def read(
     where: str | None = None,
     prefer: str = "default",
     partitions: Collection[date] | None = None,
+    reader: str | None = None,
 ) -> Reading:
     """The rows of ``view`` as they are now: the same ones for every engine, from then on unchanged.
 
-    ``version``: without one, the newest that covers anything. ``where``: an SQL predicate over the view's columns.
-    ``prefer``: which half serves a partition (``serving.choice``). ``partitions``: only these days.
+    ``version``: without one, the one that the view's route has for ``reader`` (whoever reads, by a name that stays;
+    else the setting ``reader``, else user@host); without a route, the oldest that covers anything. ``where``: an SQL
+    predicate over the view's columns. ``prefer``: which half serves a partition (``serving.choice``). ``partitions``:
+    only these days.
     BadInput: an unknown view (lists what there is), an unsafe name, a predicate that is more than a predicate.
     TryAgain: nothing has been committed yet. What is read later than the tables keep old files (7 days) is
-    TryAgain READING_EXPIRED. A cut older than one that this process has read is never returned.
+    TryAgain READING_EXPIRED. A cut older than one that this process has read is never returned, and none older than one
+    that this reader had of another version (TryAgain ROUTE_BEHIND).
     """
     config = settings or load_settings()
-    pinned = pin(config, view, version, checked_prefer(prefer), partitions)
+    pinned = pin(config, view, version, checked_prefer(prefer), partitions, reader)
     columns = [name for name in pinned.speed.schema.names if is_own(name)]
     return Reading(config, view, pinned, parse_predicate(where, columns) if where is not None else None)
 

@@ -39,6 +39,10 @@ def certificates_table(settings: Settings) -> str:
     return str(settings.lake / "certificates")
 
 
+def routes_table(settings: Settings, view: str) -> str:
+    return str(settings.lake / "routes" / safe_name(view, "view"))
+
+
 def landing_checkpoint(settings: Settings, topic: str) -> Path:
     return settings.checkpoints / "landing" / safe_name(topic, "topic")
 

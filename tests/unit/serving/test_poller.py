@@ -13,11 +13,13 @@ from pathlib import Path
 import anabranch
 import pytest
 import served
+from anabranch.serving.routes import set_route
 from anabranch.settings import Settings
 from served import DAYS, KEYS, VIEW
 
 pytestmark = pytest.mark.unit
 SECONDS = 12.0
+MOVING = 6.0
 
 
 def _write(home: Path, stop: Event) -> None:
@@ -76,3 +78,48 @@ def test_a_poller_never_sees_a_refresh_in_the_making(tmp_path: Path) -> None:
     assert halves == {"batch", "speed"}
     assert seen_cut > 20, "the writer wrote nothing to see"
     assert reads > 50
+
+
+def _write_version(home: Path, version: int, stop: Event) -> None:
+    settings, chance = Settings(home=home), random.Random(version)
+    for epoch in itertools.count(2):
+        if stop.is_set():
+            return
+        served.merge_speed(settings, epoch, chance.sample(DAYS, 1), version)
+        time.sleep(chance.choice((0.0, 0.02, 0.1)))
+
+
+def test_readers_that_are_moved_between_live_versions_never_see_an_older_cut(tmp_path: Path) -> None:
+    settings, chance = Settings(home=tmp_path), random.Random(3)
+    for version in (1, 2):
+        served.start_speed(settings, 1, version=version)
+    context = multiprocessing.get_context("spawn")
+    stop = context.Event()
+    writers = [context.Process(target=_write_version, args=(tmp_path, v, stop), daemon=True) for v in (1, 2)]
+    for writer in writers:
+        writer.start()
+    readers = {f"reader-{n}": 0 for n in range(20)}
+    changes, versions = 0, set()
+    begun = time.monotonic()
+    try:
+        while (now := time.monotonic()) < begun + MOVING:
+            if now > begun + 0.5 * (changes + 1):
+                share = (1, 25, 50, 100, 0)[changes % 5]
+                set_route(settings, VIEW, {1: 100 - share, 2: share}, by="test", why="a step")
+                changes += 1
+            reader = chance.choice(list(readers))
+            reading = anabranch.read(VIEW, settings=settings, reader=reader)
+            assert reading.to_arrow().num_rows == KEYS * len(DAYS), "an empty or half-written view"
+            cut = reading.cut.epoch("flights")
+            assert cut >= readers[reader], f"{reader} went back from {readers[reader]} to {cut}"
+            readers[reader] = cut
+            versions.add(reading.version)
+            time.sleep(0.02)
+    finally:
+        stop.set()
+        for writer in writers:
+            writer.join(10)
+    assert [writer.exitcode for writer in writers] == [0, 0]
+    assert versions == {1, 2}
+    assert changes > 5
+    assert max(readers.values()) > 20, "the writers wrote nothing to see"

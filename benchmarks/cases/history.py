@@ -1,0 +1,77 @@
+"""A day done again, as the DAG's steps do it: beside a year of history and without one it should cost the same."""
+
+from __future__ import annotations
+
+import time
+from datetime import date, timedelta
+from uuid import uuid4
+
+from anabranch.batch import publish, rebuild
+from anabranch.change.parameters import Asked
+from anabranch.change.plan import make_plan
+from anabranch.cli.produce_commands import produce_flights
+from anabranch.control import lifecycle
+from anabranch.reconcile.judge import reconcile
+from anabranch.samples.faults import Faults
+from anabranch.samples.publishing import Pace
+from anabranch.settings import Settings
+from anabranch.speed.runner import catch_up
+
+from benchmarks.figures import Report, Sample, Target, all_seconds, jobs_table, middle, stages_table
+from benchmarks.timing import in_turn
+from benchmarks.world import FIRST, SEED, World, fill_landing
+
+ALONE, AMONG = "that day alone", "with the whole history"
+
+
+def run(world: World) -> Report:
+    day = FIRST + timedelta(days=world.days // 2)
+    with lifecycle.running(world.fresh("one-day"), ["kafka"]) as alone:
+        produce_flights(alone, day - timedelta(days=1), 2, Pace(), Faults(), SEED, quiet=True)
+        fill_landing(World(alone, world.quick))
+    return _measured(world, alone, day)
+
+
+def _measured(world: World, alone: Settings, day: date) -> Report:
+    view, topic = world.view, world.topic
+    events = 0
+    with world.spark() as spark:
+
+        def again(settings: Settings, days: list[date]) -> Sample:
+            nonlocal events
+            name, begun = f"bench-{uuid4().hex}", time.perf_counter()
+            plan = make_plan(settings, view, topic, Asked(tuple(days), {}, explicit=True))
+            planned = time.perf_counter()
+            build = rebuild(spark, settings, view, topic, days, name)
+            rebuilt = time.perf_counter()
+            verdict = reconcile(spark, settings, view, topic, name, build)
+            judged = time.perf_counter()
+            publish(settings, view, build, verdict.equal)
+            ended = time.perf_counter()
+            assert list(verdict.equal) == days, verdict.report
+            events = plan.read
+            stages = {
+                "plan": planned - begun,
+                "rebuild": rebuilt - planned,
+                "certificates, checks, Data Docs": judged - rebuilt,
+                "publish": ended - judged,
+            }
+            return Sample(ended - begun, stages)
+
+        for settings, days in ((alone, [day]), (world.settings, world.partitions)):
+            catch_up(spark, settings, view, topic)
+            again(settings, days)
+        jobs = {ALONE: lambda: again(alone, [day]), AMONG: lambda: again(world.settings, [day])}
+        samples = in_turn(jobs, world.runs, warm_ups=2)
+    times = middle(samples[AMONG]) / middle(samples[ALONE])
+    return Report(
+        "history",
+        "A day done again, beside a history",
+        f"`departure_delays`, {day}, {events:,} events: plan, rebuild, certificate with every check, publish, in one "
+        f"session. Once with two days of flights in the log, once with {len(world.partitions)} days, all of them "
+        "published.",
+        (jobs_table(samples, events, ALONE), stages_table(samples)),
+        (Target(f"time with {len(world.partitions)} days of history, of that with none", times, 1.2, at_least=False),),
+        (),
+        all_seconds(samples),
+    )

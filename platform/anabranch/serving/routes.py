@@ -1,0 +1,182 @@
+"""Which share of a view's readers gets which of its versions: set by people and migrations, obeyed by every read."""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import json
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cache
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from anabranch.errors import BadInput, Conflict, TryAgain
+from anabranch.serving.catalog import newest_speed
+from anabranch.serving.snapshots import snapshot
+from anabranch.settings import Settings
+from anabranch.tables import Cut, Note, append, create, stage_arrow
+from anabranch.tables.commits import Committed, open_table
+from anabranch.tables.layout import routes_table, safe_name
+
+PATIENCE = 5.0
+"""Seconds that a version may take to cover what others cover before readers are led to it."""
+_COLUMNS = pa.schema(
+    [
+        ("number", pa.int64()),
+        ("changed_at", pa.timestamp("us", "UTC")),
+        ("shares", pa.string()),
+        ("changed_by", pa.string()),
+        ("why", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The versions of one view by their share in percent. ``number`` counts the changes, from 1."""
+
+    view: str
+    number: int
+    shares: Mapping[int, int] = field(hash=False)
+    changed_at: datetime
+    changed_by: str
+    why: str
+
+    def version_for(self, reader: str) -> int:
+        """The version that ``reader`` gets: always the same, as long as the share of that version only grows."""
+        digest = hashlib.sha256(f"{self.view}\n{reader}".encode()).digest()
+        place, upper = int.from_bytes(digest[:8]) / 2**64 * 100, 0
+        for version in sorted(self.shares, reverse=True):
+            upper += self.shares[version]
+            if place < upper:
+                return version
+        raise AssertionError(f"shares of {self.shares} don't make 100")
+
+    def __str__(self) -> str:
+        return ", ".join(f"v{version} {share} %" for version, share in sorted(self.shares.items()))
+
+
+@cache
+def this_reader() -> str:
+    """Who reads, when nobody says so: the same name for all processes of one user on one machine."""
+    return f"{getpass.getuser()}@{socket.gethostname()}"
+
+
+def route_of(settings: Settings, view: str) -> Route | None:
+    """The newest route of ``view``; None where nobody has set one."""
+    held = snapshot(routes_table(settings, view))
+    return _of_commit(view, held.newest) if held and "shares" in held.newest.note.extra else None
+
+
+def route_history(settings: Settings, view: str) -> list[Route]:
+    """Every route that ``view`` has had, oldest first."""
+    held = snapshot(routes_table(settings, safe_name(view, "view")))
+    paths = held.files.get(None, ()) if held else ()
+    rows = [row for path in paths for row in pq.ParquetFile(path).read().to_pylist()]
+    return [
+        Route(view, row["number"], _shares(json.loads(row["shares"])), row["changed_at"], row["changed_by"], row["why"])
+        for row in sorted(rows, key=lambda row: row["number"])
+    ]
+
+
+def set_route(
+    settings: Settings, view: str, shares: Mapping[int, int], *, by: str, why: str, after: int | None = None
+) -> Route:
+    """Lead readers to these versions from now on: each read that begins later obeys.
+
+    ``shares`` are whole percent by version, 100 together; a version with 0 takes no readers. ``after`` is the number of
+    the route that this one was decided upon (0: none), Conflict ROUTE_MOVED when there is another one by now. BadInput
+    SHARES_WRONG, REASON_MISSING or VIEW_UNKNOWN; TryAgain VERSION_BEHIND or VIEW_NOT_READY: nobody was moved.
+    """
+    safe_name(view, "view")
+    kept = _checked(view, shares)
+    if not why.strip():
+        raise BadInput("REASON_MISSING", f"why {view} gets another route is not said", next_step="say why", field="why")
+    _wait_until_level(settings, view, kept)
+    uri = routes_table(settings, view)
+    create(uri, _COLUMNS, [], Note(f"route/{view}", "create", Cut()))
+    for _ in range(5):
+        table = open_table(uri)
+        before = route_of(settings, view)
+        number = before.number if before else 0
+        if table is None or (after is not None and after != number):
+            raise Conflict(
+                "ROUTE_MOVED",
+                f"{view}: the route is number {number} by now ({before}), not {after}",
+                state="nobody was moved by this change",
+                next_step=f"anabranch routes history {view}, and decide again",
+            )
+        made = Route(view, number + 1, kept, datetime.now(UTC), by, why)
+        told = {str(version): share for version, share in kept.items()}
+        row = {"number": made.number, "changed_at": made.changed_at, "shares": json.dumps(told)}
+        rows = pa.Table.from_pylist([{**row, "changed_by": by, "why": why}], _COLUMNS)
+        extra = {"shares": told, "by": by, "why": why, "changed_at": made.changed_at.isoformat()}
+        try:
+            staged = stage_arrow(rows, uri, f"route-{made.number}-{time.time_ns()}", None)
+            append(table, staged, Note(f"route/{view}", str(made.number), Cut(), extra=extra))
+        except Conflict as conflict:
+            if conflict.code != "TABLE_MOVED":
+                raise
+            continue
+        return made
+    raise Conflict("ROUTE_BUSY", f"{view}: others change its route all the time", next_step="try again in a moment")
+
+
+def _checked(view: str, shares: Mapping[int, int]) -> dict[int, int]:
+    if not shares or min(shares.values()) < 0 or sum(shares.values()) != 100:
+        said = ", ".join(f"v{version} {share}" for version, share in shares.items()) or "nothing"
+        raise BadInput(
+            "SHARES_WRONG",
+            f"{view}: shares are whole percent, none below 0, and 100 together; these are {said}",
+            state="nobody was moved",
+            next_step="write 1=75 2=25, say",
+            field="shares",
+        )
+    return {version: share for version, share in sorted(shares.items()) if share}
+
+
+def _wait_until_level(settings: Settings, view: str, shares: Mapping[int, int]) -> None:
+    """Each version must cover what readers may have seen of the others."""
+    route = route_of(settings, view)
+    others = (set(route.shares) if route else {oldest(settings, view)}) | set(shares)
+    wanted = [newest_speed(settings, view, version)[1].newest.note.cut for version in sorted(others)]
+    until = time.monotonic() + PATIENCE
+    while True:
+        cuts = {version: newest_speed(settings, view, version)[1].newest.note.cut for version in shares}
+        behind = [v for v, cut in cuts.items() if not all(covers(cut, seen) for seen in wanted)]
+        if not behind:
+            return
+        if time.monotonic() > until:
+            raise TryAgain(
+                "VERSION_BEHIND",
+                f"{view} v{behind[0]} covers {cuts[behind[0]]}; readers have seen {'; '.join(map(str, wanted))}",
+                state="nobody was moved",
+                next_step="anabranch status shows whether its stream runs; wait until it has caught up",
+            )
+        time.sleep(0.1)
+
+
+def covers(cut: Cut, seen: Cut) -> bool:
+    """Whether a reader that has ``seen`` may be given ``cut``, of the topics that both versions read."""
+    both = set(cut.positions) & set(seen.positions)
+    return all(cut.epoch(topic) >= seen.epoch(topic) for topic in both)
+
+
+def oldest(settings: Settings, view: str) -> int:
+    """The version that is served without a route. BadInput VIEW_UNKNOWN, TryAgain VIEW_NOT_READY."""
+    return newest_speed(settings, view, None, first=True)[0]
+
+
+def _of_commit(view: str, committed: Committed) -> Route:
+    said = committed.note.extra
+    moment = datetime.fromisoformat(said["changed_at"])
+    return Route(view, int(committed.note.batch), _shares(said["shares"]), moment, said["by"], said["why"])
+
+
+def _shares(told: Mapping[str, int]) -> dict[int, int]:
+    return {int(version): share for version, share in told.items()}
