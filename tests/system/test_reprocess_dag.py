@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from datetime import date
 from typing import Any
@@ -197,9 +198,7 @@ def test_a_run_of_its_own_day_without_events_has_nothing_to_do(client: Client) -
 
 def test_a_backfill_is_a_range_of_partitions(client: Client) -> None:
     """Days without events: each run finds its own day, and that there is nothing to do."""
-    body = {"dag_id": DAG, "from_date": "2012-12-01T00:00:00Z", "to_date": "2012-12-02T00:00:00Z"}
-    more = {"max_active_runs": 1, "dag_run_conf": {}, "reprocess_behavior": "none", "run_backwards": False}
-    client.post("/backfills", body | more)
+    backfill(client, date(2012, 12, 1), date(2012, 12, 2), backwards=False, at_once=1, again="none")
     path = f"/dags/{DAG}/dagRuns?run_type=backfill"
     eventually(lambda: {r["state"] for r in client.get(path)["dag_runs"]} == {"success"}, 240)
     found = {r["partition_key"]: r["dag_run_id"] for r in client.get(path)["dag_runs"]}
@@ -208,6 +207,50 @@ def test_a_backfill_is_a_range_of_partitions(client: Client) -> None:
         run = client.run(DAG, run_id)
         assert set(run.tasks.values()) == {"skipped"}
         assert re.search(rf"{day}\s+0\s+0\b", client.task_log(run, "plan"))
+
+
+@pytest.mark.sweep
+def test_a_backfill_goes_backwards_is_cancelled_and_goes_on(platform: Settings, client: Client) -> None:
+    """Real days. Cancelled after the first of four; asked for again, two at a time; one of them once more."""
+    runs = f"/dags/{DAG}/dagRuns?run_type=backfill&partition_key_prefix_pattern=2013-"
+
+    def states() -> dict[str, str]:
+        return {r["partition_key"][:10]: r["state"] for r in client.get(runs)["dag_runs"]}
+
+    def published_by_backfills() -> set[date]:
+        return {day for day, entry in published(platform).items() if entry.run.startswith("backfill")}
+
+    asked = backfill(client, FIRST, AFTER, backwards=True, at_once=1, again="none")
+    eventually(lambda: "success" in states().values(), 300)
+    assert published_by_backfills() == {AFTER}
+    cancelled = httpx.put(
+        f"{client.address}/api/v2/backfills/{asked}/cancel", headers=client.authorisation(), timeout=60
+    )
+    assert cancelled.status_code == 200
+    eventually(lambda: set(states().values()) <= {"success", "failed"}, 300)
+    assert FIRST not in published_by_backfills(), "the last day of a cancelled backfill was published"
+
+    most = 0
+    backfill(client, FIRST, AFTER, backwards=False, at_once=2, again="failed")
+    deadline = time.monotonic() + 600
+    while set(states().values()) != {"success"} or len(states()) < 4:
+        assert time.monotonic() < deadline, states()
+        most = max(most, list(states().values()).count("running"))
+        time.sleep(0.5)
+    assert most <= 2
+    assert published_by_backfills() == {FIRST, BETWEEN, LAST, AFTER}
+
+    before = published(platform)
+    backfill(client, BETWEEN, BETWEEN, backwards=False, at_once=1, again="completed")
+    eventually(lambda: published(platform) != before, 300)
+    assert {day for day, entry in published(platform).items() if entry != before[day]} == {BETWEEN}
+    assert all(c.equal for c in newest_certificates(platform, VIEW, 1).values())
+
+
+def backfill(client: Client, first: date, last: date, *, backwards: bool, at_once: int, again: str) -> int:
+    body: dict[str, Any] = {"dag_id": DAG, "from_date": f"{first}T00:00:00Z", "to_date": f"{last}T00:00:00Z"}
+    more = {"max_active_runs": at_once, "reprocess_behavior": again, "run_backwards": backwards, "dag_run_conf": {}}
+    return int(client.post("/backfills", body | more)["id"])
 
 
 def test_a_repair_takes_the_dirty_days_and_holds_a_wrong_one_back(

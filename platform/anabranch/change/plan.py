@@ -18,6 +18,7 @@ from anabranch.change.parameters import Asked
 from anabranch.errors import BadDefinition, BadInput, Conflict
 from anabranch.events import Sources
 from anabranch.landing.counts import landed_days
+from anabranch.serving.routes import share_of
 from anabranch.settings import Settings
 from anabranch.tables import Cut
 from anabranch.tables.layout import batch_table
@@ -32,7 +33,8 @@ class Plan:
     ``events`` and ``late`` are the numbers of valid (late) events up to ``cut`` that the rows of a partition are
     made from, lookback and lookahead included; ``read`` counts each event once. ``published`` is how many of the
     partitions readers have a batch half of already, ``untouched`` how many other partitions they have one of.
-    ``inside``: whether some of the partitions lie between the first and the last day that has landed.
+    ``readers``: how many percent of the view's readers get this version. ``inside``: whether some of the partitions lie
+    between the first and the last day that has landed.
     """
 
     view: str
@@ -45,6 +47,7 @@ class Plan:
     read: int
     published: int
     untouched: int
+    readers: int
     inside: bool
     lookback: timedelta
     lookahead: timedelta
@@ -83,6 +86,7 @@ class Plan:
             "late": sum(self.late.values()),
             "published": self.published,
             "untouched": self.untouched,
+            "readers": self.readers,
             "estimate": self.estimate.to_json() if self.estimate else None,
             "lookback_hours": self.lookback / timedelta(hours=1),
             "lookahead_hours": self.lookahead / timedelta(hours=1),
@@ -94,7 +98,8 @@ class Plan:
         rows = (f"{p.isoformat():<12}{self.events[p]:>10,}{self.late[p]:>10,}" for p in self.partitions)
         takes = f"takes {self.estimate or 'as long as it takes: no earlier run of this version to go by'}"
         stays = f"{_days(self.untouched, 'other published')}, the speed half, landing and every other view stay"
-        last = (takes, f"replaces {_days(self.published, 'published')}; {stays} as they are")
+        replaced = f"replaces {_days(self.published, 'published')}; {stays} as they are"
+        last = (takes, replaced, f"{self.readers} % of the view's readers get v{self.version}")
         return "\n".join((head, f"{'partition':<12}{'events':>10}{'late':>10}", *rows, *last))
 
 
@@ -124,6 +129,7 @@ def make_plan(settings: Settings, view: View, topics: Sources, wish: Asked) -> P
         read=counted.read,
         published=len(published & set(wish.partitions)),
         untouched=len(published - set(wish.partitions)),
+        readers=share_of(settings, view.name, view.version),
         inside=span is not None and any(span[0] <= day <= span[1] for day in wish.partitions),
         lookback=view.lookback,
         lookahead=view.lookahead,

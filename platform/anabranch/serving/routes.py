@@ -172,6 +172,17 @@ def oldest(settings: Settings, view: str) -> int:
     return newest_speed(settings, view, None, first=True)[0]
 
 
+def share_of(settings: Settings, view: str, version: int) -> int:
+    """How many percent of the readers who name no version get this one."""
+    route = route_of(settings, view)
+    if route is not None:
+        return route.shares.get(version, 0)
+    try:
+        return 100 if oldest(settings, view) == version else 0
+    except (BadInput, TryAgain):  # there is nothing to read yet
+        return 0
+
+
 def _of_commit(view: str, committed: Committed) -> Route:
     said = committed.note.extra
     moment = datetime.fromisoformat(said["changed_at"])
