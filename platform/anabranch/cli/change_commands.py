@@ -1,4 +1,4 @@
-"""``anabranch plan`` and ``anabranch reprocess``: days of a view again, as the form of its DAG asks for them."""
+"""``anabranch plan``, ``reprocess`` and ``compare``: before, while and after days or versions of a view change."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ Version = Annotated[int | None, typer.Option(help="The view's version; the newes
 def register(app: typer.Typer) -> None:
     app.command("plan")(plan_command)
     app.command("reprocess")(reprocess_command)
+    app.command("compare")(compare_command)
 
 
 def plan_command(
@@ -65,6 +66,39 @@ def reprocess_command(
             run = client.wait(run, _Progress(client, approve=approve), timeout=6 * 3600)
             typer.echo(run.note)
     if run.state == "failed":
+        raise typer.Exit(1)
+
+
+def compare_command(
+    view: ViewName,
+    old: Annotated[int, typer.Argument(help="One version.")],
+    new: Annotated[int, typer.Argument(help="The other one.")],
+    changed: Annotated[
+        list[str] | None, typer.Option(help="A column that means something else in the new version; repeatable.")
+    ] = None,
+    partition: Annotated[str | None, typer.Option(help="Only this day.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Two versions of a view at one cut: what is equal, where they differ, and by which rows. Changes nothing.
+
+    Exit code 1 when anything differs that --changed doesn't name.
+    """
+    from anabranch.cli.project import project
+    from anabranch.cli.read_commands import day_of, plain
+    from anabranch.reconcile.rendering import version_lines
+    from anabranch.reconcile.versions import compare_versions
+    from anabranch.views import load_views
+
+    settings, declarations = project()
+    registry = load_views(settings.project / "spark_jobs" / "views", declarations)
+    day = day_of(partition) if partition else None
+    found = compare_versions(settings, registry.get(view, old), registry.get(view, new), changed or (), day)
+    if as_json:
+        typer.echo(json.dumps(found.to_json(), default=plain))
+    else:
+        for line in version_lines(found):
+            typer.echo(line)
+    if not found.as_declared:
         raise typer.Exit(1)
 
 

@@ -17,7 +17,7 @@ def register(app: typer.Typer) -> None:
 def explain_command(
     view: Annotated[str, typer.Argument(help="The view's name.")],
     key: Annotated[list[str], typer.Option(help="A column of the row's key, origin=JFK; one for each (null is null).")],
-    version: Annotated[int | None, typer.Option(help="Its version; the newest one when left out.")] = None,
+    version: Annotated[int | None, typer.Option(help="Its version; the one readers get when left out.")] = None,
     prefer: Annotated[str, typer.Option(help="default, complete, fresh or speed: who serves the row.")] = "default",
     cut: Annotated[str | None, typer.Option(help="The row as it was at this cut, flights@7.")] = None,
     against: Annotated[str | None, typer.Option(help="And why it differs from this cut.")] = None,

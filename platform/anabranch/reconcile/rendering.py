@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date, datetime
 from io import StringIO
 from typing import Any
@@ -14,6 +14,7 @@ from rich.table import Table
 from anabranch.reconcile.certificates import Certificate
 from anabranch.reconcile.differences import Difference
 from anabranch.reconcile.late_changes import LateChanges
+from anabranch.reconcile.versions import VersionComparison
 from anabranch.views.definition import View
 
 _WIDTH = 140
@@ -60,6 +61,28 @@ def late_changes_table(view: View, changes: Sequence[LateChanges]) -> Table:
         counts = (change.added, change.changed, change.removed) if change.comparable else ("-", "-", "-")
         table.add_row(str(change.partition), *map(str, (change.late_events, *counts)))
     return table
+
+
+def version_lines(found: VersionComparison) -> Iterator[str]:
+    """What is equal between two versions, what differs as it was said to, and what differs beside that."""
+    by = f"summed up by {', '.join(found.key)}" if found.summed else f"row by row, by {', '.join(found.key)}"
+    yield f"{found.view} v{found.old} and v{found.new} at {found.cut}, {found.compared} partitions, {by}"
+    cells = {c: sum(p.cells.get(c, 0) for p in found.partitions) for c in found.columns}
+    days = {c: sum(c in p.cells for p in found.partitions) for c in found.columns}
+    for column in found.columns:
+        said = "as declared" if column in found.changed else "NOT DECLARED"
+        differs = f"{cells[column]:,} differ, on {days[column]} partitions: {said}"
+        yield f"  {column}: {differs if cells[column] else 'equal'}"
+    alone = {found.old: sum(p.only_old for p in found.partitions), found.new: sum(p.only_new for p in found.partitions)}
+    yield from (f"  {count:,} rows are in v{version} only" for version, count in alone.items() if count)
+    for what, names in (("not compared", found.skipped), ("new", found.added), ("gone", found.dropped)):
+        if names:
+            yield f"  {what}: {', '.join(names)}"
+    for cell in found.examples:
+        at = " ".join(f"{name}={shown_value(value)}" for name, value in cell.key.items())
+        yield f"    {cell.column} {shown_value(cell.old)} -> {shown_value(cell.new)}  {at}"
+    more = f"{len(found.unexpected)} partitions differ in more than what was said to"
+    yield "nothing differs but what was said to" if found.as_declared else more
 
 
 def render_differences(view: View, partition: date | None, found: Sequence[Difference]) -> str:
