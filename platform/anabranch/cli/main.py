@@ -20,6 +20,7 @@ MODULES = (
     "change_commands",
     "read_commands",
     "routes_commands",
+    "migrate_commands",
     "explain_commands",
     "certificate_commands",
     "demo",

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -32,6 +33,7 @@ _COLUMNS = pa.schema(
         ("shares", pa.string()),
         ("changed_by", pa.string()),
         ("why", pa.string()),
+        ("migration", pa.string()),
     ]
 )
 
@@ -46,6 +48,8 @@ class Route:
     changed_at: datetime
     changed_by: str
     why: str
+    migration: Mapping[str, Any] | None = field(default=None, hash=False)
+    """What a migration says of itself, when one has set this route."""
 
     def version_for(self, reader: str) -> int:
         """The version that ``reader`` gets: always the same, as long as the share of that version only grows."""
@@ -79,19 +83,35 @@ def route_history(settings: Settings, view: str) -> list[Route]:
     paths = held.files.get(None, ()) if held else ()
     rows = [row for path in paths for row in pq.ParquetFile(path).read().to_pylist()]
     return [
-        Route(view, row["number"], _shares(json.loads(row["shares"])), row["changed_at"], row["changed_by"], row["why"])
+        Route(
+            view,
+            row["number"],
+            _shares(json.loads(row["shares"])),
+            row["changed_at"],
+            row["changed_by"],
+            row["why"],
+            json.loads(row["migration"]) if row["migration"] else None,
+        )
         for row in sorted(rows, key=lambda row: row["number"])
     ]
 
 
 def set_route(
-    settings: Settings, view: str, shares: Mapping[int, int], *, by: str, why: str, after: int | None = None
+    settings: Settings,
+    view: str,
+    shares: Mapping[int, int],
+    *,
+    by: str,
+    why: str,
+    after: int | None = None,
+    migration: Mapping[str, Any] | None = None,
 ) -> Route:
     """Lead readers to these versions from now on: each read that begins later obeys.
 
     ``shares`` are whole percent by version, 100 together; a version with 0 takes no readers. ``after`` is the number of
-    the route that this one was decided upon (0: none), Conflict ROUTE_MOVED when there is another one by now. BadInput
-    SHARES_WRONG, REASON_MISSING or VIEW_UNKNOWN; TryAgain VERSION_BEHIND or VIEW_NOT_READY: nobody was moved.
+    the route that this one was decided upon (0: none), Conflict ROUTE_MOVED when there is another one by now. While a
+    ``migration`` moves readers only a migration sets routes: Conflict MIGRATION_ACTIVE. BadInput SHARES_WRONG,
+    REASON_MISSING or VIEW_UNKNOWN; TryAgain VERSION_BEHIND or VIEW_NOT_READY: nobody was moved.
     """
     safe_name(view, "view")
     kept = _checked(view, shares)
@@ -111,11 +131,20 @@ def set_route(
                 state="nobody was moved by this change",
                 next_step=f"anabranch routes history {view}, and decide again",
             )
-        made = Route(view, number + 1, kept, datetime.now(UTC), by, why)
+        if migration is None and before and before.migration and before.migration["state"] == "moving":
+            raise Conflict(
+                "MIGRATION_ACTIVE",
+                f"{view}: a migration moves its readers ({before})",
+                state="nobody was moved by this change",
+                next_step=f"anabranch migrate rollback {view}, which leads them back at once",
+            )
+        made = Route(view, number + 1, kept, datetime.now(UTC), by, why, migration)
         told = {str(version): share for version, share in kept.items()}
         row = {"number": made.number, "changed_at": made.changed_at, "shares": json.dumps(told)}
-        rows = pa.Table.from_pylist([{**row, "changed_by": by, "why": why}], _COLUMNS)
+        row |= {"changed_by": by, "why": why, "migration": json.dumps(migration) if migration else None}
+        rows = pa.Table.from_pylist([row], _COLUMNS)
         extra = {"shares": told, "by": by, "why": why, "changed_at": made.changed_at.isoformat()}
+        extra |= {"migration": migration} if migration else {}
         try:
             staged = stage_arrow(rows, uri, f"route-{made.number}-{time.time_ns()}", None)
             append(table, staged, Note(f"route/{view}", str(made.number), Cut(), extra=extra))
@@ -186,7 +215,8 @@ def share_of(settings: Settings, view: str, version: int) -> int:
 def _of_commit(view: str, committed: Committed) -> Route:
     said = committed.note.extra
     moment = datetime.fromisoformat(said["changed_at"])
-    return Route(view, int(committed.note.batch), _shares(said["shares"]), moment, said["by"], said["why"])
+    number, shares = int(committed.note.batch), _shares(said["shares"])
+    return Route(view, number, shares, moment, said["by"], said["why"], said.get("migration"))
 
 
 def _shares(told: Mapping[str, int]) -> dict[int, int]:

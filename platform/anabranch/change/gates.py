@@ -1,0 +1,83 @@
+"""What must hold before readers are led to a version, and as long as they are: each failing check in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from anabranch.errors import BadInput
+from anabranch.reconcile.certificates import newest_certificates
+from anabranch.reconcile.versions import compare_versions
+from anabranch.serving import read
+from anabranch.settings import Settings
+from anabranch.views.definition import View
+
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """What the author of the new version promises: nothing but ``changed`` columns differs from the old one (compared
+    where ``compared``), every row keeps each of ``checks`` (an SQL predicate), and both versions are at most
+    ``behind`` epochs behind landing."""
+
+    changed: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
+    behind: int = 30
+    compared: bool = True
+
+
+def failing(settings: Settings, old: View, new: View, promise: Promise, *, thorough: bool) -> list[str]:
+    """The checks that fail now. Without ``thorough`` only those that need no look at the rows: certificates and how
+    far both versions have come. BadInput CHECK_REFUSED: a check is no predicate over the new version's columns."""
+    found = [*_uncertified(settings, old, new), *_behind(settings, old, new, promise)]
+    if thorough:
+        found += [*_broken(settings, new, promise), *_different(settings, old, new, promise)]
+    return found
+
+
+def _uncertified(settings: Settings, old: View, new: View) -> Iterator[str]:
+    known = {view.version: newest_certificates(settings, view.name, view.version) for view in (old, new)}
+    for version, certificates in known.items():
+        wrong = [str(day or "the whole view") for day, each in certificates.items() if not each.equal]
+        if wrong:
+            yield f"the paths of v{version} differ on {_listed(wrong)}"
+    missing = [str(day or "the whole view") for day in known[old.version] if day not in known[new.version]]
+    if missing:
+        yield f"v{new.version} has no certificate of {_listed(missing)}, v{old.version} has"
+
+
+def _behind(settings: Settings, old: View, new: View, promise: Promise) -> Iterator[str]:
+    for view in (old, new):
+        behind = read(view.name, view.version, settings).freshness.behind
+        if behind > promise.behind:
+            yield f"v{view.version} is {behind} epochs behind landing, more than {promise.behind}"
+
+
+def _broken(settings: Settings, new: View, promise: Promise) -> Iterator[str]:
+    for check in promise.checks:
+        try:
+            rows = read(new.name, new.version, settings, where=f"NOT ({check})").to_arrow().num_rows
+        except BadInput as error:
+            raise BadInput(
+                "CHECK_REFUSED", f"check {check!r}: {error.what}", next_step=error.next_step, field="checks"
+            ) from None
+        if rows:
+            yield f"{rows:,} rows of v{new.version} break {check}"
+
+
+def _different(settings: Settings, old: View, new: View, promise: Promise) -> Iterator[str]:
+    if not promise.compared:
+        return
+    found = compare_versions(settings, old, new, promise.changed)
+    if not found.as_declared:
+        columns = sorted({name for each in found.partitions for name in each.cells} - found.changed)
+        alone = sum(each.only_old + each.only_new for each in found.partitions)
+        what = [*([f"in {', '.join(columns)}"] if columns else []), *([f"by {alone:,} rows"] if alone else [])]
+        days = _listed([str(day or "the whole view") for day in found.unexpected])
+        yield f"v{old.version} and v{new.version} differ {' and '.join(what)} on {days} at {found.cut}"
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

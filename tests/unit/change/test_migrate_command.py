@@ -1,0 +1,111 @@
+"""``anabranch migrate`` and ``anabranch compare``: the whole way of a migration, typed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import anabranch
+import pytest
+import served
+from anabranch.cli.main import app
+from anabranch.settings import Settings, project_root
+from click.testing import Result
+from served import DAYS, VIEW
+from typer.testing import CliRunner
+
+pytestmark = pytest.mark.unit
+TWO_VERSIONS = """
+from anabranch.views import view
+from pyspark.sql import functions as F
+
+@view(name="delays", version=1, events=["flight.departed"], key=["window_start"], partition_by="window_start")
+def delays(departed):
+    return departed.select(F.col("event_time").alias("window_start"), "origin")
+
+@view(name="delays", version=2, events=["flight.departed"], key=["window_start"], partition_by="window_start")
+def delays_better(departed):
+    return departed.select(F.col("event_time").alias("window_start"), F.upper("origin").alias("origin"))
+"""
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    jobs = tmp_path / "project" / "spark_jobs"
+    (jobs / "views").mkdir(parents=True)
+    shutil.copytree(project_root() / "spark_jobs" / "contracts", jobs / "contracts")
+    (jobs / "views" / "delays.py").write_text(TWO_VERSIONS)
+    monkeypatch.setenv("ANABRANCH_PROJECT", str(tmp_path / "project"))
+    monkeypatch.setenv("ANABRANCH_HOME", str(tmp_path / "home"))
+    settings = Settings(home=tmp_path / "home")
+    for version in (1, 2):
+        served.start_speed(settings, 3, version=version)
+    return settings
+
+
+def run(*arguments: str, answer: str | None = None) -> Result:
+    return CliRunner().invoke(app, list(arguments), input=answer)
+
+
+START = ("migrate", "start", VIEW, "1", "2", "--why", "better", "--soak", "0 seconds")
+
+
+def test_the_whole_way_and_back(settings: Settings) -> None:
+    assert "no migration" in run("migrate", "status", VIEW).stdout
+    asked = run(*START, answer="n\n")
+    assert asked.exit_code == 1
+    assert "nothing differs but what was said to" in asked.stdout
+    assert "no migration" in run("migrate", "status", VIEW).stdout, "a person said no"
+    assert run(*START, "--check", "written_by > 0", answer="y\n").exit_code == 0
+    assert "v1 to v2: moving, 0 % have v2" in run("migrate", "status", VIEW).stdout
+    assert "moving, 1 % have v2 (steps [1], 5, 25, 50, 100): step 1 of 5" in run("migrate", "advance", VIEW).stdout
+    ended = run("migrate", "run", VIEW)
+    assert (ended.exit_code, ended.stdout.count("moving"), ended.stdout.count("done")) == (0, 4, 1)
+    assert anabranch.read(VIEW, settings=settings).version == 2
+    assert "rolled back" in run("migrate", "rollback", VIEW, "--why", "wrong").stdout
+    assert json.loads(run("migrate", "status", VIEW, "--json").stdout)["state"] == "rolled back"
+    assert anabranch.read(VIEW, settings=settings).version == 1
+
+
+def test_a_failing_check_is_seen_by_who_runs_it(settings: Settings) -> None:
+    run(*START, "--check", "written_by < 4", "--yes")
+    run("migrate", "advance", VIEW)
+    for version in (1, 2):
+        served.merge_speed(settings, 4, DAYS[:1], version=version)
+    halted = run("migrate", "run", VIEW)
+    assert halted.exit_code == 1
+    assert "rolled back, 0 % have v2" in halted.stdout
+    assert "rows of v2 break written_by < 4" in halted.stdout
+
+
+def test_versions_are_compared(settings: Settings) -> None:
+    assert run("compare", VIEW, "1", "2").exit_code == 0
+    served.merge_speed(settings, 4, DAYS[:1])
+    served.start_speed(settings, 4, version=2)
+    differs = run("compare", VIEW, "1", "2", "--json")
+    content = json.loads(differs.stdout)
+    assert (differs.exit_code, content["as_declared"], content["cut"]) == (1, False, "flights@4")
+    assert run("compare", VIEW, "1", "2", "--changed", "written_by").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ((*START, "--steps", "5,x"), "STEPS_WRONG"),
+        ((*START, "--steps", "50,5"), "STEPS_WRONG"),
+        ((*START, "--soak", "soon"), "SOAK_WRONG"),
+        ((*START, "--check", "1; drop"), "CHECK_REFUSED"),
+        ((*START, "--changed", "x"), "COLUMNS_UNKNOWN"),
+        (("migrate", "start", VIEW, "1", "9", "--why", "x"), "VIEW_UNKNOWN"),
+        (("migrate", "advance", VIEW), "NOT_MOVING"),
+        (("migrate", "run", VIEW), "NOT_MOVING"),
+        (("migrate", "rollback", VIEW, "--why", "x"), "NOT_MOVING"),
+        (("migrate", "advance", "../x"), "VIEW_UNKNOWN"),
+        (("compare", VIEW, "1", "2", "--partition", "someday"), "DAY_UNREADABLE"),
+    ],
+)
+@pytest.mark.usefixtures("settings")
+def test_what_is_wrong_is_refused_by_name(arguments: tuple[str, ...], code: str) -> None:
+    refused = run(*arguments, *(("--yes",) if "start" in arguments else ()))
+    assert (refused.exit_code, f"[{code}]" in refused.stderr) == (1, True), refused.output

@@ -1,0 +1,199 @@
+"""A migration: step by step, checked, rolled back by itself or by hand, and where its route says it is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import anabranch
+import pytest
+import served
+from anabranch.change import migration
+from anabranch.change.gates import Promise
+from anabranch.change.migration import Migration, advance, migration_of, rollback, start
+from anabranch.errors import AnabranchError, Conflict, TryAgain
+from anabranch.reconcile.certificates import Certificate, Checksum, record
+from anabranch.serving import routes
+from anabranch.serving.routes import route_history, set_route
+from anabranch.settings import Settings
+from anabranch.tables import Note, append, create
+from anabranch.tables.layout import landing_table
+from anabranch.views.definition import View
+from served import DAYS, VIEW
+
+pytestmark = pytest.mark.unit
+SUM = Checksum(3, 1, 1)
+OLD, NEW = (
+    View(VIEW, version, ("flight.departed",), ("window_start",), lambda rows: rows, partition_by="window_start")
+    for version in (1, 2)
+)
+
+
+def certify(settings: Settings, version: int, day: date = DAYS[0], expected: Checksum = SUM) -> None:
+    now = datetime.now(UTC)
+    cut = served.cut_at(3)
+    run = f"run-{version}-{now.timestamp()}"
+    found = Certificate(VIEW, version, day, run, cut, 1, "f", "recomputed", SUM, expected, 0, now)
+    record(settings, [found])
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Two versions at one cut, with one certificate each."""
+    monkeypatch.setattr(routes, "PATIENCE", 0.3)
+    settings = Settings(home=tmp_path)
+    for version in (1, 2):
+        served.start_speed(settings, 3, version=version)
+        certify(settings, version)
+    return settings
+
+
+def begin(settings: Settings, **more: object) -> Migration:
+    given = {"by": "anna", "why": "v2 is better", "soak_seconds": 0, **more}
+    return start(settings, OLD, NEW, **given)  # type: ignore[arg-type]
+
+
+def step(settings: Settings) -> Migration:
+    return advance(settings, OLD, NEW, by="migrate")
+
+
+def refused(settings: Settings, **more: object) -> str:
+    with pytest.raises(AnabranchError) as error:
+        begin(settings, **more)
+    return error.value.code
+
+
+def test_it_goes_step_by_step_and_each_is_in_the_history(settings: Settings) -> None:
+    begin(settings)
+    assert anabranch.read(VIEW, settings=settings).version == 1, "who only approved it has moved readers"
+    states = [(made.state, made.share) for made in (step(settings) for _ in range(6))]
+    assert states == [*(("moving", share) for share in (1, 5, 25, 50, 100)), ("done", 100)]
+    assert anabranch.read(VIEW, settings=settings).version == 2
+    told = [(dict(r.shares), r.changed_by, r.why) for r in route_history(settings, VIEW)]
+    assert told[0] == ({1: 100}, "anna", "v2 is better")
+    assert told[3] == ({1: 75, 2: 25}, "migrate", "step 3 of 5")
+    assert told[-1] == ({2: 100}, "migrate", "soaked at 100 %")
+    with pytest.raises(Conflict, match="done"):
+        step(settings)
+
+
+def test_where_it_stands_is_where_its_route_says(settings: Settings) -> None:
+    """Nothing else is kept: another process, or one after a kill, goes on from there."""
+    made = begin(settings, steps=(10, 100), promise=Promise(changed=("written_by",), checks=("written_by > 0",)))
+    found = migration_of(settings, VIEW)
+    assert found is not None
+    assert found[1] == made
+    assert found[1].promise == made.promise
+    moved = step(settings)
+    kept = route_history(settings, VIEW)[-1].migration
+    assert kept is not None
+    assert Migration.from_json(kept) == moved
+
+
+def test_a_step_soaks_first(settings: Settings) -> None:
+    begin(settings, soak_seconds=3600)
+    assert step(settings).share == 1, "nobody is moved yet, so there is nothing to wait for"
+    with pytest.raises(TryAgain) as early:
+        step(settings)
+    assert early.value.code == "SOAKING"
+    assert early.value.fields["seconds"] > 3500
+
+
+@pytest.mark.parametrize("soaking", [0, 3600])
+def test_a_certificate_that_turns_red_leads_everybody_back_even_while_it_soaks(
+    settings: Settings, soaking: int
+) -> None:
+    begin(settings, soak_seconds=soaking)
+    step(settings)
+    certify(settings, 2, expected=Checksum(3, 1, 2))
+    back = step(settings)
+    assert (back.state, back.share) == ("rolled back", 0)
+    newest = route_history(settings, VIEW)[-1]
+    assert (dict(newest.shares), newest.why) == ({1: 100}, f"a check failed: the paths of v2 differ on {DAYS[0]}")
+    with pytest.raises(Conflict, match="rolled back"):
+        step(settings)
+
+
+def test_rows_that_differ_beyond_what_was_said_lead_everybody_back(settings: Settings) -> None:
+    begin(settings, steps=(50, 100))
+    step(settings)
+    served.merge_speed(settings, 4, DAYS[:2])
+    served.merge_speed(settings, 4, DAYS[:1], version=2)
+    assert step(settings).state == "rolled back"
+    why = route_history(settings, VIEW)[-1].why
+    assert f"v1 and v2 differ in written_by on {DAYS[1]} at flights@4" in why
+
+
+def test_what_was_said_to_differ_may(settings: Settings) -> None:
+    begin(settings, promise=Promise(changed=("written_by",)))
+    served.merge_speed(settings, 4, DAYS[:2])
+    served.merge_speed(settings, 4, DAYS[:1], version=2)
+    assert step(settings).state == "moving"
+
+
+def test_the_users_checks_and_a_version_that_falls_behind(settings: Settings) -> None:
+    begin(settings, promise=Promise(checks=("written_by < 4", "origin like 'O%'"), compared=False, behind=2))
+    assert step(settings).state == "moving"
+    uri, schema = landing_table(settings, "flights"), served.SPEED_SCHEMA
+    table = create(uri, schema, [], Note("landing/flights", "0", served.cut_at(5)))
+    assert step(settings).share == 5, "two epochs behind are within the promise"
+    append(table, [], Note("landing/flights", "1", served.cut_at(6)))
+    assert step(settings).state == "rolled back"
+    assert "v2 is 3 epochs behind landing, more than 2" in route_history(settings, VIEW)[-1].why
+    for version in (1, 2):
+        served.merge_speed(settings, 6, DAYS[:1], version=version)
+    assert refused(settings, promise=Promise(checks=("written_by < 4",))) == "CHECKS_FAILED"
+
+
+def test_by_hand_and_back_even_when_it_is_done(settings: Settings) -> None:
+    begin(settings, steps=(100,))
+    step(settings)
+    with pytest.raises(Conflict) as meddling:
+        set_route(settings, VIEW, {1: 50, 2: 50}, by="bob", why="I know better")
+    assert meddling.value.code == "MIGRATION_ACTIVE"
+    assert step(settings).state == "done"
+    assert rollback(settings, VIEW, by="bob", why="wrong after all").state == "rolled back"
+    assert anabranch.read(VIEW, settings=settings).version == 1
+    with pytest.raises(Conflict):
+        rollback(settings, VIEW, by="bob", why="again")
+    set_route(settings, VIEW, {1: 50, 2: 50}, by="bob", why="by hand is allowed again")
+    assert migration_of(settings, VIEW) is None
+
+
+def test_what_can_not_be_started(settings: Settings) -> None:
+    assert refused(settings, steps=(5, 1, 100)) == "STEPS_WRONG"
+    assert refused(settings, steps=(5, 50)) == "STEPS_WRONG"
+    assert refused(settings, steps=()) == "STEPS_WRONG"
+    assert refused(settings, soak_seconds=-1) == "STEPS_WRONG"
+    assert refused(settings, promise=Promise(checks=("1 = 1; drop table x",))) == "CHECK_REFUSED"
+    assert refused(settings, promise=Promise(changed=("nothing",))) == "COLUMNS_UNKNOWN"
+    assert refused(settings, why=" ") == "REASON_MISSING"
+    certify(settings, 1, DAYS[1])
+    assert refused(settings) == "CHECKS_FAILED", "v2 isn't certified where v1 is"
+    certify(settings, 2, DAYS[1])
+    set_route(settings, VIEW, {1: 50, 2: 50}, by="bob", why="by hand")
+    assert refused(settings) == "READERS_ELSEWHERE"
+    with pytest.raises(AnabranchError, match="delays v1 to delays v1"):
+        start(settings, OLD, replace(NEW, version=1), by="a", why="b")
+    assert migration_of(settings, VIEW) is None
+
+
+def test_two_at_once_are_refused_and_of_two_steps_at_once_one(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin(settings)
+    assert refused(settings) == "MIGRATION_ACTIVE"
+    checked = migration.failing
+
+    def slow(*given: object, **more: object) -> list[str]:
+        """Another process takes the step while this one checks."""
+        monkeypatch.setattr(migration, "failing", checked)
+        assert step(settings).share == 1
+        return []
+
+    monkeypatch.setattr(migration, "failing", slow)
+    with pytest.raises(Conflict) as late:
+        step(settings)
+    assert late.value.code == "ROUTE_MOVED"
+    assert [dict(r.shares) for r in route_history(settings, VIEW)] == [{1: 100}, {1: 99, 2: 1}]
