@@ -1,4 +1,4 @@
-"""One DAG for each view with partitions: rebuild the published days that more events have landed for since.
+"""One DAG for each version of each view with partitions: rebuild the published days that events landed for since.
 
 Late events are the usual reason. Each run takes exactly the days that are dirty when it plans; without one it is
 skipped. What lands while it runs leaves its days dirty for the next run. It runs every hour, and whenever the view's
@@ -19,9 +19,9 @@ from anabranch.settings import load_settings
 
 def repair(view: Declared) -> DAG:
     with DAG(
-        dag_id=f"repair_{view.name}",
-        dag_display_name=f"Repair {view.name}",
-        description=f"rebuild the published days of {view.name} that late events touch",
+        dag_id=f"repair_{view.title}",
+        dag_display_name=f"Repair {view.title}",
+        description=f"rebuild the published days of {view.title} that late events touch",
         schedule=AssetOrTimeSchedule(
             timetable=DeltaTriggerTimetable(timedelta(hours=1)),
             assets=Asset(f"late_events_of_{view.name}", uri=f"anabranch://views/{view.name}/late-events"),
@@ -32,10 +32,11 @@ def repair(view: Declared) -> DAG:
         tags=["repair", *view.events],
         default_args={"owner": "anabranch", "retries": 1, "retry_delay": timedelta(seconds=10)},
     ) as dag:
-        carry_out(plan_repair(view.name))
+        carry_out(plan_repair(view.name, view.version))
     return dag
 
 
 for versions in declared_views(load_settings().project / "spark_jobs" / "views").values():
-    if not versions[0].kappa:
-        globals()[f"repair_{versions[0].name}"] = repair(versions[0])
+    for view in versions:
+        if not view.kappa:
+            globals()[f"repair_{view.title}"] = repair(view)

@@ -1,4 +1,7 @@
-"""One DAG for each view with partitions: rebuild days of it, certify them, publish them.
+"""One DAG for each version of each view with partitions: rebuild days of it, certify them, publish them.
+
+The newest version's is ``reprocess_VIEW``, an older one's ``reprocess_VIEW.v1``: it stays as current as the newest, as
+long as it is declared.
 
 A scheduled run takes the day before yesterday: events of yesterday may still come and be on time (allowed lateness).
 A range of days is asked for with the parameters, or as an Airflow backfill (one run a day).
@@ -17,11 +20,12 @@ from anabranch.settings import load_settings
 
 
 def reprocess(versions: list[Declared]) -> DAG:
+    """Of the first of ``versions``; the form offers the others, too."""
     view = versions[0]
     with DAG(
-        dag_id=f"reprocess_{view.name}",
-        dag_display_name=f"Reprocess {view.name}",
-        description=f"plan, rebuild, certify and publish days of {view.name}",
+        dag_id=f"reprocess_{view.title}",
+        dag_display_name=f"Reprocess {view.title}",
+        description=f"plan, rebuild, certify and publish days of {view.title}",
         schedule=CronPartitionTimetable("0 0 * * *", timezone="UTC", run_offset=-2, key_format="%Y-%m-%d"),
         catchup=False,
         # A run may wait for a person's approval for days: others go on beside it.
@@ -36,5 +40,6 @@ def reprocess(versions: list[Declared]) -> DAG:
 
 
 for versions in declared_views(load_settings().project / "spark_jobs" / "views").values():
-    if not versions[0].kappa:
-        globals()[f"reprocess_{versions[0].name}"] = reprocess(versions)
+    for view in versions:
+        if not view.kappa:
+            globals()[f"reprocess_{view.title}"] = reprocess([view, *(v for v in versions if v is not view)])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +34,16 @@ class Declared:
     doc: str
     file: str
     line: int
+    newest: bool = True
 
     def __post_init__(self) -> None:
         if not SAFE_NAME.fullmatch(self.name) or self.version < 1 or not self.events or not self.key:
             raise ValueError(f"{self.name!r} v{self.version} is no declaration of a view")
+
+    @property
+    def title(self) -> str:
+        """``view`` for its newest version, ``view.v1`` for an older one: what its DAGs are called."""
+        return self.name if self.newest else f"{self.name}.v{self.version}"
 
     @property
     def kappa(self) -> bool:
@@ -56,7 +62,12 @@ def declared_views(folder: Path) -> dict[str, list[Declared]]:
                 found.setdefault(view.name, []).append(view)
         except (ValueError, TypeError, KeyError, AttributeError, SyntaxError, OSError) as error:
             log.error("%s: no DAG for the views of this file: %s", path, error)
-    return {name: sorted(views, key=lambda v: -v.version) for name, views in sorted(found.items())}
+    return {name: _newest_first(views) for name, views in sorted(found.items())}
+
+
+def _newest_first(views: list[Declared]) -> list[Declared]:
+    newest, *older = sorted(views, key=lambda view: -view.version)
+    return [newest, *(replace(view, newest=False) for view in older)]
 
 
 def _in_module(path: Path) -> Iterator[Declared]:

@@ -44,8 +44,9 @@ def plan(view_name: str) -> dict[str, Any]:
 
 
 @task(multiple_outputs=True)
-def plan_repair(view_name: str) -> dict[str, Any]:
-    """Find the published days that more events have landed for since, and plan exactly these at the newest cut.
+def plan_repair(view_name: str, version: int) -> dict[str, Any]:
+    """Find the published days of this version that more events have landed for since, and plan exactly these, at the
+    newest cut.
 
     Is skipped where there is none. What lands from now on leaves its days dirty: the next run repairs them.
     """
@@ -56,7 +57,7 @@ def plan_repair(view_name: str) -> dict[str, Any]:
 
     run, settings = get_current_context()["dag_run"], load_settings()
     with failing():
-        view, topics = registered(settings, view_name)
+        view, topics = registered(settings, view_name, version)
         dirty = dirty_partitions(settings, view, topics)
         if not dirty:
             log.info("all published days of %s hold everything that has landed for them", view_name)

@@ -35,6 +35,7 @@ print(json.dumps({
         "id": dag.dag_id, "doc": dag.doc_md, "tags": sorted(dag.tags), "catchup": dag.catchup,
         "edges": sorted((task, down) for task in dag.task_ids for down in dag.get_task(task).downstream_task_ids),
         "params": list(dag.params),
+        "version": dict(dag.params).get("version"),
         "retries": {task: dag.get_task(task).retries for task in dag.task_ids},
     } for name, dag in dags.items()},
 }))
@@ -112,6 +113,22 @@ def test_a_view_that_is_no_python_takes_no_other_dag_away(tmp_path: Path, file: 
     (views / "broken.py").write_text("def broken(:\n")
     (views / "hostile.py").write_text("raise SystemExit('an author\\'s code ran in the DAG processor')\n")
     assert len(parse(tmp_path, tmp_path / "project", file)["dags"]) == 2
+
+
+def test_an_older_version_keeps_its_own_dag(tmp_path: Path, file: str) -> None:
+    """Else nobody would repair what most readers still get."""
+    views = tmp_path / "project" / "spark_jobs" / "views"
+    views.mkdir(parents=True)
+    source = (project_root() / "spark_jobs" / "views" / "departure_delays.py").read_text()
+    (views / "departure_delays.py").write_text(source)
+    (views / "next.py").write_text(source.replace("version=1", "version=2"))
+    dags = parse(tmp_path, tmp_path / "project", file)["dags"]
+    assert set(dags) == {f"{file}_departure_delays", f"{file}_departure_delays.v1"}
+    if file == "reprocess":
+        assert {name: dag["version"] for name, dag in dags.items()} == {
+            "reprocess_departure_delays": 2,
+            "reprocess_departure_delays.v1": 1,
+        }
 
 
 def test_the_file_is_short(file: str) -> None:
