@@ -72,12 +72,16 @@ def _standing(settings: Settings, view: View) -> str:
 
 
 @views.command()
-def dirty(name: Annotated[str, typer.Argument(help="The view; its newest version.")], as_json: AsJson = False) -> None:
+def dirty(
+    name: Annotated[str, typer.Argument(help="The view.")],
+    version: Annotated[int | None, typer.Option(help="Its version; the newest one when left out.")] = None,
+    as_json: AsJson = False,
+) -> None:
     """The published days that more events have landed for since: what its repair DAG rebuilds."""
     from anabranch.change.dirty import dirty_partitions
 
     settings, registry = _load()
-    view = registry.get(name)
+    view = registry.get(name, version)
     found = dirty_partitions(settings, view, registry.topic(view))
     if as_json:
         days = ({"partition": f"{d.partition}", "at": f"{d.at}", "events": d.events, "late": d.late} for d in found)
