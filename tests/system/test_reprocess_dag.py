@@ -108,16 +108,19 @@ def green(platform: Settings) -> Run:
         Client(airflow_address(platform), airflow_login(platform)) as client,
         subprocess.Popen(command, env=environment(platform), stdout=subprocess.PIPE, text=True) as asked,
     ):
-        waiting = eventually(lambda: client.get(f"/dags/{DAG}/dagRuns/~/hitlDetails")["hitl_details"])
+        assert asked.stdout is not None
+        for line in asked.stdout:
+            if line == "approve: waits for a person's approval\n":
+                break
+        waiting = client.get(f"/dags/{DAG}/dagRuns/~/hitlDetails")["hitl_details"]
         run = client.run(DAG, waiting[0]["task_instance"]["dag_run_id"])
         assert f"{LAST}" in waiting[0]["body"], "a person can't see what the plan is about"
         assert run.tasks["rebuild"] == "", "it began without the approval"
         client.respond(run, "approve", "Approve")
-        said, _ = asked.communicate(timeout=600)
+        said = asked.stdout.read()
+        assert asked.wait(timeout=600) == 0, said
         run = client.run(run.dag_id, run.run_id)
         assert run.state == "success", why(client, run)
-        assert asked.returncode == 0
-        assert "approve: waits for a person's approval" in said
         assert run.note in said
         return run
 

@@ -44,12 +44,12 @@ class Approval(ApprovalOperator):
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         from anabranch.airflow.notes import planned_note
 
-        answer = super().execute_complete(context, event)
-        who = (answer["responded_by_user"] or {}).get("name", "?")
-        approved = self.APPROVE in answer["chosen_options"]
-        said = f"Approved by {who}." if approved else f"Rejected by {who}: nothing was rebuilt."
-        self._note(context, f"{said} {planned_note(self.planned)}")
-        return answer
+        if "error" not in event:  # noted first: a rejection ends in an exception, which skips the steps behind
+            who = (event["responded_by_user"] or {}).get("name", "?")
+            approved = self.APPROVE in event["chosen_options"]
+            said = f"Approved by {who}." if approved else f"Rejected by {who}: nothing was rebuilt."
+            self._note(context, f"{said} {planned_note(self.planned)}")
+        return super().execute_complete(context, event)
 
     def _note(self, context: Context, text: str) -> None:
         from anabranch.airflow.notes import write_note

@@ -28,7 +28,7 @@ def test_a_changed_meaning_is_found_where_it_is_and_nothing_else(spark: SparkSes
 
     def of_aircraft(departed: DataFrame) -> DataFrame:
         hourly = departed.groupBy(F.window("event_time", "1 hour").alias("w"), "origin", "tailnum").agg(
-            F.count_if("dep_delay > 0").alias("flights"), F.sum("dep_delay").alias("delay_minutes")
+            F.count_if(F.col("dep_delay") > 0).alias("flights"), F.sum("dep_delay").alias("delay_minutes")
         )
         return hourly.select("origin", "tailnum", F.col("w.start").alias("window_start"), "flights", "delay_minutes")
 
