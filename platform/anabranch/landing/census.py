@@ -54,10 +54,8 @@ class Seen:
     producers: tuple[Producer, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        times = {
-            name: f"{at.isoformat()}Z" if at else None for name, at in (("first", self.first), ("last", self.last))
-        }
-        return {**asdict(self), **times, "producers": [asdict(producer) for producer in self.producers]}
+        first, last = (f"{at.isoformat()}Z" if at else None for at in (self.first, self.last))
+        return {**asdict(self), "first": first, "last": last, "producers": [asdict(each) for each in self.producers]}
 
 
 def census(settings: Settings, topic: Topic) -> list[Seen]:
@@ -70,7 +68,7 @@ def census(settings: Settings, topic: Topic) -> list[Seen]:
     found: dict[tuple[str, int], tuple[Any, ...]] = {}
     if table is not None:
         with landed_rows(table) as rows:
-            found = {(kind, version): rest for kind, version, *rest in rows.execute(_COUNTED).fetchall()}
+            found = {(row[0], row[1]): row[2:] for row in rows.execute(_COUNTED).fetchall()}
     return list(_seen(topic, found))
 
 

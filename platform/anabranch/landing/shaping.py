@@ -4,7 +4,6 @@ of its contract says are not the same once it has several."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from pyspark.sql import Column
@@ -31,17 +30,13 @@ def reshaped(value: Column, here: Node, wanted: Node) -> Column:
     if same_shape(here, wanted):
         return value
     if wanted["type"] == "array":
-        return F.transform(value, partial(_reshaped_item, here=here["items"], wanted=wanted["items"]))
+        return F.transform(value, lambda item: reshaped(item, here["items"], wanted["items"]))
     there = here.get("properties", {})
     fields = [
         (reshaped(value[name], there[name], child) if name in there else nothing(child)).alias(name)
         for name, child in wanted.get("properties", {}).items()
     ]
     return F.when(value.isNotNull(), F.struct(*fields))
-
-
-def _reshaped_item(item: Column, here: Node, wanted: Node) -> Column:
-    return reshaped(item, here, wanted)
 
 
 def nothing(node: Node) -> Column:
