@@ -21,7 +21,7 @@ from anabranch.settings import Settings
 from anabranch.tables import Cut
 from anabranch.tables.layout import landing_table
 from anabranch.views.definition import ENVELOPE, PARTITION, WATERMARK, View, is_own
-from anabranch.views.newest import newest_fields
+from anabranch.views.newest import select_newest
 from anabranch.views.refusals import refusal
 
 if TYPE_CHECKING:
@@ -163,21 +163,8 @@ def frames(events: DataFrame, view: View, topics: Sources) -> list[DataFrame]:
         if clash:
             raise refusal("FIELD_CLASH", view, f"{event_type} has fields named {sorted(clash)}")
         rows = events.where(_of_type(event_type, topics))
-        if len(topics.versions(event_type)) > 1:
-            result.append(
-                rows.select(*_as_expressions(columns), *newest_fields(rows, topics.carrier(event_type), event_type))
-            )
-            continue
-        data = [f"`{contract.column}`.`{name}` AS `{name}`" for name in contract.fields]
-        # As SQL text: a call into the JVM for each expression was a tenth of a small rebuild.
-        result.append(rows.selectExpr(*columns, *data))
+        result.append(select_newest(rows, columns, topics.carrier(event_type), event_type))
     return result
-
-
-def _as_expressions(texts: Sequence[str]) -> list[Column]:
-    from pyspark.sql import functions as F
-
-    return [F.expr(text) for text in texts]
 
 
 def _of_type(event_type: str, topics: Sources) -> str:

@@ -78,13 +78,13 @@ def check_upcaster(spark: SparkSession, topic: Topic, old: Contract, new: Contra
         source = read(upcaster.function)
         check_python(step, source)
         landed = spark.createDataFrame(landing_schema(topic).empty_table()).select(old.column)
-        given = _given(step, source, _fields(landed, topic, old))
+        given = _given(step, source, _fields(landed, old))
         _check_fields(step, given)
         made = _selected(step, source, landed, given)
         plan = plans.analysed(made)
         _check_rowwise(step, source, plan)
         rules.check_expressions(step, source, plan)
-        again = _selected(step, source, landed, step.function(_fields(landed, topic, old)))
+        again = _selected(step, source, landed, step.function(_fields(landed, old)))
         if not plan.sameResult(plans.analysed(again)):
             raise refusal("VIEW_IMPURE", step, "called twice with the same fields it makes two different things")
         _check_types(step, made)
@@ -126,8 +126,8 @@ def _given(step: Step, source: Source, fields: Mapping[str, Column]) -> Mapping[
     return given
 
 
-def _fields(landed: DataFrame, topic: Topic, old: Contract) -> Mapping[str, Column]:
-    return whole(old, fields_of(old, *landed_fields(landed, topic, old.name)))
+def _fields(landed: DataFrame, old: Contract) -> Mapping[str, Column]:
+    return whole(old, fields_of(old, *landed_fields(landed, old)))
 
 
 def _check_fields(step: Step, given: Mapping[str, Column]) -> None:

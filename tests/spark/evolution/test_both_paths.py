@@ -11,10 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 from anabranch.batch.rebuild import rebuild
 from anabranch.errors import Conflict, TryAgain
-from anabranch.events import Topic
+from anabranch.events import Sources, Topic
 from anabranch.landing.state import open_landing
 from anabranch.settings import Settings
-from anabranch.speed.runner import catch_up, start
+from anabranch.speed.runner import SpeedQuery, catch_up, start
+from anabranch.speed.service import Slot, Speed
 from anabranch.tables.commits import open_table
 from anabranch.tables.layout import batch_table, speed_table
 from anabranch.views import View
@@ -109,6 +110,16 @@ def test_a_process_that_knows_an_older_contract_only_commits_nothing_of_the_newe
     assert [row["flights"] for row in speed_rows(settings, departures_from)] == [1]
     catch_up(spark, settings, departures_from, TWO)
     assert [row["flights"] for row in speed_rows(settings, departures_from)] == [2]
+
+
+def test_a_speed_process_that_is_outdated_ends_and_is_started_again() -> None:
+    def launch(view: View, topics: Sources) -> SpeedQuery:
+        raise Conflict("CONTRACT_NEWER", "v2")
+
+    speed = Speed([Slot(departures_from, ONE)], launch, 1)
+    assert not speed.outdated
+    speed.look()
+    assert speed.outdated
 
 
 def test_a_view_may_start_before_landing_knows_the_newest_contract(spark: SparkSession, settings: Settings) -> None:
