@@ -176,7 +176,11 @@ def _odd(text: Column) -> Column:
 
 
 def _bad_items(raw: Column, value: Column, items: Mapping[str, Any], path: str) -> Column:
-    """Whether an array holds a null or an item of another type. Strings inside of its objects are not looked at."""
+    """Whether an array holds a null or an item of another type. Strings inside of its objects are not looked at.
+
+    Of objects it isn't known where the parser stumbled: such an array is refused with whatever else is odd in the
+    record, also with a field that only another version of the contract names.
+    """
     bad = F.exists(value, lambda item: item.isNull())
     if items["type"] in ("object", "array"):
         return bad | F.col(CORRUPT)

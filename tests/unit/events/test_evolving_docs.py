@@ -20,7 +20,7 @@ def test_the_upcaster_is_the_one_of_the_example() -> None:
 
 
 def test_the_errors_that_are_named_exist() -> None:
-    named = {code for code in re.findall(r"`([A-Z]+_[A-Z_]+)`", TEXT)}
+    named = set(re.findall(r"`([A-Z]+_[A-Z_]+)`", TEXT))
     source = "".join(file.read_text() for file in (project_root() / "platform").rglob("*.py"))
     assert len(named) >= 4
     assert {code for code in named if f'"{code}"' not in source} == set()
