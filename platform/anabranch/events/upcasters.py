@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import TYPE_CHECKING
 
 from anabranch.errors import BadDefinition
@@ -28,6 +29,14 @@ class Upcaster:
     event_type: str
     version: int
     function: Step = field(hash=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.function, FunctionType) or self.function.__name__ == "<lambda>":
+            raise BadDefinition(
+                "UPCASTER_FUNCTION",
+                f"the upcaster from {self.event_type} v{self.version} is {self.function!r}",
+                next_step="write it as a def in the file that declares the topic: its source is checked and kept",
+            )
 
 
 def check_upcasters(topic: str, contracts: Sequence[Contract], upcasters: Sequence[Upcaster]) -> None:

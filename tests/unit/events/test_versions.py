@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -139,6 +140,13 @@ def test_an_upcaster_has_a_version_to_come_from_and_one_to_go_to(given: tuple[Up
     with pytest.raises(BadDefinition) as caught:
         Topic("parcels", (CITY, PLACE), upcasters=given)
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize("function", [lambda old: old, partial(split), dict, None])
+def test_an_upcaster_has_a_source_to_look_at(function: Any) -> None:
+    with pytest.raises(BadDefinition) as caught:
+        Upcaster("parcel.seen", 1, function)
+    assert caught.value.code == "UPCASTER_FUNCTION"
 
 
 def test_a_field_is_as_sent_until_an_upcaster_stands_in_between() -> None:
