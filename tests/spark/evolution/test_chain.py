@@ -4,18 +4,20 @@ newest shape is the same for Spark and for plain Python."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from anabranch.events import Compatibility, Contract, Event, Topic, Upcaster
+from anabranch.events import Compatibility, Contract, Event, Topic, Topics, Upcaster
 from anabranch.settings import Settings
+from anabranch.tables import Cut
 from anabranch.tables.commits import open_table
 from anabranch.tables.layout import landing_table
 from anabranch.views import view
 from anabranch.views.inputs import events_at, frames
 from anabranch.views.upcasting import check_upcasters
-from evolved import land
+from evolved import TWO, Departure, land
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
@@ -181,3 +183,16 @@ def test_an_optional_field_more_costs_nothing(spark: SparkSession, settings: Set
     assert "CASE" not in seen._jdf.queryExecution().optimizedPlan().toString()
     rows = {row["event_id"]: (row["code"], row["n"]) for row in seen.toArrow().to_pylist()}
     assert rows == {"1": (1, None), "2": (2, 6)}
+
+
+def test_a_view_over_two_topics_sees_the_newest_of_each(spark: SparkSession, settings: Settings) -> None:
+    both = Topics((TWO, TOPIC))
+    view_of_both = replace(parcels, events=("flight.departed", "parcel.seen"), function=lambda departed, seen: seen)
+    departed = [Departure("01 12:00", 5), Departure("01 12:01", -4, "ORD", 2)]
+    positions = {**land(spark, settings, TWO, departed).positions}
+    positions |= land(spark, settings, TOPIC, [event("one", *SENT["one"])]).positions
+    events = events_at(spark, settings, view_of_both, both, Cut(positions), None, late=True)
+    flights, seen = frames(events, view_of_both, both)
+    rows = flights.select("destination", "minutes_early", "minutes_late").toArrow().to_pylist()
+    assert sorted(tuple(row.values()) for row in rows) == [("ATL", 0, 5), ("ORD", 4, 0)]
+    assert [row["weight"] for row in seen.toArrow().to_pylist()] == [WANTED["one"]["weight"]]
