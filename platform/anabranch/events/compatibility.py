@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from anabranch.errors import BadDefinition
 from anabranch.events.contracts import Compatibility, Contract
-from anabranch.events.shapes import Node, kind
+from anabranch.events.shapes import Node, kind, same_shape
 
 
 def check_versions(contracts: Sequence[Contract], upcasters: Collection[tuple[str, int]] = ()) -> None:
@@ -44,6 +44,18 @@ def owed(old: Contract, new: Contract) -> frozenset[str]:
     """The fields of ``new`` that an upcaster from ``old`` has to give, for ``new`` to be backward compatible."""
     if new.compatibility is not Compatibility.BACKWARD:
         return frozenset()
+    return _demanding(old, new)
+
+
+def givable(old: Contract, new: Contract) -> frozenset[str]:
+    """The fields of ``new`` that an upcaster from ``old`` may give: new ones, and those of which ``new`` says more.
+    What both versions have alike is carried over by itself, so whoever looks for old events by it finds them."""
+    alike = {n for n, node in new.fields.items() if n in old.fields and same_shape(old.fields[n], node)}
+    return frozenset(set(new.fields) - alike | _demanding(old, new))
+
+
+def _demanding(old: Contract, new: Contract) -> frozenset[str]:
+    """The fields of which ``new`` demands more than ``old`` promised, wherever in them that is."""
     found = _narrower("data", written=old.schema, read=new.schema)
     return frozenset(path.split(".")[1].removesuffix("[]") for path, _ in found)
 

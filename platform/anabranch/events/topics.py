@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import pairwise
 
 from anabranch.errors import BadDefinition
-from anabranch.events.compatibility import check_versions
+from anabranch.events.compatibility import check_versions, givable
 from anabranch.events.contracts import Contract
 from anabranch.events.shapes import Node, ShapesClash, united
 from anabranch.events.upcasters import Upcaster, check_upcasters
@@ -98,13 +99,15 @@ class Topic:
         return next((u for u in self.upcasters if (u.event_type, u.version) == (event_type, version)), None)
 
     def as_sent(self, event_type: str, name: str) -> tuple[int, ...]:
-        """The versions whose events have a field of the newest contract as they were sent, oldest first: it has gone
-        through no upcaster, which may have made it of anything."""
-        found: list[int] = []
-        for contract in reversed(self.versions(event_type)):
-            if name not in contract.fields or (found and self.upcaster(event_type, contract.version)):
+        """The versions whose events have a field of the newest contract as they were sent, oldest first: no upcaster
+        may have made it of anything else."""
+        versions = self.versions(event_type)
+        found = [c.version for c in versions[-1:] if name in c.fields]
+        for old, new in reversed(list(pairwise(versions))):
+            upcast = self.upcaster(event_type, old.version) is not None and name in givable(old, new)
+            if not found or name not in old.fields or upcast:
                 break
-            found.insert(0, contract.version)
+            found.insert(0, old.version)
         return tuple(found)
 
     @property

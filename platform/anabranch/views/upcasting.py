@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from anabranch.errors import BadDefinition
 from anabranch.events import Contract, Sources, Topic, Upcaster
-from anabranch.events.compatibility import owed
+from anabranch.events.compatibility import givable, owed
 from anabranch.landing.schema import arrow_type, landing_schema
 from anabranch.views import plans, rules
 from anabranch.views.definition import Origin
@@ -135,6 +135,11 @@ def _check_fields(step: Step, given: Mapping[str, Column]) -> None:
     if unknown:
         what = f"it gives {', '.join(unknown)}, which v{step.new.version} doesn't have"
         raise refusal("UPCASTER_FIELDS", step, what, next_step=_names(step.new), fields=tuple(unknown))
+    alike = sorted(set(given) - givable(step.old, step.new))
+    if alike:
+        what = f"it gives {', '.join(alike)}, which both versions have alike: such a field is carried over by itself"
+        hint = "leave it out; where it means something else now, give it another name in the new version"
+        raise refusal("UPCASTER_FIELDS", step, what, next_step=hint, fields=tuple(alike))
     must = owed(step.old, step.new) | (step.new.required - set(step.old.fields))
     missing = sorted(must - set(given))
     if missing:

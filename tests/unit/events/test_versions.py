@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -153,7 +154,13 @@ def test_a_field_is_as_sent_until_an_upcaster_stands_in_between() -> None:
     third = contract(3, {"place": TEXT, "n": WHOLE, "m": WHOLE}, "place")
     topic = Topic("parcels", (CITY, PLACE, third), upcasters=(UPCAST,))
     sent = {name: topic.as_sent("parcel.seen", name) for name in ("n", "place", "m", "city")}
-    assert sent == {"n": (2, 3), "place": (2, 3), "m": (3,), "city": ()}
+    assert sent == {"n": (1, 2, 3), "place": (2, 3), "m": (3,), "city": ()}
+    limited = contract(2, {"place": TEXT, "n": {**WHOLE, "minimum": 0}}, "place")
+    assert Topic("parcels", (CITY, limited), upcasters=(UPCAST,)).as_sent("parcel.seen", "n") == (2,)
+    assert Topic("parcels", (CITY, replace(limited, compatibility=Compatibility.NONE))).as_sent("parcel.seen", "n") == (
+        1,
+        2,
+    )
     plain = Topic("parcels", (CITY, contract(2, {"city": TEXT, "n": WHOLE, "m": WHOLE})))
     assert plain.as_sent("parcel.seen", "n") == (1, 2)
 
