@@ -22,8 +22,8 @@ class Upcaster:
 
     ``function`` gets the fields of version ``version`` by name, as columns, and returns those fields of the next one
     that the old ones can't be taken for: a field that both versions have alike is carried over by itself, and the
-    function may not give it (``compatibility.givable``). It is called when a plan is made, never with data; it has to be
-    pure, and is held to that when it is registered (``views.upcasting``).
+    function may not give it (``compatibility.givable``). It is called when a plan is made, never with data; it has
+    to be pure, and is held to that when it is registered (``views.upcasting``).
     """
 
     event_type: str
