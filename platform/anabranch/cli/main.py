@@ -15,6 +15,7 @@ MODULES = (
     "topics_commands",
     "produce_commands",
     "landing_commands",
+    "census_commands",
     "quarantine_commands",
     "view_commands",
     "change_commands",

@@ -4,5 +4,16 @@ from anabranch.events.contracts import Compatibility, Contract
 from anabranch.events.declarations import Declarations, load_declarations
 from anabranch.events.envelope import Event
 from anabranch.events.topics import Sources, Topic, Topics
+from anabranch.events.upcasters import Upcaster
 
-__all__ = ["Compatibility", "Contract", "Declarations", "Event", "Sources", "Topic", "Topics", "load_declarations"]
+__all__ = [
+    "Compatibility",
+    "Contract",
+    "Declarations",
+    "Event",
+    "Sources",
+    "Topic",
+    "Topics",
+    "Upcaster",
+    "load_declarations",
+]

@@ -3,45 +3,82 @@
 ``backward``: who reads by the new version can read events of the old one. ``forward``: the other way round.
 ``full``: both. ``none``: neither is promised. A field keeps its type in every case, because landing holds one typed
 column for all versions.
+
+``backward`` can also be kept by an upcaster: then a field that the new version demands more of has to come from it,
+which is checked when it is registered (``owed``, ``views.upcasting``). Nobody downcasts, so ``forward`` and ``full``
+are judged by the schemas alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
-from typing import Any
 
 from anabranch.errors import BadDefinition
 from anabranch.events.contracts import Compatibility, Contract
+from anabranch.events.shapes import Node, kind, same_shape
 
-Node = Mapping[str, Any]
 
+def check_versions(contracts: Sequence[Contract], upcasters: Collection[tuple[str, int]] = ()) -> None:
+    """Check each version against the one before it. ``upcasters``: (event type, version) that one comes from.
 
-def check_versions(contracts: Sequence[Contract]) -> None:
-    """Check each version against the one before it. Raises CONTRACT_INCOMPATIBLE with every broken field."""
+    Raises CONTRACT_INCOMPATIBLE with every broken field.
+    """
     for name in dict.fromkeys(c.name for c in contracts):
         versions = sorted((c for c in contracts if c.name == name), key=lambda c: c.version)
         for old, new in pairwise(versions):
-            broken = sorted(set(_broken(old, new)))
+            broken = sorted(set(_broken(old, new, upcast=(name, old.version) in upcasters)))
             if broken:
                 raise BadDefinition(
                     "CONTRACT_INCOMPATIBLE",
                     f"{name} v{new.version} is not {new.compatibility.value} compatible with v{old.version}: "
                     + "; ".join(broken),
-                    next_step=f"keep what v{old.version} promised, or give the event type another name",
+                    next_step=_advice(old, new, broken),
                     contract=name,
                     version=new.version,
                     broken=tuple(broken),
                 )
 
 
-def _broken(old: Contract, new: Contract) -> Iterator[str]:
+def owed(old: Contract, new: Contract) -> frozenset[str]:
+    """The fields of ``new`` that an upcaster from ``old`` has to give, for ``new`` to be backward compatible."""
+    if new.compatibility is not Compatibility.BACKWARD:
+        return frozenset()
+    return _demanding(old, new)
+
+
+def givable(old: Contract, new: Contract) -> frozenset[str]:
+    """The fields of ``new`` that an upcaster from ``old`` may give: new ones, and those of which ``new`` says more.
+    What both versions have alike is carried over by itself, so whoever looks for old events by it finds them."""
+    alike = {n for n, node in new.fields.items() if n in old.fields and same_shape(old.fields[n], node)}
+    return frozenset(set(new.fields) - alike | _demanding(old, new))
+
+
+def _demanding(old: Contract, new: Contract) -> frozenset[str]:
+    """The fields of which ``new`` demands more than ``old`` promised, wherever in them that is."""
+    found = _narrower("data", written=old.schema, read=new.schema)
+    return frozenset(path.split(".")[1].removesuffix("[]") for path, _ in found)
+
+
+def narrowed(old: Contract, new: Contract) -> list[str]:
+    """Where ``new`` refuses what ``old`` allowed: nothing, when it was only made wider."""
+    return sorted({f"{path} {what}" for path, what in _narrower("data", written=old.schema, read=new.schema)})
+
+
+def _advice(old: Contract, new: Contract, broken: Sequence[str]) -> str:
+    if new.compatibility is Compatibility.BACKWARD and not any(" was " in reason for reason in broken):
+        return f"keep what v{old.version} promised, or give the topic an upcaster from v{old.version} that gives them"
+    return f"keep what v{old.version} promised, or give the event type another name"
+
+
+def _broken(old: Contract, new: Contract, *, upcast: bool) -> Iterator[str]:
     yield from _other_types("data", old.schema, new.schema)
-    rule = new.compatibility
-    if rule in (Compatibility.BACKWARD, Compatibility.FULL):
-        yield from _narrower("data", written=old.schema, read=new.schema)
+    rule, found = new.compatibility, list[tuple[str, str]]()
+    if rule is Compatibility.FULL or (rule is Compatibility.BACKWARD and not upcast):
+        found += _narrower("data", written=old.schema, read=new.schema)
     if rule in (Compatibility.FORWARD, Compatibility.FULL):
-        yield from _narrower("data", written=new.schema, read=old.schema)
+        found += _narrower("data", written=new.schema, read=old.schema)
+    yield from (f"{path} {what}" for path, what in found)
 
 
 def _shared(path: str, one: Node, other: Node) -> Iterator[tuple[str, Node, Node]]:
@@ -55,24 +92,23 @@ def _shared(path: str, one: Node, other: Node) -> Iterator[tuple[str, Node, Node
 
 
 def _other_types(path: str, old: Node, new: Node) -> Iterator[str]:
-    was, now = (f"{node['type']} {node.get('format', '')}".strip() for node in (old, new))
-    if was != now:
-        yield f"{path} was {was} and is {now}"
+    if kind(old) != kind(new):
+        yield f"{path} was {kind(old)} and is {kind(new)}"
     for child in _shared(path, old, new):
         yield from _other_types(*child)
 
 
-def _narrower(path: str, *, written: Node, read: Node) -> Iterator[str]:
-    """Where a reader by ``read`` would refuse what ``written`` allows."""
+def _narrower(path: str, *, written: Node, read: Node) -> Iterator[tuple[str, str]]:
+    """Where a reader by ``read`` would refuse what ``written`` allows: the path, and why."""
     for name in sorted(set(read.get("required", ())) - set(written.get("required", ()))):
-        yield f"{path}.{name} is required by one version only"
+        yield f"{path}.{name}", "is required by one version only"
     if "enum" in read and not set(written.get("enum", [object()])) <= set(read["enum"]):
-        yield f"{path} allows fewer values"
+        yield path, "allows fewer values"
     if "minimum" in read and written.get("minimum", float("-inf")) < read["minimum"]:
-        yield f"{path} has a higher minimum"
+        yield path, "has a higher minimum"
     if "maximum" in read and written.get("maximum", float("inf")) > read["maximum"]:
-        yield f"{path} has a lower maximum"
+        yield path, "has a lower maximum"
     if "pattern" in read and written.get("pattern") != read["pattern"]:
-        yield f"{path} has another pattern"
+        yield path, "has another pattern"
     for where, one, other in _shared(path, written, read):
         yield from _narrower(where, written=one, read=other)

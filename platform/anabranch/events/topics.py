@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import pairwise
 
 from anabranch.errors import BadDefinition
-from anabranch.events.compatibility import check_versions
+from anabranch.events.compatibility import check_versions, givable
 from anabranch.events.contracts import Contract
+from anabranch.events.shapes import Node, ShapesClash, united
+from anabranch.events.upcasters import Upcaster, check_upcasters
 
 TOPIC_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
@@ -20,6 +23,8 @@ class Topic:
     ``allowed_lateness`` is L in "late if event_time < W(e) - L". Duplicates by (source, id) are found within
     ``duplicate_horizon`` of append time. An event whose (corrected) time lies more than
     ``future_bound`` after its receipt, or before ``earliest_year``, is absurd and goes to quarantine.
+    Of an event type ``contracts`` may hold several versions: events land as the version that they name says, and views
+    see the newest one, through ``upcasters``.
     """
 
     name: str
@@ -31,6 +36,7 @@ class Topic:
     future_bound: timedelta = timedelta(hours=1)
     earliest_year: int = 2000
     max_message_bytes: int = 1_048_576
+    upcasters: tuple[Upcaster, ...] = ()
 
     def __post_init__(self) -> None:
         if not TOPIC_NAME.fullmatch(self.name):
@@ -42,7 +48,22 @@ class Topic:
         keys = [(c.name, c.version) for c in self.contracts]
         if len(set(keys)) != len(keys):
             raise BadDefinition("TOPIC_CONTRACTS", f"{self.name}: a contract is listed twice")
-        check_versions(self.contracts)
+        check_upcasters(self.name, self.contracts, self.upcasters)
+        check_versions(self.contracts, {(u.event_type, u.version) for u in self.upcasters})
+        for event_type in self.event_types:
+            self._check_shape(event_type)
+
+    def _check_shape(self, event_type: str) -> None:
+        """A field that was left out in one version may not come back in a later one as something else."""
+        try:
+            self.shape(event_type)
+        except ShapesClash as clash:
+            raise BadDefinition(
+                "FIELD_TYPES_CLASH",
+                f"topic {self.name}: {event_type}: {clash.path} is {clash.one} in one version and {clash.other} in "
+                "another",
+                next_step="give the newer field another name",
+            ) from None
 
     @property
     def each(self) -> tuple[Topic, ...]:
@@ -59,10 +80,35 @@ class Topic:
 
     def newest(self, event_type: str) -> Contract:
         """The newest version of an event type's contract; KeyError when the topic doesn't carry the type."""
-        versions = [c for c in self.contracts if c.name == event_type]
+        versions = self.versions(event_type)
         if not versions:
             raise KeyError(event_type)
-        return max(versions, key=lambda c: c.version)
+        return versions[-1]
+
+    def versions(self, event_type: str) -> tuple[Contract, ...]:
+        """All versions of an event type's contract, oldest first; none when the topic doesn't carry the type."""
+        return tuple(sorted((c for c in self.contracts if c.name == event_type), key=lambda c: c.version))
+
+    def shape(self, event_type: str) -> Node:
+        """What landing holds of an event type: the fields of all its versions. KeyError as ``newest``."""
+        versions = self.versions(event_type)
+        return united(c.schema for c in versions) if len(versions) > 1 else self.newest(event_type).schema
+
+    def upcaster(self, event_type: str, version: int) -> Upcaster | None:
+        """The one that comes from this version; None where fields are only carried over."""
+        return next((u for u in self.upcasters if (u.event_type, u.version) == (event_type, version)), None)
+
+    def as_sent(self, event_type: str, name: str) -> tuple[int, ...]:
+        """The versions whose events have a field of the newest contract as they were sent, oldest first: no upcaster
+        may have made it of anything else."""
+        versions = self.versions(event_type)
+        found = [c.version for c in versions[-1:] if name in c.fields]
+        for old, new in reversed(list(pairwise(versions))):
+            upcast = self.upcaster(event_type, old.version) is not None and name in givable(old, new)
+            if not found or name not in old.fields or upcast:
+                break
+            found.insert(0, old.version)
+        return tuple(found)
 
     @property
     def broker_config(self) -> dict[str, str]:
@@ -91,6 +137,14 @@ class Topics:
     def newest(self, event_type: str) -> Contract:
         """As ``Topic.newest``."""
         return self.carrier(event_type).newest(event_type)
+
+    def versions(self, event_type: str) -> tuple[Contract, ...]:
+        """As ``Topic.versions``."""
+        return self.carrier(event_type).versions(event_type)
+
+    def as_sent(self, event_type: str, name: str) -> tuple[int, ...]:
+        """As ``Topic.as_sent``."""
+        return self.carrier(event_type).as_sent(event_type, name)
 
 
 Sources = Topic | Topics

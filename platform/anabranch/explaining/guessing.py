@@ -109,6 +109,8 @@ def _agrees(cell: Any, value: Any) -> bool:
 def _value(event: LandedEvent, name: str) -> Any:
     envelope = {"event_time": event.event_time, "event_id": event.event_id}
     envelope |= {"log_partition": event.partition, "log_offset": event.offset}
+    if name in event.reshaped:
+        return envelope.get(name, _NOTHING)
     return envelope.get(name, event.data.get(name, _NOTHING))
 
 

@@ -32,7 +32,9 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class LandedEvent:
-    """One event with its place in the log and what landing decided about it. ``data`` has its contract's fields."""
+    """One event with its place in the log and what landing decided about it. ``data`` has the fields of the contract
+    that it was sent by; ``reshaped``: which of them the newest contract doesn't have, or may have made into something
+    else, so that they can't be compared with a view's cells."""
 
     topic: str
     partition: int
@@ -45,6 +47,7 @@ class LandedEvent:
     contract_version: int | None
     event_id: str
     data: Row = field(hash=False, compare=False)
+    reshaped: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
         return f"{self.topic}[{self.partition}]@{self.offset}"
@@ -103,8 +106,9 @@ def _of_topic(
     if table is None:
         raise TryAgain("LANDING_EMPTY", f"nothing of topic {topic.name} has landed yet", next_step="anabranch status")
     with landed_rows(table, days) as rows:
-        there = {name for name, *_ in rows.execute("DESCRIBE rows").fetchall()}
-        wanted = [f.name for f in landing_schema(topic) if f.name in there - _LEFT_OUT and _read(types, topic, f.name)]
+        there = rows.sql("SELECT * FROM rows LIMIT 0").to_arrow_table().schema
+        known = set(there.names) - _LEFT_OUT
+        wanted = [f.name for f in landing_schema(topic) if f.name in known and _read(types, topic, f.name)]
         sql = f"""SELECT {", ".join(f'"{name}"' for name in wanted)} FROM rows
             WHERE decision = '{VALID}' AND type IN $types AND epoch <= $epoch"""  # noqa: S608 - our own columns
         given: dict[str, Any] = {"types": list(types), "epoch": epoch}
@@ -142,19 +146,28 @@ def _read(types: Sequence[str], topic: Topic, column: str) -> bool:
     return column in own or column not in {topic.newest(name).column for name in topic.event_types}
 
 
-def _same_key(types: Sequence[str], topic: Topic, key: Row, there: set[str]) -> tuple[str, dict[str, Any]]:
-    """The SQL for "its fields equal the key's columns of the same name", by event type."""
+def _same_key(types: Sequence[str], topic: Topic, key: Row, there: pa.Schema) -> tuple[str, dict[str, Any]]:
+    """The SQL for "its fields equal the key's columns of the same name", by event type. An event of a version from
+    which an upcaster makes the field may be any."""
     values, cases = {}, []
     for event_type in types:
-        contract = topic.newest(event_type)
-        typed = {f.name: f.type for f in landing_schema(topic).field(contract.column).type}
+        column = topic.newest(event_type).column
+        typed = {f.name: f.type for f in landing_schema(topic).field(column).type}
+        held = {f.name for f in there.field(column).type} if column in there.names else set()
         same = [f"type = '{event_type}'"]
         for number, (name, value) in enumerate(key.items()):
-            if name in typed and contract.column in there and (value is None or pa.scalar(value).type == typed[name]):
-                same.append(f'"{contract.column}"."{name}" IS NOT DISTINCT FROM $k{number}')
+            sent = topic.as_sent(event_type, name)
+            if sent and name in held and (value is None or pa.scalar(value).type == typed[name]):
+                equal = f'"{column}"."{name}" IS NOT DISTINCT FROM $k{number}'
+                older = len(sent) < len(topic.versions(event_type))
+                same.append(f"({equal} OR contract_version NOT IN {_listed(sent)})" if older else equal)
                 values[f"k{number}"] = value
         cases.append(f"({' AND '.join(same)})")
     return " OR ".join(cases), values
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return f"({', '.join(map(str, numbers))})"
 
 
 def _as_landed(found: pa.Table, topic: Topic) -> pa.Table:
@@ -173,6 +186,7 @@ def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 def _events(table: pa.Table, types: Sequence[str], topic: Topic) -> list[LandedEvent]:
     columns = {event_type: topic.newest(event_type).column for event_type in types}
+    shown = {event_type: _by_version(topic, event_type) for event_type in types}
     rows = table.to_pylist()
     return [
         LandedEvent(
@@ -186,7 +200,26 @@ def _events(table: pa.Table, types: Sequence[str], topic: Topic) -> list[LandedE
             bool(row["late"]),
             row.get("contract_version"),
             row["event_id"],
-            row.get(columns[row["type"]]) or {},
+            *_sent(row.get(columns[row["type"]]) or {}, shown[row["type"]].get(row.get("contract_version"))),
         )
         for row in rows
     ]
+
+
+_Fields = tuple[Sequence[str], frozenset[str]]
+
+
+def _by_version(topic: Topic, event_type: str) -> dict[int, _Fields]:
+    """Of a type with several versions the fields of each, and those of them that are ``reshaped`` in the newest."""
+    versions = topic.versions(event_type)
+    if len(versions) == 1:
+        return {}
+    kept = {name: topic.as_sent(event_type, name) for contract in versions for name in contract.fields}
+    return {c.version: (tuple(c.fields), frozenset(n for n in c.fields if c.version not in kept[n])) for c in versions}
+
+
+def _sent(data: Row, fields: _Fields | None) -> tuple[Row, frozenset[str]]:
+    if fields is None:
+        return data, frozenset()
+    names, reshaped = fields
+    return {name: data.get(name) for name in names}, reshaped

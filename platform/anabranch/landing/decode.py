@@ -13,9 +13,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from anabranch.errors import BadDefinition
-from anabranch.events import Contract, Topic
+from anabranch.events import Topic
+from anabranch.events.shapes import Node, ShapesClash, same_shape, united
 from anabranch.landing.rules import CONTRACT, CORRUPT, DATA, END, follows, sound
 from anabranch.landing.schema import PARTITION, QUARANTINED, VALID, spark_ddl
+from anabranch.landing.shaping import fields_as_sent
 
 ENVELOPE = {
     "specversion": "string",
@@ -61,8 +63,9 @@ def decode(records: DataFrame, topic: Topic) -> DataFrame:
         ("receivedtime", F.col("_receivedtime")),
         ("event_time", F.col("_event_time")),
     ]
+    fields = _fields(topic)
     typed = [
-        F.when(valid & (F.col("_event.type") == t), _data(topic.newest(t))).alias(topic.newest(t).column)
+        F.when(valid & (F.col("_event.type") == t), _data(topic, t, fields)).alias(topic.newest(t).column)
         for t in topic.event_types
     ]
     return judged.select(
@@ -95,18 +98,21 @@ def _parsed(records: DataFrame, topic: Topic) -> DataFrame:
     return read.withColumn("_event_time", _event_time())
 
 
-def _fields(topic: Topic) -> dict[str, Mapping[str, Any]]:
+def _fields(topic: Topic) -> dict[str, Node]:
     """Every field of the topic's contracts by its name. BadDefinition FIELD_TYPES_CLASH when two don't agree."""
-    fields: dict[str, Mapping[str, Any]] = {}
+    fields: dict[str, Node] = {}
     for contract in topic.contracts:
         for name, node in contract.fields.items():
-            first, ddl = spark_ddl(fields.setdefault(name, node)), spark_ddl(node)
-            if first != ddl:
+            try:
+                known = fields.setdefault(name, node)
+                fields[name] = known if same_shape(known, node) else united((known, node), name)
+            except ShapesClash as clash:
                 raise BadDefinition(
                     "FIELD_TYPES_CLASH",
-                    f"topic {topic.name}: field {name!r} is {first} in one contract and {ddl} in {contract.uri}",
+                    f"topic {topic.name}: field {clash.path!r} is {clash.one} in one contract and {clash.other} in "
+                    f"{contract.uri}",
                     next_step="give one of them another name, or put them on two topics",
-                )
+                ) from None
     return fields
 
 
@@ -126,8 +132,11 @@ def _as_text(node: Mapping[str, Any]) -> dict[str, Any]:
     return text
 
 
-def _data(contract: Contract) -> Column:
-    return F.struct(*(F.col(DATA)[name].alias(name) for name in contract.fields))
+def _data(topic: Topic, event_type: str, fields: Mapping[str, Node]) -> Column:
+    """The struct of an event type: the fields that the version which an event follows names, null in all others."""
+    versions = [(place, c.schema) for place, c in enumerate(topic.contracts) if c.name == event_type]
+    parsed = {"type": "object", "properties": fields}
+    return F.struct(*fields_as_sent(F.col(DATA), parsed, topic.shape(event_type), versions, F.col(CONTRACT)))
 
 
 def _typed(value: Column, node: Mapping[str, Any]) -> Column:

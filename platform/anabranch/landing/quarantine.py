@@ -17,6 +17,7 @@ from anabranch.errors import BadInput, Conflict
 from anabranch.events import Topic
 from anabranch.landing.decode import decode, raw_frame
 from anabranch.landing.duplicates import marked
+from anabranch.landing.growth import versions_note
 from anabranch.landing.identity import copies, hashes
 from anabranch.landing.rows import landed_rows
 from anabranch.landing.schema import PARTITION, VALID, epoch_build
@@ -126,6 +127,7 @@ def _release(spark: SparkSession, table: DeltaTable, topic: Topic, records: list
     valid = sum(d == VALID for d in readable["decision"].to_pylist())
     epoch = before.epoch + 1
     extra: dict[str, Any] = summary(readable.select(JUDGED), before)
+    extra |= versions_note(topic)
     extra |= {"released": before.released + valid, "release": {"why": why, "records": readable.num_rows}}
     staged = stage_arrow(readable, table.table_uri.removeprefix("file://"), epoch_build(epoch), PARTITION)
     cut = Cut({topic.name: Position(epoch, before.offsets)})

@@ -32,7 +32,7 @@ _NO_STRING = r"^(-?[0-9.]+([eE][-+]?[0-9]+)?|true|false|[{\[].*)$"
 def sound(topic: Topic) -> Column:
     """True for a valid record, false for one that belongs into quarantine; never null."""
     fields = list(_by_field(topic))
-    strings = [*((F.col("_event")[name], name) for name in TEXTS), *_strings(fields)]
+    strings = [*((F.col("_event")[name], name, None) for name in TEXTS), *_strings(topic, fields)]
     every = [*_envelope(topic), *(_field(topic, *field) for field in fields), _kinds(strings), _whole(fields)]
     return F.coalesce(reduce(and_, every), F.lit(False))
 
@@ -124,13 +124,23 @@ def _leaves(raw: Column, node: Mapping[str, Any], path: str) -> Iterator[tuple[C
         yield from _leaves(raw[name], child, f"{path}.{name}")
 
 
-def _strings(fields: list[Field]) -> Iterator[tuple[Column, str]]:
-    seen = set()
-    for name, node, _, _ in fields:
+Text = tuple[Column, str, list[int] | None]
+"""Where a string belongs: its value, its path, and the places of the contracts that say so; None for all of them."""
+
+
+def _strings(topic: Topic, fields: list[Field]) -> Iterator[Text]:
+    """A path once, whatever contracts say that a string belongs there.
+
+    An older version may not know a field that a newer one has, and its events may hold anything there.
+    """
+    several = len(topic.event_types) < len(topic.contracts)
+    found: dict[str, tuple[Column, list[int]]] = {}
+    for name, node, _, places in fields:
         for raw, path, kind in _plain(F.col("_event.data")[name], node, f"data.{name}"):
-            if kind == "string" and path not in seen:
-                seen.add(path)
-                yield raw, path
+            if kind == "string":
+                found.setdefault(path, (raw, []))[1].extend(places)
+    for path, (raw, places) in found.items():
+        yield raw, path, places if several and len(set(places)) < len(topic.contracts) else None
 
 
 def _plain(raw: Column, node: Mapping[str, Any], path: str) -> Iterator[tuple[Column, str, str]]:
@@ -140,17 +150,22 @@ def _plain(raw: Column, node: Mapping[str, Any], path: str) -> Iterator[tuple[Co
         yield from _plain(raw[name], child, f"{path}.{name}")
 
 
-def _kinds(strings: list[tuple[Column, str]]) -> Column:
+def _kinds(strings: list[Text]) -> Column:
     """Whether JSON held strings where strings belong: Spark makes ``"12"`` of ``12`` without a word.
 
     Most values can't be anything else. Where one could, a look over the text finds a name of ours in front of something
     else than a quote (or null); only then, or where names may be written with escapes, is the text parsed again.
     """
-    names = "|".join(sorted({path.rsplit(".", 1)[-1] for _, path in strings}))
+    names = "|".join(sorted({path.rsplit(".", 1)[-1] for _, path, _ in strings}))
     doubt = F.col("_text").rlike(rf'"(?:{names})"\s*:\s*[^"\sn]') | F.col("_text").contains("\\u")
-    odd = reduce(or_, (F.coalesce(_odd(raw), F.lit(False)) for raw, _ in strings))
-    kept = [~raw.rlike(_NO_STRING) | (_kind(path) == "STRING") for raw, path in strings]
+    odd = reduce(or_, (F.coalesce(_odd(raw), F.lit(False)) for raw, _, _ in strings))
+    kept = [_is_text(*text) for text in strings]
     return ~odd | ~doubt | reduce(and_, (F.coalesce(holds, F.lit(True)) for holds in kept))
+
+
+def _is_text(raw: Column, path: str, places: list[int] | None) -> Column:
+    text = ~raw.rlike(_NO_STRING) | (_kind(path) == "STRING")
+    return text if places is None else ~F.col(CONTRACT).isin(*places) | text
 
 
 def _odd(text: Column) -> Column:
@@ -161,7 +176,11 @@ def _odd(text: Column) -> Column:
 
 
 def _bad_items(raw: Column, value: Column, items: Mapping[str, Any], path: str) -> Column:
-    """Whether an array holds a null or an item of another type. Strings inside of its objects are not looked at."""
+    """Whether an array holds a null or an item of another type. Strings inside of its objects are not looked at.
+
+    Of objects it isn't known where the parser stumbled: such an array is refused with whatever else is odd in the
+    record, also with a field that only another version of the contract names.
+    """
     bad = F.exists(value, lambda item: item.isNull())
     if items["type"] in ("object", "array"):
         return bad | F.col(CORRUPT)

@@ -60,8 +60,9 @@ def epoch_of_file(path: str) -> int | None:
 
 
 def landing_schema(topic: Topic) -> pa.Schema:
-    """FIXED, one nullable struct column per event type (named by ``Contract.column``), and ``event_date``."""
-    typed = [pa.field(topic.newest(t).column, arrow_type(topic.newest(t).schema)) for t in topic.event_types]
+    """FIXED, one nullable struct column per event type (named by ``Contract.column``) with the fields of all versions
+    of its contract, and ``event_date``."""
+    typed = [pa.field(topic.newest(t).column, arrow_type(topic.shape(t))) for t in topic.event_types]
     return pa.schema([*FIXED, *typed, pa.field(PARTITION, pa.date32())])
 
 

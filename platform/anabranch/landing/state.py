@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
-import pyarrow as pa
 from deltalake import DeltaTable
 
-from anabranch.errors import BrokenState, Conflict
+from anabranch.errors import Conflict
 from anabranch.events import Topic
+from anabranch.events.records import check_kept, write_down
+from anabranch.landing.growth import lacking, versions_note
 from anabranch.landing.schema import PARTITION, landing_schema
 from anabranch.settings import Settings
-from anabranch.tables import Cut, Note, Position, create, newest
+from anabranch.tables import Cut, Note, Position, create, newest, widen
 from anabranch.tables.layout import landing_table
+
+_TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,29 +45,37 @@ def writer_of(topic: Topic) -> str:
 
 
 def open_landing(settings: Settings, topic: Topic) -> DeltaTable:
-    """The landing table of ``topic``, made when it isn't there. BrokenState LANDING_SCHEMA when it lacks a field."""
-    uri = landing_table(settings, topic.name)
-    schema = landing_schema(topic)
+    """The landing table of ``topic``: made when it isn't there, grown when its contracts know more fields than it.
+
+    Conflict CONTRACT_CHANGED or CONTRACT_VANISHED when events have landed by another declaration of a version;
+    BadDefinition LANDING_TYPES when a field is there as another type; BrokenState LANDING_SCHEMA when a column is
+    missing that every landing table has.
+    """
+    check_kept(settings, topic)
+    uri, schema = landing_table(settings, topic.name), landing_schema(topic)
     note = Note(writer_of(topic), "create", Cut({topic.name: Position(0, {})}), extra={"watermark_us": None, "rows": 0})
     table = create(uri, schema, [PARTITION], note)
-    known = pa.schema(table.schema().to_arrow())
-    missing = [f.name for f in schema if f.name not in known.names]
-    structs = [f for f in schema if f.name in known.names and pa.types.is_struct(f.type)]
-    # Readers would never see a field that the table's own struct doesn't have.
-    missing += [f"{f.name}.{child.name}" for f in structs for child in f.type if not _has(known, f.name, child.name)]
-    if missing:
-        raise BrokenState(
-            "LANDING_SCHEMA",
-            f"{uri} has no columns {missing}",
-            state="nothing was landed",
-            next_step="the topic's contracts have grown; widen the table first",
-        )
+    for attempt in range(1, _TRIES + 1):
+        grown = lacking(table, topic)
+        write_down(settings, topic)  # before an event can land by it, behind everything that refuses it
+        if not grown:
+            break
+        try:
+            # Delta stops every stream that reads the table here; started again, it goes on.
+            widen(table, schema, growth_note(landed(table, topic), topic, grown))
+        except Conflict as conflict:
+            if conflict.code != "TABLE_MOVED" or attempt == _TRIES:
+                raise
+            table.update_incremental()
     return table
 
 
-def _has(schema: pa.Schema, struct: str, child: str) -> bool:
-    kind = schema.field(struct).type
-    return bool(pa.types.is_struct(kind)) and bool(kind.get_field_index(child) >= 0)
+def growth_note(state: Landed, topic: Topic, grown: Sequence[str]) -> Note:
+    """The same epoch as before: no record lands by it."""
+    extra: dict[str, Any] = {"watermark_us": state.watermark_us, "rows": 0, "counts": {}, "released": state.released}
+    extra |= {"grown": list(grown), **versions_note(topic)}
+    cut = Cut({topic.name: Position(state.epoch, state.offsets)})
+    return Note(writer_of(topic), f"grow:{uuid.uuid4().hex}", cut, extra=extra)
 
 
 def landed(table: DeltaTable, topic: Topic) -> Landed:

@@ -17,6 +17,7 @@ from anabranch.errors import BrokenState, Conflict
 from anabranch.events import Topic
 from anabranch.landing.duplicates import IDENTITY, Duplicates, marked
 from anabranch.landing.explain import explained
+from anabranch.landing.growth import versions_note
 from anabranch.landing.progress import beyond, first_offsets, kafka_offsets, missing_offsets
 from anabranch.landing.schema import PARTITION, VALID, epoch_build, landing_schema
 from anabranch.landing.staged import read_columns, without_duplicates
@@ -111,7 +112,7 @@ class LandingWriter:
             writer_of(self.topic),
             f"{checkpoint_id(self.checkpoint)}:{plan.batch_id}",
             Cut({self.topic.name: Position(epoch, {**before.offsets, **end})}),
-            extra=summary(judged, before),
+            extra={**summary(judged, before), **versions_note(self.topic)},
         )
         append(self.table, staged, note)
         self._duplicates.landed()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from functools import reduce
@@ -30,9 +30,12 @@ class EventRef:
     offset: int
     type: str
     event_time: datetime
+    contract_version: int | None = None
+    """Only where its type has several."""
 
     def __str__(self) -> str:
-        return f"{self.topic}[{self.partition}]@{self.offset}"
+        version = f" by v{self.contract_version}" if self.contract_version is not None else ""
+        return f"{self.topic}[{self.partition}]@{self.offset}{version}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ def evidence(view: View, topics: Sources, events: DataFrame, rows: Sequence[Row]
     window. Two Spark jobs, however many rows; four where the key names an event's own columns (its place in the log,
     say), which are asked for first. A key that is made otherwise finds no events, or too many: then the function's
     result over them isn't the row, and the evidence counts as not verified."""
-    conditions = [behind_row(view, topics, row) for row in rows]
+    conditions = [behind_row(view, topics, row, events) for row in rows]
     own = [name for name in view.key if name in ENVELOPE]
     found: list[Behind | None] = [None] * len(rows)
     if own:
@@ -73,14 +76,21 @@ def _behind(view: View, topics: Sources, events: DataFrame, conditions: Sequence
         return []
     candidates = events.where(reduce(lambda left, right: left | right, conditions))
     hits = F.array(*[F.coalesce(condition, F.lit(False)) for condition in conditions]).alias("hits")
-    found = candidates.select("topic", "partition", "offset", "type", "event_time", hits)
+    several = {name for name in view.events if len(topics.versions(name)) > 1}
+    names = ["topic", "partition", "offset", "type", "event_time", *(["contract_version"] if several else [])]
+    found = candidates.select(*names, hits)
     refs = [
-        (EventRef(r["topic"], r["partition"], r["offset"], r["type"], r["event_time"]), r["hits"])
+        (_ref(r, several), r["hits"])
         for r in found.orderBy("event_time", "offset").limit(_MOST_EVENTS).toArrow().to_pylist()
     ]
     again: list[Row] = function_rows(view, topics, candidates).drop(PARTITION).toArrow().to_pylist()
     mine = [[ref for ref, hits in refs if hits[index]] for index in range(len(conditions))]
     return [Behind(tuple(own[:EVENTS_SHOWN]), len(own), again) for own in mine]
+
+
+def _ref(row: Row, several: Collection[str]) -> EventRef:
+    version = row["contract_version"] if row["type"] in several else None
+    return EventRef(row["topic"], row["partition"], row["offset"], row["type"], row["event_time"], version)
 
 
 def _itself(row: Row, names: Sequence[str]) -> Column:
@@ -91,8 +101,9 @@ def _itself(row: Row, names: Sequence[str]) -> Column:
     return reduce(and_, (F.col(landed.get(name, name)).eqNullSafe(F.lit(row[name])) for name in names))
 
 
-def behind_row(view: View, topics: Sources, row: Row) -> Column:
-    """The condition on landed events that says "this one can be behind ``row``"."""
+def behind_row(view: View, topics: Sources, row: Row, events: DataFrame) -> Column:
+    """The condition on landed events that says "this one can be behind ``row``". A field that an upcaster makes of an
+    older event's fields may have any value in it."""
     from pyspark.sql import functions as F
 
     start, end = _window(view, row)
@@ -101,10 +112,21 @@ def behind_row(view: View, topics: Sources, row: Row) -> Column:
         inside = (F.col("event_time") >= F.lit(start)) & (F.col("event_time") < F.lit(end))
     per_type = []
     for event_type in view.events:
-        contract = topics.newest(event_type)
-        same = [F.col(f"{contract.column}.{k}").eqNullSafe(F.lit(row[k])) for k in view.key if k in contract.fields]
+        column = topics.newest(event_type).column
+        several, same = len(topics.versions(event_type)), []
+        for name in view.key:
+            sent = topics.as_sent(event_type, name)
+            if sent and (several == 1 or _has(events, column, name)):
+                equal = F.col(f"{column}.{name}").eqNullSafe(F.lit(row[name]))
+                same.append(equal if len(sent) == several else equal | ~F.col("contract_version").isin(*sent))
         per_type.append(reduce(lambda left, right: left & right, same, F.col("type") == event_type))
     return inside & reduce(lambda left, right: left | right, per_type)
+
+
+def _has(events: DataFrame, column: str, name: str) -> bool:
+    """Whether landing's table has the field already."""
+    held = {f.name: f.dataType for f in events.schema.fields}.get(column)
+    return held is not None and name in getattr(held, "names", ())
 
 
 def _window(view: View, row: Row) -> tuple[datetime | None, datetime | None]:

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from deltalake import DeltaTable
 
-from anabranch.errors import BrokenState
+from anabranch.errors import BrokenState, Conflict
+from anabranch.events import Sources, Topic
+from anabranch.landing.growth import VERSIONS
 from anabranch.speed.checkpoint import BatchEnd
-from anabranch.tables import Cut, Position, notes
+from anabranch.tables import Cut, Note, Position, notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +25,10 @@ class Covered:
 class LandingLogs:
     """The logs of all topics of a view."""
 
-    def __init__(self, uris: Mapping[str, str]) -> None:
-        """``uris``: the landing table of each topic."""
-        self._logs = {topic: LandingLog(uri) for topic, uri in uris.items()}
+    def __init__(self, uris: Mapping[str, str], topics: Sources | None = None) -> None:
+        """``uris``: the landing table of each topic. ``topics``: as this process knows them."""
+        declared = {topic.name: topic for topic in topics.each} if topics is not None else {}
+        self._logs = {name: LandingLog(uri, declared.get(name)) for name, uri in uris.items()}
 
     def covered(self, end: BatchEnd, before: BatchEnd | None) -> Covered:
         """What a micro-batch covers that ends at ``end``, and the rows that it brings since ``before`` (None: all)."""
@@ -42,14 +45,16 @@ class LandingLogs:
 class LandingLog:
     """Reads the notes of landing's commits. One per stream; a look costs milliseconds near the table's end."""
 
-    def __init__(self, uri: str) -> None:
+    def __init__(self, uri: str, topic: Topic | None = None) -> None:
         self._table = DeltaTable(uri)
+        self._topic = topic
         self.table_id = str(self._table.metadata().id)
 
     def covered(self, below: int, since: int | None) -> Covered:
         """What all commits below version ``below`` cover, and the rows of those from version ``since`` on.
 
-        Commits without a note (compaction) hold no new row and are passed over.
+        Commits without a note (compaction) hold no new row and are passed over. Conflict CONTRACT_NEWER when events of
+        a contract have landed that this process doesn't know.
         """
         if self._table.version() < below - 1:
             self._table.update_incremental()
@@ -64,6 +69,23 @@ class LandingLog:
                     "NOTES_LOST", f"no commit of {self._table.table_uri} below version {below} has a note"
                 )
             limit *= 2
+        if self._topic is not None:
+            _check_known(self._topic, found[0].note)
         if since is None:
             return Covered(found[0].note.cut, None)
         return Covered(found[0].note.cut, sum(int(c.note.extra.get("rows", 0)) for c in found if c.version >= since))
+
+
+def _check_known(topic: Topic, note: Note) -> None:
+    """A process that was started before a newer version was declared would read its events as if they were older."""
+    for event_type, version in note.extra.get(VERSIONS, {}).items():
+        if event_type in topic.event_types and version > topic.newest(event_type).version:
+            raise Conflict(
+                "CONTRACT_NEWER",
+                f"topic {topic.name} takes {event_type} v{version} by now, and this process was started when "
+                f"v{topic.newest(event_type).version} was the newest",
+                state="nothing of this batch was committed",
+                next_step="start the process again; the supervisor does that by itself",
+                contract=event_type,
+                version=version,
+            )

@@ -51,6 +51,9 @@ _CLOSED_ONLY = {
 }
 
 
+_GROWN = "DELTA_SCHEMA_CHANGED"
+
+
 class SpeedQuery(StreamingQuery):
     """A running view: Spark's StreamingQuery, with what its sink knows."""
 
@@ -61,10 +64,14 @@ class SpeedQuery(StreamingQuery):
 
     @property
     def failure(self) -> BaseException | None:
-        """The error that stopped the stream: the sink's own where it was that, else Spark's; None while it runs."""
+        """The error that stopped the stream: the sink's own where it was that, else Spark's; None while it runs.
+
+        TryAgain LANDING_GREW: a contract has grown, and Delta stops each stream over a table whose schema changes.
+        """
         if self.isActive:
             return None
-        return self.sink.failure or self.exception()
+        found = self.sink.failure or self.exception()
+        return _grown(self.view) if _GROWN in str(found) else found
 
 
 def start(
@@ -92,7 +99,7 @@ def start(
     changed = [pa.field(column, pa.int64()) for column in changed_columns(landing).values()]
     schema = pa.schema([*to_arrow_schema(rows.schema, timezone="UTC"), *changed])
     table = SpeedTable(speed_table(settings, view.name, view.version), view, schema)
-    common = (own, table, LandingLogs(landing), checkpoint, settings.small_commit_rows)
+    common = (own, table, LandingLogs(landing, topics), checkpoint, settings.small_commit_rows)
     watermark, days = partial(watermark_of, settings, view, topics), partial(_landed_days, view, topics, landing)
     sink = PartitionSink(*common, compute, watermark, days) if again else Sink(*common)
     changes = _changes(own, landing, view, topics) if again else rows
@@ -103,6 +110,16 @@ def start(
     else:
         writer = writer.trigger(processingTime=settings.trigger_interval)
     return SpeedQuery(writer.start(), view, sink)
+
+
+def _grown(view: View) -> TryAgain:
+    return TryAgain(
+        "LANDING_GREW",
+        f"{view.name} v{view.version}: the contracts of its events have new fields, and landing's table has them too",
+        state="the speed table ends at the batch before; the state is kept",
+        next_step="start the stream again: it goes on where it was",
+        view=view.name,
+    )
 
 
 def _landing(settings: Settings, view: View, topic: Topic) -> str:
@@ -132,7 +149,7 @@ def catch_up(spark: SparkSession, settings: Settings, view: View, topics: Source
     try:
         query.awaitTermination()
     except StreamingQueryException as error:
-        raise (query.sink.failure or error) from None
+        raise (query.failure or error) from None
     return query
 
 

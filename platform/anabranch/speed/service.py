@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from anabranch.errors import BadInput, BrokenState, TryAgain
+from anabranch.errors import BadInput, BrokenState, Conflict, TryAgain
 from anabranch.events import Sources, load_declarations
 from anabranch.settings import Settings
 from anabranch.spark import session
@@ -87,6 +87,11 @@ class Speed:
     def all_failed(self) -> bool:
         return all(slot.failed for slot in self.slots)
 
+    @property
+    def outdated(self) -> bool:
+        """Whether events of a contract have landed that was declared after this process was started."""
+        return any(isinstance(slot.error, Conflict) and slot.error.code == "CONTRACT_NEWER" for slot in self.slots)
+
     def stop(self) -> None:
         for slot in self.slots:
             if slot.query is not None:
@@ -116,7 +121,8 @@ def _too_large(view: View, kept: int, limit: int) -> BrokenState:
 def run(settings: Settings, only: Sequence[str] = ()) -> int:
     """Stream the registered views (or ``only`` those names) until SIGTERM or SIGINT; the exit code.
 
-    1 when every view has failed or the engine is gone: whoever watches this process starts it again. After a kill
+    1 when every view has failed, the engine is gone, or a contract has a newer version than this process knows: whoever
+    watches it starts it again. After a kill
     each stream goes on behind its table's newest commit.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
@@ -143,8 +149,11 @@ def _watch(spark: SparkSession, settings: Settings, speed: Speed, stop: threadin
     while not stop.is_set():
         speed.look()
         status.write(settings, speed.told())
-        if speed.all_failed:
-            log.error("every view has failed")
+        if speed.all_failed or speed.outdated:
+            log.error(
+                "every view has failed" if speed.all_failed else "a contract has a version that is not known here"
+            )
+            speed.stop()
             return 1
         if spark.sparkContext._jsc.sc().isStopped():
             log.error("the engine is gone")

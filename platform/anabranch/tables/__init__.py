@@ -1,6 +1,6 @@
 """Tables: where they are, what a cut is, and the one way in which anything is committed."""
 
-from anabranch.tables.commits import Committed, Note, append, covering, create, newest, notes, replace, upsert
+from anabranch.tables.commits import Committed, Note, append, covering, create, newest, notes, replace, upsert, widen
 from anabranch.tables.cut import Cut, Position
 from anabranch.tables.staging import StagedFile, restage, stage_arrow, stage_frame
 
@@ -20,4 +20,5 @@ __all__ = [
     "stage_arrow",
     "stage_frame",
     "upsert",
+    "widen",
 ]

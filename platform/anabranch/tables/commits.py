@@ -155,6 +155,21 @@ def create(
         return made
 
 
+def widen(table: DeltaTable, schema: pa.Schema, note: Note) -> int:
+    """Add the columns and nested fields of ``schema`` that the table lacks, all nullable; returns the new version.
+
+    No data file is touched: readers find null where a file lacks a field. Conflict TABLE_MOVED as ``append``. A field
+    that is there as another type has to be found before: see ``landing.growth``.
+    """
+    fields = Schema.from_arrow(pa.schema([f.with_nullable(True) for f in schema])).fields
+    try:
+        table.alter.add_columns(list(fields), commit_properties=_properties(note))
+    except CommitFailedError as error:
+        raise _moved(table, error) from error
+    table.update_incremental()
+    return table.version()
+
+
 def append(table: DeltaTable, files: Sequence[StagedFile], note: Note) -> int:
     """Add staged files; returns the new version. Conflict TABLE_MOVED: nothing was written, read again."""
     return _commit(table, files, note, "append", None)

@@ -136,10 +136,12 @@ class Drawer:
                 source=rng.choice(sources),
                 subject=rng.choice(subjects),
                 clock=rng.choice([timedelta(0)] * 6 + [timedelta(hours=-7, minutes=3), timedelta(days=400)]),
+                version=contract.version,
             )
             drawn.append(event)
         if others and rng.random() < 0.3:  # a neighbour on the topic moves the watermark, too
-            drawn.append(Event(rng.choice(others).name, rng.choice(times), "neighbour"))
+            other = rng.choice(others)
+            drawn.append(Event(other.name, rng.choice(times), "neighbour", version=other.version))
         return self._arranged([self._spoiled(event, drawn, rng) for event in drawn], rng)
 
     def _times(self, rng: random.Random) -> list[datetime]:

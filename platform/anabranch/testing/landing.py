@@ -15,12 +15,13 @@ from uuid import uuid4
 import pyarrow as pa
 
 from anabranch import tables
+from anabranch.landing.growth import versions_note
 from anabranch.landing.schema import DUPLICATE, QUARANTINED, VALID, landing_schema
 from anabranch.tables import Cut, Note, Position
 from anabranch.tables.layout import landing_table
 
 if TYPE_CHECKING:
-    from anabranch.events import Sources, Topic
+    from anabranch.events import Contract, Sources, Topic
     from anabranch.settings import Settings
 
 _NONE = timedelta(0)
@@ -32,7 +33,8 @@ class Event:
 
     ``time`` is when it happened in truth. ``clock`` is how far the device's clock is ahead of that: the record then
     carries a wrong ``time`` with a ``senttime`` and a ``receivedtime``, from which landing finds ``time`` again.
-    ``data`` holds dates and times as such; a field that isn't there is null.
+    ``data`` holds dates and times as such; a field that isn't there is null. ``version`` is that of the contract it was
+    sent by, the newest one where it is None.
     """
 
     type: str
@@ -44,6 +46,7 @@ class Event:
     source: str = "test"
     subject: str = ""
     clock: timedelta = _NONE
+    version: int | None = None
 
 
 @dataclass
@@ -102,7 +105,7 @@ class Decisions:
         device_time = event.time + event.clock
         sent, received = (device_time, event.time) if event.clock else (None, None)
         event_time = device_time + (received - sent) if sent and received else device_time
-        newest = self.topic.newest(event.type)
+        sent_by = contract_of(self.topic, event)
         return {
             **row,
             "late": (bound is not None and event_time < bound) if decision == VALID else None,
@@ -114,9 +117,9 @@ class Decisions:
             "source": event.source,
             "type": event.type,
             "subject": event.subject or event.id,
-            "contract_version": newest.version,
-            # What the newest contract doesn't know any more stays in the raw bytes only.
-            newest.column: {name: value for name, value in event.data.items() if name in newest.fields},
+            "contract_version": sent_by.version,
+            # What its contract doesn't know stays in the raw bytes only.
+            sent_by.column: {name: value for name, value in event.data.items() if name in sent_by.fields},
         }
 
 
@@ -140,6 +143,11 @@ class Together:
     def bound(self, event_type: str) -> datetime | None:
         """As ``Decisions.bound``, for the topic that carries the type."""
         return self._each[self.topics.carrier(event_type).name].bound
+
+
+def contract_of(topic: Sources, event: Event) -> Contract:
+    """The contract that an event was sent by."""
+    return next((c for c in topic.versions(event.type) if c.version == event.version), topic.newest(event.type))
 
 
 def carried(events: Iterable[Event], topic: Topic) -> list[Event]:
@@ -178,7 +186,7 @@ class Landing:
         for events in epochs:
             rows = self.decisions.decide(events)
             staged = tables.stage_arrow(pa.Table.from_pylist(rows, self.schema), self.uri, uuid4().hex, "event_date")
-            extra = {"rows": len(rows), "counts": {}, "watermark_us": None}
+            extra = {"rows": len(rows), "counts": {}, "watermark_us": None, **versions_note(self.topic)}
             note = Note(f"landing/{self.topic.name}", f"test:{self.epoch}", self.cut, extra=extra)
             tables.append(self.table, staged, note)
         return self.cut

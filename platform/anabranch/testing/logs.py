@@ -100,9 +100,14 @@ def watermark(rows: Sequence[dict[str, Any]], view: View, topics: Sources) -> da
 
 
 def as_dicts(rows: Sequence[dict[str, Any]], topics: Sources) -> Iterator[dict[str, Any]]:
-    """Landed rows as an oracle sees them: the fields of the data beside ``type`` and the envelope's columns."""
+    """Landed rows as an oracle sees them: the fields of the data beside ``type`` and the envelope's columns.
+
+    As they were sent: of a type with several versions the fields of all of them, null but for those of the
+    event's own ``contract_version``. An upcaster is a reading of the old events too, which the oracle has to check.
+    """
     for row in rows:
-        contract = topics.newest(row["type"])
-        data = {name: row[contract.column].get(name) for name in contract.fields}
+        versions = topics.versions(row["type"])
+        data = {name: row[c.column].get(name) for c in versions for name in c.fields}
         envelope = {name: row[name] for name in ("type", "event_time", "event_id", "source", "subject")}
+        envelope |= {"contract_version": row["contract_version"]} if len(versions) > 1 else {}
         yield {**data, **envelope, "log_partition": row["partition"], "log_offset": row["offset"]}

@@ -69,7 +69,8 @@ def prove(
     """Hold ``view`` to what both paths do to it: random logs, badly disordered, sliced, crashed and rebuilt.
 
     ``oracle`` is another reading of the events in plain Python: from the valid events, as dicts with the fields of
-    their data beside ``type`` and the envelope's columns, to the rows as dicts, of the columns that it names.
+    their data beside ``type`` and the envelope's columns, to the rows as dicts, of the columns that it names. Events of
+    a type with several versions are drawn in all of them, and come as they were sent, with ``contract_version``.
     ``runs`` logs are drawn (27 usually, 9 when ``quick``), by ``seed``: one is made from the definition where none
     is given, so the same definition is proven by the same logs. With ``time_zone`` the rows may not depend on that of
     the session either; the platform's own is UTC. ``replay`` runs one file of an earlier failure instead.

@@ -86,13 +86,15 @@ def _event(event: Event) -> dict[str, Any]:
         "source": event.source,
         "subject": event.subject,
         "clock_us": event.clock // timedelta(microseconds=1),
+        "version": event.version,
     }
 
 
 def _read_event(content: Mapping[str, Any]) -> Event:
     rest = {name: content[name] for name in ("type", "id", "partition", "broken", "source", "subject")}
     clock = timedelta(microseconds=content["clock_us"])
-    return Event(time=datetime.fromisoformat(content["time"]), data=_typed(content["data"]), clock=clock, **rest)
+    rest |= {"time": datetime.fromisoformat(content["time"]), "data": _typed(content["data"]), "clock": clock}
+    return Event(version=content.get("version"), **rest)  # files of before contracts had versions don't say
 
 
 def _plain(value: Any) -> Any:

@@ -32,6 +32,7 @@ def _events(log: Log, topics: Sources, source: Source, drawn: int) -> str:
     landed = log.landed(topics)
     named = _named(source)
     columns = ["epoch", "type", "event_time", "event_id", "decided"]
+    named |= {"sent by"}
     named |= {"source"} if len({event.source for event in log.events}) > 1 else set()
     rows = []
     for row in landed:
@@ -41,6 +42,8 @@ def _events(log: Log, topics: Sources, source: Source, drawn: int) -> str:
             name: row.get(name) for name in ("event_time", "event_id", "source", "subject") if name in row
         }
         envelope |= {"log_partition": row["partition"], "log_offset": row["offset"]}
+        if "type" in row and len(topics.versions(row["type"])) > 1:
+            envelope["sent by"] = f"v{row['contract_version']}"
         shown = {name: value for name, value in {**envelope, **data}.items() if name in {*columns, *named}}
         rows.append({"epoch": row["epoch"], "type": row.get("type"), "decided": decided, **shown})
     names = list(dict.fromkeys([*columns, *(name for row in rows for name in row)]))

@@ -19,6 +19,7 @@ from anabranch.views.inputs import events_of, frames, rows_of, stream_of_events,
 from anabranch.views.refusals import refusal
 from anabranch.views.registry import sources_of
 from anabranch.views.source import Source, read
+from anabranch.views.upcasting import check_upcasters
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,10 +31,12 @@ def check(view: View, spark: SparkSession, declarations: Declarations) -> None:
     """Raises BadDefinition with the reason, the place of the definition and, where it is known, the line of the call.
 
     Codes: VIEW_ANALYSIS (Spark can't analyse it), VIEW_FAILS (it raises), VIEW_COLUMNS, VIEW_READS, VIEW_IMPURE,
-    VIEW_ORDER, VIEW_FLOAT, VIEW_WATERMARK, VIEW_STREAM (Spark can't stream it), VIEW_EVENTS, VIEW_TOPICS. No job is
-    started. Not promised: that the rows of a partition need no more events than lookback and lookahead say.
+    VIEW_ORDER, VIEW_FLOAT, VIEW_WATERMARK, VIEW_STREAM (Spark can't stream it), VIEW_EVENTS, VIEW_TOPICS; and those of
+    ``check_upcaster`` for the contracts that it reads. No job is started. Not promised: that the rows of a partition
+    need no more events than lookback and lookahead say.
     """
     topics, source = sources_of(view, declarations), read(view.function)
+    check_upcasters(spark, topics, view.events)
     events = together(topics, lambda topic: spark.createDataFrame(landing_schema(topic).empty_table()))
     inputs = frames(events_of(events, view, late=False), view, topics)
     rows = apply(view, inputs, source)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from inspect import signature
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, get_args
 
 from anabranch.errors import BadDefinition
 from anabranch.events.contracts import EVENT_TYPE
@@ -61,6 +61,23 @@ class Origin:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
+
+
+class Defined(Protocol):
+    """What an author has written and the platform can refuse: a version of a view, or a step between two versions of a
+    contract."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def version(self) -> int: ...
+
+    @property
+    def function(self) -> Callable[..., Any]: ...
+
+    @property
+    def origin(self) -> Origin: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,9 +29,14 @@ def spelled(view: View, source: Source) -> str:
     refresh = [] if view.refresh == "state" and not view.closes else [f"refresh={view.refresh},{view.closes}"]
     refresh += [f"tables={view.tables}"] if view.tables else []
     times = (view.lookback.total_seconds(), view.lookahead.total_seconds())
+    return "\n".join([repr(declared), repr(times), *refresh, code_text(source)])
+
+
+def code_text(source: Source) -> str:
+    """What a function computes: its arguments and body, and what it uses of its own module."""
     own = [_spell(source.function.args), *(_spell(node) for node in _without_docstring(source.function.body))]
     used = [f"{name}={_spell(_alone(name, node))}" for name, node in source.used]
-    return "\n".join([repr(declared), repr(times), *refresh, *own, *used])
+    return "\n".join([*own, *used])
 
 
 def definition_text(source: Source) -> str:

@@ -21,6 +21,7 @@ from anabranch.settings import Settings
 from anabranch.tables import Cut
 from anabranch.tables.layout import landing_table
 from anabranch.views.definition import ENVELOPE, PARTITION, WATERMARK, View, is_own
+from anabranch.views.newest import select_newest
 from anabranch.views.refusals import refusal
 
 if TYPE_CHECKING:
@@ -143,7 +144,8 @@ _SOURCE = {"log_partition": "`partition` AS log_partition", "log_offset": "`offs
 
 
 def frames(events: DataFrame, view: View, topics: Sources) -> list[DataFrame]:
-    """One DataFrame per event type of ``view``: the fields of its data beside the ENVELOPE columns.
+    """One DataFrame per event type of ``view``: the fields of its newest contract beside the ENVELOPE columns, made of
+    whatever version an event was sent by.
 
     With ``closes`` the WATERMARK of ``events`` too, null where they have none; of a view that sees what is closed only,
     no event from behind it.
@@ -160,9 +162,8 @@ def frames(events: DataFrame, view: View, topics: Sources) -> list[DataFrame]:
         clash = set(contract.fields) & set(envelope)
         if clash:
             raise refusal("FIELD_CLASH", view, f"{event_type} has fields named {sorted(clash)}")
-        data = [f"`{contract.column}`.`{name}` AS `{name}`" for name in contract.fields]
-        # As SQL text: a call into the JVM for each expression was a tenth of a small rebuild.
-        result.append(events.where(_of_type(event_type, topics)).selectExpr(*columns, *data))
+        rows = events.where(_of_type(event_type, topics))
+        result.append(select_newest(rows, columns, topics.carrier(event_type), event_type))
     return result
 
 

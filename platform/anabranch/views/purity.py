@@ -12,7 +12,7 @@ from collections.abc import Callable, MutableMapping, MutableSequence, MutableSe
 from contextlib import suppress
 from typing import Any
 
-from anabranch.views.definition import View
+from anabranch.views.definition import Defined
 from anabranch.views.refusals import refusal
 from anabranch.views.source import Source
 
@@ -35,7 +35,7 @@ _SESSION = {"sparkSession", "sql_ctx", "rdd", "_jdf", "_sc"}
 _HELP = "a view is a function of its events only: same events, same rows, whenever and wherever it runs"
 
 
-def check_python(view: View, source: Source) -> None:
+def check_python(view: Defined, source: Source) -> None:
     """Raises BadDefinition VIEW_IMPURE or VIEW_UNSEEN, with the line of the first offence."""
     for name, (path, line) in source.imported.items():
         _check_import(view, name, path, line)
@@ -55,7 +55,7 @@ def check_python(view: View, source: Source) -> None:
     _check_constants(view, source)
 
 
-def _check_import(view: View, name: str, path: str, line: int) -> None:
+def _check_import(view: Defined, name: str, path: str, line: int) -> None:
     root = path.split(".")[0]
     if root in _OUTSIDE:
         raise refusal("VIEW_IMPURE", view, f"{name!r} comes from the module {root}", line=line, next_step=_HELP)
@@ -107,7 +107,7 @@ def _from_set(taken: ast.expr) -> bool:
             return False
 
 
-def _check_constants(view: View, source: Source) -> None:
+def _check_constants(view: Defined, source: Source) -> None:
     """What stands outside of the function may not change between the runs of both paths, and must be in the source."""
     closed = _closed_over(view.function)
     values = {**view.function.__globals__, **closed}

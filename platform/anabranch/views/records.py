@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from uuid import uuid4
 
@@ -21,14 +22,16 @@ def record_path(settings: Settings, view: View) -> Path:
     return settings.home / "control" / "views" / f"{view.name}.v{view.version}.json"
 
 
-def is_registered(settings: Settings, view: View) -> bool:
-    """Whether this definition is written down. Conflict DEFINITION_CHANGED: its version stands for another one."""
+def is_registered(settings: Settings, view: View, read_by: Mapping[str, int] | None = None) -> bool:
+    """Whether this definition is written down, and was checked for the contracts that it is read by (by event type;
+    None: whichever). Conflict DEFINITION_CHANGED: its version stands for another one."""
     try:
         known = json.loads(record_path(settings, view).read_text())
     except FileNotFoundError:
         return False
     if known["fingerprint"] == view.fingerprint:
-        return True
+        # Written down before a contract could have a second version.
+        return read_by is None or known.get("contracts", dict.fromkeys(view.events, 1)) == read_by
     changed = list(difflib.unified_diff(known["definition"].splitlines(), _text(view).splitlines(), n=0, lineterm=""))[
         3:
     ]
@@ -47,10 +50,9 @@ def is_registered(settings: Settings, view: View) -> bool:
     )
 
 
-def write_down(settings: Settings, view: View) -> None:
-    """Keep the definition under its version. Of two writers at once the first wins, and the second is compared.
-
-    A crash leaves nothing, or all of it.
+def write_down(settings: Settings, view: View, read_by: Mapping[str, int] | None = None) -> None:
+    """Keep the definition under its version, and which contracts it was checked for. Of two writers at once the first
+    wins, and the second is compared. A crash leaves nothing, or all of it.
     """
     target = record_path(settings, view)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -60,9 +62,13 @@ def write_down(settings: Settings, view: View) -> None:
         "fingerprint": view.fingerprint,
         "origin": str(view.origin),
         "definition": _text(view),
+        "contracts": dict(read_by or dict.fromkeys(view.events, 1)),
     }
     draft = target.with_name(f".{target.name}.{uuid4().hex}")
     draft.write_text(json.dumps(record, indent=1))
+    if target.exists() and is_registered(settings, view):  # the same definition, for a newer contract
+        draft.replace(target)
+        return
     try:
         os.link(draft, target)
     except FileExistsError:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from anabranch.errors import BadDefinition
-from anabranch.views.definition import View
+from anabranch.views.definition import Defined
 
 
 def refusal(
-    code: str, view: View, what: str, *, line: int | None = None, next_step: str = "", **fields: Any
+    code: str, view: Defined, what: str, *, line: int | None = None, next_step: str = "", **fields: Any
 ) -> BadDefinition:
     """``spark_jobs/views/x.py:12: x v1: line 18: what``; 12 is the definition, 18 the call, where it is known."""
     where = f"line {line}: " if line else ""

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 from anabranch.errors import BadDefinition, BadInput
 from anabranch.events import Declarations, Sources, Topics
 from anabranch.events.declarations import load_module
-from anabranch.settings import Settings, project_root
+from anabranch.settings import Settings
 from anabranch.views.definition import Origin, Refresh, View, duration, names
 from anabranch.views.fingerprint import fingerprint
 from anabranch.views.purity import check_python
 from anabranch.views.records import is_registered, write_down
 from anabranch.views.refusals import refusal
-from anabranch.views.source import read
+from anabranch.views.source import read, shown
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,7 +44,7 @@ def view(
 
     def declare(function: Callable[..., Any]) -> View:
         source = read(function)
-        origin = Origin(_shown(source.path), function.__code__.co_firstlineno)
+        origin = Origin(shown(source.path), function.__code__.co_firstlineno)
         try:
             before, after = duration(lookback), duration(lookahead)
         except ValueError as error:
@@ -62,12 +62,6 @@ def view(
         return declared
 
     return declare
-
-
-def _shown(path: str) -> str:
-    """As one would type it: from the project's folder, where it lies in there."""
-    file = Path(path)
-    return str(file.relative_to(project_root()) if file.is_relative_to(project_root()) else file)
 
 
 @contextmanager
@@ -111,15 +105,20 @@ class Registry:
         """Check what was never checked, and write each definition down under its version; at every start of a writer.
 
         Raises BadDefinition (see ``check``), or Conflict DEFINITION_CHANGED where the version stands for another
-        definition already. A definition that is written down is not checked again, which takes milliseconds. A crash
-        in between leaves some views registered; the next call registers the rest.
+        definition already; what ``register_upcasters`` raises of the contracts that a view reads. A definition that is
+        written down is checked again only when an event type that it reads has a newer contract; else this takes
+        milliseconds. A crash in between leaves some views registered; the next call registers the rest.
         """
         from anabranch.views.check import check
+        from anabranch.views.upcaster_records import register_upcasters
 
         for each in self.views if views is None else views:
-            if not is_registered(settings, each):
+            topics = sources_of(each, self.declarations)
+            register_upcasters(spark, settings, topics, each.events)
+            read_by = {name: topics.newest(name).version for name in each.events}
+            if not is_registered(settings, each, read_by):
                 check(each, spark, self.declarations)
-                write_down(settings, each)
+                write_down(settings, each, read_by)
 
 
 def load_views(folder: Path, declarations: Declarations) -> Registry:

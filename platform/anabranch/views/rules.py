@@ -6,7 +6,7 @@ from typing import Any
 
 from anabranch.views import plans
 from anabranch.views.aggregates import objection
-from anabranch.views.definition import WATERMARK, View
+from anabranch.views.definition import WATERMARK, Defined, View
 from anabranch.views.plans import Found, items, kind_of, line_of
 from anabranch.views.refusals import refusal
 from anabranch.views.source import Source
@@ -40,7 +40,7 @@ def check_sources(view: View, plan: Any, events: Any) -> None:
             )
 
 
-def check_expressions(view: View, source: Source, plan: Any) -> None:
+def check_expressions(view: Defined, source: Source, plan: Any) -> None:
     """No clock, no chance, no place, no aggregate that the order of rows decides."""
     for node in plans.nodes(plan):
         for found in plans.expressions(node):
@@ -49,7 +49,7 @@ def check_expressions(view: View, source: Source, plan: Any) -> None:
                 _check_aggregate(view, source, found)
 
 
-def _check_pure(view: View, source: Source, found: Found) -> None:
+def _check_pure(view: Defined, source: Source, found: Found) -> None:
     if found.kind in _SUBQUERIES:
         raise refusal("VIEW_READS", view, "it holds a subquery", line=line_of(source, found), next_step="write a join")
     lowest = not found.handle.deterministic() and all(c.deterministic() for c in items(found.handle.children()))
@@ -65,7 +65,7 @@ def _casts_now(found: Found) -> bool:
     return kind_of(child) == "Literal" and str(child.sql()).strip("'").strip().lower().startswith(_WORDS_FOR_NOW)
 
 
-def _check_aggregate(view: View, source: Source, found: Found) -> None:
+def _check_aggregate(view: Defined, source: Source, found: Found) -> None:
     function = found.handle.aggregateFunction() if found.kind == "AggregateExpression" else found.handle
     problem = objection(function, found.parent)
     if problem:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from anabranch.errors import BadDefinition
+from anabranch.settings import project_root
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -56,6 +57,12 @@ class Source:
         if not isinstance(node, ast.Name) or node.id not in self.imported:
             return None
         return ".".join([self.imported[node.id][0], *reversed(parts)])
+
+
+def shown(path: str) -> str:
+    """As one would type it: from the project's folder, where it lies in there."""
+    file = Path(path)
+    return str(file.relative_to(project_root()) if file.is_relative_to(project_root()) else file)
 
 
 @cache

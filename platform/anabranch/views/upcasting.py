@@ -1,0 +1,200 @@
+"""Whether an upcaster can be believed: one pure expression over one event, of the types that the next version says.
+
+Judged like a view, by Spark's own plan of it over no data at all, before a view that reads the type is registered.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+from anabranch.errors import BadDefinition
+from anabranch.events import Contract, Sources, Topic, Upcaster
+from anabranch.events.compatibility import givable, owed
+from anabranch.landing.schema import arrow_type, landing_schema
+from anabranch.views import plans, rules
+from anabranch.views.definition import Origin
+from anabranch.views.newest import fields_of, landed_fields, whole
+from anabranch.views.purity import check_python
+from anabranch.views.refusals import refusal
+from anabranch.views.source import Source, read, shown
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_PURE: Final = "make each field of the old event's fields with Spark's functions: same event, same fields, whenever"
+_WIDER: Final[Mapping[str, Collection[str]]] = {
+    "bigint": ("tinyint", "smallint", "int"),
+    "double": ("tinyint", "smallint", "int", "float"),
+}
+"""What is cast without a loss; a null of no type goes into everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An upcaster as a definition that can be refused: where it stands, and what it leads from and to."""
+
+    name: str
+    version: int
+    function: Callable[..., Any] = field(hash=False)
+    origin: Origin
+    old: Contract
+    new: Contract
+
+
+def steps_of(
+    topics: Sources, event_types: Collection[str]
+) -> Iterator[tuple[Topic, Contract, Contract, Upcaster | None]]:
+    """Each version of these event types that has a next one, with the upcaster in between; None: carried over only."""
+    for event_type in event_types:
+        topic = topics.carrier(event_type)
+        versions = topic.versions(event_type)
+        for old, new in pairwise(versions):
+            yield topic, old, new, topic.upcaster(event_type, old.version)
+
+
+def check_upcasters(spark: SparkSession, topics: Sources, event_types: Collection[str]) -> None:
+    """Raises BadDefinition for the first that can't be believed: ``check_upcaster``."""
+    for topic, old, new, upcaster in steps_of(topics, event_types):
+        if upcaster is not None:
+            check_upcaster(spark, topic, old, new, upcaster)
+
+
+def check_upcaster(spark: SparkSession, topic: Topic, old: Contract, new: Contract, upcaster: Upcaster) -> None:
+    """Raises BadDefinition with the place of the function: UPCASTER_SOURCE, UPCASTER_IMPURE, UPCASTER_UNSEEN,
+    UPCASTER_FAILS (it raises), UPCASTER_ANALYSIS (Spark can't analyse it), UPCASTER_FIELDS, UPCASTER_REQUIRED,
+    UPCASTER_TYPE, UPCASTER_ROWWISE (it needs more than the one event, or Python for each), UPCASTER_READS.
+
+    No job is started. Not promised: that what it gives keeps the new contract's limits.
+    """
+    code = upcaster.function.__code__
+    origin = Origin(shown(code.co_filename), code.co_firstlineno)
+    step = Step(old.name, old.version, upcaster.function, origin, old, new)
+    with _refused():
+        source = read(upcaster.function)
+        check_python(step, source)
+        landed = spark.createDataFrame(landing_schema(topic).empty_table()).select(old.column)
+        given = _given(step, source, _fields(landed, old))
+        _check_fields(step, given)
+        made = _selected(step, source, landed, given)
+        plan = plans.analysed(made)
+        _check_rowwise(step, source, plan)
+        rules.check_expressions(step, source, plan)
+        again = _selected(step, source, landed, step.function(_fields(landed, old)))
+        if not plan.sameResult(plans.analysed(again)):
+            raise refusal("VIEW_IMPURE", step, "called twice with the same fields it makes two different things")
+        _check_types(step, made)
+
+
+@contextmanager
+def _refused() -> Iterator[None]:
+    """What is asked of views and upcasters alike says VIEW: here it is an upcaster."""
+    try:
+        yield
+    except BadDefinition as error:
+        alike = error.code.startswith("VIEW_")
+        raise BadDefinition(
+            error.code.replace("VIEW_", "UPCASTER_", 1) if alike else error.code,
+            error.what,
+            state="no view that reads the event type was registered; nothing was written",
+            next_step=_PURE if alike else error.next_step,
+            **error.fields,
+        ) from None
+
+
+def _given(step: Step, source: Source, fields: Mapping[str, Column]) -> Mapping[str, Column]:
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import Column
+
+    try:
+        given = step.function(fields)
+    except AnalysisException as error:
+        raise _refusal("UPCASTER_ANALYSIS", step, str(error).splitlines()[0], source, error, _names(step.old)) from None
+    except KeyError as error:
+        what = f"{step.name} v{step.old.version} has no field {error}"
+        raise _refusal("UPCASTER_FAILS", step, what, source, error, _names(step.old)) from None
+    except Exception as error:
+        what = f"it raised {type(error).__name__}: {error}".splitlines()[0]
+        raise _refusal("UPCASTER_FAILS", step, what, source, error, _names(step.old)) from error
+    if not isinstance(given, Mapping) or not all(isinstance(value, Column) for value in given.values()):
+        what = "it doesn't return fields by name, each of them a column"
+        raise refusal("UPCASTER_FIELDS", step, what, next_step="return a dict like {'name': old['other'] * 2}")
+    return given
+
+
+def _fields(landed: DataFrame, old: Contract) -> Mapping[str, Column]:
+    return whole(old, fields_of(old, *landed_fields(landed, old)))
+
+
+def _check_fields(step: Step, given: Mapping[str, Column]) -> None:
+    unknown = sorted(set(given) - set(step.new.fields))
+    if unknown:
+        what = f"it gives {', '.join(unknown)}, which v{step.new.version} doesn't have"
+        raise refusal("UPCASTER_FIELDS", step, what, next_step=_names(step.new), fields=tuple(unknown))
+    alike = sorted(set(given) - givable(step.old, step.new))
+    if alike:
+        what = f"it gives {', '.join(alike)}, which both versions have alike: such a field is carried over by itself"
+        hint = "leave it out; where it means something else now, give it another name in the new version"
+        raise refusal("UPCASTER_FIELDS", step, what, next_step=hint, fields=tuple(alike))
+    must = owed(step.old, step.new) | (step.new.required - set(step.old.fields))
+    missing = sorted(must - set(given))
+    if missing:
+        raise refusal(
+            "UPCASTER_REQUIRED",
+            step,
+            f"it doesn't give {', '.join(missing)}, of which v{step.new.version} demands more than v{step.old.version} "
+            "promised",
+            next_step=f"return {', '.join(missing)} too",
+            fields=tuple(missing),
+        )
+
+
+def _selected(step: Step, source: Source, landed: DataFrame, given: Mapping[str, Column]) -> DataFrame:
+    from pyspark.errors import AnalysisException
+
+    try:
+        return landed.select(*(column.alias(name) for name, column in given.items()))
+    except AnalysisException as error:
+        hint = f"take fields from the function's argument, like old['{next(iter(step.old.fields), 'x')}']"
+        raise _refusal("UPCASTER_ANALYSIS", step, str(error).splitlines()[0], source, error, hint) from None
+
+
+def _check_rowwise(step: Step, source: Source, plan: Any) -> None:
+    for node in plans.nodes(plan):
+        kind = plans.kind_of(node)
+        if kind != "Project" and node.children().size():
+            what = f"it needs more than one event, or makes more than one of it ({kind.lower()})"
+            raise refusal("UPCASTER_ROWWISE", step, what, next_step=_PURE)
+        for found in plans.expressions(node):
+            if "Python" in found.kind or "Pandas" in found.kind:
+                what, line = f"{found.name} runs Python for each event, in every path", plans.line_of(source, found)
+                raise refusal("UPCASTER_ROWWISE", step, what, line=line, next_step=_PURE)
+
+
+def _check_types(step: Step, made: DataFrame) -> None:
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    for column in made.schema.fields:
+        wanted = from_arrow_type(arrow_type(step.new.fields[column.name])).simpleString()
+        found = column.dataType.simpleString()
+        if found not in (wanted, "void", *_WIDER.get(wanted, ())):
+            raise refusal(
+                "UPCASTER_TYPE",
+                step,
+                f"{column.name} becomes {found}, v{step.new.version} says {wanted}",
+                next_step=f"end it with .cast('{wanted}') where nothing is lost by that",
+                field=column.name,
+            )
+
+
+def _refusal(code: str, step: Step, what: str, source: Source, error: BaseException, next_step: str) -> BadDefinition:
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == source.path]
+    return refusal(code, step, what, line=lines[-1] if lines else None, next_step=next_step)
+
+
+def _names(contract: Contract) -> str:
+    return f"{contract.name} v{contract.version} has: {', '.join(contract.fields)}"
