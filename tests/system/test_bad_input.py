@@ -166,6 +166,7 @@ COMMANDS: list[list[str]] = [
     ["quarantine", "show", "flights", "{}", "0"],
     ["quarantine", "release", "{}", "--why", "{}"],
     ["views", "check", "{}"],
+    ["census", "{}"],
     ["views", "dirty", "{}"],
     ["plan", "{}", "--from", "2013-01-01"],
     ["plan", "departure_delays", "--from", "{}"],
