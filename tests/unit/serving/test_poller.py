@@ -18,7 +18,7 @@ from anabranch.settings import Settings
 from served import DAYS, KEYS, VIEW
 
 pytestmark = pytest.mark.unit
-SECONDS = 12.0
+SECONDS = 8.0
 MOVING = 6.0
 
 
