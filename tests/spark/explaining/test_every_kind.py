@@ -68,7 +68,7 @@ COUNTED: dict[str, Callable[[Row], int]] = {
 """How many events a row is made of, where the row says so."""
 
 
-SOME = {"departure_delays", "aircraft_now", "duty", "never_arrived", "top_destinations", "turns", "hours_of_day"}
+SOME = {"aircraft_now", "duty", "top_destinations", "turns"}
 """What every run of the tests explains; the others are left to `make sweep`."""
 EACH = [pytest.param(v, id=v.name, marks=[] if v.name in SOME else [pytest.mark.sweep]) for v in VIEWS.values()]
 
