@@ -104,7 +104,7 @@ def advance(settings: Settings, old: View, new: View, *, by: str) -> Migration:
     TryAgain SOAKING while the newest step is too young (it was checked all the same). Conflict NOT_MOVING, or
     ROUTE_MOVED when somebody else was faster: nothing was done.
     """
-    route, migration = _moving(settings, old.name)
+    route, migration = moving(settings, old.name)
     left = migration.soak_seconds - (datetime.now(UTC) - route.changed_at).total_seconds() if migration.share else 0.0
     wrong = failing(settings, old, new, migration.promise, thorough=left <= 0)
     if wrong:
@@ -141,7 +141,8 @@ def _commit(settings: Settings, migration: Migration, share: int, by: str, why: 
     return migration
 
 
-def _moving(settings: Settings, view: str) -> tuple[Route, Migration]:
+def moving(settings: Settings, view: str) -> tuple[Route, Migration]:
+    """The migration that is under way, and its newest route. Conflict NOT_MOVING where none is."""
     found = migration_of(settings, view)
     if found is None or found[1].state != "moving":
         raise _not_moving(view, found)

@@ -34,7 +34,7 @@ class Plan:
     made from, lookback and lookahead included; ``read`` counts each event once. ``published`` is how many of the
     partitions readers have a batch half of already, ``untouched`` how many other partitions they have one of.
     ``readers``: how many percent of the view's readers get this version. ``inside``: whether some of the partitions lie
-    between the first and the last day that has landed.
+    between the first and the last day that has landed, or have events themselves.
     """
 
     view: str
@@ -57,7 +57,7 @@ class Plan:
     def empty(self) -> bool:
         """Whether there is nothing to do: no day that could be said to have no events, none published that would have
         to become empty."""
-        return self.read == 0 and self.published == 0 and not self.inside
+        return self.published == 0 and not self.inside
 
     @property
     def span(self) -> str:
@@ -116,7 +116,7 @@ def make_plan(settings: Settings, view: View, topics: Sources, wish: Asked) -> P
         )
     cut = cut_at(settings, topics, wish.epochs)
     counted = count_for(settings, view, topics, wish.partitions, cut)
-    span = landed_days(settings, topics)
+    span = None if counted.read else landed_days(settings, topics)
     published = set(publications(batch_table(settings, view.name, view.version)))
     plan = Plan(
         view=view.name,
@@ -130,7 +130,7 @@ def make_plan(settings: Settings, view: View, topics: Sources, wish: Asked) -> P
         published=len(published & set(wish.partitions)),
         untouched=len(published - set(wish.partitions)),
         readers=share_of(settings, view.name, view.version),
-        inside=span is not None and any(span[0] <= day <= span[1] for day in wish.partitions),
+        inside=counted.read > 0 or (span is not None and any(span[0] <= day <= span[1] for day in wish.partitions)),
         lookback=view.lookback,
         lookahead=view.lookahead,
         estimate=estimate(outcomes(settings, view.name, view.version), counted.read),

@@ -11,7 +11,7 @@ import typer
 if TYPE_CHECKING:
     from anabranch.change.migration import Migration
     from anabranch.settings import Settings
-    from anabranch.views import Registry
+    from anabranch.views import Registry, View
 
 migrate = typer.Typer(no_args_is_help=True, help="Migrations: readers from one version of a view to the next.")
 ViewName = Annotated[str, typer.Argument(help="The view's name.")]
@@ -82,14 +82,12 @@ def status(view: ViewName, as_json: Annotated[bool, typer.Option("--json", help=
 def advance(view: ViewName, by: By = None) -> None:
     """Check, and go one step further. Exit code 1 when a check failed: readers are back on the old version then."""
     from anabranch.change.migration import advance as step
-    from anabranch.change.migration import migration_of
     from anabranch.serving.routes import this_reader
 
     settings, registry = _load()
-    old, new = _versions(settings, registry, view)
-    _told(settings, step(settings, registry.get(view, old), registry.get(view, new), by=by or this_reader()))
-    found = migration_of(settings, view)
-    if found and found[1].state == "rolled back":
+    made = step(settings, *_versions(settings, registry, view), by=by or this_reader())
+    _told(settings, made)
+    if made.state == "rolled back":
         raise typer.Exit(1)
 
 
@@ -104,11 +102,15 @@ def run_command(view: ViewName, by: By = None) -> None:
     from anabranch.serving.routes import this_reader
 
     settings, registry = _load()
-    old, new = (registry.get(view, version) for version in _versions(settings, registry, view))
+    versions, told = _versions(settings, registry, view), ""
     while True:
         try:
-            made = step(settings, old, new, by=by or this_reader())
-        except TryAgain:  # it soaks, or a stream is just behind
+            made = step(settings, *versions, by=by or this_reader())
+        except TryAgain as wait:
+            # It soaks, or a stream is behind: then not even a rollback can lead readers to it, and somebody must know.
+            if wait.code not in ("SOAKING", told):
+                typer.echo(str(wait), err=True)
+            told = wait.code
             time.sleep(_LOOK)
             continue
         _told(settings, made)
@@ -137,12 +139,12 @@ def _load() -> tuple[Settings, Registry]:
     return settings, load_views(settings.project / "spark_jobs" / "views", declarations)
 
 
-def _versions(settings: Settings, registry: Registry, view: str) -> tuple[int, int]:
-    from anabranch.change.migration import migration_of
+def _versions(settings: Settings, registry: Registry, view: str) -> tuple[View, View]:
+    """The old and the new version of the view's migration; Conflict NOT_MOVING where there is none."""
+    from anabranch.change.migration import moving
 
-    name = registry.get(view).name
-    found = migration_of(settings, name)
-    return (found[1].old, found[1].new) if found else (registry.get(name).version,) * 2
+    _, migration = moving(settings, registry.get(view).name)
+    return registry.get(view, migration.old), registry.get(view, migration.new)
 
 
 def _steps(text: str) -> list[int]:

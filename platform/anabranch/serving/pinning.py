@@ -84,8 +84,9 @@ def _routed(settings: Settings, view: str, reader: str | None) -> tuple[int, Sna
     route = route_of(settings, safe_name(view, "view"))
     if route is None:
         return newest_speed(settings, view, None, first=True)
-    chosen, speed = newest_speed(settings, view, route.version_for(reader or settings.reader or this_reader()))
-    before = _readers.get(_place(settings, view, reader))
+    place = _place(settings, view, reader)
+    chosen, speed = newest_speed(settings, view, route.version_for(place[1]))
+    before = _readers.get(place)
     if before is None or before[0] == chosen or covers(speed.newest.note.cut, before[1]):
         return chosen, speed
     changed = (datetime.now(UTC) - route.changed_at).total_seconds()
@@ -108,7 +109,8 @@ def _remember(settings: Settings, view: str, reader: str | None, version: int, c
 
 
 def _place(settings: Settings, view: str, reader: str | None) -> tuple[str, str]:
-    return routes_table(settings, view), reader or settings.reader
+    """A view of one lake, and the name that the reader goes by."""
+    return routes_table(settings, view), reader or settings.reader or this_reader()
 
 
 def _halves(speed: Snapshot, batch: Snapshot | None, prefer: Prefer) -> dict[date | None, HalfName]:

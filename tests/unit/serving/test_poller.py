@@ -6,9 +6,12 @@ import itertools
 import multiprocessing
 import random
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import date
 from multiprocessing.synchronize import Event
 from pathlib import Path
+from typing import Any
 
 import anabranch
 import pytest
@@ -18,7 +21,7 @@ from anabranch.settings import Settings
 from served import DAYS, KEYS, VIEW
 
 pytestmark = pytest.mark.unit
-SECONDS = 8.0
+SECONDS = 12.0
 MOVING = 6.0
 
 
@@ -44,17 +47,29 @@ def _publish(home: Path, stop: Event) -> None:
         time.sleep(0.05)
 
 
+@contextmanager
+def writing(*work: tuple[Callable[..., None], tuple[Any, ...]]) -> Iterator[None]:
+    """Each of these functions in a process of its own, until the block ends; none of them may fail."""
+    context = multiprocessing.get_context("spawn")
+    stop = context.Event()
+    writers = [context.Process(target=target, args=(*given, stop), daemon=True) for target, given in work]
+    for writer in writers:
+        writer.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for writer in writers:
+            writer.join(10)
+    assert [writer.exitcode for writer in writers] == [0] * len(writers)
+
+
 def test_a_poller_never_sees_a_refresh_in_the_making(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path)
     served.start_speed(settings, 1)
-    context = multiprocessing.get_context("spawn")
-    stop = context.Event()
-    writers = [context.Process(target=work, args=(tmp_path, stop), daemon=True) for work in (_write, _publish)]
-    for writer in writers:
-        writer.start()
     seen_cut, seen, halves, reads = 0, dict.fromkeys(DAYS, 0), set(), 0
     end = time.monotonic() + SECONDS
-    try:
+    with writing((_write, (tmp_path,)), (_publish, (tmp_path,))):
         while time.monotonic() < end:
             reading = anabranch.read(VIEW, settings=settings)
             rows = reading.to_arrow().to_pylist()
@@ -70,11 +85,6 @@ def test_a_poller_never_sees_a_refresh_in_the_making(tmp_path: Path) -> None:
             seen_cut, reads = cut, reads + 1
             halves |= set(reading.halves.values())
             time.sleep(0.02)
-    finally:
-        stop.set()
-        for writer in writers:
-            writer.join(10)
-    assert [writer.exitcode for writer in writers] == [0, 0]
     assert halves == {"batch", "speed"}
     assert seen_cut > 20, "the writer wrote nothing to see"
     assert reads > 50
@@ -93,15 +103,10 @@ def test_readers_that_are_moved_between_live_versions_never_see_an_older_cut(tmp
     settings, chance = Settings(home=tmp_path), random.Random(3)
     for version in (1, 2):
         served.start_speed(settings, 1, version=version)
-    context = multiprocessing.get_context("spawn")
-    stop = context.Event()
-    writers = [context.Process(target=_write_version, args=(tmp_path, v, stop), daemon=True) for v in (1, 2)]
-    for writer in writers:
-        writer.start()
     readers = {f"reader-{n}": 0 for n in range(20)}
     changes, versions = 0, set()
     begun = time.monotonic()
-    try:
+    with writing(*((_write_version, (tmp_path, version)) for version in (1, 2))):
         while (now := time.monotonic()) < begun + MOVING:
             if now > begun + 0.5 * (changes + 1):
                 share = (1, 25, 50, 100, 0)[changes % 5]
@@ -115,11 +120,6 @@ def test_readers_that_are_moved_between_live_versions_never_see_an_older_cut(tmp
             readers[reader] = cut
             versions.add(reading.version)
             time.sleep(0.02)
-    finally:
-        stop.set()
-        for writer in writers:
-            writer.join(10)
-    assert [writer.exitcode for writer in writers] == [0, 0]
     assert versions == {1, 2}
     assert changes > 5
     assert max(readers.values()) > 20, "the writers wrote nothing to see"
