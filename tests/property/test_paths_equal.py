@@ -14,24 +14,24 @@ import pytest
 from anabranch.batch import publish, rebuild
 from anabranch.settings import Settings, load_settings
 from anabranch.speed.runner import catch_up
-from anabranch.tables import newest
+from anabranch.tables import Cut, Position, newest
 from anabranch.tables.commits import open_table
 from anabranch.tables.layout import batch_table, landing_table, speed_checkpoint, speed_table
 from anabranch.views import View
-from anabranch.views.definition import CHANGED
-from anabranch.views.inputs import events_of, frames, rows_of
+from anabranch.views.definition import CHANGED, WATERMARK
+from anabranch.views.inputs import events_of, frames, rows_of, watermark_of
 from hypothesis import HealthCheck, given
 from hypothesis import settings as runs
 from hypothesis import strategies as st
 from landed import FLIGHTS, Event, Landing, flight_views
+from pyspark.sql import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.property, pytest.mark.spark, pytest.mark.timeout(300)]
 
-VIEWS = [view for view in flight_views() if not view.closes]
-"""``function`` knows no watermark, on which the rows of the others depend: the gallery and ``prove`` hold those."""
+VIEWS = flight_views()
 START = datetime(2013, 1, 1, 22, tzinfo=UTC)
 
 minutes = st.integers(-300, 500)
@@ -79,9 +79,16 @@ def stored(uri: str, view: View) -> list[dict[str, Any]]:
     return rows(table.to_pyarrow_table(), view)
 
 
-def function(spark: SparkSession, settings: Settings, view: View, cut: int, *, late: bool) -> list[dict[str, Any]]:
-    landed = spark.read.format("delta").load(landing_table(settings, "flights")).where(f"epoch <= {cut}")
-    return rows(rows_of(view, frames(events_of(landed, view, late=late), view, FLIGHTS)).toArrow(), view)
+def function(
+    spark: SparkSession, settings: Settings, view: View, cut: Cut, *, late: bool, seen: datetime | None = None
+) -> list[dict[str, Any]]:
+    """``seen``: how far the time of the topic was for whoever made the rows; behind ``cut`` when left out."""
+    landed = spark.read.format("delta").load(landing_table(settings, "flights"))
+    events = events_of(landed.where(f"epoch <= {cut.epoch('flights')}"), view, late=late)
+    if view.closes:
+        moment = seen or watermark_of(settings, view, FLIGHTS, cut)
+        events = events.withColumn(WATERMARK, F.lit(moment).cast("timestamp"))
+    return rows(rows_of(view, frames(events, view, FLIGHTS)).toArrow(), view)
 
 
 def disturb(settings: Settings, view: View, how: str) -> None:
@@ -113,7 +120,9 @@ def test_the_speed_table_is_the_function_of_the_on_time_events(
         committed = newest(uri)
         assert committed is not None
         assert committed.note.cut == landing.cut
-        assert stored(uri, view) == function(spark, settings, view, landing.epoch, late=False)
+        ms = committed.note.extra.get("watermark_ms") if view.closed_only else None
+        seen = datetime.fromtimestamp(ms / 1000, UTC) if ms else None
+        assert stored(uri, view) == function(spark, settings, view, landing.cut, late=False, seen=seen)
 
 
 @runs(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
@@ -125,7 +134,7 @@ def test_the_batch_table_is_the_function_of_all_events(
     cut = data.draw(st.integers(1, len(epochs)))
     with home() as settings:
         Landing(settings).land(*epochs)
-        expected = function(spark, settings, view, cut, late=True)
+        expected = function(spark, settings, view, Cut({"flights": Position(cut, {})}), late=True)
         days = [(START + timedelta(days=n)).date() for n in (-1, 0, 1)]
         build = rebuild(spark, settings, view, FLIGHTS, days, "run-1", epochs={"flights": cut})
         if expected:

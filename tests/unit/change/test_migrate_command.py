@@ -9,7 +9,9 @@ from pathlib import Path
 import anabranch
 import pytest
 import served
+from anabranch.cli import migrate_commands
 from anabranch.cli.main import app
+from anabranch.serving import routes
 from anabranch.settings import Settings, project_root
 from click.testing import Result
 from served import DAYS, VIEW
@@ -77,6 +79,26 @@ def test_a_failing_check_is_seen_by_who_runs_it(settings: Settings) -> None:
     assert halted.exit_code == 1
     assert "rolled back, 0 % have v2" in halted.stdout
     assert "rows of v2 break written_by < 4" in halted.stdout
+
+
+def test_a_rollback_that_has_to_wait_is_not_silent(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A check fails while the old version's stream stands still: readers can't be led to it, and somebody must know."""
+    run(*START, "--check", "written_by < 4", "--yes")
+    run("migrate", "advance", VIEW)
+    served.merge_speed(settings, 4, DAYS[:1], version=2)
+    monkeypatch.setattr(routes, "PATIENCE", 0.2)
+    monkeypatch.setattr(migrate_commands, "_LOOK", 0)
+    waits: list[float] = []
+
+    def stream_goes_on(seconds: float) -> None:
+        waits.append(seconds)
+        if seconds == 0 and len([w for w in waits if w == 0]) == 2:
+            served.merge_speed(settings, 4, DAYS[:1])
+
+    monkeypatch.setattr(migrate_commands.time, "sleep", stream_goes_on)
+    ended = run("migrate", "run", VIEW)
+    assert (ended.exit_code, ended.stderr.count("[VERSION_BEHIND]")) == (1, 1)
+    assert "rolled back, 0 % have v2" in ended.stdout
 
 
 def test_versions_are_compared(settings: Settings) -> None:
