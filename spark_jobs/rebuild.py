@@ -6,14 +6,17 @@ import argparse
 import json
 import sys
 
-from anabranch.batch import rebuild
+from anabranch.batch import publications, rebuild
 from anabranch.batch.manifest import parse_days
+from anabranch.batch.rebuild import cut_at
+from anabranch.batch.sampling import try_each_version
 from anabranch.change.plan import check_still_holds
 from anabranch.errors import AnabranchError
 from anabranch.events import load_declarations
 from anabranch.settings import load_settings
 from anabranch.spark import session
 from anabranch.tables.cut import parse_epochs
+from anabranch.tables.layout import batch_table
 from anabranch.views import load_views
 
 
@@ -35,6 +38,9 @@ def main() -> int:
     try:
         check_still_holds(view, args.fingerprint or view.fingerprint)
         registry.register(spark, settings, [view])
+        if not publications(batch_table(settings, view.name, view.version)):
+            cut = cut_at(settings, topics, parse_epochs(args.cut))
+            try_each_version(spark, settings, view, topics, cut)
         build = rebuild(spark, settings, view, topics, args.days, args.run, parse_epochs(args.cut))
     except AnabranchError as error:
         sys.stderr.write(f"{error}\n")

@@ -63,9 +63,9 @@ def merge_speed(settings: Settings, epoch: int, days: Sequence[date], version: i
     tables.upsert(table, rows_at(epoch, days), ["window_start"], note, PARTITION)
 
 
-def publish(settings: Settings, published: Mapping[date, int], days: Sequence[date]) -> None:
+def publish(settings: Settings, published: Mapping[date, int], days: Sequence[date], version: int = 1) -> None:
     """Publish ``days``; ``published`` is the whole map afterwards."""
-    uri = batch_table(settings, VIEW, 1)
+    uri = batch_table(settings, VIEW, version)
     table = tables.create(uri, BATCH_SCHEMA, [PARTITION], Note("view/delays/v1/batch", "create", Cut()))
     staged = [
         file

@@ -1,13 +1,14 @@
-"""A person's word before a large plan is carried out."""
+"""A person's word before something large or lasting is carried out."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 
-from anabranch.airflow.steps import address
+from anabranch.airflow.steps import hitl_detail, tell
 from anabranch.settings import load_settings
 
 if TYPE_CHECKING:
@@ -15,44 +16,96 @@ if TYPE_CHECKING:
 
 
 class Approval(ApprovalOperator):
-    """Shows the plan under "Required actions" and waits, where it reads more events than ``approval_events`` allows.
+    """Shows ``question`` under "Required actions" and waits; the run's note says who answered what.
 
-    A smaller plan goes on at once. A rejected one is over: the steps behind are skipped, and nothing was written. What
-    the plan fixed (days, cut, definition) holds however long the answer takes; what it can't be held to any more is
-    refused by the step that finds out.
+    A rejected one is over: the steps behind are skipped.
     """
 
     template_fields: Sequence[str] = (*ApprovalOperator.template_fields, "planned")
     ui_color = "#f4dcc6"
+    refused = "nothing was done"
 
     def __init__(self, *, planned: Any, **kwargs: Any) -> None:
         super().__init__(subject="", **kwargs)
         self.planned = planned
 
-    def execute(self, context: Context) -> Any:
-        from anabranch.airflow.notes import planned_note
+    def question(self) -> tuple[str, str]:
+        """What is asked, in a line, and what a person should know; plain text."""
+        raise NotImplementedError
 
-        plan, limit = self.planned, load_settings().approval_events
-        if plan["events"] <= limit:
-            self.log.info("%s events to read, at most %s need no approval", f"{plan['events']:,}", f"{limit:,}")
-            return None
-        self.subject = f"{plan['view']} v{plan['version']}: {plan['span']}, {plan['events']:,} events to read"
-        self.body = f"More than {limit:,} events need a person's approval.\n\n```\n{plan['text']}\n```"
-        self._note(context, f"{planned_note(plan)} Waits for a person's approval, under Required actions.")
+    def summary(self) -> str:
+        """What it is about, for the run's note."""
+        raise NotImplementedError
+
+    def execute(self, context: Context) -> Any:
+        answer = self._lost_answer(context)
+        if answer is not None:
+            return self.execute_complete(context, answer)
+        self.subject, text = self.question()
+        # The UI reads Markdown: nothing that was in an event may end the block.
+        self.body = "```\n" + text.replace("`", "'") + "\n```"
+        self._tell(context, f"{self.summary()} Waits for a person's approval, under Required actions.")
         return super().execute(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        from anabranch.airflow.notes import planned_note
-
         if "error" not in event:  # noted first: a rejection ends in an exception, which skips the steps behind
-            who = (event["responded_by_user"] or {}).get("name", "?")
             approved = self.APPROVE in event["chosen_options"]
-            said = f"Approved by {who}." if approved else f"Rejected by {who}: nothing was rebuilt."
-            self._note(context, f"{said} {planned_note(self.planned)}")
+            said = f"Approved by {answered_by(event)}."
+            refused = f"Rejected by {answered_by(event)}: {self.refused}."
+            self._tell(context, f"{said if approved else refused} {self.summary()}")
         return super().execute_complete(context, event)
 
-    def _note(self, context: Context, text: str) -> None:
-        from anabranch.airflow.notes import write_note
+    def _lost_answer(self, context: Context) -> dict[str, Any] | None:
+        """What was answered before this try began.
 
+        An answer within a second of the question finds Airflow still busy with the process that has asked: it takes
+        that for a failure and tries again, and asking again would delete the answer. Who clears the task wants to be
+        asked anew; that raises ``max_tries``.
+        """
+        ti = context["ti"]
+        if ti.try_number == 1 or ti.max_tries > self.retries:
+            return None
         run = context["dag_run"]
-        write_note(load_settings(), address(), run.dag_id, run.run_id, text)
+        found = hitl_detail(load_settings(), run.dag_id, run.run_id, self.task_id)
+        if not found.get("response_received"):
+            return None
+        self.log.info("answered before this try began")
+        names = ("chosen_options", "params_input", "responded_by_user")
+        return {name: found[name] for name in names} | {"responded_at": datetime.fromisoformat(found["responded_at"])}
+
+    def _tell(self, context: Context, text: str) -> None:
+        tell(load_settings(), context["dag_run"], text)
+
+
+class PlanApproval(Approval):
+    """Where a plan reads more events than ``approval_events`` allows; a smaller one goes on at once.
+
+    What the plan fixed (days, cut, definition) holds however long the answer takes; what it can't be held to any more
+    is refused by the step that finds out.
+    """
+
+    refused = "nothing was rebuilt"
+
+    def question(self) -> tuple[str, str]:
+        plan = self.planned
+        return (
+            f"{plan['view']} v{plan['version']}: {plan['span']}, {plan['events']:,} events to read",
+            f"More than {load_settings().approval_events:,} events need a person's approval.\n\n{plan['text']}",
+        )
+
+    def summary(self) -> str:
+        from anabranch.airflow.notes import planned_note
+
+        return planned_note(self.planned)
+
+    def execute(self, context: Context) -> Any:
+        events, limit = self.planned["events"], load_settings().approval_events
+        if events <= limit:
+            self.log.info("%s events to read, at most %s need no approval", f"{events:,}", f"{limit:,}")
+            return None
+        return super().execute(context)
+
+
+def answered_by(answer: dict[str, Any]) -> str:
+    """Who gave an answer, by the name that Airflow has of them."""
+    return str((answer.get("responded_by_user") or {}).get("name") or "?")

@@ -113,8 +113,13 @@ class Client:
 
     def respond(self, run: Run, task: str, option: str) -> None:
         """Answer a task that waits for a person. BrokenState AIRFLOW_REFUSED when somebody has answered already."""
-        path = f"/dags/{quote(run.dag_id)}/dagRuns/{quote(run.run_id, safe='')}/taskInstances/{quote(task)}"
-        self._json(self._send("PATCH", f"{path}/-1/hitlDetails", {"chosen_options": [option], "params_input": {}}))
+        path = _hitl_path(run.dag_id, run.run_id, task)
+        self._json(self._send("PATCH", path, {"chosen_options": [option], "params_input": {}}))
+
+    def hitl_detail(self, dag_id: str, run_id: str, task: str) -> dict[str, Any]:
+        """What a task asks a person, and the answer."""
+        found: dict[str, Any] = self.get(_hitl_path(dag_id, run_id, task))
+        return found
 
     def write_note(self, dag_id: str, run_id: str, note: str) -> None:
         """Replace the note of a run; what is longer than Airflow keeps is cut off."""
@@ -196,6 +201,11 @@ def _line(entry: Any) -> str:
         return str(entry)
     causes = (f"{cause.get('exc_type')}: {cause.get('exc_value')}" for cause in entry.get("error_detail") or ())
     return "\n".join((str(entry.get("event", entry)), *causes))
+
+
+def _hitl_path(dag_id: str, run_id: str, task: str) -> str:
+    run = f"/dags/{quote(dag_id)}/dagRuns/{quote(run_id, safe='')}"
+    return f"{run}/taskInstances/{quote(task)}/-1/hitlDetails"
 
 
 def _detail(answer: httpx.Response) -> str:

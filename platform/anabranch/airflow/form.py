@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow.sdk import Param
@@ -12,6 +12,7 @@ from anabranch.airflow.declared import Declared
 # The form and the REST API check these; the plan checks each value again, since a form can be bypassed.
 # As CUT of anabranch.change.parameters, which is too heavy for a file that is parsed every few seconds.
 _AT = "[a-z][a-z0-9_]{0,62}@[0-9]{1,18}"
+_DURATION = "^[0-9]{1,6} (second|minute|hour|day|week)s?$"
 _DAY: dict[str, Any] = {"type": ["null", "string"], "format": "date", "maxLength": 10}
 
 
@@ -42,6 +43,55 @@ def parameters(versions: Sequence[Declared]) -> dict[str, Param]:
             enum=[view.version for view in versions],
         ),
     }
+
+
+def migration_parameters(views: Mapping[str, Sequence[Declared]]) -> dict[str, Param]:
+    """The form of a migration: views with several versions first, those with one only where no other is declared."""
+    several = [name for name, versions in views.items() if len(versions) > 1]
+    names = several or list(views)
+    version: dict[str, Any] = {"type": ["null", "integer"], "minimum": 1}
+    return {
+        "view": Param(
+            names[0] if names else None, title="View", description="Whose readers move.", type="string", enum=names
+        ),
+        "from": Param(None, title="From version", description="Empty: the one that all readers have.", **version),
+        "to": Param(None, title="To version", description="Empty: the newest that is declared.", **version),
+        "why": Param(title="Why", description="Kept for ever.", type="string", minLength=1, maxLength=500),
+        "steps": Param(
+            "1,5,25,50,100", title="Steps", description="Percent of the readers, growing, 100 at the end.",
+            type="string", pattern=r"^[0-9]{1,3}( *, *[0-9]{1,3}){0,19}$",
+        ),
+        "soak": Param(
+            "10 minutes", title="Soak time", description="How long each step is watched before the next one.",
+            type="string", pattern=_DURATION,
+        ),
+        "changed": Param(
+            [], title="Changed columns", description="Columns that are meant to differ, one a line.",
+            type=["null", "array"], items={"type": "string", "maxLength": 200}, maxItems=20,
+        ),
+        "checks": Param(
+            [], title="Checks", description="SQL predicates that each row of the new version keeps, one a line.",
+            type=["null", "array"], items={"type": "string", "maxLength": 2000}, maxItems=20,
+        ),
+        "behind": Param(
+            30, title="Epochs behind", description="How far either version may be behind landing.",
+            type="integer", minimum=0,
+        ),
+    }  # fmt: skip
+
+
+def retirement_parameters(views: Mapping[str, Sequence[Declared]]) -> dict[str, Param]:
+    """The form of a retirement."""
+    names = list(views)
+    return {
+        "view": Param(names[0] if names else None, title="View", type="string", enum=names),
+        "version": Param(title="Version", description="The one that nobody needs any more.", type="integer", minimum=1),
+        "why": Param(title="Why", description="Kept for ever.", type="string", minLength=1, maxLength=500),
+        "grace": Param(
+            "7 days", title="Grace", description="How long nobody may have had it, nor named it.",
+            type="string", pattern=_DURATION,
+        ),
+    }  # fmt: skip
 
 
 def repair_documentation(view: Declared) -> str:
@@ -79,4 +129,27 @@ def documentation(versions: Sequence[Declared]) -> str:
 **plan** counts what there is to do, **rebuild** computes the partitions beside what readers see, **reconcile**
 certifies each partition at one position of the log, **publish** shows the certified ones to readers in one commit.
 Each step may be repeated. A partition that isn't certified isn't published: the run is red then and says why.
+"""
+
+
+MIGRATION = """### Move the readers of a view to another version
+
+**plan** finds the days that readers have of the old version and that the new one lacks; **rebuild**, **reconcile** and
+**publish** make and certify these beside what readers see. **compare** holds both versions against each other at one
+position of the log; a person approves that (**approve**, under "Required actions"). **move** leads readers over, step
+by step: the same reader keeps its version as shares grow. While a step soaks certificates, freshness and failed reads
+are watched, before each step rows too. A check that fails leads everybody back at once: the run is red then and says
+why.
+
+To halt, go on at once, or roll back: the page *Anabranch*, or `anabranch migrate halt|hasten|rollback VIEW --why ...`.
+A run that was killed goes on where it was when it is cleared.
+"""
+
+
+RETIREMENT = """### Retire a version of a view
+
+**retire** takes a version away that no reader has any more: its stream ends, nothing repairs it, and reading it by
+its number is refused. It is refused itself while the route gives the version readers, within the grace time after it
+lost its last ones, and while anybody names it. **approve** asks a person whether its tables may be deleted; **drop**
+deletes them. Until then `anabranch migrate reinstate VIEW VERSION --why ...` takes it all back.
 """

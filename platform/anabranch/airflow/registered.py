@@ -6,13 +6,17 @@ from anabranch.events import Sources
 from anabranch.events.declarations import load_declarations
 from anabranch.settings import Settings
 from anabranch.views.definition import View
-from anabranch.views.registry import load_views
+from anabranch.views.registry import Registry, load_views
 
 
 def registered(settings: Settings, name: str, version: int | None = None) -> tuple[View, Sources]:
     """One version of a view (the newest for None) and what it reads. BadInput VIEW_UNKNOWN."""
-    jobs = settings.project / "spark_jobs"
-    declarations = load_declarations(jobs / "contracts")
-    registry = load_views(jobs / "views", declarations)
+    registry = project_views(settings)
     view = registry.get(name, version)
     return view, registry.topic(view)
+
+
+def project_views(settings: Settings) -> Registry:
+    """All views of the project. BadDefinition."""
+    jobs = settings.project / "spark_jobs"
+    return load_views(jobs / "views", load_declarations(jobs / "contracts"))

@@ -54,10 +54,14 @@ def plan_repair(view_name: str, version: int) -> dict[str, Any]:
     from anabranch.change.dirty import dirty_partitions
     from anabranch.change.parameters import Asked
     from anabranch.change.plan import make_plan
+    from anabranch.views.retired import retired_versions
 
     run, settings = get_current_context()["dag_run"], load_settings()
     with failing():
         view, topics = registered(settings, view_name, version)
+        if view.version in retired_versions(settings, view.name):
+            log.info("%s v%d is retired: nobody reads it, and nothing is repaired", view.name, view.version)
+            raise AirflowSkipException(f"{view.name} v{view.version} is retired")
         dirty = dirty_partitions(settings, view, topics)
         if not dirty:
             log.info("all published days of %s hold everything that has landed for them", view_name)
@@ -72,12 +76,19 @@ def plan_repair(view_name: str, version: int) -> dict[str, Any]:
 
 def _planned(settings: Settings, run: Any, made: Plan) -> dict[str, Any]:
     """Tell people of the plan, and hand it on to the steps that carry it out."""
-    from anabranch.airflow.notes import planned_note, write_note
+    from anabranch.airflow.notes import planned_note
     from anabranch.airflow.run_key import run_key
 
     planned = {**made.to_json(), "text": made.to_text(), "run": run_key(run.run_id, run.clear_number or 0)}
-    write_note(settings, address(), run.dag_id, run.run_id, planned_note(planned))
+    tell(settings, run, planned_note(planned))
     return planned
+
+
+def tell(settings: Settings, run: Any, text: str) -> None:
+    """Log it, and make it the note of the run."""
+    from anabranch.airflow.notes import write_note
+
+    write_note(settings, _address(), run.dag_id, run.run_id, text)
 
 
 @task
@@ -87,7 +98,7 @@ def publish(planned: dict[str, Any]) -> dict[str, Any]:
     Fails, without a retry, when partitions had to be held back; the others are published then all the same.
     """
     from anabranch.airflow.links import page
-    from anabranch.airflow.notes import listed, outcome_note, write_note
+    from anabranch.airflow.notes import listed, outcome_note
     from anabranch.airflow.publishing import publish_run, remember
 
     run, settings = get_current_context()["dag_run"], load_settings()
@@ -95,8 +106,7 @@ def publish(planned: dict[str, Any]) -> dict[str, Any]:
         outcome = publish_run(settings, planned)
     outcome["seconds"] = round((datetime.now(UTC) - (run.start_date or run.run_after)).total_seconds(), 1)
     remember(settings, planned, outcome)
-    note = outcome_note(planned, outcome, page("data_docs/index.html"))
-    write_note(settings, address(), run.dag_id, run.run_id, note)
+    tell(settings, run, outcome_note(planned, outcome, page("data_docs/index.html")))
     if outcome["refused"]:
         raise AirflowFailException(
             f"{len(outcome['refused'])} of {len(planned['partitions'])} partitions were not published: "
@@ -104,6 +114,15 @@ def publish(planned: dict[str, Any]) -> dict[str, Any]:
             f"the others. Next: anabranch differences {planned['view']} --partition DAY"
         )
     return outcome
+
+
+def hitl_detail(settings: Settings, dag_id: str, run_id: str, task_id: str) -> dict[str, Any]:
+    """What a task that waits for a person has asked, and what was answered. What the client raises."""
+    from anabranch.airflow.client import Client
+    from anabranch.control.keys import airflow_login
+
+    with Client(_address(), airflow_login(settings)) as client:
+        return client.hitl_detail(dag_id, run_id, task_id)
 
 
 def own_day(run: Any) -> date:
@@ -129,7 +148,7 @@ def _day_of(key: str) -> date:
         ) from None
 
 
-def address() -> str:
+def _address() -> str:
     """Where this Airflow answers."""
     found: str = conf.get("api", "base_url", fallback="http://127.0.0.1:8080")
     return found.rstrip("/")

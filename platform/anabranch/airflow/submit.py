@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
-from anabranch.airflow.approval import Approval
+from anabranch.airflow.approval import PlanApproval
 from anabranch.airflow.links import CertificatesLink, DataDocsLink
 from anabranch.airflow.steps import publish
 from anabranch.files import write_whole
@@ -56,7 +56,7 @@ def carry_out(planned: Any) -> None:
 
     Runs of one DAG take turns at Spark, not at everything: one that waits for a person keeps no other from its work.
     """
-    approved = Approval(task_id="approve", planned=planned)
+    approved = PlanApproval(task_id="approve", planned=planned)
     rebuilt = SparkJob(task_id="rebuild", planned=planned, options=("days", "cut", "fingerprint"))
     certified = SparkJob(task_id="reconcile", planned=planned)
     planned >> approved >> rebuilt >> certified >> publish(planned)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 
 from anabranch.errors import BadInput
 from anabranch.reconcile.certificates import newest_certificates
 from anabranch.reconcile.versions import compare_versions
-from anabranch.serving import read
+from anabranch.serving import look_at
+from anabranch.serving.failed_reads import failed_reads
 from anabranch.settings import Settings
 from anabranch.views.definition import View
 
@@ -27,10 +29,14 @@ class Promise:
     compared: bool = True
 
 
-def failing(settings: Settings, old: View, new: View, promise: Promise, *, thorough: bool) -> list[str]:
-    """The checks that fail now. Without ``thorough`` only those that need no look at the rows: certificates and how
-    far both versions have come. BadInput CHECK_REFUSED: a check is no predicate over the new version's columns."""
+def failing(
+    settings: Settings, old: View, new: View, promise: Promise, *, thorough: bool, since: datetime | None = None
+) -> list[str]:
+    """The checks that fail now. Without ``thorough`` only those that need no look at the rows: certificates, how far
+    both versions have come, and reads of the new one that failed ``since`` its newest readers came. BadInput
+    CHECK_REFUSED: a check is no predicate over the new version's columns."""
     found = [*_uncertified(settings, old, new), *_behind(settings, old, new, promise)]
+    found += _unread(settings, new, since) if since else ()
     if thorough:
         found += [*_broken(settings, new, promise), *_different(settings, old, new, promise)]
     return found
@@ -47,17 +53,30 @@ def _uncertified(settings: Settings, old: View, new: View) -> Iterator[str]:
         yield f"v{new.version} has no certificate of {_listed(missing)}, v{old.version} has"
 
 
+def behind(settings: Settings, view: str, version: int) -> int:
+    """How many epochs have landed that this version doesn't cover yet. BadInput VIEW_UNKNOWN or TryAgain VIEW_NOT_READY
+    before its stream has committed anything."""
+    return look_at(settings, view, version).freshness.behind
+
+
 def _behind(settings: Settings, old: View, new: View, promise: Promise) -> Iterator[str]:
     for view in (old, new):
-        behind = read(view.name, view.version, settings).freshness.behind
-        if behind > promise.behind:
-            yield f"v{view.version} is {behind} epochs behind landing, more than {promise.behind}"
+        epochs = behind(settings, view.name, view.version)
+        if epochs > promise.behind:
+            yield f"v{view.version} is {epochs} epochs behind landing, more than {promise.behind}"
+
+
+def _unread(settings: Settings, new: View, since: datetime) -> Iterator[str]:
+    failed = failed_reads(settings, new.name, new.version, since)
+    if failed:
+        who = _listed([f"{each.reader} [{each.code}]" for each in failed])
+        yield f"{len(failed)} reads of v{new.version} failed: {who}"
 
 
 def _broken(settings: Settings, new: View, promise: Promise) -> Iterator[str]:
     for check in promise.checks:
         try:
-            rows = read(new.name, new.version, settings, where=f"NOT ({check})").to_arrow().num_rows
+            rows = look_at(settings, new.name, new.version, where=f"NOT ({check})").to_arrow().num_rows
         except BadInput as error:
             raise BadInput(
                 "CHECK_REFUSED", f"check {check!r}: {error.what}", next_step=error.next_step, field="checks"

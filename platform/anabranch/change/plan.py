@@ -18,12 +18,13 @@ from anabranch.change.parameters import Asked
 from anabranch.errors import BadDefinition, BadInput, Conflict
 from anabranch.events import Sources
 from anabranch.landing.counts import landed_days
-from anabranch.serving.routes import share_of
+from anabranch.serving.routes import check_not_retired, share_of
 from anabranch.settings import Settings
 from anabranch.tables import Cut
 from anabranch.tables.layout import batch_table
 from anabranch.views.counting import count_for
 from anabranch.views.definition import View
+from anabranch.views.retired import retired_versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,8 @@ class Plan:
 def make_plan(settings: Settings, view: View, topics: Sources, wish: Asked) -> Plan:
     """Resolve the cut and count what the rebuild would read: one pass over a few columns of the days needed.
 
-    BadInput CUT_IN_FUTURE or NOTHING_LANDED, with ``field``; TryAgain LANDING_EMPTY before the first epoch.
+    BadInput CUT_IN_FUTURE, VERSION_RETIRED or NOTHING_LANDED, with ``field``; TryAgain LANDING_EMPTY before the first
+    epoch.
     """
     if view.kappa:
         raise BadDefinition(
@@ -114,6 +116,7 @@ def make_plan(settings: Settings, view: View, topics: Sources, wish: Asked) -> P
             f"{view.origin}: {view.name} v{view.version} has no time partition, so no batch half",
             next_step="it is rebuilt by replaying its stream",
         )
+    check_not_retired(view.name, [view.version], retired_versions(settings, view.name))
     cut = cut_at(settings, topics, wish.epochs)
     counted = count_for(settings, view, topics, wish.partitions, cut)
     span = None if counted.read else landed_days(settings, topics)

@@ -1,4 +1,4 @@
-"""``anabranch demo``: a month of real flights the whole way, on real parts, in one command."""
+"""``anabranch demo``: a month of real flights the whole way, and a change of what readers see, in one command."""
 
 from __future__ import annotations
 
@@ -32,8 +32,12 @@ def register(app: typer.Typer) -> None:
 def demo(
     days: Annotated[int, typer.Option(min=2, max=59, help="Days of flights, from 2013-01-01.")] = 31,
     faults: Annotated[bool, typer.Option(help="Also send duplicates, malformed bytes, wrong clocks, ...")] = True,
+    second: Annotated[bool, typer.Option("--second-act/--one-act", help="Go on with changes.")] = True,
 ) -> None:
-    """Show the whole way on a month of real flights: log, landing, both paths, certificates, served views."""
+    """Show the whole way on a month of real flights: log, landing, both paths, certificates, served views. Then change
+    it: repair late days, build a next version, lead readers there, once in vain."""
+    from anabranch.cli.demo_change import own_project
+    from anabranch.cli.demo_second_act import second_act
     from anabranch.cli.demo_story import Story
     from anabranch.control import lifecycle
     from anabranch.settings import load_settings
@@ -47,6 +51,7 @@ def demo(
     settings = normal.model_copy(update={"home": home, "max_offsets_per_trigger": RECORDS_PER_EPOCH})
     lifecycle.stop(settings)  # what an interrupted demo has left behind
     shutil.rmtree(home, ignore_errors=True)
+    settings = own_project(settings)
     story = Story(settings)
     begun = time.monotonic()
     story.opening(days)
@@ -54,6 +59,8 @@ def demo(
         lifecycle.start(settings, [], lambda states: tell(_waiting(states)))
     try:
         _whole_way(settings, story, days, faults)
+        if second:
+            second_act(settings, story, FIRST)
     finally:
         with story.step("stopping everything that was started"):
             lifecycle.stop(settings)

@@ -37,7 +37,7 @@ class Story:
         self._console = Console(highlight=False, soft_wrap=True, width=max(console.width, 110))
 
     def opening(self, days: int) -> None:
-        self._say(
+        self.say(
             f"[bold]Anabranch[/]: {days} days of New York's flights, from a Kafka log into certified Delta views\n"
         )
 
@@ -49,7 +49,7 @@ class Story:
         begun = monotonic()
         with self._console.status(what) as status:
             yield lambda detail: status.update(f"{what}  [dim]{escape(detail)}[/]")
-        self._say(f"[green]✓[/] {what} [dim]{monotonic() - begun:.1f} s[/]")
+        self.say(f"[green]✓[/] {what} [dim]{monotonic() - begun:.1f} s[/]")
 
     def produced(self, summary: Summary) -> None:
         table = Table(title=f"\n1. Into the log: {summary.total:,} records in {summary.seconds:.1f} s", **_LEFT)
@@ -62,10 +62,10 @@ class Story:
         self._console.print(table)
         if summary.faults:
             told = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in sorted(summary.faults.items()))
-            self._say(f"   faults among them, on purpose: {told}\n")
+            self.say(f"   faults among them, on purpose: {told}\n")
 
     def landed(self, proofs: Sequence[Proof]) -> None:
-        self._say("\n[bold]2. Landed[/]: every record once, every decision stored")
+        self.say("\n[bold]2. Landed[/]: every record once, every decision stored")
         for proof in proofs:
             self._console.print(proof_table(proof))
         self._late_landed = {proof.topic: sum(p.late for p in proof.partitions) for proof in proofs}
@@ -88,11 +88,10 @@ class Story:
         view = run.dag_id.removeprefix("reprocess_")
         found = newest_certificates(self._settings, view, 1)
         equal = [day for day, certificate in found.items() if certificate.equal]
-        self._say(f"\n[bold]4. Airflow[/]: {run.dag_id} {run.state}")
-        self._say(f"   {run.url}")
-        for line in run.note.splitlines():
-            self._say(f"   [dim]{escape(line)}[/]")
-        self._say(f"   certificates: [bold]{len(equal)} of {len(found)} equal[/] (speed = batch function, row by row)")
+        self.say(f"\n[bold]4. Airflow[/]: {run.dag_id} {run.state}")
+        self.say(f"   {run.url}")
+        self.quote(run.note.splitlines())
+        self.say(f"   certificates: [bold]{len(equal)} of {len(found)} equal[/] (speed = batch function, row by row)")
         self._late(verdict.late_changes)
 
     def _late(self, changes: Sequence[LateChanges]) -> None:
@@ -110,7 +109,7 @@ class Story:
         reading = read(view, settings=self._settings)
         rows = reading.to_polars().sort("window_start", "origin")
         halves = list(reading.halves.values())
-        self._say(
+        self.say(
             f"\n[bold]5. Served[/]: {view} v{reading.version}, {rows.height:,} rows at {reading.cut}; "
             f"{halves.count('batch')} days from batch, {halves.count('speed')} from speed"
         )
@@ -141,34 +140,37 @@ class Story:
         target = self._settings.home / f"{view}.png"
         figure.savefig(target, dpi=120)
         pyplot.close(figure)
-        self._say(f"   delays by hour, from both paths: {target.as_uri()}")
+        self.say(f"   delays by hour, from both paths: {target.as_uri()}")
 
     def oracle(self, topic: str, answers: Sequence[tuple[str, Agreement, dict[date, int]]]) -> bool:
         """Whether the oracle agrees with every served row, and with landing on how many events are late."""
-        self._say("\n[bold]6. An independent oracle[/]: DuckDB over the producer's own file, no Spark")
+        self.say("\n[bold]6. An independent oracle[/]: DuckDB over the producer's own file, no Spark")
         for view, agreement, _ in answers:
             if agreement.agreed:
-                self._say(f"   [green]✓[/] {view}: all {agreement.rows:,} served rows agree")
+                self.say(f"   [green]✓[/] {view}: all {agreement.rows:,} served rows agree")
             else:
-                self._say(f"   [red]✗[/] {view}: only served {agreement.only_served[:3]}")
-                self._say(f"     only expected {agreement.only_expected[:3]}")
+                self.say(f"   [red]✗[/] {view}: only served {agreement.only_served[:3]}")
+                self.say(f"     only expected {agreement.only_expected[:3]}")
         late, landed = answers[0][2], self._late_landed[topic]
         mark = "[green]✓[/]" if sum(late.values()) == landed else "[red]✗[/]"
-        self._say(
-            f"   {mark} it finds {sum(late.values()):,} late events on {len(late)} days; landing found {landed:,}"
-        )
+        self.say(f"   {mark} it finds {sum(late.values()):,} late events on {len(late)} days; landing found {landed:,}")
         return all(agreement.agreed for _, agreement, _ in answers) and sum(late.values()) == landed
 
     def closing(self, seconds: float) -> None:
-        self._say(f"\n[bold]Done[/] in {seconds:.0f} s; everything that was started is stopped. The tables stay:")
-        self._say(f"   ANABRANCH_HOME={self._settings.home} .venv/bin/anabranch read departure_delays --limit 5")
-        self._say(f"   Data Docs: {(self._settings.home / 'data_docs' / 'index.html').as_uri()}")
-        self._say(
+        self.say(f"\n[bold]Done[/] in {seconds:.0f} s; everything that was started is stopped. The tables stay:")
+        self.say(f"   ANABRANCH_HOME={self._settings.home} .venv/bin/anabranch read departure_delays --limit 5")
+        self.say(f"   Data Docs: {(self._settings.home / 'data_docs' / 'index.html').as_uri()}")
+        self.say(
             "[bold]Next[/]: make up, then open Airflow; docs/tutorial-first-view.md is your first view in 15 lines"
         )
 
-    def _say(self, text: str) -> None:
+    def say(self, text: str = "") -> None:
         self._console.print(text)
+
+    def quote(self, lines: Sequence[str]) -> None:
+        """What another part of the platform has said, word by word."""
+        for line in lines:
+            self.say(f"   [dim]{escape(line)}[/]")
 
 
 def _hourly(reading: Reading, days: Sequence[date]) -> tuple[list[int], list[float]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 migrate = typer.Typer(no_args_is_help=True, help="Migrations: readers from one version of a view to the next.")
 ViewName = Annotated[str, typer.Argument(help="The view's name.")]
+VersionNumber = Annotated[int, typer.Argument(min=1, help="The version.")]
+Why = Annotated[str, typer.Option(help="Why, for the history.")]
 By = Annotated[str | None, typer.Option(help="Who does it; user@host when left out.")]
 _LOOK = 2.0
 """Seconds between two looks while a step soaks."""
@@ -29,7 +32,7 @@ def start(
     view: ViewName,
     old: Annotated[int, typer.Argument(help="The version that all readers have.")],
     new: Annotated[int, typer.Argument(help="The version that they should come to.")],
-    why: Annotated[str, typer.Option(help="Why, for the history.")],
+    why: Why,
     steps: Annotated[str, typer.Option(help="The shares in percent, one after the other.")] = "1,5,25,50,100",
     soak: Annotated[str, typer.Option(help="How long each step is watched, '10 minutes'.")] = "10 minutes",
     changed: Annotated[list[str] | None, typer.Option(help="A column that is meant to differ; repeatable.")] = None,
@@ -41,6 +44,7 @@ def start(
     """Compare both versions, ask for your approval, and write it down. Moves nobody yet: `migrate run` does."""
     from anabranch.change.gates import Promise
     from anabranch.change.migration import start as begin
+    from anabranch.change.migration_parameters import seconds_of, steps_of
     from anabranch.reconcile.rendering import version_lines
     from anabranch.reconcile.versions import compare_versions
     from anabranch.serving.routes import this_reader
@@ -56,11 +60,11 @@ def start(
         *versions,
         by=by or this_reader(),
         why=why,
-        steps=_steps(steps),
-        soak_seconds=_seconds(soak),
+        steps=steps_of(steps),
+        soak_seconds=seconds_of(soak, "soak"),
         promise=Promise(tuple(changed or ()), tuple(check or ()), behind),
     )
-    typer.echo(_line(made))
+    typer.echo(str(made))
 
 
 @migrate.command()
@@ -75,7 +79,7 @@ def status(view: ViewName, as_json: Annotated[bool, typer.Option("--json", help=
     elif found is None:
         typer.echo(f"{view}: no migration")
     else:
-        typer.echo(f"{_line(found[1])}\n  by {found[0].changed_by}: {found[0].why}")
+        typer.echo(f"{found[1]}\n  by {found[0].changed_by}: {found[0].why}")
 
 
 @migrate.command()
@@ -121,14 +125,90 @@ def run_command(view: ViewName, by: By = None) -> None:
 
 
 @migrate.command()
-def rollback(view: ViewName, why: Annotated[str, typer.Option(help="Why, for the history.")], by: By = None) -> None:
+def halt(view: ViewName, why: Why, by: By = None) -> None:
+    """Hold it where it is: readers keep their versions, and every check goes on."""
+    from anabranch.change.migration import halt as change
+
+    _change(change, view, by, why)
+
+
+@migrate.command()
+def resume(view: ViewName, why: Why, by: By = None) -> None:
+    """Go on after a halt; the newest step soaks anew."""
+    from anabranch.change.migration import resume as change
+
+    _change(change, view, by, why)
+
+
+@migrate.command()
+def hasten(view: ViewName, why: Why, by: By = None) -> None:
+    """Let the next step be taken as soon as its checks are green, without waiting until the newest one has soaked."""
+    from anabranch.change.migration import hasten as change
+
+    _change(change, view, by, why)
+
+
+@migrate.command()
+def rollback(view: ViewName, why: Why, by: By = None) -> None:
     """Lead all readers back to the old version, now. Also of a migration that is done."""
-    from anabranch.change.migration import rollback as back
+    from anabranch.change.migration import rollback as change
+
+    _change(change, view, by, why)
+
+
+@migrate.command()
+def retire(
+    view: ViewName,
+    version: VersionNumber,
+    why: Why,
+    grace: Annotated[str, typer.Option(help="How long nobody may have had or named it, '7 days'.")] = "7 days",
+    by: By = None,
+) -> None:
+    """Nobody gets this version any more, and nothing keeps it up to date. Its tables stay; see `reinstate`, `drop`."""
+    from datetime import timedelta
+
+    from anabranch.change.migration_parameters import seconds_of
+    from anabranch.serving.retirement import retire as change
+    from anabranch.serving.routes import this_reader
+    from anabranch.settings import load_settings
+
+    patience = timedelta(seconds=seconds_of(grace, "grace"))
+    change(load_settings(), view, version, by=by or this_reader(), why=why, grace=patience)
+    typer.echo(f"{view} v{version} is retired; its tables stay until: anabranch migrate drop {view} {version}")
+
+
+@migrate.command()
+def reinstate(view: ViewName, version: VersionNumber, why: Why, by: By = None) -> None:
+    """Take a retirement back: the version's stream goes on where it was."""
+    from anabranch.serving.retirement import reinstate as change
+    from anabranch.serving.routes import this_reader
+    from anabranch.settings import load_settings
+
+    change(load_settings(), view, version, by=by or this_reader(), why=why)
+    typer.echo(f"{view} v{version} can be read again, once its stream has caught up")
+
+
+@migrate.command()
+def drop(
+    view: ViewName,
+    version: VersionNumber,
+    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
+) -> None:
+    """Delete the tables of a retired version. They can only be made again from history."""
+    from anabranch.serving.retirement import drop as change
+    from anabranch.settings import load_settings
+
+    if not yes:
+        typer.confirm(f"Delete the tables of {view} v{version}?", abort=True)
+    typer.echo(f"{change(load_settings(), view, version) / 1e6:,.1f} MB are free again")
+
+
+def _change(change: Callable[..., Migration], view: str, by: str | None, why: str) -> None:
     from anabranch.serving.routes import this_reader
     from anabranch.settings import load_settings
 
     settings = load_settings()
-    _told(settings, back(settings, view, by=by or this_reader(), why=why))
+    _told(settings, change(settings, view, by=by or this_reader(), why=why))
 
 
 def _load() -> tuple[Settings, Registry]:
@@ -147,32 +227,8 @@ def _versions(settings: Settings, registry: Registry, view: str) -> tuple[View, 
     return registry.get(view, migration.old), registry.get(view, migration.new)
 
 
-def _steps(text: str) -> list[int]:
-    from anabranch.errors import BadInput
-
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdecimal() and len(part) < 4 for part in parts):
-        raise BadInput("STEPS_WRONG", f"{text[:40]!r} are no steps", next_step="write 1,5,25,50,100", field="steps")
-    return [int(part) for part in parts]
-
-
-def _seconds(text: str) -> float:
-    from anabranch.errors import BadInput
-    from anabranch.views.definition import duration
-
-    try:
-        return duration(text).total_seconds()
-    except ValueError as error:
-        raise BadInput("SOAK_WRONG", str(error), next_step="write '10 minutes'", field="soak") from None
-
-
 def _told(settings: Settings, made: Migration) -> None:
     from anabranch.serving.routes import route_of
 
     route = route_of(settings, made.view)
-    typer.echo(f"{_line(made)}{f': {route.why}' if route else ''}")
-
-
-def _line(made: Migration) -> str:
-    steps = ", ".join(f"[{share}]" if share == made.share else str(share) for share in made.steps)
-    return f"{made.view} v{made.old} to v{made.new}: {made.state}, {made.share} % have v{made.new} (steps {steps})"
+    typer.echo(f"{made}{f': {route.why}' if route else ''}")

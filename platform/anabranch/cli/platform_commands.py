@@ -143,7 +143,7 @@ def _print_views(views: Sequence[ViewStatus], limit_mb: int) -> None:
     table = Table(box=None, pad_edge=False)
     for column in ("view", "stream", "cut", "micro-batch", "state", ""):
         table.add_column(column, no_wrap=bool(column))
-    colours = {"running": "green", "waiting": "yellow", "failed": "red"}
+    colours = {"running": "green", "waiting": "yellow", "failed": "red", "retired": "dim"}
     for view in views:
         large = view.state_bytes > limit_mb * 10**6 / 2
         kept = f"{view.state_rows:,} rows, {view.state_bytes / 1e6:,.0f} MB" if view.batch is not None else ""

@@ -1,5 +1,5 @@
 """Serving: the one way to read a view, whichever engine asks."""
 
-from anabranch.serving.reading import Freshness, Reading, read
+from anabranch.serving.reading import Freshness, Reading, look_at, read
 
-__all__ = ["Freshness", "Reading", "read"]
+__all__ = ["Freshness", "Reading", "look_at", "read"]

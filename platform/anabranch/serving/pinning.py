@@ -11,7 +11,7 @@ from threading import Lock
 from anabranch.errors import BrokenState, TryAgain
 from anabranch.serving.catalog import newest_speed
 from anabranch.serving.choice import BATCH, HalfName, Prefer, choose, published_cuts
-from anabranch.serving.routes import PATIENCE, covers, route_of, this_reader
+from anabranch.serving.routes import PATIENCE, check_not_retired, covers, route_of, this_reader
 from anabranch.serving.snapshots import Snapshot, forget, snapshot
 from anabranch.settings import Settings
 from anabranch.tables import Cut
@@ -58,9 +58,13 @@ def pin(
 ) -> Pinned:
     """The view as it is now; without a ``version``, as the view's route has it for ``reader``.
 
-    BrokenState CUT_WENT_BACK: its table covers less than this process has seen. TryAgain ROUTE_BEHIND: the version that
-    the route leads to covers less than the reader has seen, and the one that it had was taken away.
+    BadInput VERSION_RETIRED. BrokenState CUT_WENT_BACK: its table covers less than this process has seen. TryAgain
+    ROUTE_BEHIND: the version that the route leads to covers less than the reader has seen, and the one that it had was
+    taken away.
     """
+    if version is not None:
+        route = route_of(settings, safe_name(view, "view"))
+        check_not_retired(view, [version], route.retired if route else ())
     with _lock:  # a read that pinned later must not hold an older cut than one that pinned before
         chosen, speed = newest_speed(settings, view, version) if version else _routed(settings, view, reader)
         seen = _seen.get(speed.uri)
@@ -110,7 +114,18 @@ def _remember(settings: Settings, view: str, reader: str | None, version: int, c
 
 def _place(settings: Settings, view: str, reader: str | None) -> tuple[str, str]:
     """A view of one lake, and the name that the reader goes by."""
-    return routes_table(settings, view), reader or settings.reader or this_reader()
+    return routes_table(settings, view), reader_name(settings, reader)
+
+
+def reader_name(settings: Settings, reader: str | None) -> str:
+    """The name that a reader goes by: its own, that of its process, or its user's."""
+    return reader or settings.reader or this_reader()
+
+
+def led_to(settings: Settings, view: str, reader: str) -> int:
+    """The version that the route has for this reader; 0 without a route."""
+    route = route_of(settings, view)
+    return route.version_for(reader) if route else 0
 
 
 def _halves(speed: Snapshot, batch: Snapshot | None, prefer: Prefer) -> dict[date | None, HalfName]:

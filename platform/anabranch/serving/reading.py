@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from anabranch.errors import TryAgain
+from anabranch.errors import AnabranchError, BrokenState, TryAgain
 from anabranch.reconcile.certificates import Certificate, newest_certificates
+from anabranch.serving import failed_reads, named_readers
 from anabranch.serving.choice import BATCH, SPEED, HalfName, checked_prefer
-from anabranch.serving.pinning import Pinned, pin
+from anabranch.serving.pinning import Pinned, led_to, pin, reader_name
 from anabranch.serving.predicates import Predicate, parse_predicate
 from anabranch.settings import Settings, load_settings
 from anabranch.tables import Cut, newest
@@ -56,12 +57,36 @@ def read(
     BadInput: an unknown view (lists what there is), an unsafe name, a predicate that is more than a predicate.
     TryAgain: nothing has been committed yet. What is read later than the tables keep old files (7 days) is
     TryAgain READING_EXPIRED. A cut older than one that this process has read is never returned, and none older than one
-    that this reader had of another version (TryAgain ROUTE_BEHIND).
+    that this reader had of another version (TryAgain ROUTE_BEHIND). Whoever names a ``version`` is kept as its reader:
+    it isn't retired unasked.
     """
     config = settings or load_settings()
-    pinned = pin(config, view, version, checked_prefer(prefer), partitions, reader)
+    name = reader_name(config, reader)
+    try:
+        found = look_at(config, view, version, where, prefer, partitions, name)
+        found.led = name if version is None else ""
+    except AnabranchError as error:
+        if version is None and (isinstance(error, (BrokenState, TryAgain)) or error.code == "VIEW_UNKNOWN"):
+            failed_reads.keep(config, view, led_to(config, view, name), name, error)
+        raise
+    if version is not None:
+        named_readers.keep(config, view, version, name)
+    return found
+
+
+def look_at(
+    settings: Settings,
+    view: str,
+    version: int | None = None,
+    where: str | None = None,
+    prefer: str = "default",
+    partitions: Collection[date] | None = None,
+    reader: str | None = None,
+) -> Reading:
+    """As ``read``, for the platform itself: nobody depends on the version that it names."""
+    pinned = pin(settings, view, version, checked_prefer(prefer), partitions, reader)
     columns = [name for name in pinned.speed.schema.names if is_own(name)]
-    return Reading(config, view, pinned, parse_predicate(where, columns) if where is not None else None)
+    return Reading(settings, view, pinned, parse_predicate(where, columns) if where is not None else None)
 
 
 class Reading:
@@ -72,6 +97,8 @@ class Reading:
         self._pinned = pinned
         self._where = where
         self.view = view
+        self.led = ""
+        """The name of the reader whom a route has led here."""
         self.schema = pa.schema([f for f in pinned.speed.schema if is_own(f.name)])
 
     @property
@@ -160,12 +187,15 @@ class Reading:
         try:
             return ds.dataset(files, schema=self.schema, format="parquet").to_table()
         except FileNotFoundError as error:
-            raise TryAgain(
+            expired = TryAgain(
                 "READING_EXPIRED",
                 f"a file of {self.view} v{self.version} at {self.cut} is gone",
                 state="old files were cleaned up after this reading was made",
                 next_step="read the view again",
-            ) from error
+            )
+            if self.led:
+                failed_reads.keep(self._settings, self.view, self.version, self.led, expired)
+            raise expired from error
 
 
 def _duckdb_relation(rows: pa.Table) -> duckdb.DuckDBPyRelation:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import hashlib
 import json
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -16,14 +17,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from anabranch.errors import BadInput, Conflict, TryAgain
+from anabranch.errors import AnabranchError, BadInput, Conflict, TryAgain
 from anabranch.serving.catalog import newest_speed
 from anabranch.serving.snapshots import snapshot
 from anabranch.settings import Settings
 from anabranch.tables import Cut, Note, append, create, stage_arrow
 from anabranch.tables.commits import Committed, open_table
 from anabranch.tables.layout import routes_table, safe_name
+from anabranch.views.retired import RETIRED
 
+ACTIVE = frozenset({"moving", "halted"})
+"""States of a migration that leads readers still."""
 PATIENCE = 5.0
 """Seconds that a version may take to cover what others cover before readers are led to it."""
 _COLUMNS = pa.schema(
@@ -34,6 +38,7 @@ _COLUMNS = pa.schema(
         ("changed_by", pa.string()),
         ("why", pa.string()),
         ("migration", pa.string()),
+        (RETIRED, pa.string()),
     ]
 )
 
@@ -50,6 +55,8 @@ class Route:
     why: str
     migration: Mapping[str, Any] | None = field(default=None, hash=False)
     """What a migration says of itself, when one has set this route."""
+    retired: frozenset[int] = frozenset()
+    """The versions that nobody gets any more, not even by their number."""
 
     def version_for(self, reader: str) -> int:
         """The version that ``reader`` gets: always the same, as long as the share of that version only grows."""
@@ -91,6 +98,7 @@ def route_history(settings: Settings, view: str) -> list[Route]:
             row["changed_by"],
             row["why"],
             json.loads(row["migration"]) if row["migration"] else None,
+            frozenset(json.loads(row.get(RETIRED) or "[]")),
         )
         for row in sorted(rows, key=lambda row: row["number"])
     ]
@@ -105,12 +113,14 @@ def set_route(
     why: str,
     after: int | None = None,
     migration: Mapping[str, Any] | None = None,
+    retired: Collection[int] | None = None,
 ) -> Route:
     """Lead readers to these versions from now on: each read that begins later obeys.
 
     ``shares`` are whole percent by version, 100 together; a version with 0 takes no readers. ``after`` is the number of
     the route that this one was decided upon (0: none), Conflict ROUTE_MOVED when there is another one by now. While a
-    ``migration`` moves readers only a migration sets routes: Conflict MIGRATION_ACTIVE. BadInput SHARES_WRONG,
+    ``migration`` moves readers only a migration sets routes: Conflict MIGRATION_ACTIVE. ``retired``: the versions that
+    are from now on, those of before when left out (``retirement``). BadInput SHARES_WRONG, VERSION_RETIRED,
     REASON_MISSING or VIEW_UNKNOWN; TryAgain VERSION_BEHIND or VIEW_NOT_READY: nobody was moved.
     """
     safe_name(view, "view")
@@ -131,20 +141,24 @@ def set_route(
                 state="nobody was moved by this change",
                 next_step=f"anabranch routes history {view}, and decide again",
             )
-        if migration is None and before and before.migration and before.migration["state"] == "moving":
+        if migration is None and before and before.migration and before.migration["state"] in ACTIVE:
             raise Conflict(
                 "MIGRATION_ACTIVE",
                 f"{view}: a migration moves its readers ({before})",
                 state="nobody was moved by this change",
                 next_step=f"anabranch migrate rollback {view}, which leads them back at once",
             )
-        made = Route(view, number + 1, kept, datetime.now(UTC), by, why, migration)
+        gone = frozenset(retired if retired is not None else before.retired if before else ())
+        check_not_retired(view, kept, gone)
+        made = Route(view, number + 1, kept, datetime.now(UTC), by, why, migration, gone)
         told = {str(version): share for version, share in kept.items()}
         row = {"number": made.number, "changed_at": made.changed_at, "shares": json.dumps(told)}
         row |= {"changed_by": by, "why": why, "migration": json.dumps(migration) if migration else None}
+        row |= {RETIRED: json.dumps(sorted(gone))}
         rows = pa.Table.from_pylist([row], _COLUMNS)
-        extra = {"shares": told, "by": by, "why": why, "changed_at": made.changed_at.isoformat()}
+        extra: dict[str, Any] = {"shares": told, "by": by, "why": why, "changed_at": made.changed_at.isoformat()}
         extra |= {"migration": migration} if migration else {}
+        extra |= {RETIRED: sorted(gone)} if gone else {}
         try:
             staged = stage_arrow(rows, uri, f"route-{made.number}-{time.time_ns()}", None)
             append(table, staged, Note(f"route/{view}", str(made.number), Cut(), extra=extra))
@@ -169,11 +183,28 @@ def _checked(view: str, shares: Mapping[int, int]) -> dict[int, int]:
     return {version: share for version, share in sorted(shares.items()) if share}
 
 
+def check_not_retired(view: str, wanted: Collection[int], retired: Collection[int]) -> None:
+    """BadInput VERSION_RETIRED when one of the ``wanted`` versions is."""
+    gone = sorted(set(wanted) & set(retired))
+    if gone:
+        raise BadInput(
+            "VERSION_RETIRED",
+            f"{view} v{gone[0]} is retired",
+            state="nobody gets it any more, and nothing keeps it up to date",
+            next_step=f"read {view} without a version, or anabranch migrate reinstate {view} {gone[0]} --why ...",
+            field="version",
+        )
+
+
 def _wait_until_level(settings: Settings, view: str, shares: Mapping[int, int]) -> None:
-    """Each version must cover what readers may have seen of the others."""
+    """Each version must cover what readers may have seen of the others, unless nobody is moved."""
     route = route_of(settings, view)
-    others = (set(route.shares) if route else {oldest(settings, view)}) | set(shares)
-    wanted = [newest_speed(settings, view, version)[1].newest.note.cut for version in sorted(others)]
+    if route is not None and dict(route.shares) == dict(shares):
+        return
+    wanted = [newest_speed(settings, view, version)[1].newest.note.cut for version in sorted(shares)]
+    for left in sorted((set(route.shares) if route else {oldest(settings, view)}) - set(shares)):
+        with contextlib.suppress(AnabranchError):  # what can't be read is no reason to stay with it
+            wanted.append(newest_speed(settings, view, left)[1].newest.note.cut)
     until = time.monotonic() + PATIENCE
     while True:
         cuts = {version: newest_speed(settings, view, version)[1].newest.note.cut for version in shares}
@@ -216,7 +247,8 @@ def _of_commit(view: str, committed: Committed) -> Route:
     said = committed.note.extra
     moment = datetime.fromisoformat(said["changed_at"])
     number, shares = int(committed.note.batch), _shares(said["shares"])
-    return Route(view, number, shares, moment, said["by"], said["why"], said.get("migration"))
+    gone = frozenset(said.get(RETIRED, ()))
+    return Route(view, number, shares, moment, said["by"], said["why"], said.get("migration"), gone)
 
 
 def _shares(told: Mapping[str, int]) -> dict[int, int]:

@@ -40,17 +40,10 @@ _STREAM_CONF = {
     "spark.sql.adaptive.enabled": "false",
     _NO_DATA: "false",
 }
-_CLOSED_ONLY = {
-    # What new events have closed comes in a micro-batch without any.
-    _NO_DATA: "true",
-    # All records of a topic move its time: no filter may be pushed below the node that looks at it.
-    "spark.sql.optimizer.excludedRules": ",".join(
-        f"org.apache.spark.sql.catalyst.optimizer.{rule}"
-        for rule in ("PushDownPredicates", "PushPredicateThroughNonJoin")
-    ),
-}
-
-
+_EXCLUDED = "spark.sql.optimizer.excludedRules"
+_PUSHING = [
+    f"org.apache.spark.sql.catalyst.optimizer.{rule}" for rule in ("PushDownPredicates", "PushPredicateThroughNonJoin")
+]
 _GROWN = "DELTA_SCHEMA_CHANGED"
 
 
@@ -88,7 +81,10 @@ def start(
     own = spark.newSession()
     conf = _STREAM_CONF if available_now else {**_STREAM_CONF, **LIVE}
     if view.closed_only:
-        conf = {**conf, **_CLOSED_ONLY}
+        # What new events have closed comes in a micro-batch without any. All records of a topic move its time: no
+        # filter may be pushed below the node that looks at it.
+        excluded = [*filter(None, [own.conf.get(_EXCLUDED, "")]), *_PUSHING]
+        conf = {**conf, _NO_DATA: "true", _EXCLUDED: ",".join(excluded)}
     for key, value in {**conf, "spark.sql.shuffle.partitions": str(settings.shuffle_partitions)}.items():
         own.conf.set(key, value)
     checkpoint = speed_checkpoint(settings, view.name, view.version)

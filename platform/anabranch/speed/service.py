@@ -15,9 +15,11 @@ from anabranch.events import Sources, load_declarations
 from anabranch.settings import Settings
 from anabranch.spark import session
 from anabranch.speed import status
+from anabranch.speed.redeclared import Redeclared
 from anabranch.speed.runner import SpeedQuery, start
 from anabranch.speed.status import ViewStatus
 from anabranch.views import Registry, View, load_views
+from anabranch.views.retired import retired_versions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,6 +29,8 @@ RETRY_SECONDS = 30.0
 WAIT_SECONDS = 1.0
 """How often a landing table that isn't there yet is looked for."""
 LOOK_SECONDS = 1.0
+_RETIRED_EVERY = 10
+"""Looks between two at the routes: each costs milliseconds a view."""
 log = logging.getLogger(__name__)
 
 
@@ -39,6 +43,7 @@ class Slot:
     query: SpeedQuery | None = None
     error: BaseException | None = None
     due: float = 0.0
+    retired: bool = False
 
     @property
     def failed(self) -> bool:
@@ -47,7 +52,7 @@ class Slot:
     def status(self) -> ViewStatus:
         if self.query is not None:
             return status.running(self.query)
-        state = "failed" if self.failed else "waiting"
+        state = "retired" if self.retired else "failed" if self.failed else "waiting"
         return ViewStatus(self.view.name, self.view.version, state, error=str(self.error or ""))
 
 
@@ -67,12 +72,21 @@ class Speed:
         for slot in self.slots:
             if slot.query is not None and not slot.query.isActive:
                 self._rest(slot, slot.query.failure or TryAgain("STREAM_ENDED", f"{slot.view.writer} has ended"), now)
-            if slot.query is None and now >= slot.due:
+            if slot.query is None and not slot.retired and now >= slot.due:
                 try:
                     slot.query, slot.error = self.launch(slot.view, slot.topics), None
                     log.info("%s runs", slot.view.writer)
                 except Exception as error:  # whatever an author's function raises stops that view alone
                     self._rest(slot, error, now)
+
+    def retire(self, gone: Callable[[View], bool]) -> None:
+        """Stop the streams of the versions that are ``gone``, and let those that aren't any more go on."""
+        for slot in self.slots:
+            slot.retired = gone(slot.view)
+            if slot.retired and slot.query is not None:
+                log.info("%s is retired", slot.view.writer)
+                slot.query.stop()
+                slot.query = None
 
     def told(self) -> list[ViewStatus]:
         """What each stream says of itself. One that keeps too much state is stopped."""
@@ -85,7 +99,7 @@ class Speed:
 
     @property
     def all_failed(self) -> bool:
-        return all(slot.failed for slot in self.slots)
+        return all(slot.failed for slot in self.slots if not slot.retired) and not all(s.retired for s in self.slots)
 
     @property
     def outdated(self) -> bool:
@@ -121,15 +135,16 @@ def _too_large(view: View, kept: int, limit: int) -> BrokenState:
 def run(settings: Settings, only: Sequence[str] = ()) -> int:
     """Stream the registered views (or ``only`` those names) until SIGTERM or SIGINT; the exit code.
 
-    1 when every view has failed, the engine is gone, or a contract has a newer version than this process knows: whoever
-    watches it starts it again. After a kill
-    each stream goes on behind its table's newest commit.
+    1 when every view has failed, the engine is gone, a contract has a newer version than this process knows, or other
+    views are declared by now: whoever watches it starts it again. After a kill each stream goes on behind its table's
+    newest commit.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.ERROR)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
+    redeclared = Redeclared(settings.project, only)
     declared = load_declarations(settings.project / "spark_jobs" / "contracts")
     registry = load_views(settings.project / "spark_jobs" / "views", declared)
     slots = slots_of(registry, only)
@@ -140,19 +155,29 @@ def run(settings: Settings, only: Sequence[str] = ()) -> int:
         return start(spark, settings, view, topics)
 
     try:
-        return _watch(spark, settings, Speed(slots, launch, settings.state_limit_mb * 10**6), stop)
+        return _watch(spark, settings, Speed(slots, launch, settings.state_limit_mb * 10**6), redeclared, stop)
     finally:
+        redeclared.stop()
         spark.stop()
 
 
-def _watch(spark: SparkSession, settings: Settings, speed: Speed, stop: threading.Event) -> int:
+def _watch(spark: SparkSession, settings: Settings, speed: Speed, redeclared: Redeclared, stop: threading.Event) -> int:
+    running = [slot.view.writer for slot in speed.slots]
+    looks = 0
     while not stop.is_set():
+        if looks % _RETIRED_EVERY == 0:
+            speed.retire(lambda view: view.version in retired_versions(settings, view.name))
+        looks += 1
         speed.look()
         status.write(settings, speed.told())
-        if speed.all_failed or speed.outdated:
-            log.error(
-                "every view has failed" if speed.all_failed else "a contract has a version that is not known here"
-            )
+        reason = (
+            "every view has failed" if speed.all_failed
+            else "a contract has a version that is not known here" if speed.outdated
+            else "other views are declared" if redeclared.look(running)
+            else ""
+        )  # fmt: skip
+        if reason:
+            log.error("%s: starting again", reason)
             speed.stop()
             return 1
         if spark.sparkContext._jsc.sc().isStopped():

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ViewStatus:
-    """One view's stream. ``state`` is running, waiting (for landing's table) or failed; times in ms.
+    """One view's stream. ``state`` is running, waiting (for landing's table), failed or retired; times in ms.
 
     ``state_rows`` and ``state_bytes`` are what the engine keeps for it, in memory and on disk.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -35,7 +36,8 @@ print(json.dumps({
         "id": dag.dag_id, "doc": dag.doc_md, "tags": sorted(dag.tags), "catchup": dag.catchup,
         "edges": sorted((task, down) for task in dag.task_ids for down in dag.get_task(task).downstream_task_ids),
         "params": list(dag.params),
-        "version": dict(dag.params).get("version"),
+        "version": dag.params.dump().get("version"),
+        "views": dag.params.get_param("view").schema["enum"] if "view" in dag.params else None,
         "retries": {task: dag.get_task(task).retries for task in dag.task_ids},
     } for name, dag in dags.items()},
 }))
@@ -131,5 +133,39 @@ def test_an_older_version_keeps_its_own_dag(tmp_path: Path, file: str) -> None:
         }
 
 
-def test_the_file_is_short(file: str) -> None:
-    assert len((project_root() / "dags" / f"{file}.py").read_text().splitlines()) <= 60
+@pytest.mark.parametrize("name", [*PLANS, "migrate", "retire"])
+def test_the_file_is_short(name: str) -> None:
+    assert len((project_root() / "dags" / f"{name}.py").read_text().splitlines()) <= 60
+
+
+def test_the_dag_of_migrations_builds_compares_asks_and_moves(tmp_path: Path) -> None:
+    parsed = parse(tmp_path, project_root(), "migrate")
+    assert parsed["cpu"] < 1.0
+    assert parsed["opened"] == []
+    assert HEAVY.isdisjoint(parsed["loaded"])
+    dag = parsed["dags"]["dag"]
+    way = ["plan_migration", "level", "approve_build", "rebuild", "reconcile", "publish", "compare", "approve", "move"]
+    assert {(task, after) for task, after in itertools.pairwise(way)} <= {(task, down) for task, down in dag["edges"]}
+    assert (dag["id"], dag["catchup"]) == ("migrate", False)
+    assert dag["retries"] == dict.fromkeys(way, 1) | {"approve_build": 0}, "a refusal must not be asked for again"
+    assert dag["params"] == ["view", "from", "to", "why", "steps", "soak", "changed", "checks", "behind"]
+
+
+def test_its_form_offers_views_with_several_versions(tmp_path: Path) -> None:
+    views = tmp_path / "project" / "spark_jobs" / "views"
+    views.mkdir(parents=True)
+    source = (project_root() / "spark_jobs" / "views" / "departure_delays.py").read_text()
+    for name, text in {"a": source, "b": source.replace('"departure_delays"', '"other"')}.items():
+        (views / f"{name}.py").write_text(text)
+    assert parse(tmp_path, tmp_path / "project", "migrate")["dags"]["dag"]["views"] == ["departure_delays", "other"]
+    (views / "next.py").write_text(source.replace("version=1", "version=2"))
+    assert parse(tmp_path, tmp_path / "project", "migrate")["dags"]["dag"]["views"] == ["departure_delays"]
+
+
+def test_the_dag_of_retirements_asks_before_it_deletes(tmp_path: Path) -> None:
+    parsed = parse(tmp_path, project_root(), "retire")
+    assert parsed["cpu"] < 1.0
+    assert HEAVY.isdisjoint(parsed["loaded"])
+    dag = parsed["dags"]["dag"]
+    assert dag["edges"] == [["approve", "drop"], ["retire", "approve"], ["retire", "drop"]]
+    assert (dag["id"], dag["catchup"], dag["params"]) == ("retire", False, ["view", "version", "why", "grace"])

@@ -70,6 +70,19 @@ def test_the_whole_way_and_back(settings: Settings) -> None:
     assert anabranch.read(VIEW, settings=settings).version == 1
 
 
+def test_it_is_held_and_goes_on_by_hand(settings: Settings) -> None:
+    run(*START[:-2], "--soak", "1 hour", "--yes")
+    run("migrate", "advance", VIEW)
+    assert "halted, 1 % have v2" in run("migrate", "halt", VIEW, "--why", "lunch").stdout
+    held = run("migrate", "advance", VIEW)
+    assert (held.exit_code, "[HALTED]" in held.stderr, "resume" in held.stderr) == (1, True, True)
+    assert "moving, 1 % have v2" in run("migrate", "resume", VIEW, "--why", "back", "--by", "anna").stdout
+    assert "[SOAKING]" in run("migrate", "advance", VIEW).stderr
+    assert "moving, 1 % have v2" in run("migrate", "hasten", VIEW, "--why", "no time").stdout
+    assert "moving, 5 % have v2" in run("migrate", "advance", VIEW).stdout
+    assert "by anna: back" in run("routes", "history", VIEW).stdout
+
+
 def test_a_failing_check_is_seen_by_who_runs_it(settings: Settings) -> None:
     run(*START, "--check", "written_by < 4", "--yes")
     run("migrate", "advance", VIEW)
@@ -116,13 +129,16 @@ def test_versions_are_compared(settings: Settings) -> None:
     [
         ((*START, "--steps", "5,x"), "STEPS_WRONG"),
         ((*START, "--steps", "50,5"), "STEPS_WRONG"),
-        ((*START, "--soak", "soon"), "SOAK_WRONG"),
+        ((*START, "--soak", "soon"), "DURATION_WRONG"),
         ((*START, "--check", "1; drop"), "CHECK_REFUSED"),
         ((*START, "--changed", "x"), "COLUMNS_UNKNOWN"),
         (("migrate", "start", VIEW, "1", "9", "--why", "x"), "VIEW_UNKNOWN"),
         (("migrate", "advance", VIEW), "NOT_MOVING"),
         (("migrate", "run", VIEW), "NOT_MOVING"),
         (("migrate", "rollback", VIEW, "--why", "x"), "NOT_MOVING"),
+        (("migrate", "halt", VIEW, "--why", "x"), "NOT_MOVING"),
+        (("migrate", "resume", VIEW, "--why", "x"), "NOT_MOVING"),
+        (("migrate", "hasten", VIEW, "--why", "x"), "NOT_MOVING"),
         (("migrate", "advance", "../x"), "VIEW_UNKNOWN"),
         (("compare", VIEW, "1", "2", "--partition", "someday"), "DAY_UNREADABLE"),
     ],

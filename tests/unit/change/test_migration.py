@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -11,14 +12,28 @@ import pytest
 import served
 from anabranch.change import migration
 from anabranch.change.gates import Promise
-from anabranch.change.migration import Migration, advance, migration_of, rollback, start
-from anabranch.errors import AnabranchError, Conflict, TryAgain
+from anabranch.change.migration import (
+    Migration,
+    advance,
+    carried_by,
+    days_to_build,
+    halt,
+    hasten,
+    migration_of,
+    resume,
+    rollback,
+    served_now,
+    start,
+)
+from anabranch.errors import AnabranchError, BadInput, Conflict, TryAgain
 from anabranch.reconcile.certificates import Certificate, Checksum, record
 from anabranch.serving import routes
+from anabranch.serving.failed_reads import failed_reads
 from anabranch.serving.routes import route_history, set_route
+from anabranch.serving.snapshots import forget
 from anabranch.settings import Settings
 from anabranch.tables import Note, append, create
-from anabranch.tables.layout import landing_table
+from anabranch.tables.layout import landing_table, speed_table
 from anabranch.views.definition import View
 from served import DAYS, VIEW
 
@@ -177,6 +192,130 @@ def test_what_can_not_be_started(settings: Settings) -> None:
     with pytest.raises(AnabranchError, match="delays v1 to delays v1"):
         start(settings, OLD, replace(NEW, version=1), by="a", why="b")
     assert migration_of(settings, VIEW) is None
+
+
+def test_a_person_holds_it_and_lets_it_go_on(settings: Settings) -> None:
+    begin(settings, steps=(5, 50, 100), soak_seconds=3600)
+    step(settings)
+    assert halt(settings, VIEW, by="bob", why="the dashboard is red").state == "halted"
+    with pytest.raises(TryAgain, match="halted at 5 % by bob: the dashboard is red") as held:
+        step(settings)
+    assert held.value.code == "HALTED"
+    with pytest.raises(Conflict) as meddling:
+        set_route(settings, VIEW, {1: 50, 2: 50}, by="eve", why="while nobody looks")
+    assert meddling.value.code == "MIGRATION_ACTIVE"
+    assert refused(settings) == "MIGRATION_ACTIVE"
+    assert resume(settings, VIEW, by="bob", why="it was the dashboard").state == "moving"
+    with pytest.raises(TryAgain) as soaking:
+        step(settings)
+    assert soaking.value.fields["seconds"] > 3500, "it soaks anew after a halt"
+    told = [(dict(r.shares)[1], r.changed_by, r.why) for r in route_history(settings, VIEW)][-2:]
+    assert told == [(95, "bob", "the dashboard is red"), (95, "bob", "it was the dashboard")]
+
+
+def test_a_check_that_fails_while_it_is_halted_leads_everybody_back(settings: Settings) -> None:
+    begin(settings, soak_seconds=3600)
+    step(settings)
+    halt(settings, VIEW, by="bob", why="wait")
+    certify(settings, 2, expected=Checksum(3, 1, 2))
+    assert step(settings).state == "rolled back"
+
+
+def test_a_person_who_cannot_wait_gets_one_step_and_its_checks(settings: Settings) -> None:
+    begin(settings, steps=(5, 50, 100), soak_seconds=3600, promise=Promise(checks=("written_by < 4",), compared=False))
+    step(settings)
+    hasten(settings, VIEW, by="bob", why="it's urgent")
+    assert step(settings).share == 50
+    with pytest.raises(TryAgain):
+        step(settings)
+    hasten(settings, VIEW, by="bob", why="it's very urgent")
+    for version in (1, 2):
+        served.merge_speed(settings, 4, DAYS[:1], version=version)
+    assert step(settings).state == "rolled back", "a step was taken without its checks"
+
+
+def test_halting_moves_nobody_so_it_waits_for_no_stream(settings: Settings) -> None:
+    begin(settings, soak_seconds=3600)
+    step(settings)
+    served.merge_speed(settings, 4, DAYS[:1])
+    assert halt(settings, VIEW, by="bob", why="v2's stream stands still").state == "halted"
+    assert halt(settings, VIEW, by="bob", why="again").state == "halted"
+    assert len(route_history(settings, VIEW)) == 3, "what changes nothing is no change"
+
+
+def test_a_run_finds_its_own_migration_whatever_happened_since(settings: Settings) -> None:
+    assert carried_by(settings, VIEW, "run-1") is None
+    begin(settings, run="run-1")
+    step(settings)
+    rollback(settings, VIEW, by="bob", why="no")
+    begin(settings, run="run-2")
+    set_by_hand = rollback(settings, VIEW, by="bob", why="no again")
+    set_route(settings, VIEW, {1: 50, 2: 50}, by="bob", why="by hand")
+    first, second = carried_by(settings, VIEW, "run-1"), carried_by(settings, VIEW, "run-2")
+    assert first is not None
+    assert second is not None
+    assert (first[0].why, first[1].state) == ("no", "rolled back")
+    assert second[1] == set_by_hand
+    assert carried_by(settings, VIEW, "run-3") is None
+
+
+def test_what_readers_have_of_the_old_version_is_to_be_built_of_the_new_one(settings: Settings) -> None:
+    assert days_to_build(settings, OLD, NEW) == []
+    served.publish(settings, dict.fromkeys(DAYS[:3], 3), DAYS[:3])
+    assert days_to_build(settings, OLD, NEW) == DAYS[:3]
+    served.publish(settings, dict.fromkeys(DAYS[:2], 3), DAYS[:2], version=2)
+    assert days_to_build(settings, OLD, NEW) == DAYS[1:3], "one is certified already, one isn't"
+    certify(settings, 2, DAYS[1], expected=Checksum(3, 1, 2))
+    assert days_to_build(settings, OLD, NEW) == DAYS[1:3], "one whose paths differ is no build"
+    certify(settings, 2, DAYS[1])
+    assert days_to_build(settings, OLD, NEW) == [DAYS[2]]
+    assert days_to_build(settings, replace(OLD, partition_by=None), replace(NEW, partition_by=None)) == []
+
+
+def test_the_version_that_most_readers_have(settings: Settings) -> None:
+    assert served_now(settings, VIEW) == 1
+    set_route(settings, VIEW, {1: 25, 2: 75}, by="bob", why="by hand")
+    assert served_now(settings, VIEW) == 2
+
+
+def test_a_version_that_can_not_be_read_any_more_loses_its_readers(settings: Settings) -> None:
+    """They have errors until then; the check sees the table, and their reads."""
+    begin(settings, steps=(50, 100), soak_seconds=3600)
+    step(settings)
+    shutil.rmtree(speed_table(settings, VIEW, 2))
+    name = next(f"r{n}" for n in range(99) if route_history(settings, VIEW)[-1].version_for(f"r{n}") == 2)
+    with pytest.raises(TryAgain):
+        anabranch.read(VIEW, settings=settings, reader=name).to_arrow()
+    assert [each.code for each in failed_reads(settings, VIEW, 2, datetime(2026, 1, 1, tzinfo=UTC))] == [
+        "READING_EXPIRED"
+    ]
+    forget(speed_table(settings, VIEW, 2))  # as in a process that hasn't read it before
+    with pytest.raises(BadInput):
+        anabranch.read(VIEW, settings=settings, reader=name)
+    back = step(settings)
+    assert (back.state, "it can't be checked" in route_history(settings, VIEW)[-1].why) == ("rolled back", True)
+    assert anabranch.read(VIEW, settings=settings, reader=name).version == 1
+
+
+def test_reads_that_fail_lead_everybody_back(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin(settings, steps=(50, 100), soak_seconds=3600)
+    step(settings)
+    route = route_history(settings, VIEW)[-1]
+    led = {n: next(f"r{k}" for k in range(99) if route.version_for(f"r{k}") == n) for n in (1, 2)}
+    with monkeypatch.context() as broken:
+
+        def fail(*_: object, **__: object) -> None:
+            raise TryAgain("ROUTE_BEHIND", "v2 is behind")
+
+        broken.setattr("anabranch.serving.reading.pin", fail)
+        for reader in led.values():
+            with pytest.raises(TryAgain):
+                anabranch.read(VIEW, settings=settings, reader=reader)
+    assert step(settings).state == "rolled back"
+    assert route_history(settings, VIEW)[-1].why == f"a check failed: 1 reads of v2 failed: {led[2]} [ROUTE_BEHIND]"
+    begin(settings)
+    assert step(settings).state == "moving"
+    assert step(settings).state == "moving", "what failed before the readers came is no reason"
 
 
 def test_two_at_once_are_refused_and_of_two_steps_at_once_one(

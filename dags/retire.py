@@ -1,0 +1,26 @@
+"""The DAG ``retire``: takes a version of a view away that nobody reads any more; a person says when its tables go."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import DAG
+from anabranch.airflow.declared import declared_views
+from anabranch.airflow.form import RETIREMENT, retirement_parameters
+from anabranch.airflow.retiring import carry_out_retirement
+from anabranch.settings import load_settings
+
+with DAG(
+    dag_id="retire",
+    dag_display_name="Retire a version",
+    description="end a version that nobody reads, and delete its tables when a person says so",
+    schedule=None,
+    catchup=False,
+    # Each waits for a person, for weeks perhaps.
+    max_active_runs=16,
+    params=retirement_parameters(declared_views(load_settings().project / "spark_jobs" / "views")),
+    doc_md=RETIREMENT,
+    tags=["migrate"],
+    default_args={"owner": "anabranch", "retries": 1, "retry_delay": timedelta(seconds=10)},
+) as dag:
+    carry_out_retirement()

@@ -1,0 +1,81 @@
+"""An answer that Airflow couldn't carry out in time counts at the next try; who clears the task is asked anew."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from anabranch.airflow import approval
+from anabranch.airflow.approval import PlanApproval
+from anabranch.settings import Settings
+
+pytestmark = pytest.mark.unit
+PLAN = {
+    "view": "delays", "version": 1, "span": "2013-01-01", "events": 20, "late": 1, "cut": "flights@3", "text": "`plan`",
+}  # fmt: skip
+ANSWER = {
+    "response_received": True,
+    "chosen_options": ["Approve"],
+    "params_input": {},
+    "responded_at": "2026-11-22T09:00:00Z",
+    "responded_by_user": {"id": "1", "name": "anna"},
+}
+
+
+class Asked(Exception):
+    """What Airflow's own part would wait for."""
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    told: list[str] = []
+    monkeypatch.setattr(approval, "load_settings", lambda: Settings(approval_events=10))
+    monkeypatch.setattr(approval, "tell", lambda _, run, text: told.append(text))
+
+    def wait(*_: Any) -> None:
+        raise Asked
+
+    monkeypatch.setattr(approval.ApprovalOperator, "execute", wait)
+    return told
+
+
+def context(tries: int, most: int = 1) -> Any:
+    run = SimpleNamespace(dag_id="reprocess", run_id="r")
+    return {"ti": SimpleNamespace(try_number=tries, max_tries=most), "dag_run": run}
+
+
+def task(monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any]) -> PlanApproval:
+    monkeypatch.setattr(approval, "hitl_detail", lambda *_: answer)
+    return PlanApproval(task_id="approve", planned=PLAN, retries=1)
+
+
+def test_it_asks_and_nothing_of_the_plan_ends_the_block(said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    asks = task(monkeypatch, {})
+    with pytest.raises(Asked):
+        asks.execute(context(1))
+    assert asks.subject == "delays v1: 2013-01-01, 20 events to read"
+    assert asks.body == "```\nMore than 10 events need a person's approval.\n\n'plan'\n```"
+    assert said[-1].endswith("Waits for a person's approval, under Required actions.")
+
+
+def test_an_answer_that_came_too_soon_is_not_asked_for_again(said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = task(monkeypatch, ANSWER).execute(context(2))
+    assert answer["chosen_options"] == ["Approve"]
+    assert said[-1].startswith("Approved by anna.")
+
+
+@pytest.mark.parametrize(
+    ("answer", "tries", "most"),
+    [(ANSWER, 1, 1), ({**ANSWER, "response_received": False}, 2, 1), ({}, 2, 1), (ANSWER, 3, 3)],
+    ids=["first try", "no answer yet", "never asked", "cleared"],
+)
+@pytest.mark.usefixtures("said")
+def test_else_it_asks(monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any], tries: int, most: int) -> None:
+    with pytest.raises(Asked):
+        task(monkeypatch, answer).execute(context(tries, most))
+
+
+def test_a_small_plan_needs_nobody(said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert PlanApproval(task_id="approve", planned={**PLAN, "events": 10}).execute(context(1)) is None
+    assert said == []

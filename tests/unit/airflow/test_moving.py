@@ -1,0 +1,158 @@
+"""What the task ``move`` does at each look: begins, goes on, waits, ends; with another process's steps in between."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import served
+from airflow.sdk.exceptions import AirflowFailException
+from anabranch.airflow import migrating
+from anabranch.airflow.migrating import Move
+from anabranch.change.migration import hasten, migration_of, rollback
+from anabranch.serving import routes
+from anabranch.serving.routes import route_history
+from anabranch.settings import Settings
+from anabranch.views import Registry
+from anabranch.views.definition import View
+from served import VIEW
+
+pytestmark = pytest.mark.unit
+VERSIONS = [
+    View(VIEW, version, ("flight.departed",), ("window_start",), lambda rows: rows, partition_by="window_start")
+    for version in (1, 2)
+]
+PLANNED = {"view": VIEW, "old": 1, "new": 2, "run": "run-1", "text": "delays v1 to v2"}
+
+
+class Moving:
+    """The task with its run's parameters, and what it said."""
+
+    def __init__(self, settings: Settings, run: str = "run-1", **params: Any) -> None:
+        self.settings = settings
+        self.said: list[str] = []
+        self.task = Move(task_id="move", planned=PLANNED | {"run": run})
+        answer = {"responded_by_user": {"id": "1", "name": "anna"}, "chosen_options": ["Approve"]}
+        asked = {"view": VIEW, "why": "better", "soak": "1 hour", "steps": "5,50,100"}
+        self.context: Any = {
+            "params": asked | params,
+            "dag_run": SimpleNamespace(dag_id="migrate", run_id="r"),
+            "ti": SimpleNamespace(xcom_pull=lambda task_ids: answer),
+        }
+
+    def look(self) -> bool:
+        return self.task.poke(self.context)
+
+    @property
+    def state(self) -> tuple[str, int]:
+        found = migration_of(self.settings, VIEW)
+        assert found is not None
+        return found[1].state, found[1].share
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    monkeypatch.setattr(routes, "PATIENCE", 0.3)
+    settings = Settings(home=tmp_path)
+    for version in (1, 2):
+        served.start_speed(settings, 3, version=version)
+    registry = Registry(VERSIONS)
+    monkeypatch.setattr(Registry, "topic", lambda self, view: None)
+    monkeypatch.setattr("anabranch.airflow.registered.project_views", lambda _: registry)
+    monkeypatch.setattr(migrating, "load_settings", lambda: settings)
+    return settings
+
+
+@pytest.fixture
+def moving(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Moving:
+    made = Moving(settings)
+    monkeypatch.setattr(migrating, "tell", lambda _, run, text: made.said.append(text))
+    return made
+
+
+def test_it_begins_in_the_name_of_who_approved_and_takes_the_first_step(moving: Moving, settings: Settings) -> None:
+    assert moving.look() is False
+    assert moving.state == ("moving", 5)
+    assert [(r.changed_by, r.why) for r in route_history(settings, VIEW)] == [
+        ("anna", "better"),
+        ("run run-1", "step 1 of 3"),
+    ]
+    assert moving.said[-1] == ("delays v1 to v2: moving, 5 % have v2 (steps [5], 50, 100): step 1 of 3 (by run run-1)")
+    assert moving.look() is False
+    assert moving.state == ("moving", 5), "it didn't soak"
+
+
+def test_without_a_soak_time_it_goes_the_whole_way_and_says_each_step(settings: Settings, moving: Moving) -> None:
+    moving.context["params"]["soak"] = "0 seconds"
+    assert moving.look() is True
+    assert moving.state == ("done", 100)
+    assert [text.split("(by")[0].split("): ")[1].strip() for text in moving.said] == [
+        "better", "step 1 of 3", "step 2 of 3", "step 3 of 3", "soaked at 100 %",
+    ]  # fmt: skip
+    assert moving.look() is True, "it was killed after its last commit"
+
+
+def test_another_process_goes_on_where_a_killed_one_was(moving: Moving, settings: Settings) -> None:
+    moving.look()
+    hasten(settings, VIEW, by="bob", why="now")
+    assert Moving(settings).look() is False
+    assert moving.state == ("moving", 50)
+
+
+def test_a_rollback_by_a_person_ends_it_red_with_their_reason(moving: Moving, settings: Settings) -> None:
+    moving.look()
+    rollback(settings, VIEW, by="bob", why="wrong numbers")
+    with pytest.raises(AirflowFailException, match=r"wrong numbers \(by bob\)\. All readers have v1"):
+        moving.look()
+    assert "rolled back" in moving.said[-1]
+
+
+def test_a_check_that_fails_ends_it_red_with_what_failed(moving: Moving, settings: Settings) -> None:
+    moving.look()
+    hasten(settings, VIEW, by="bob", why="now")
+    served.merge_speed(settings, 4, served.DAYS[:1])
+    served.merge_speed(settings, 4, served.DAYS[1:2], version=2)
+    with pytest.raises(AirflowFailException, match="differ in written_by"):
+        moving.look()
+    assert moving.state == ("rolled back", 0)
+
+
+def test_a_step_that_a_person_takes_at_the_same_moment_is_seen(
+    moving: Moving, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from anabranch.change import migration
+
+    moving.look()
+    hasten(settings, VIEW, by="bob", why="now")
+    checked = migration.failing
+
+    def slow(*given: Any, **more: Any) -> list[str]:
+        monkeypatch.setattr(migration, "failing", checked)
+        rollback(settings, VIEW, by="eve", why="stop")
+        return checked(*given, **more)
+
+    monkeypatch.setattr(migration, "failing", slow)
+    with pytest.raises(AirflowFailException, match=r"stop \(by eve\)"):
+        moving.look()
+
+
+def test_that_not_even_a_rollback_is_possible_is_told(moving: Moving, settings: Settings) -> None:
+    """A check fails while the old version's stream stands still: readers can't be led to an older cut."""
+    moving.context["params"] |= {"checks": ["written_by < 4"]}
+    moving.look()
+    hasten(settings, VIEW, by="bob", why="now")
+    served.merge_speed(settings, 4, served.DAYS[:1], version=2)
+    assert moving.look() is False
+    assert "Waits: delays v1 covers flights@3; readers have seen flights@3; flights@4" in moving.said[-1]
+    served.merge_speed(settings, 4, served.DAYS[:1])
+    with pytest.raises(AirflowFailException, match="break written_by < 4"):
+        moving.look()
+
+
+def test_a_second_migration_of_the_view_is_refused_for_good(moving: Moving, settings: Settings) -> None:
+    moving.look()
+    with pytest.raises(AirflowFailException, match="MIGRATION_ACTIVE"):
+        Moving(settings, run="run-2").look()
+    assert moving.state == ("moving", 5)
