@@ -15,6 +15,7 @@ from anabranch.reconcile.late_changes import wrong_partitions
 from anabranch.reconcile.staged import Staged
 from anabranch.speed.runner import catch_up
 from anabranch.tables.layout import landing_table
+from anabranch.views.counting import count_for
 
 from benchmarks.figures import Report, Sample, Target, all_seconds, jobs_table, middle, stages_table
 from benchmarks.handwritten import batch as handwritten
@@ -77,7 +78,8 @@ def _measured(world: World) -> Report:
             assert not wrong_partitions(spark, settings, view, topic, staged, doubtful)
             ended = time.perf_counter()
             assert all(certificate.equal for certificate in certificates), "a certificate says: not equal"
-            events, equal = build.events, len(certificates)
+            events = count_for(settings, view, topic, partitions, build.cut).read
+            equal = len(certificates)
             late = sum(change.late_events > 0 for change in changes)
             stages = {
                 "rebuild": built - begun,

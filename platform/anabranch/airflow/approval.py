@@ -63,7 +63,7 @@ class Approval(ApprovalOperator):
         asked anew; that raises ``max_tries``.
         """
         ti = context["ti"]
-        if ti.try_number == 1 or ti.max_tries > self.retries:
+        if ti.try_number == 1 or ti.max_tries > (self.retries or 0):
             return None
         run = context["dag_run"]
         found = hitl_detail(load_settings(), run.dag_id, run.run_id, self.task_id)

@@ -10,12 +10,24 @@ from anabranch.airflow.links import PREFIX
 
 
 class AnabranchPlugin(AirflowPlugin):
-    """Mounts our pages. Only the API server asks for applications; other processes never import them."""
+    """Mounts our pages and puts them into the navigation. Only the API server asks for applications; other processes
+    never import them."""
 
     name = "anabranch"
+    # Airflow shows it in a frame of its own page, at /plugin/anabranch. Relative: the UI may live below a path.
+    external_views = [  # noqa: RUF012 - as Airflow declares it
+        {
+            "name": "Anabranch",
+            "href": f"{PREFIX.strip('/')}/",
+            "destination": "nav",
+            "url_route": PREFIX.strip("/"),
+            "nav_top_level": True,
+            "icon": f"{PREFIX.strip('/')}/static/icon.svg",
+        }
+    ]
 
     @property
     def fastapi_apps(self) -> list[dict[str, Any]]:  # type: ignore[override]  # read when asked for, never set
-        from anabranch.airflow.pages import app
+        from anabranch.airflow.page.app import app
 
         return [{"app": app, "url_prefix": PREFIX, "name": "Anabranch"}]

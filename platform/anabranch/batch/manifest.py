@@ -22,8 +22,7 @@ RUN = re.compile(r"[a-z0-9][a-z0-9-]{0,79}")
 @dataclass(frozen=True, slots=True)
 class Build:
     """The staged result of one rebuild: ``files`` hold the rows of ``partitions`` up to ``cut``; a partition
-    without a file is empty. ``columns`` are those of a file, in Delta's JSON. ``events`` is how many events were read
-    for it, ``seconds`` how long it took."""
+    without a file is empty. ``columns`` are those of a file, in Delta's JSON. ``seconds`` is how long it took."""
 
     view: str
     version: int
@@ -34,7 +33,6 @@ class Build:
     columns: str
     files: tuple[StagedFile, ...] = field(hash=False)
     rows: int
-    events: int
     seconds: float
 
     def to_json(self) -> dict[str, Any]:
@@ -47,7 +45,6 @@ class Build:
             "partitions": [p.isoformat() for p in self.partitions],
             "columns": self.columns,
             "rows": self.rows,
-            "events": self.events,
             "seconds": round(self.seconds, 3),
             "files": [
                 {"path": f.path, "size": f.size, "rows": f.rows, "partition": dict(f.partition), "stats": f.stats}
@@ -67,7 +64,6 @@ class Build:
             content["columns"],
             tuple(StagedFile(**f) for f in content["files"]),
             content["rows"],
-            content["events"],
             content["seconds"],
         )
 

@@ -66,8 +66,13 @@ def publish(settings: Settings, view: View, build: Build, partitions: Sequence[d
 def publications(table: DeltaTable | str) -> dict[date, Published]:
     """Each published partition of a batch table, empty ones too, from its newest note."""
     committed = covering(table)
+    return published_in(committed.note) if committed else {}
+
+
+def published_in(note: Note) -> dict[date, Published]:
+    """Each partition that is published as of one commit of a batch table."""
     found: dict[date, Published] = {}
-    for entry in committed.note.extra.get("published", ()) if committed else ():
+    for entry in note.extra.get("published", ()):
         first, last = date.fromisoformat(entry["from"]), date.fromisoformat(entry["to"])
         published = Published(Cut.from_json(entry["cut"]), entry["run"])
         found |= {first + timedelta(days=n): published for n in range((last - first).days + 1)}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -20,7 +19,6 @@ from anabranch.settings import Settings
 from anabranch.tables import Cut, Position, newest, notes, stage_frame
 from anabranch.tables.commits import open_table
 from anabranch.tables.layout import batch_table, landing_table
-from anabranch.views.counting import count_for
 from anabranch.views.definition import PARTITION, View
 from anabranch.views.inputs import rows_at
 from anabranch.views.partitions import keep, one_file_each
@@ -60,10 +58,7 @@ def rebuild(
     rows = one_file_each(rows_at(spark, settings, view, topics, cut, wanted, late=True), view, wanted)
     columns = _columns(rows)
     uri = batch_table(settings, view.name, view.version)
-    with ThreadPoolExecutor(1) as beside:
-        counted = beside.submit(count_for, settings, view, topics, wanted, cut)
-        staged = stage_frame(rows, uri, f"{run}-{uuid.uuid4().hex}", PARTITION)
-        events_read = counted.result().read
+    staged = stage_frame(rows, uri, f"{run}-{uuid.uuid4().hex}", PARTITION)
     inside = keep(view, uri, staged, wanted)
     build = Build(
         view.name,
@@ -75,7 +70,6 @@ def rebuild(
         columns,
         inside,
         sum(f.rows for f in inside),
-        events_read,
         round(time.monotonic() - started, 3),
     )
     write_manifest(settings, build)

@@ -10,9 +10,8 @@ from anabranch.errors import BadInput, Conflict
 from anabranch.serving.catalog import served_versions
 from anabranch.serving.named_readers import named_readers
 from anabranch.serving.routes import ACTIVE, Route, route_history, route_of, set_route
-from anabranch.serving.snapshots import forget
 from anabranch.settings import Settings
-from anabranch.tables.layout import batch_table, speed_checkpoint, speed_table, view_folder
+from anabranch.tables.layout import speed_checkpoint, view_folder
 
 GRACE = timedelta(days=7)
 _SHOWN = 3
@@ -68,8 +67,6 @@ def drop(settings: Settings, view: str, version: int) -> int:
     freed = _bytes(gone)
     shutil.rmtree(gone, ignore_errors=True)
     shutil.rmtree(speed_checkpoint(settings, view, version), ignore_errors=True)
-    for table in (speed_table, batch_table):
-        forget(table(settings, view, version))
     return freed
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
+from pathlib import Path
 from threading import Lock
 
 import pyarrow as pa
@@ -46,6 +47,7 @@ class _Handle:
 
     def __init__(self, uri: str, table: DeltaTable) -> None:
         self.uri = uri
+        self.place = _place(uri)
         self.table = table
         self.snapshot: Snapshot | None = None
         self.epochs: dict[str, Epochs] = {}
@@ -65,16 +67,26 @@ def snapshot(uri: str) -> Snapshot | None:
     """The table at ``uri`` at its newest commit; None where there is no table."""
     with _lock:
         handle = _handles.get(uri)
-        if handle is not None:
+        if handle is not None and handle.place != _place(uri):  # it was deleted, and perhaps made again
+            forget(uri)
+        elif handle is not None:
             try:
                 return handle.forward()
-            except DeltaError:  # its log was cleaned up, or the table was made again
+            except DeltaError:  # its log was cleaned up
                 forget(uri)
         table = open_table(uri)
         if table is None:
             return None
         _handles[uri] = _Handle(uri, table)
         return _handles[uri].forward()
+
+
+def _place(uri: str) -> int | None:
+    """Which folder a table's log is; None where there is none."""
+    try:
+        return Path(uri, "_delta_log").stat().st_ino
+    except OSError:
+        return None
 
 
 def forget(uri: str) -> None:

@@ -73,7 +73,9 @@ class Turns:
 )
 def turns(departed: DataFrame) -> DataFrame:
     """State of one's own: flights of an aircraft until a timer says that none has followed for six hours."""
+    # What waits for its time is kept as it is: only the columns that are needed.
     known = departed.where("tailnum IS NOT NULL")
+    known = known.select("tailnum", "event_time", "log_partition", "log_offset", "watermark")
     returns = "tailnum string, began timestamp, rested_at timestamp, flights int"
     return process(known, "tailnum", Turns, returns, forget_after="6 hours")
 

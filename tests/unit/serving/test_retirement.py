@@ -162,6 +162,19 @@ def test_only_what_is_retired_is_dropped_and_a_killed_drop_goes_on(
     assert list(view_folder(settings, VIEW, 1).parent.iterdir()) == [view_folder(settings, VIEW, 2)]
 
 
+def test_a_process_that_has_read_a_table_sees_that_it_was_made_again(settings: Settings) -> None:
+    """Its commits are counted from 0 again: by the number alone it would be the one of before."""
+    for epoch in (4, 5):
+        served.merge_speed(settings, epoch, DAYS[:1])
+    assert str(anabranch.read(VIEW, version=1, settings=settings).cut) == "flights@5"
+    gone(settings)
+    drop(settings, VIEW, 1)
+    reinstate(settings, VIEW, 1, by="bob", why="too soon")
+    assert refused(lambda: anabranch.read(VIEW, version=1, settings=settings)).code == "VIEW_UNKNOWN"
+    served.start_speed(settings, 6)
+    assert str(anabranch.read(VIEW, version=1, settings=settings).cut) == "flights@6"
+
+
 def test_its_stream_ends_and_goes_on_when_it_is_taken_back(settings: Settings) -> None:
     versions = [
         View(VIEW, n, ("flight.departed",), ("window_start",), lambda rows: rows, partition_by="window_start")

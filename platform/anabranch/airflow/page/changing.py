@@ -1,0 +1,105 @@
+"""The buttons of a migration: halt, resume, go on now, roll back. POST only, from our own page, with a reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+from urllib.parse import parse_qs
+
+from airflow.api_fastapi.core_api.security import GetUserDep
+from fastapi import APIRouter, Depends, HTTPException, Request
+from fastapi.responses import RedirectResponse
+
+from anabranch.airflow.page.access import from_our_page, steers
+from anabranch.airflow.page.looking import Platform, View
+from anabranch.airflow.page.moving import ACTIONS
+from anabranch.change import migration
+from anabranch.errors import BadInput, Conflict
+from anabranch.serving.routes import route_of
+from anabranch.settings import Settings
+
+router = APIRouter(dependencies=[Depends(from_our_page), Depends(steers)])
+_MOST_BYTES = 16_384
+_LONG = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the form says. ``after`` is the number of the route that the person saw; None: they didn't say."""
+
+    action: str
+    why: str
+    after: int | None
+
+
+async def asked(request: Request) -> Asked:
+    """HTTP 413 or 415; BadInput FORM_UNREADABLE, ACTION_UNKNOWN or REASON_WRONG. Read once the user is known, and no
+    further than a form of ours can be long."""
+    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/x-www-form-urlencoded":
+        raise HTTPException(415, "a form is needed (application/x-www-form-urlencoded)")
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > _MOST_BYTES:
+            raise HTTPException(413, "this form is too long")
+    try:
+        said = parse_qs(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=8)
+        number = said.get("after", [""])[-1]
+        return Asked(_action(said), _reason(said), int(number) if number else None)
+    except ValueError:
+        raise BadInput(
+            "FORM_UNREADABLE",
+            "this is no form of ours",
+            state="nothing was changed",
+            next_step="use the page's buttons",
+        ) from None
+
+
+@router.post("/views/{view}/migration")
+def change(
+    request: Request, known: View, settings: Platform, user: GetUserDep, form: Annotated[Asked, Depends(asked)]
+) -> RedirectResponse:
+    """Do it in the user's name, and show the page again."""
+    if form.after is not None and form.action != "rollback":
+        _check_still_holds(settings, known.name, form.after)
+    getattr(migration, form.action)(settings, known.name, by=user.get_name(), why=form.why)
+    return RedirectResponse(f"{request.scope.get('root_path', '')}/views/{known.name}/migration", 303)
+
+
+def _check_still_holds(settings: Settings, view: str, after: int) -> None:
+    """What was decided before a step may be wrong behind it. Back is always right."""
+    now = route_of(settings, view)
+    if (now.number if now else 0) != after:
+        raise Conflict(
+            "ROUTE_MOVED",
+            f"{view}: the route is another one by now ({now})",
+            state="nothing was changed",
+            next_step="look at the page again, and decide again",
+        )
+
+
+def _action(said: dict[str, list[str]]) -> str:
+    action = said.get("action", [""])[-1]
+    if action not in ACTIONS:
+        raise BadInput(
+            "ACTION_UNKNOWN",
+            f"{action[:40]!r} is nothing that can be done to a migration",
+            state="nothing was changed",
+            next_step=f"use one of {', '.join(ACTIONS)}",
+            field="action",
+        )
+    return action
+
+
+def _reason(said: dict[str, list[str]]) -> str:
+    """In one line: it is shown in tables, notes and logs."""
+    why = " ".join(said.get("why", [""])[-1].split())
+    if not why or len(why) > _LONG or not why.isprintable():
+        raise BadInput(
+            "REASON_WRONG",
+            f"why is a text of 1 to {_LONG} characters that can be printed",
+            state="nothing was changed",
+            next_step="say in a line why: it is kept for ever in the history of the route",
+            field="why",
+        )
+    return why

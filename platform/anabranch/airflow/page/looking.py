@@ -1,0 +1,132 @@
+"""The pages that one looks at. None of them changes anything, and none waits for anything but a few small files."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from typing import Annotated
+
+from airflow.api_fastapi.core_api.security import GetUserDep
+from fastapi import APIRouter, Depends, HTTPException, Request
+from fastapi.responses import Response
+
+from anabranch.airflow.page import plots
+from anabranch.airflow.page.access import MIGRATE, may_steer
+from anabranch.airflow.page.days import Day, Halves, days_of
+from anabranch.airflow.page.dirty import Lookup
+from anabranch.airflow.page.failures import Failure, attempt
+from anabranch.airflow.page.known import KnownView, known_view
+from anabranch.airflow.page.moving import SHOWN, moving_of
+from anabranch.airflow.page.render import page
+from anabranch.airflow.page.standing import Look, Standing, overview, with_dirty
+from anabranch.airflow.page.story import Story, story_of
+from anabranch.change.parameters import DATE
+from anabranch.settings import Settings, load_settings
+
+router = APIRouter()
+WHOLE = "whole"
+"""In place of a day: a kappa view has no partitions."""
+LOOKUP = Lookup()
+
+
+def platform() -> Settings:
+    return load_settings()
+
+
+def of_view(view: str, settings: Annotated[Settings, Depends(platform)]) -> KnownView:
+    """The view that an address names; HTTP 404."""
+    known = known_view(settings, view)
+    if known is None:
+        raise HTTPException(404, "there is no view of this name")
+    return known
+
+
+Platform = Annotated[Settings, Depends(platform)]
+View = Annotated[KnownView, Depends(of_view)]
+
+
+@router.get("/")
+def all_views(request: Request, settings: Platform) -> Response:
+    return page(request, "overview.html", overview=overview(settings, LOOKUP))
+
+
+@router.get("/views/{view}")
+def one_view(request: Request, known: View, settings: Platform, year: int | None = None) -> Response:
+    look = Look(settings)
+    (view,) = with_dirty(settings, LOOKUP, (look.view(known),))
+    days = {each.version: _days(settings, look, each) for each in view.versions}
+    years = sorted({day.year for found in days.values() if not isinstance(found, Failure) for day in found if day})
+    shown = year if year in years else max(years, default=None)
+    calendars = {
+        version: found if isinstance(found, Failure) else _Calendar(found, shown) for version, found in days.items()
+    }
+    return page(
+        request, "view.html", view=view, calendars=calendars, years=years, year=shown, failures=look.failures
+    )  # fmt: skip
+
+
+@router.get("/views/{view}/v{version}/{partition}")
+def one_partition(request: Request, known: View, settings: Platform, version: int, partition: str) -> Response:
+    if version not in known.versions:
+        raise HTTPException(404, f"{known.name} has no such version")
+    day = _day(partition)
+    (view,) = with_dirty(settings, LOOKUP, (Look(settings).view(known),))
+    standing = next(each for each in view.versions if each.version == version)
+    story = story_of(settings, known.name, version, day, standing.dirty)
+    if story is None:
+        raise HTTPException(404, f"nothing is known of this partition of {known.name} v{version}")
+    return page(
+        request, "partition.html", view=view, standing=standing, story=story, partition=partition, line=_line(story)
+    )  # fmt: skip
+
+
+@router.get("/views/{view}/migration")
+def migration(
+    request: Request, known: View, settings: Platform, user: GetUserDep, allowed: Annotated[bool, Depends(may_steer)]
+) -> Response:
+    moving = attempt(f"route of {known.name}", lambda: moving_of(settings, known.name))
+    return page(
+        request, "migration.html", known=known, moving=moving, user=user.get_name(), allowed=allowed, dag=MIGRATE,
+        shown=SHOWN,
+    )  # fmt: skip
+
+
+class _Calendar:
+    """What a version's part of the page shows: a year, what is not of a day, and how many days there are of each
+    state."""
+
+    def __init__(self, days: dict[date | None, Day], year: int | None) -> None:
+        self.whole = days.get(None)
+        self.year = plots.year_of(year, days) if year is not None else None
+        in_year = [known.state for day, known in days.items() if day is not None and day.year == year]
+        self.counts = {state: in_year.count(state) for state in in_year}
+
+
+def _days(settings: Settings, look: Look, standing: Standing) -> dict[date | None, Day] | Failure:
+    key = standing.view, standing.version
+    dirty = standing.dirty.days if standing.dirty else {}
+    marks = look.marks.get(key, {})
+    return attempt(
+        f"{standing.view} v{standing.version}",
+        lambda: days_of(settings, *key, Halves.of(settings, *key), marks, dirty),
+    )
+
+
+def _day(text: str) -> date | None:
+    """HTTP 404 for what is no day; None for the whole of a view."""
+    if text == WHOLE:
+        return None
+    try:
+        if not DATE.fullmatch(text):
+            raise ValueError
+        return date.fromisoformat(text)
+    except ValueError:
+        raise HTTPException(404, "there is no such day") from None
+
+
+def _line(story: Story) -> tuple[plots.Axis, list[plots.Dot]]:
+    """Certificates and publications over time."""
+    judged = [(each.certificate.created, "equal" if each.certificate.equal else "held") for each in story.judged]
+    moments = [*judged, *((each.at, "publication") for each in story.publications)]
+    axis = plots.Axis.over((moment for moment, _ in moments), datetime.now(UTC))
+    said = {"equal": "paths equal", "held": "paths differ", "publication": "published"}
+    return axis, [plots.Dot(axis.x(at), kind, f"{at:%Y-%m-%d %H:%M:%S}: {said[kind]}") for at, kind in moments]
