@@ -13,7 +13,7 @@ from anabranch.views.definition import duration, names
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_PLACE = ("log_partition", "log_offset")
+_ORDER = ("event_time", "log_partition", "log_offset")
 
 
 def as_of(
@@ -35,18 +35,16 @@ def as_of(
 
     keys = names(on)
     same = [F.col(key).alias(f"_on_{key}") for key in keys]
-    told = F.struct("event_time", F.struct(*right.columns).alias("row")).alias("_told")
-    place = [F.col(column).alias(f"_{column}") for column in _PLACE]
-    said = right.select("event_time", *same, F.lit(0).alias("_side"), *place, told)
+    told = F.struct(*_ORDER, F.struct(*right.columns).alias("row")).alias("_told")
+    said = right.select("event_time", *same, F.lit(0).alias("_side"), told)
     nothing = F.lit(None).cast(said.schema["_told"].dataType).alias("_told")
     # Column by column, so that Spark reads and sorts only those of ``left`` that the view goes on with.
     asked = left.select(*left.columns, *same, F.lit(1).alias("_side"), nothing)
     both = asked.unionByName(said, allowMissingColumns=True)
-    # What was said at the same time counts: it comes first, and among it the last place in the log is the newest.
-    order = ("event_time", "_side", *(f"_{column}" for column in _PLACE))
-    until_then = Window.partitionBy(*(f"_on_{key}" for key in keys)).orderBy(*order)
+    # What was said at the same time counts: it comes first.
+    until_then = Window.partitionBy(*(f"_on_{key}" for key in keys)).orderBy("event_time", "_side")
     until_then = until_then.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    newest = both.withColumn("_newest", F.last("_told", ignorenulls=True).over(until_then)).where("_side = 1")
+    newest = both.withColumn("_newest", F.max("_told").over(until_then)).where("_side = 1")
     known = reduce(and_, (F.col(key).isNotNull() for key in keys))
     if within is not None:
         seconds = duration(within).total_seconds()

@@ -20,7 +20,8 @@ from pyspark.sql import functions as F
 )
 def departed_in_weather(departed: DataFrame, weather: DataFrame) -> DataFrame:
     """A time-dependent join: each departure with the weather of its hour, not with the weather of now."""
-    joined = as_of(departed, weather, on="origin", into="weather", within="3 hours")
+    told = weather.select("event_time", "log_partition", "log_offset", "origin", "temp", "visib")
+    joined = as_of(departed, told, on="origin", into="weather", within="3 hours")
     return joined.select(
         F.col("event_time").alias("departed_at"), "log_partition", "log_offset", "origin", "dep_delay",
         "weather.temp", "weather.visib", F.col("weather.event_time").alias("observed_at"),
