@@ -25,7 +25,7 @@ from anabranch.control.environment import environment
 from anabranch.settings import Settings, load_settings
 
 from benchmarks import machine, report
-from benchmarks.cases import CASES, Case
+from benchmarks.cases import CASES, ONLY, Case
 from benchmarks.figures import Report
 
 PORTS = {"kafka_port": 28592, "kafka_controller_port": 28593}
@@ -36,7 +36,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which: {', '.join(CASES)} (all when left out)")
     parser.add_argument("--quick", action="store_true", help="January and 3 runs; prints, and keeps nothing")
+    parser.add_argument("--only", action="append", default=[], metavar="VIEW", help="of operators: measure these again")
     args = parser.parse_args()
+    if args.only and args.names != ["operators"]:
+        parser.error("--only is for operators alone")
+    os.environ[ONLY] = ",".join(args.only)
     if unknown := set(args.names) - set(CASES):
         parser.error(f"no benchmark is named {', '.join(sorted(unknown))}; there are: {', '.join(CASES)}")
     chosen = [case for case in CASES.values() if case.name in args.names or not args.names]

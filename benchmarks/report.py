@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from benchmarks.cases import CASES
+from benchmarks.cases import CASES, operators
 from benchmarks.figures import Report, Table, Target
 
 FOLDER = Path(__file__).parent
@@ -14,8 +14,11 @@ RESULTS, KEPT = FOLDER / "RESULTS.md", FOLDER / "results.json"
 
 
 def keep(report: Report) -> None:
-    """Put a report in the place of the last one of its benchmark."""
-    found = {old.name: old for old in kept()} | {report.name: report}
+    """Put a report in the place of the last one of its benchmark, or of that one's rows that it has measured again."""
+    found = {old.name: old for old in kept()}
+    if report.name == "operators" and report.name in found:
+        report = operators.merged(found[report.name], report)
+    found[report.name] = report
     KEPT.write_text(json.dumps([found[name].to_json() for name in CASES if name in found], indent=1) + "\n")
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from statistics import median
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -19,6 +21,7 @@ from anabranch.views.definition import is_own
 from anabranch.views.registry import sources_of
 from pyspark.cloudpickle import register_pickle_by_value
 
+from benchmarks.cases import ONLY
 from benchmarks.figures import Report, Sample, Table, Target, all_seconds, middle
 from benchmarks.handwritten import operators as handwritten
 from benchmarks.handwritten.operators import Job
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 
 SPEED, SPEED_BY_HAND, BATCH, BATCH_BY_HAND = "speed", "speed, hand-written", "batch", "batch, hand-written"
 HALVES = (SPEED, BATCH)
+WHEN = "measured (UTC)"
 OPERATORS = {
     "busy_hours": "hopping window",
     "queue_before": "sliding window, exact",
@@ -71,7 +75,8 @@ def run(world: World) -> Report:
     register_pickle_by_value(handwritten)  # Python workers of Spark don't know this folder
     folder = world.settings.project / "spark_jobs" / "views" / "gallery"
     registry = load_views(folder, world.declared_for_gallery)
-    views = [registry.get(name) for name in OPERATORS]
+    only = [name for name in os.environ.get(ONLY, "").split(",") if name]
+    views = [registry.get(name) for name in OPERATORS if not only or name in only]
     with world.spark() as spark:
         finish(start_landing(spark, world.settings, world.declared.topic("weather"), once=True))
         measured = [_measure(world, spark, view) for view in views]
@@ -141,7 +146,7 @@ def _check(world: World, spark: SparkSession, view: View, folder: str) -> int:
 
 def _report(measured: Sequence[Measured], events: int) -> Report:
     shares = {(each.view.name, half): each.share(half, f"{half}, hand-written") for each in measured for half in HALVES}
-    slowest = {half: min((share, name) for (name, of), share in shares.items() if of == half) for half in HALVES}
+    when = f"{datetime.now(UTC):%Y-%m-%d %H:%M}"
     rows = tuple(
         (
             OPERATORS[each.view.name],
@@ -157,11 +162,14 @@ def _report(measured: Sequence[Measured], events: int) -> Report:
                     f"{shares[each.view.name, half]:.2f}",
                 )
             ),
+            when,
         )
         for each in measured
     )
     columns = ("operator", "view", "speed half kept by", "rows")
     columns += tuple(text for half in HALVES for text in (f"{half} path", "hand-written", "speed of it"))
+    columns += (WHEN,)
+    samples = all_seconds({f"{e.view.name} {job}": runs for e in measured for job, runs in e.samples.items()})
     return Report(
         "operators",
         "Operators, one by one",
@@ -169,10 +177,28 @@ def _report(measured: Sequence[Measured], events: int) -> Report:
         "batch: all days rebuilt and published. Beside each, in turn with it, the plain Spark code for it as a batch "
         "job and as a stream that catches up. Medians of three.",
         (Table("", columns, rows),),
-        tuple(
-            Target(f"slowest operator, {half} path ({name}), of plain Spark", share, 0.9, at_least=True)
-            for half, (share, name) in slowest.items()
-        ),
+        _targets(samples),
         ("Both jobs made the same rows, in both paths.",),
-        samples=all_seconds({f"{e.view.name} {job}": runs for e in measured for job, runs in e.samples.items()}),
+        samples=samples,
     )
+
+
+def _targets(samples: Mapping[str, Sequence[float]]) -> tuple[Target, ...]:
+    """By the seconds of every run, by view and job."""
+    found = []
+    for half in HALVES:
+        by_hand = f" {half}, hand-written"
+        names = [job.removesuffix(by_hand) for job in samples if job.endswith(by_hand)]
+        share, name = min((median(samples[n + by_hand]) / median(samples[f"{n} {half}"]), n) for n in names)
+        found.append(Target(f"slowest operator, {half} path ({name}), of plain Spark", share, 0.9, at_least=True))
+    return tuple(found)
+
+
+def merged(old: Report, new: Report) -> Report:
+    """``new``, with the rows and runs of ``old`` for the operators that weren't measured again."""
+    again = {row[1] for row in new.tables[0].rows}
+    rows = {row[1]: row for row in (*old.tables[0].rows, *new.tables[0].rows)}
+    kept = {job: runs for job, runs in old.samples.items() if job.split(" ", 1)[0] not in again}
+    samples = {**kept, **new.samples}
+    table = replace(new.tables[0], rows=tuple(rows[name] for name in OPERATORS if name in rows))
+    return replace(new, tables=(table,), samples=samples, targets=_targets(samples))
