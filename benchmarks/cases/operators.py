@@ -196,8 +196,8 @@ def _targets(samples: Mapping[str, Sequence[float]]) -> tuple[Target, ...]:
 
 def merged(old: Report, new: Report) -> Report:
     """``new``, with the rows and runs of ``old`` for the operators that weren't measured again."""
-    again = {row[1] for row in new.tables[0].rows}
-    rows = {row[1]: row for row in (*old.tables[0].rows, *new.tables[0].rows)}
+    rows = {row[1].strip("`"): row for row in (*old.tables[0].rows, *new.tables[0].rows)}
+    again = {row[1].strip("`") for row in new.tables[0].rows}
     kept = {job: runs for job, runs in old.samples.items() if job.split(" ", 1)[0] not in again}
     samples = {**kept, **new.samples}
     table = replace(new.tables[0], rows=tuple(rows[name] for name in OPERATORS if name in rows))
