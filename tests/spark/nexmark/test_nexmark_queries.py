@@ -1,4 +1,7 @@
-"""Every query of the benchmark in both paths, over a night with late events, against DuckDB and each other."""
+"""Queries of the benchmark in both paths, over a night with late events, against DuckDB and each other.
+
+One of each kind in each run, all of them in ``make sweep``.
+"""
 
 from __future__ import annotations
 
@@ -40,9 +43,9 @@ NIGHT = Workload(6_000, late=0.02, begin=datetime(2015, 7, 14, 20, tzinfo=UTC))
 EPOCHS = 12
 VIEWS = {paths.short(view): view for view in views()}
 ONE_BID_AT_A_TIME = {"q1", "q2", "q10", "q13", "q14", "q21", "q22"}
-REMEMBERING = [view for query, view in VIEWS.items() if query not in ONE_BID_AT_A_TIME]
-EACH = [pytest.param(query, marks=[pytest.mark.sweep] if query in ONE_BID_AT_A_TIME else []) for query in VIEWS]
-"""q0 stands for those of one bid at a time; make sweep runs them too."""
+SOME = {"q0", "q3", "q4", "q5", "q7", "q8", "q11", "q18"}
+"""One of each kind: one bid at a time, a join for ever, windows that join, rankings, sessions, the newest of a key."""
+EACH = [pytest.param(query, marks=[] if query in SOME else [pytest.mark.sweep]) for query in VIEWS]
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,9 @@ def sent() -> pl.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def house(spark: SparkSession, sent: pl.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> House:
+def house(
+    spark: SparkSession, sent: pl.DataFrame, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> House:
     """Landed in two halves: the speed layers that could forget have seen the first one when the second comes."""
     settings = load_settings(home=tmp_path_factory.mktemp("nexmark"), shuffle_partitions=2)
     views().register(spark, settings)
@@ -77,11 +82,20 @@ def house(spark: SparkSession, sent: pl.DataFrame, tmp_path_factory: pytest.Temp
     slices = sent.iter_slices(NIGHT.events // EPOCHS)
     epochs = [[_event(row) for row in part.iter_rows(named=True)] for part in slices]
     landing.land(*epochs[: EPOCHS // 2])
-    for view in REMEMBERING:
-        catch_up(spark, settings, view, topic())
+    for query in _asked(request) - ONE_BID_AT_A_TIME:
+        catch_up(spark, settings, VIEWS[query], topic())
     landing.land(*epochs[EPOCHS // 2 :])
     records = sent.select("partition", "offset", "value").to_arrow()
     return House(settings, landing, epochs, Oracle(records, paths.epochs(settings, topic()), topic().allowed_lateness))
+
+
+def _asked(request: pytest.FixtureRequest) -> set[str]:
+    """The queries whose streams this run is about."""
+    items = [item for item in request.session.items if isinstance(item, pytest.Function)]
+    both = [
+        item for item in items if item.originalname == test_both_paths_are_equal_at_equal_cuts_and_to_duckdb.__name__
+    ]
+    return {str(item.callspec.params["query"]) for item in both}
 
 
 def _event(row: dict[str, object]) -> Event:
