@@ -91,11 +91,9 @@ def house(
 
 def _asked(request: pytest.FixtureRequest) -> set[str]:
     """The queries whose streams this run is about."""
+    name = test_both_paths_are_equal_at_equal_cuts_and_to_duckdb.__name__
     items = [item for item in request.session.items if isinstance(item, pytest.Function)]
-    both = [
-        item for item in items if item.originalname == test_both_paths_are_equal_at_equal_cuts_and_to_duckdb.__name__
-    ]
-    return {str(item.callspec.params["query"]) for item in both}
+    return {str(item.callspec.params["query"]) for item in items if item.originalname == name}
 
 
 def _event(row: dict[str, object]) -> Event:
