@@ -204,7 +204,7 @@ def carry_out_migration() -> None:
     """plan, level, approve_build, rebuild, reconcile, publish, compare, approve, move."""
     planned: Any = plan_migration()
     level = Level(task_id="level", planned=planned)
-    allowed = BuildApproval(task_id="approve_build", planned=planned, fail_on_reject=True, retries=0)
+    allowed = BuildApproval(task_id="approve_build", planned=planned, fail_on_reject=True)
     rebuilt = SparkJob(task_id="rebuild", planned=planned, options=("days", "cut", "fingerprint"))
     certified = SparkJob(task_id="reconcile", planned=planned)
     compared = compare(planned)

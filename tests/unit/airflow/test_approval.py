@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.providers.standard.exceptions import HITLRejectException
 from anabranch.airflow import approval
 from anabranch.airflow.approval import PlanApproval
 from anabranch.settings import Settings
@@ -63,6 +64,15 @@ def test_an_answer_that_came_too_soon_is_not_asked_for_again(said: list[str], mo
     answer = task(monkeypatch, ANSWER).execute(context(2))
     assert answer["chosen_options"] == ["Approve"]
     assert said[-1].startswith("Approved by anna.")
+
+
+def test_a_refusal_is_not_asked_for_again(said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a task that fails when it is rejected: its second try finds the same answer."""
+    monkeypatch.setattr(approval, "hitl_detail", lambda *_: {**ANSWER, "chosen_options": ["Reject"]})
+    asks = PlanApproval(task_id="approve", planned=PLAN, retries=1, fail_on_reject=True)
+    with pytest.raises(HITLRejectException):
+        asks.execute(context(2))
+    assert said[-1].startswith("Rejected by anna: nothing was rebuilt.")
 
 
 @pytest.mark.parametrize(
