@@ -182,6 +182,11 @@ COMMANDS: list[list[str]] = [
     ["migrate", "start", "departure_delays", "1", "2", "--why", "x", "--steps", "{}"],
     ["migrate", "run", "{}"],
     ["migrate", "rollback", "{}", "--why", "{}"],
+    ["migrate", "halt", "{}", "--why", "{}"],
+    ["migrate", "hasten", "{}", "--why", "{}"],
+    ["migrate", "retire", "{}", "1", "--why", "{}"],
+    ["migrate", "retire", "departure_delays", "1", "--why", "x", "--grace", "{}"],
+    ["migrate", "drop", "{}", "1", "--yes"],
     ["produce", "flights", "--from", "{}", "--days", "1"],
     ["produce", "flights", "--from", "2013-01-01", "--days", "1", "--speed", "{}"],
 ]

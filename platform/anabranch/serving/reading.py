@@ -66,8 +66,9 @@ def read(
         found = look_at(config, view, version, where, prefer, partitions, name)
         found.led = name if version is None else ""
     except AnabranchError as error:
-        if version is None and (isinstance(error, (BrokenState, TryAgain)) or error.code == "VIEW_UNKNOWN"):
-            failed_reads.keep(config, view, led_to(config, view, name), name, error)
+        ours = isinstance(error, (BrokenState, TryAgain)) or error.code == "VIEW_UNKNOWN"
+        if ours and version is None and (led := led_to(config, view, name)):
+            failed_reads.keep(config, view, led, name, error)
         raise
     if version is not None:
         named_readers.keep(config, view, version, name)

@@ -138,6 +138,11 @@ def test_a_reader_who_may_not_write_reads_all_the_same(settings: Settings) -> No
     assert anabranch.read(VIEW, version=1, settings=settings, reader="x").version == 1
 
 
+def test_a_read_that_no_route_has_led_leaves_nothing_behind(tmp_path: Path) -> None:
+    assert refused(lambda: anabranch.read(VIEW, settings=Settings(home=tmp_path))).code == "VIEW_UNKNOWN"
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_only_what_is_retired_is_dropped_and_a_killed_drop_goes_on(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
