@@ -94,6 +94,40 @@ def retirement_parameters(views: Mapping[str, Sequence[Declared]]) -> dict[str, 
     }  # fmt: skip
 
 
+def replay_parameters(views: Mapping[str, Sequence[Declared]]) -> dict[str, Param]:
+    """The form of a replay."""
+    names = list(views)
+    cut: dict[str, Any] = {"type": ["null", "string"], "pattern": rf"^$|^{_AT}(,{_AT})*$", "maxLength": 900}
+    return {
+        "view": Param(names[0] if names else None, title="View", type="string", enum=names),
+        "version": Param(
+            None, title="Version", description="Empty: the newest that is declared.",
+            type=["null", "integer"], minimum=1,
+        ),
+        "from": Param(
+            None, title="From (partition)",
+            description="First day to replay, YYYY-MM-DD (UTC day of event time). All four empty: the whole view.",
+            **_DAY,
+        ),
+        "to": Param(None, title="To (partition)", description="Last day, included. Empty: one day.", **_DAY),
+        "since": Param(
+            None, title="Since (cut)",
+            description="Instead of days: those that events touch which landed behind this cut, like flights@12.",
+            **cut,
+        ),
+        "until": Param(None, title="Until (cut)", description="How far. Empty: the newest.", **cut),
+        "share": Param(
+            50, title="Share of the cores (percent)",
+            description="At most, over some slices; it also runs at the lowest priority. Can be changed on the way.",
+            type="number", minimum=1, maximum=100,
+        ),
+        "speed": Param(
+            0, title="Times real time", description="At most, by event time. 0: as fast as the share goes.",
+            type="number", minimum=0,
+        ),
+    }  # fmt: skip
+
+
 def repair_documentation(view: Declared) -> str:
     """The page of a repair DAG."""
     return f"""### Repair {view.name}
@@ -152,4 +186,19 @@ RETIREMENT = """### Retire a version of a view
 its number is refused. It is refused itself while the route gives the version readers, within the grace time after it
 lost its last ones, and while anybody names it. **approve** asks a person whether its tables may be deleted; **drop**
 deletes them. Until then `anabranch migrate reinstate VIEW VERSION --why ...` takes it all back.
+"""
+
+
+REPLAY = """### Replay a view
+
+**plan_replay** says how much of landing is walked and what is replaced; a large one waits for a person (**approve**).
+**replay** runs the view's stream again, from the first epoch on, into a table of its own, at most at the share of the
+cores that was asked for. When every certificate of it is equal, one commit shows it to readers; else nothing of it is
+left, and the run is red and says why.
+
+All four of From, To, Since and Until empty: the whole view, and the live stream goes on with the replay's state. With
+days or cuts: only these partitions are replaced.
+
+Progress and pace: `anabranch replay status|pace VIEW`, and the page *Anabranch*. A run that was killed goes on where it
+was when its task is cleared; `anabranch replay cancel VIEW` leaves nothing of it.
 """

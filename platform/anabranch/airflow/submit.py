@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 class SparkJob(SparkSubmitOperator):
     """``spark_jobs/<task_id>.py --view V --version N --run ID`` and an ``options`` flag for each named entry of
-    the plan. What the job found out is in the record that it leaves for the next step.
+    the plan that isn't None. What the job found out is in the record that it leaves for the next step.
 
     A retry submits the job again; the job is keyed by ``--run``, so a second try repeats or finishes the first.
     Nothing is read from this machine before the task runs, so parsing the DAG needs neither JARs nor settings.
@@ -46,7 +46,8 @@ class SparkJob(SparkSubmitOperator):
         plan: dict[str, Any] = self.planned
         flags = {name: plan[name] for name in ("view", "version", "run", *self.options)}
         self.application = str(settings.project / "spark_jobs" / f"{self.task_id}.py")
-        self.application_args = [text for name, value in flags.items() for text in (f"--{name}", str(value))]
+        given = {name: str(value) for name, value in flags.items() if value is not None}
+        self.application_args = [text for name, value in given.items() for text in (f"--{name}", value)]
         self.properties_file = str(engine_properties(settings))
         super().execute(context)
 

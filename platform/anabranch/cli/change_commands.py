@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from anabranch.airflow.client import Client, Run
     from anabranch.change.plan import Plan
     from anabranch.settings import Settings
 
@@ -52,21 +51,12 @@ def reprocess_command(
 
     Exit code 1 when the run fails, or a day could not be published; the days that it published stay.
     """
-    from anabranch.airflow.client import Client
-    from anabranch.control.airflow_parts import airflow_address
-    from anabranch.control.keys import airflow_login
+    from anabranch.cli.watching import carried_out
 
     settings, plan = _planned(view, first, last, cut, version)
     typer.echo(plan.to_text())
     asked = {"from": first, "to": last or None, "cut": cut or None, "version": plan.version}
-    with Client(airflow_address(settings), airflow_login(settings)) as client:
-        run = client.trigger(f"reprocess_{plan.view}", asked)
-        typer.echo(run.url)
-        if wait:
-            run = client.wait(run, _Progress(client, approve=approve), timeout=6 * 3600)
-            typer.echo(run.note)
-    if run.state == "failed":
-        raise typer.Exit(1)
+    carried_out(settings, f"reprocess_{plan.view}", asked, wait=wait, approve=approve)
 
 
 def compare_command(
@@ -115,21 +105,3 @@ def _planned(name: str, first: str, last: str, cut: str, version: int | None) ->
     # `from` is given, so no run's own day is needed.
     wish = asked({"from": first or "-", "to": last, "cut": cut}, [topic.name for topic in topics.each], date.min)
     return settings, make_plan(settings, view, topics, wish)
-
-
-class _Progress:
-    """Prints each step's state when it has changed, and answers the one that waits for a person if it may."""
-
-    def __init__(self, client: Client, *, approve: bool) -> None:
-        self._client = client
-        self._approve = approve
-        self._seen: dict[str, str] = {}
-
-    def __call__(self, run: Run) -> None:
-        for task, state in run.tasks.items():
-            if state and self._seen.get(task) != state:
-                self._seen[task] = state
-                waits = state == "awaiting_input"
-                typer.echo(f"{task}: waits for a person's approval" if waits else f"{task}: {state.replace('_', ' ')}")
-                if waits and self._approve:
-                    self._client.respond(run, task, "Approve")

@@ -19,6 +19,7 @@ MODULES = (
     "quarantine_commands",
     "view_commands",
     "change_commands",
+    "replay_commands",
     "read_commands",
     "routes_commands",
     "migrate_commands",

@@ -76,9 +76,11 @@ def compare(
     topics: Sources,
     partitions: Sequence[date],
     build: Staged | None = None,
+    state: SpeedState | None = None,
 ) -> Comparison:
-    """Both sides at the newest commit of the speed table. Only landing's counts are read, no Spark job runs."""
-    state = speed_state(settings, view)
+    """Both sides at the newest commit of the speed table, or at ``state``. Only landing's counts are read, no Spark job
+    runs."""
+    state = state or speed_state(settings, view)
     days = [] if view.kappa else list(partitions)
     counts = touched(settings, view, topics, days, state.cut, build.cut if build else state.cut)
     moved = passed(settings, view, topics, build.cut, state.cut, state.watermark) if build else set()

@@ -40,7 +40,11 @@ class SpeedState:
 
 def speed_state(settings: Settings, view: View) -> SpeedState:
     """TryAgain VIEW_NOT_READY before the stream's first commit; Conflict DEFINITION_CHANGED for another function."""
-    uri = speed_table(settings, view.name, view.version)
+    return state_at(view, speed_table(settings, view.name, view.version))
+
+
+def state_at(view: View, uri: str) -> SpeedState:
+    """The same for a table that a replay of the stream has made."""
     table = open_table(uri)
     committed = covering(table) if table is not None else None
     if committed is None or not any(p.epoch for p in committed.note.cut.positions.values()):

@@ -37,20 +37,23 @@ class PartitionSink(Sink):
         compute: Compute,
         watermark: Callable[[Cut], datetime | None],
         landed_days: Callable[[], Sequence[date]],
+        wanted: Sequence[date] | None = None,
     ) -> None:
         super().__init__(spark, table, landing, checkpoint, small_rows)
         self._compute = compute
         self._watermark = watermark
         self._landed_days = landed_days
+        self._wanted = wanted
 
     def _write(self, step: Step, covered: Covered, frame: DataFrame, batch: Batch) -> None:
         view = self.table.view
         all_again = step is Step.REFRESH
         changes = [] if all_again else [tuple(r) for r in frame.select("type", EVENT_DATE).distinct().collect()]
         if all_again or (view.kappa and (changes or view.closes)):
-            self._refresh(self._compute(batch.cut, None), batch)
+            self._refresh(self._compute(batch.cut, self._wanted), batch)
             return
-        partitions = [] if view.kappa else sorted({*self._touched(changes), *self._passed(batch.cut)})
+        touched = set() if view.kappa else {*self._touched(changes), *self._passed(batch.cut)}
+        partitions = sorted(touched if self._wanted is None else touched & set(self._wanted))
         if not partitions:
             self.table.replace([], [], self._note(batch, 0))
             return

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import date
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -19,15 +21,25 @@ from anabranch.landing.schema import PARTITION as EVENT_DATE
 from anabranch.settings import Settings
 from anabranch.spark import LIVE
 from anabranch.speed.covered import LandingLogs
+from anabranch.speed.handover import adopt
 from anabranch.speed.partitions import PartitionSink
 from anabranch.speed.sink import Sink
 from anabranch.speed.table import SpeedTable
 from anabranch.tables import Cut
 from anabranch.tables.checkpoints import clear_unstarted
 from anabranch.tables.commits import open_table
-from anabranch.tables.layout import landing_table, speed_checkpoint, speed_table
+from anabranch.tables.layout import landing_table, replay_checkpoints, speed_checkpoint, speed_table
 from anabranch.views.definition import View, changed_columns
-from anabranch.views.inputs import events_of, frames, rows_at, rows_of, stream_of_events, together, watermark_of
+from anabranch.views.inputs import (
+    events_of,
+    frames,
+    prune,
+    rows_at,
+    rows_of,
+    stream_of_events,
+    together,
+    watermark_of,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -67,17 +79,48 @@ class SpeedQuery(StreamingQuery):
         return _grown(self.view) if _GROWN in str(found) else found
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a stream reads and writes: a ``landing`` table for each topic, its ``table`` and its ``checkpoint``.
+    ``days``: the only partitions whose rows have to be right (None: all)."""
+
+    landing: Mapping[str, str] = field(hash=False)
+    table: str
+    checkpoint: Path
+    days: tuple[date, ...] | None = None
+
+
+def live(settings: Settings, view: View, topics: Sources) -> Place:
+    """That of the speed layer. TryAgain LANDING_ABSENT."""
+    return Place(
+        {topic.name: _landing(settings, view, topic) for topic in topics.each},
+        speed_table(settings, view.name, view.version),
+        speed_checkpoint(settings, view.name, view.version),
+    )
+
+
 def start(
-    spark: SparkSession, settings: Settings, view: View, topics: Sources, *, available_now: bool = False
+    spark: SparkSession,
+    settings: Settings,
+    view: View,
+    topics: Sources,
+    *,
+    available_now: bool = False,
+    place: Place | None = None,
 ) -> SpeedQuery:
-    """Start the stream of ``view`` from its checkpoint; with ``available_now`` it ends when it has caught up.
+    """Start the stream of ``view`` from its checkpoint, in its ``place`` (``live`` when left out); with
+    ``available_now`` it ends when it has caught up.
 
     Called at each start of the platform, after whatever ended the last one: a micro-batch that was committed but not
-    checkpointed comes again and is left out. TryAgain LANDING_ABSENT: nothing has been landed yet. Conflict
+    checkpointed comes again and is left out. Where a replay has replaced the live table meanwhile, its checkpoint takes
+    the place of the stream's own. TryAgain LANDING_ABSENT: nothing has been landed yet. Conflict
     DEFINITION_CHANGED: the table belongs to another definition of this version. Not promised: two processes that run
     the same view at the same time (one of them stops with an error; the table stays right).
     """
-    landing = {topic.name: _landing(settings, view, topic) for topic in topics.each}
+    if place is None:
+        place = live(settings, view, topics)
+        adopt(place.table, place.checkpoint, replay_checkpoints(settings, view.name, view.version))
+    landing = place.landing
     own = spark.newSession()
     conf = _STREAM_CONF if available_now else {**_STREAM_CONF, **LIVE}
     if view.closed_only:
@@ -87,20 +130,19 @@ def start(
         conf = {**conf, _NO_DATA: "true", _EXCLUDED: ",".join(excluded)}
     for key, value in {**conf, "spark.sql.shuffle.partitions": str(settings.shuffle_partitions)}.items():
         own.conf.set(key, value)
-    checkpoint = speed_checkpoint(settings, view.name, view.version)
-    clear_unstarted(checkpoint)
+    clear_unstarted(place.checkpoint)
     again = view.refresh == "partitions"
     compute = partial(rows_at, own, settings, view, topics, late=False)
-    rows = compute(Cut(), []) if again else stream_of(own, landing, view, topics)
+    rows = compute(Cut(), []) if again else stream_of(own, place, view, topics)
     changed = [pa.field(column, pa.int64()) for column in changed_columns(landing).values()]
     schema = pa.schema([*to_arrow_schema(rows.schema, timezone="UTC"), *changed])
-    table = SpeedTable(speed_table(settings, view.name, view.version), view, schema)
-    common = (own, table, LandingLogs(landing, topics), checkpoint, settings.small_commit_rows)
-    watermark, days = partial(watermark_of, settings, view, topics), partial(_landed_days, view, topics, landing)
-    sink = PartitionSink(*common, compute, watermark, days) if again else Sink(*common)
-    changes = _changes(own, landing, view, topics) if again else rows
+    table = SpeedTable(place.table, view, schema)
+    common = (own, table, LandingLogs(landing, topics), place.checkpoint, settings.small_commit_rows)
+    watermark, days = partial(watermark_of, settings, view, topics), partial(landed_days, view, topics, landing)
+    sink = PartitionSink(*common, compute, watermark, days, place.days) if again else Sink(*common)
+    changes = _changes(own, place, view, topics) if again else rows
     writer = changes.writeStream.outputMode("update").foreachBatch(sink).queryName(f"{view.writer}/speed")
-    writer = writer.option("checkpointLocation", str(checkpoint))
+    writer = writer.option("checkpointLocation", str(place.checkpoint))
     if available_now:
         writer = writer.trigger(availableNow=True)
     else:
@@ -131,7 +173,7 @@ def _landing(settings: Settings, view: View, topic: Topic) -> str:
     return uri
 
 
-def _landed_days(view: View, topics: Sources, landing: Mapping[str, str]) -> list[date]:
+def landed_days(view: View, topics: Sources, landing: Mapping[str, str]) -> list[date]:
     """The event dates of the topics that carry events of ``view`` (not of its tables only), from their Delta logs."""
     events = set(view.events) - set(view.tables)
     uris = [landing[topic.name] for topic in topics.each if events & set(topic.event_types)]
@@ -149,20 +191,24 @@ def catch_up(spark: SparkSession, settings: Settings, view: View, topics: Source
     return query
 
 
-def stream_of(spark: SparkSession, landing: Mapping[str, str], view: View, topics: Sources) -> DataFrame:
-    """The view's rows as a streaming DataFrame over the landing tables (by topic), each of which is read once."""
-    events = stream_of_events(view, topics, lambda topic: landed_stream(spark, landing[topic.name]))
-    return rows_of(view, frames(events, view, topics))
+def stream_of(spark: SparkSession, place: Place, view: View, topics: Sources) -> DataFrame:
+    """The view's rows as a streaming DataFrame over the landing tables, each of which is read once."""
+    events = stream_of_events(view, topics, lambda topic: landed_stream(spark, place.landing[topic.name]))
+    return rows_of(view, frames(_wanted(events, view, place), view, topics))
 
 
-def _changes(spark: SparkSession, landing: Mapping[str, str], view: View, topics: Sources) -> DataFrame:
+def _changes(spark: SparkSession, place: Place, view: View, topics: Sources) -> DataFrame:
     """The on-time events of ``view`` as a stream, for whoever only wants to know where there are new ones."""
 
     def events(topic: Topic) -> DataFrame:
-        landed = landed_stream(spark, landing[topic.name])
-        return events_of(landed, view, late=False).select("topic", "type", EVENT_DATE)
+        landed = landed_stream(spark, place.landing[topic.name])
+        return _wanted(events_of(landed, view, late=False), view, place).select("topic", "type", EVENT_DATE)
 
     return together(topics, events)
+
+
+def _wanted(events: DataFrame, view: View, place: Place) -> DataFrame:
+    return events if place.days is None else prune(events, view, place.days)
 
 
 def landed_stream(spark: SparkSession, landing: str) -> DataFrame:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from anabranch.errors import BadDefinition, BrokenState, Conflict
-from anabranch.tables import Committed, Cut, Note, StagedFile, covering, create, replace, stage_frame, upsert
+from anabranch.speed.handover import REPLAY, replayed
+from anabranch.tables import Committed, Cut, Note, StagedFile, covering, create, newest, replace, stage_frame, upsert
 from anabranch.views.definition import EMPTIED, PARTITION, View
 from anabranch.views.partitions import keep, one_file_each
 
@@ -38,11 +39,13 @@ class Step(Enum):
 class SpeedTable:
     """One view's speed table, kept open by its one writer."""
 
-    def __init__(self, uri: str, view: View, schema: pa.Schema) -> None:
-        """Open the table, or make it. Conflict DEFINITION_CHANGED when another definition wrote it."""
+    def __init__(self, uri: str, view: View, schema: pa.Schema, *, mending: bool = False) -> None:
+        """Open the table, or make it. Conflict DEFINITION_CHANGED when another definition wrote it. ``mending``: for
+        whoever replaces rows that a stranger may have changed."""
         self.view = view
+        self._known = newest if mending else covering
         self.partition = None if view.kappa else PARTITION
-        self._uri = uri
+        self.uri = uri
         self._table = create(uri, schema, [self.partition] if self.partition else [], self.note("create", Cut()))
         self._check_fingerprint(self.newest())
 
@@ -50,10 +53,11 @@ class SpeedTable:
         return Note(f"{self.view.writer}/speed", batch, cut, self.view.fingerprint, extra)
 
     def newest(self) -> Committed:
+        """The newest note; the table is at its version from then on: a commit lands right behind it, or not at all."""
         self._table.update_incremental()
-        found = covering(self._table)
+        found = self._known(self._table)
         if found is None:
-            raise BrokenState("TABLE_GONE", f"{self._uri} is no table any more")
+            raise BrokenState("TABLE_GONE", f"{self.uri} is no table any more")
         return found
 
     def step(self, checkpoint: str, batch: int, cut: Cut) -> Step:
@@ -73,6 +77,8 @@ class SpeedTable:
             return Step.NEXT
         if owner == checkpoint and batch == int(number) + 1:
             return Step.NEXT
+        if owner != checkpoint and batch != 0 and REPLAY in found.note.extra:
+            raise replayed(self.view, found.note.extra[REPLAY])
         if owner == checkpoint or batch != 0:
             raise BrokenState(
                 "BATCH_MISSING",
@@ -95,7 +101,7 @@ class SpeedTable:
         """Write all rows below the table: nobody sees them until ``refresh`` commits them. One file a partition: a
         year is hundreds of them already."""
         rows = rows.repartition(self.partition) if self.partition else rows
-        files = stage_frame(rows, self._uri, f"speed-{uuid.uuid4().hex}", self.partition)
+        files = stage_frame(rows, self.uri, f"speed-{uuid.uuid4().hex}", self.partition)
         if self.partition and any(file.partition[self.partition] is None for file in files):
             raise self._no_partition(batch)
         return files
@@ -103,8 +109,8 @@ class SpeedTable:
     def stage_partitions(self, rows: DataFrame, partitions: Sequence[date]) -> Sequence[StagedFile]:
         """The files of these partitions. Rows of others, which lookback and lookahead brought in, are left out."""
         each = one_file_each(rows, self.view, partitions)
-        files = stage_frame(each, self._uri, f"speed-{uuid.uuid4().hex}", PARTITION)
-        return keep(self.view, self._uri, files, partitions)
+        files = stage_frame(each, self.uri, f"speed-{uuid.uuid4().hex}", PARTITION)
+        return keep(self.view, self.uri, files, partitions)
 
     def replace(self, files: Sequence[StagedFile], partitions: Sequence[date], note: Note) -> None:
         """Replace these partitions in one commit. None of them is a commit too: the cut moves on."""
@@ -124,7 +130,8 @@ class SpeedTable:
         held = {str(partition[PARTITION]) for partition in self._table.partitions()}
         gone = (held if partitions is None else held & partitions) - filled
         epochs = {topic: position.epoch for topic, position in note.cut.positions.items()}
-        emptied = {**self.newest().note.extra.get(EMPTIED, {}), **dict.fromkeys(sorted(gone), epochs)}
+        before = {**self.newest().note.extra.get(EMPTIED, {}), **note.extra.get(EMPTIED, {})}
+        emptied = {**before, **dict.fromkeys(sorted(gone), epochs)}
         left = {day: since for day, since in emptied.items() if day not in filled}
         return with_fields(note, extra={**note.extra, EMPTIED: left}) if left else note
 
@@ -147,7 +154,7 @@ class SpeedTable:
                 raise self._no_partition(batch)
             matches.append(F.col(f"target.`{self.partition}`").isin(dates))
         with _user_metadata(spark, note.to_text()):
-            merge = DeltaTable.forPath(spark, self._uri).alias("target")
+            merge = DeltaTable.forPath(spark, self.uri).alias("target")
             merge.merge(
                 rows.alias("source"), reduce(and_, matches)
             ).whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
@@ -156,7 +163,7 @@ class SpeedTable:
         if found.note.fingerprint != self.view.fingerprint:
             raise Conflict(
                 "DEFINITION_CHANGED",
-                f"{self.view.origin}: {self.view.name} v{self.view.version} isn't what wrote {self._uri}",
+                f"{self.view.origin}: {self.view.name} v{self.view.version} isn't what wrote {self.uri}",
                 state="the table is as it was; nothing was written",
                 next_step=f"give the new definition version {self.view.version + 1}",
                 fingerprint=self.view.fingerprint,

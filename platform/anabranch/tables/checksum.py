@@ -19,6 +19,21 @@ from deltalake import DeltaTable
 from anabranch.tables.staging import StagedFile
 
 
+def metadata_of(table: DeltaTable) -> dict[str, Any]:
+    """What Delta's log says of the table itself, as its protocol spells it."""
+    metadata = table.metadata()
+    return {
+        "id": str(metadata.id),
+        "name": metadata.name,
+        "description": metadata.description,
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": table.schema().to_json(),
+        "partitionColumns": metadata.partition_columns,
+        "configuration": metadata.configuration,
+        "createdTime": metadata.created_time,
+    }
+
+
 def announce(table: DeltaTable, files: Sequence[StagedFile]) -> Path:
     """Write the checksum of the version that an append of ``files`` is about to make, as a draft; returns its path.
 
@@ -27,7 +42,6 @@ def announce(table: DeltaTable, files: Sequence[StagedFile]) -> Path:
     commits, and a kill in between would leave it so for ever. When the commit fails, ``withdraw`` the draft.
     """
     count, size = _held(table)
-    metadata, protocol = table.metadata(), table.protocol()
     content = {
         "tableSizeBytes": size + sum(file.size for file in files),
         "numFiles": count + len(files),
@@ -35,17 +49,8 @@ def announce(table: DeltaTable, files: Sequence[StagedFile]) -> Path:
         "numProtocol": 1,
         "setTransactions": [],
         "domainMetadata": [],
-        "metadata": {
-            "id": str(metadata.id),
-            "name": metadata.name,
-            "description": metadata.description,
-            "format": {"provider": "parquet", "options": {}},
-            "schemaString": table.schema().to_json(),
-            "partitionColumns": metadata.partition_columns,
-            "configuration": metadata.configuration,
-            "createdTime": metadata.created_time,
-        },
-        "protocol": _protocol(protocol),
+        "metadata": metadata_of(table),
+        "protocol": _protocol(table.protocol()),
     }
     path = _path(table, table.version() + 1)
     draft = path.with_name(f".{path.name}.{uuid4().hex}.tmp")

@@ -53,3 +53,19 @@ def landing_index(settings: Settings, topic: str) -> Path:
 
 def speed_checkpoint(settings: Settings, view: str, version: int) -> Path:
     return settings.checkpoints / "speed" / safe_name(view, "view") / f"v{version}"
+
+
+def replay_checkpoints(settings: Settings, view: str, version: int) -> Path:
+    """The folder of the replays' checkpoints, each in one named by its run."""
+    view_folder(settings, view, version)
+    return settings.checkpoints / "replay" / view / f"v{version}"
+
+
+def replay_table(settings: Settings, view: str, version: int, run: str) -> str:
+    """Beside the speed table: its files become that table's by links."""
+    return str(view_folder(settings, view, version) / "replay" / run)
+
+
+def replay_mirrors(settings: Settings, view: str, version: int, run: str) -> Path:
+    view_folder(settings, view, version)
+    return settings.home / "replays" / view / f"v{version}" / run

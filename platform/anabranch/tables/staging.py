@@ -62,7 +62,7 @@ def stage_frame(frame: DataFrame, uri: str, build: str, partition_by: str | None
     writer.parquet(str(folder))
     files = sorted(folder.rglob("*.parquet"))
     with ThreadPoolExecutor(8) as pool:
-        return [staged for staged in pool.map(lambda file: _describe(file, uri), files) if staged.rows]
+        return [staged for staged in pool.map(lambda file: describe(file, uri), files) if staged.rows]
 
 
 def restage(data: pa.Table, uri: str, file: StagedFile) -> StagedFile:
@@ -84,7 +84,8 @@ def _write(data: pa.Table, uri: str, folder: str, partition: Mapping[str, str | 
     )
 
 
-def _describe(file: Path, uri: str) -> StagedFile:
+def describe(file: Path, uri: str) -> StagedFile:
+    """A Parquet file below the table at ``uri``, by its path and its footer."""
     relative = file.relative_to(uri)
     partition: dict[str, str | None] = {}
     for part in relative.parts[:-1]:

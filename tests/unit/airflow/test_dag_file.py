@@ -133,7 +133,7 @@ def test_an_older_version_keeps_its_own_dag(tmp_path: Path, file: str) -> None:
         }
 
 
-@pytest.mark.parametrize("name", [*PLANS, "migrate", "retire"])
+@pytest.mark.parametrize("name", [*PLANS, "migrate", "replay", "retire"])
 def test_the_file_is_short(name: str) -> None:
     assert len((project_root() / "dags" / f"{name}.py").read_text().splitlines()) <= 60
 
@@ -169,3 +169,16 @@ def test_the_dag_of_retirements_asks_before_it_deletes(tmp_path: Path) -> None:
     dag = parsed["dags"]["dag"]
     assert dag["edges"] == [["approve", "drop"], ["retire", "approve"], ["retire", "drop"]]
     assert (dag["id"], dag["catchup"], dag["params"]) == ("retire", False, ["view", "version", "why", "grace"])
+
+
+def test_the_dag_of_replays_plans_asks_and_says_how_it_ended(tmp_path: Path) -> None:
+    parsed = parse(tmp_path, project_root(), "replay")
+    assert parsed["cpu"] < 1.0
+    assert parsed["opened"] == []
+    assert HEAVY.isdisjoint(parsed["loaded"])
+    dag = parsed["dags"]["dag"]
+    way = ["plan_replay", "approve", "replay", "outcome"]
+    assert {(task, after) for task, after in itertools.pairwise(way)} <= {(task, down) for task, down in dag["edges"]}
+    assert (dag["id"], dag["catchup"]) == ("replay", False)
+    assert dag["params"] == ["view", "version", "from", "to", "since", "until", "share", "speed"]
+    assert dag["views"] == ["aircraft_now", "departure_delays", "route_day"]

@@ -19,7 +19,7 @@ from anabranch.airflow.page.moving import SHOWN, moving_of
 from anabranch.airflow.page.render import page
 from anabranch.airflow.page.standing import Look, Standing, overview, with_dirty
 from anabranch.airflow.page.story import Story, story_of
-from anabranch.change.parameters import DATE
+from anabranch.change.fields import DATE
 from anabranch.settings import Settings, load_settings
 
 router = APIRouter()

@@ -1,0 +1,29 @@
+"""The DAG ``replay``: runs the stream of a view again from history, beside the live one, and shows it in one step.
+
+Its form asks for the view, the range, and how much of the machine it may take.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import DAG
+from anabranch.airflow.declared import declared_views
+from anabranch.airflow.form import REPLAY, replay_parameters
+from anabranch.airflow.replaying import carry_out_replay
+from anabranch.settings import load_settings
+
+with DAG(
+    dag_id="replay",
+    dag_display_name="Replay a view",
+    description="run a view's stream again from history, certify it, and publish it in one step",
+    schedule=None,
+    catchup=False,
+    # Two of one version are refused by its lock.
+    max_active_runs=16,
+    params=replay_parameters(declared_views(load_settings().project / "spark_jobs" / "views")),
+    doc_md=REPLAY,
+    tags=["replay"],
+    default_args={"owner": "anabranch", "retries": 1, "retry_delay": timedelta(seconds=10)},
+) as dag:
+    carry_out_replay()

@@ -1,0 +1,213 @@
+"""What a replay would do: which rows it makes anew, from how much of landing, and what it would not touch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from functools import partial
+from typing import Any
+
+from deltalake import DeltaTable
+
+from anabranch.batch.manifest import days as each_day
+from anabranch.batch.manifest import days_text
+from anabranch.batch.rebuild import cut_at
+from anabranch.change.estimates import NEWEST, Estimate, Outcome, estimate
+from anabranch.change.replay_parameters import AskedReplay
+from anabranch.errors import BadInput
+from anabranch.events import Sources
+from anabranch.landing.counts import count_events, events_since
+from anabranch.replay.mirror import LandedCommit, LandedCommits
+from anabranch.replay.pace import Pace
+from anabranch.replay.standing import PUBLISHED, standings
+from anabranch.serving.routes import check_not_retired, share_of
+from anabranch.settings import Settings
+from anabranch.tables import Cut
+from anabranch.tables.commits import open_table
+from anabranch.tables.layout import landing_table, speed_table
+from anabranch.views.counting import count_for
+from anabranch.views.definition import View
+from anabranch.views.inputs import watermark_of
+from anabranch.views.partitions import reach, touched_partitions
+from anabranch.views.retired import retired_versions
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayPlan:
+    """A replay as data. ``days``: those that are made anew; None for all of the view. ``cut``: how far landing is given
+    out; a whole replay goes on until it is level with readers. ``records`` of landing are walked, of which ``events``
+    are ones that the rows need. ``readers``: how many percent of the view's readers get this version."""
+
+    view: str
+    version: int
+    fingerprint: str
+    cut: Cut
+    until: Mapping[str, int] = field(hash=False)
+    days: tuple[date, ...] | None
+    records: int
+    events: int
+    partitions: int
+    readers: int
+    pace: Pace
+    estimate: Estimate | None
+
+    @property
+    def what(self) -> str:
+        if self.days is None:
+            return "the whole view"
+        text = days_text(self.days)
+        return f"{len(self.days)} days" if len(text) > 60 else text.replace("..", " to ").replace(",", ", ")
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "view": self.view,
+            "version": self.version,
+            "fingerprint": self.fingerprint,
+            "cut": str(self.cut),
+            "until": ",".join(f"{topic}@{epoch}" for topic, epoch in sorted(self.until.items())),
+            "days": days_text(self.days) if self.days is not None else "",
+            "what": self.what,
+            "records": self.records,
+            "events": self.events,
+            "partitions": self.partitions,
+            "readers": self.readers,
+            "share": self.pace.share,
+            "speed": self.pace.speed,
+            "estimate": self.estimate.to_json() if self.estimate else None,
+        }
+
+    def to_text(self) -> str:
+        fast = f"at most {self.pace.speed:,g} times real time" if self.pace.speed else "as fast as that goes"
+        whole = self.days is None
+        rows = "the speed half's rows" if whole else f"the speed half's rows of {self.partitions} days"
+        state = ", and the stream goes on with the replay's state" if whole else ""
+        return "\n".join(
+            (
+                f"{self.view} v{self.version}: {self.what}, replayed from landing up to {self.cut}",
+                f"walks {self.records:,} records, {self.events:,} of them events that its rows need",
+                f"takes {self.estimate or 'as long as it takes: no earlier replay of this version to go by'}",
+                f"uses at most {self.pace.share:.0%} of the cores, {fast}",
+                f"replaces {rows} in one commit when every certificate is equal, else nothing{state}",
+                "the batch half, landing, the log, routes and every other version stay as they are; nothing is sent",
+                f"{self.readers} % of the view's readers get v{self.version}",
+            )
+        )
+
+
+def make_replay_plan(settings: Settings, view: View, topics: Sources, wish: AskedReplay) -> ReplayPlan:
+    """Resolve the days and the cut, and count. Without Spark; changes nothing.
+
+    BadInput, with ``field``: CUT_IN_FUTURE, VERSION_RETIRED, VIEW_WHOLE (a view without partitions has no days),
+    DAY_OPEN (events of that day may still come, and its state isn't replaced), NOTHING_LANDED. TryAgain LANDING_EMPTY.
+    """
+    check_not_retired(view.name, [view.version], retired_versions(settings, view.name))
+    cut = cut_at(settings, topics, wish.until)
+    if wish.since:
+        cut_at(settings, topics, wish.since)  # refuses what hasn't landed
+    days = None if wish.whole else _days(settings, view, topics, wish, cut)
+    if days is not None and view.refresh == "state":
+        _check_closed(settings, view, topics, days)
+    records = sum(commit.rows for topic in topics.each for commit in _walked(settings, topic.name, cut))
+    table = open_table(speed_table(settings, view.name, view.version))
+    held = len(table.partitions()) if table is not None and not view.kappa else 0
+    return ReplayPlan(
+        view=view.name,
+        version=view.version,
+        fingerprint=view.fingerprint,
+        cut=cut,
+        until={} if wish.whole else {topic: position.epoch for topic, position in cut.positions.items()},
+        days=days,
+        records=records,
+        events=_events(settings, view, topics, days, cut),
+        partitions=held if days is None else len(days),
+        readers=share_of(settings, view.name, view.version),
+        pace=wish.pace,
+        estimate=estimate(_outcomes(settings, view), records),
+    )
+
+
+def _days(settings: Settings, view: View, topics: Sources, wish: AskedReplay, cut: Cut) -> tuple[date, ...]:
+    if view.kappa:
+        raise BadInput(
+            "VIEW_WHOLE",
+            f"parameter from: {view.name} v{view.version} has no days: each of its rows depends on all of history",
+            state="nothing was started",
+            next_step="leave from, to, since and until out: it is replayed as a whole",
+            field="from",
+        )
+    days = tuple(each_day(*wish.days)) if wish.days else tuple(_touched(settings, view, topics, wish.since, cut))
+    if not days:
+        raise BadInput(
+            "NOTHING_LANDED",
+            f"parameter since: no event of {view.name} landed between these cuts",
+            state="nothing was started",
+            next_step="take cuts that lie further apart",
+            field="since",
+        )
+    return days
+
+
+def _touched(settings: Settings, view: View, topics: Sources, since: Mapping[str, int], cut: Cut) -> Sequence[date]:
+    """The partitions that on-time events behind ``since`` up to ``cut`` touch."""
+    dates: set[date] = set()
+    for topic in topics.each:
+        table = open_table(landing_table(settings, topic.name))
+        types = [name for name in view.events if name in topic.event_types]
+        if table is not None:
+            begin = partial(_constant, since.get(topic.name, 0))
+            found = events_since(table, types, begin, cut.epoch(topic.name))
+            dates |= {news.day for news in found if news.late < news.events}
+    return touched_partitions(view, dates)
+
+
+def _constant(epoch: int, _: date) -> int:
+    return epoch
+
+
+def _check_closed(settings: Settings, view: View, topics: Sources, days: Sequence[date]) -> None:
+    """A stream that keeps state would write such a day again, from a state that no range replaces."""
+    watermark = watermark_of(settings, view, topics, cut_at(settings, topics))
+    last = days[-1].toordinal() + reach(view)[1] + 1
+    if watermark is None or watermark < datetime.fromordinal(last).replace(tzinfo=UTC):
+        raise BadInput(
+            "DAY_OPEN",
+            f"parameter to: events of {days[-1]} may still come and be on time: {view.name} keeps state for them",
+            state="nothing was started",
+            next_step=f"replay the whole view, or days that end before {watermark or 'the first event'}",
+            field="to",
+        )
+
+
+def _events(settings: Settings, view: View, topics: Sources, days: Sequence[date] | None, cut: Cut) -> int:
+    if days is not None:
+        return count_for(settings, view, topics, days, cut).read
+    total = 0
+    for topic in topics.each:
+        types = [name for name in view.events if name in topic.event_types]
+        table = DeltaTable(landing_table(settings, topic.name))
+        total += sum(c.events for c in count_events(table, types, None, cut.epoch(topic.name)).values())
+    return total
+
+
+def _walked(settings: Settings, topic: str, cut: Cut) -> Iterator[LandedCommit]:
+    last = cut.epoch(topic)
+    commits = LandedCommits(landing_table(settings, topic)).more()
+    return (commit for commit in commits if commit.cut is not None and commit.cut.epoch(topic) <= last)
+
+
+def _outcomes(settings: Settings, view: View) -> list[Outcome]:
+    """What earlier replays of the version took, that were published; newest last."""
+    done = [s for s in standings(settings, view.name, view.version) if s.phase == PUBLISHED and s.seconds > 0]
+    return [
+        Outcome(
+            s.run,
+            s.partitions,
+            s.done,
+            s.seconds,
+            s.bytes,
+            datetime.fromtimestamp(s.updated_ms / 1000, UTC),
+            s.estimated,
+        )
+        for s in done[-NEWEST:]
+    ]

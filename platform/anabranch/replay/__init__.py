@@ -1,0 +1,1 @@
+"""Run a view again from history, beside the live one (ADR 0018)."""

@@ -1,0 +1,86 @@
+"""One replay of a view version at a time, and what people may do to it while it runs or waits."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from anabranch.errors import BadInput, Conflict
+from anabranch.replay.leftovers import finish
+from anabranch.replay.pace import Pace
+from anabranch.replay.publishing import published
+from anabranch.replay.standing import CANCELLED, NOTHING_LEFT, PUBLISHED, Standing, Wish, set_wish, standings, wish
+from anabranch.settings import Settings
+from anabranch.tables.layout import view_folder
+from anabranch.views.definition import View
+
+
+@contextmanager
+def alone(settings: Settings, view: View, run: str) -> Iterator[None]:
+    """Hold the lock of this version's replays; it goes with the process. Conflict REPLAY_RUNNING."""
+    with _locked(settings, view.name, view.version):
+        waiting = [s.run for s in standings(settings, view.name, view.version) if not s.ended and s.run != run]
+        if waiting:
+            what = f"replay {waiting[0]} of it has not ended"
+            raise _running(view.name, view.version, what, "clear its run, so that it goes on")
+        yield
+
+
+def under_way(settings: Settings, view: str, version: int) -> Standing:
+    """The replay that runs, or that was killed and waits. BadInput NO_REPLAY."""
+    found = [standing for standing in standings(settings, view, version) if not standing.ended]
+    if not found:
+        raise BadInput(
+            "NO_REPLAY",
+            f"no replay of {view} v{version} is under way",
+            state="nothing was changed",
+            next_step=f"anabranch replay status {view}",
+        )
+    return found[-1]
+
+
+def set_pace(settings: Settings, view: str, version: int, pace: Pace) -> Standing:
+    """Let the replay go on at another pace, from its next slice on. BadInput NO_REPLAY."""
+    standing = under_way(settings, view, version)
+    set_wish(settings, standing, Wish(pace))
+    return standing
+
+
+def cancel(settings: Settings, view: str, version: int) -> Standing:
+    """End the replay, and leave nothing of it: at once where it was killed, else before its next slice or step; what is
+    published by then stays. BadInput NO_REPLAY."""
+    standing = under_way(settings, view, version)
+    now = wish(settings, view, version, standing.run, Pace())
+    set_wish(settings, standing, Wish(now.pace, cancelled=True))
+    try:
+        with _locked(settings, view, version):
+            if published(settings, view, version, standing.run, standing.started_ms):
+                return finish(settings, standing, PUBLISHED, "published before it was cancelled")
+            return finish(settings, standing, CANCELLED, NOTHING_LEFT)
+    except Conflict:
+        return standing
+
+
+@contextmanager
+def _locked(settings: Settings, view: str, version: int) -> Iterator[None]:
+    view_folder(settings, view, version)  # checks the names
+    path = settings.locks / f"replay-{view}-v{version}"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise _running(view, version, "another replay of it runs", "wait for it") from None
+        yield
+
+
+def _running(view: str, version: int, what: str, next_step: str) -> Conflict:
+    return Conflict(
+        "REPLAY_RUNNING",
+        f"{view} v{version}: {what}",
+        state="nothing was started",
+        next_step=f"{next_step}, or cancel it: anabranch replay cancel {view} --version {version}",
+        view=view,
+        version=version,
+    )

@@ -1,0 +1,26 @@
+"""What somebody wants replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+
+from anabranch.events import Sources
+from anabranch.replay.pace import Pace
+from anabranch.views.definition import View
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is replayed: ``days`` of ``view`` (None: all of it) up to the epochs ``until`` (by topic; the newest of one
+    that is left out), by the name ``run``. ``pace`` holds until somebody wishes for another one;
+    ``estimated``: how many seconds its plan has said."""
+
+    view: View
+    topics: Sources
+    run: str
+    days: tuple[date, ...] | None = None
+    until: Mapping[str, int] = field(default_factory=dict, hash=False)
+    pace: Pace = field(default_factory=Pace)
+    estimated: float | None = None

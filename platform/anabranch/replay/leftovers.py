@@ -1,0 +1,40 @@
+"""What a replay has on disk, and taking it away."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from anabranch.replay.publishing import owns_live
+from anabranch.replay.standing import PUBLISHED, Standing, forget, standing_of, write_standing
+from anabranch.settings import Settings
+from anabranch.tables.checkpoints import checkpoint_id
+from anabranch.tables.layout import replay_checkpoints, replay_mirrors, replay_table
+from anabranch.views.definition import View
+
+
+def finish(settings: Settings, standing: Standing, phase: str, said: str) -> Standing:
+    """Write down how a replay has ended. What it has on disk goes first: who reads that it has ended finds nothing of
+    it but the checkpoint of a whole one that is published, with which the live stream goes on."""
+    view, version, run = standing.view, standing.version, standing.run
+    folders = [Path(replay_table(settings, view, version, run)), replay_mirrors(settings, view, version, run)]
+    if phase != PUBLISHED or standing.days:
+        folders.append(replay_checkpoints(settings, view, version) / run)
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):  # of other runs
+            os.removedirs(folder.parent)
+    forget(settings, standing)
+    return write_standing(settings, replace(standing, phase=phase, said=said))
+
+
+def clear_replaced(settings: Settings, view: View) -> None:
+    """Delete the checkpoints of replays that were published and never went on, because another one came first."""
+    for path in replay_checkpoints(settings, view.name, view.version).glob("*"):
+        standing = standing_of(settings, view.name, view.version, path.name)
+        ended = standing is None or standing.ended
+        if ended and not ((path / "metadata").exists() and owns_live(settings, view, checkpoint_id(path))):
+            shutil.rmtree(path)

@@ -1,0 +1,260 @@
+"""Run a view's stream again over its history, certify what came of it, and show it to readers in one step."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from anabranch.batch.manifest import days_text
+from anabranch.errors import AnabranchError, TryAgain
+from anabranch.replay.alone import alone
+from anabranch.replay.asked import Asked
+from anabranch.replay.certifying import certify
+from anabranch.replay.leftovers import clear_replaced, finish
+from anabranch.replay.pace import Pace, Processes
+from anabranch.replay.publishing import live_cut, publish_days, publish_whole, published
+from anabranch.replay.settling import settle
+from anabranch.replay.slices import Slice, Slices, event_limit
+from anabranch.replay.standing import (
+    CANCELLED,
+    CERTIFYING,
+    NOTHING_LEFT,
+    PUBLISHED,
+    PUBLISHING,
+    REFUSED,
+    STREAMING,
+    Standing,
+    standing_of,
+    wish,
+    write_standing,
+)
+from anabranch.settings import Settings
+from anabranch.speed.runner import Place, SpeedQuery, live, start
+from anabranch.tables import Cut
+from anabranch.tables.layout import replay_checkpoints, replay_mirrors, replay_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOOK_SECONDS = 0.05
+_ROUNDS = 20
+"""How often a replay that has all but reached readers tries to come level with them."""
+log = logging.getLogger(__name__)
+
+
+class _Cancelled(Exception):
+    pass
+
+
+def replay(spark: SparkSession, settings: Settings, asked: Asked, *, lowest_priority: bool = False) -> Standing:
+    """Replay, and say how it ended: published, refused (a certificate isn't equal) or cancelled.
+
+    Called again with the same ``run`` after a kill, it goes on where it was; of one that has ended, it says how. One
+    that isn't published leaves nothing but its standing. Conflict REPLAY_RUNNING while another one of this version runs
+    or waits to be gone on with. TryAgain REPLAY_BEHIND or DAYS_TOUCHED when readers were always ahead: call it again.
+    ``lowest_priority``: of this whole process and its engine, for good.
+    """
+    view = asked.view
+    known = standing_of(settings, view.name, view.version, asked.run)
+    if known is not None and known.ended:
+        return known
+    with alone(settings, view, asked.run):
+        standing = known or _begin(settings, asked)
+        if known and published(settings, view.name, view.version, asked.run, known.started_ms):
+            return finish(settings, standing, PUBLISHED, _outcome(standing))
+        return _Replay(spark, settings, asked, standing, Processes(spark, lowest_priority=lowest_priority)).run()
+
+
+def _begin(settings: Settings, asked: Asked) -> Standing:
+    clear_replaced(settings, asked.view)
+    days = days_text(asked.days) if asked.days is not None else ""
+    now = int(time.time() * 1000)
+    standing = Standing(
+        asked.view.name, asked.view.version, asked.run, days=days, estimated=asked.estimated, started_ms=now
+    )
+    return write_standing(settings, standing)
+
+
+class _Replay:
+    """One run of one process."""
+
+    def __init__(
+        self, spark: SparkSession, settings: Settings, asked: Asked, standing: Standing, processes: Processes
+    ) -> None:
+        view = asked.view
+        self._spark, self._settings, self._asked, self._standing = spark, settings, asked, standing
+        landing = live(settings, view, asked.topics).landing
+        mirrors = replay_mirrors(settings, view.name, view.version, asked.run)
+        self._slices = Slices(landing, mirrors, asked.until)
+        table = replay_table(settings, view.name, view.version, asked.run)
+        checkpoint = replay_checkpoints(settings, view.name, view.version) / asked.run
+        self._place = Place(self._slices.uris, table, checkpoint, asked.days)
+        self._processes = processes
+        self._query: SpeedQuery | None = None
+        self._before = standing.seconds
+        self._started = time.monotonic()
+
+    def run(self) -> Standing:
+        try:
+            self._stream()
+            mended = self._settle()
+            unequal = self._certify(mended)
+            if unequal:
+                return self._ended(REFUSED, unequal)
+            return self._publish()
+        except _Cancelled:
+            return self._ended(CANCELLED, NOTHING_LEFT)
+        finally:
+            self._stop()
+
+    def _ended(self, phase: str, said: str) -> Standing:
+        self._stop()
+        return finish(self._settings, self._standing, phase, said)
+
+    def _stream(self) -> None:
+        """Give all that has landed, slice by slice, and rest between them."""
+        self._running()
+        self._wait(self._slices.cut)  # what was given before a kill
+        while self._slices.look():
+            pace = self._pace()
+            began, used = time.monotonic(), self._processes.cpu_seconds()
+            given = self._slices.give(event_limit(pace.speed))
+            self._wait(given.cut)
+            self._processes.yield_to_others()
+            took = time.monotonic() - began
+            self._slices.took(given, took)
+            self._tell(STREAMING)
+            self._rest(pace, given, took, self._processes.cpu_seconds() - used)
+
+    def _rest(self, pace: Pace, given: Slice, took: float, cpu_seconds: float) -> None:
+        """As long as the pace says, unless somebody wishes for another one meanwhile."""
+        end = time.monotonic() + pace.rest(os.cpu_count() or 1, took, cpu_seconds, given.event_seconds)
+        while (left := end - time.monotonic()) > 0 and self._pace() == pace:
+            time.sleep(min(left, 0.5))
+
+    def _pace(self) -> Pace:
+        asked = self._asked
+        wanted = wish(self._settings, asked.view.name, asked.view.version, asked.run, asked.pace)
+        if wanted.cancelled:
+            raise _Cancelled
+        return wanted.pace
+
+    def _settle(self) -> int:
+        self._idle()
+        asked = self._asked
+        live_table = live(self._settings, asked.view, asked.topics).table
+        return settle(self._spark, asked.view, self._running().sink.table, live_table, asked.days)
+
+    def _certify(self, mended: int) -> str:
+        """What differs from the function at the replay's own cut, in words; nothing where all is equal."""
+        self._tell(CERTIFYING)
+        asked = self._asked
+        readers = live(self._settings, asked.view, asked.topics)
+        found = certify(self._spark, self._settings, asked, self._place.table, readers)
+        self._standing = replace(
+            self._standing,
+            partitions=found.partitions, equal=found.equal, mended=mended, certified=str(found.cut),
+            bytes=sum(pa.table(DeltaTable(self._place.table).get_add_actions())["size_bytes"].to_pylist()),
+        )  # fmt: skip
+        self._pace()
+        return found.said
+
+    def _publish(self) -> Standing:
+        """The last steps are tried again while the live stream is quicker: each time a little more is replayed."""
+        for attempt in range(_ROUNDS):
+            self._level()
+            self._tell(PUBLISHING)
+            try:
+                self._show()
+            except AnabranchError as moved:
+                if moved.code not in ("REPLAY_BEHIND", "DAYS_TOUCHED", "TABLE_MOVED") or attempt == _ROUNDS - 1:
+                    raise
+                log.info("%s", moved.what)
+                continue
+            return self._ended(PUBLISHED, _outcome(self._standing))
+        raise AssertionError("unreachable")
+
+    def _level(self) -> None:
+        """Give what has landed meanwhile, without a rest, until readers are nowhere ahead."""
+        self._running()
+        while True:
+            self._pace()
+            if self._slices.look():
+                self._wait(self._slices.give().cut)
+                continue
+            ahead = self._asked.days is None and not self._slices.cut.covers(live_cut(self._settings, self._asked.view))
+            if not ahead:
+                return
+            time.sleep(_LOOK_SECONDS)
+
+    def _show(self) -> None:
+        asked, uri = self._asked, self._place.table
+        if asked.days is None:
+            self._stop()  # from here on the checkpoint may become the live stream's
+            publish_whole(self._settings, asked.view, asked.run, uri)
+        else:
+            publish_days(self._settings, asked.view, asked.topics, asked.run, uri, asked.days)
+
+    def _wait(self, cut: Cut) -> None:
+        """Until the stream has committed ``cut``. What stopped it is raised; it is started again where its landing
+        table has grown."""
+        while True:
+            query = self._running()
+            if query.sink.cut.covers(cut):
+                return
+            if not query.isActive:
+                failure = query.failure
+                self._query = None
+                if not (isinstance(failure, TryAgain) and failure.code == "LANDING_GREW"):
+                    raise failure or TryAgain("STREAM_ENDED", "the replay's stream has ended", next_step="start again")
+            self._pace()
+            time.sleep(_LOOK_SECONDS)
+
+    def _idle(self) -> None:
+        """Until the stream has nothing in hand: what is closed comes in a micro-batch of its own."""
+        query = self._running()
+        while query.isActive and (query.status["isTriggerActive"] or query.status["isDataAvailable"]):
+            time.sleep(_LOOK_SECONDS)
+
+    def _running(self) -> SpeedQuery:
+        if self._query is None:
+            asked = self._asked
+            self._query = start(self._spark, self._settings, asked.view, asked.topics, place=self._place)
+            self._processes.yield_to_others()
+        return self._query
+
+    def _stop(self) -> None:
+        if self._query is not None:
+            self._query.stop()
+            self._query = None
+
+    def _tell(self, phase: str) -> None:
+        pace, slices = self._pace(), self._slices
+        self._standing = write_standing(
+            self._settings,
+            replace(
+                self._standing,
+                phase=phase,
+                cut=str(slices.cut),
+                done=slices.done,
+                total=slices.total,
+                seconds=round(self._before + time.monotonic() - self._started, 3),
+                event_seconds=slices.event_seconds,
+                share=pace.share,
+                speed=pace.speed,
+            ),
+        )
+        log.info("%s", self._standing)
+
+
+def _outcome(standing: Standing) -> str:
+    return (
+        f"published: {standing.equal} of {standing.partitions} partitions equal at {standing.certified}; "
+        f"{standing.mended:,} rows were other ones before"
+    )

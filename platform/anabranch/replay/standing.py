@@ -1,0 +1,152 @@
+"""Where a replay stands, and what people want of it: two small files of each run, replaced as a whole."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from anabranch.batch.manifest import RUN
+from anabranch.errors import BadInput
+from anabranch.files import write_whole
+from anabranch.replay.pace import Pace
+from anabranch.settings import Settings
+from anabranch.tables.layout import view_folder
+
+STREAMING: Final = "streaming"
+CERTIFYING: Final = "certifying"
+PUBLISHING: Final = "publishing"
+PUBLISHED: Final = "published"
+REFUSED: Final = "refused"
+CANCELLED: Final = "cancelled"
+NOTHING_LEFT: Final = "cancelled: nothing was published, and nothing of it is left"
+ENDED: Final = frozenset({PUBLISHED, REFUSED, CANCELLED})
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """``done`` and ``total`` count records of landing; ``event_seconds`` is how much of event time they span, done in
+    ``seconds`` of work and rest. Times are ms since 1970. ``equal`` of ``partitions`` are certified at ``certified``;
+    ``mended`` rows said something else in the live table. ``bytes`` are those of its table, ``estimated`` is how many
+    seconds its plan had said. ``said`` is what there is to know of the end."""
+
+    view: str
+    version: int
+    run: str
+    phase: str = STREAMING
+    days: str = ""
+    cut: str = ""
+    done: int = 0
+    total: int = 0
+    seconds: float = 0.0
+    event_seconds: float = 0.0
+    share: float = 0.0
+    speed: float = 0.0
+    partitions: int = 0
+    equal: int = 0
+    mended: int = 0
+    certified: str = ""
+    bytes: int = 0
+    estimated: float | None = None
+    said: str = ""
+    started_ms: int = 0
+    updated_ms: int = 0
+
+    @property
+    def real_time(self) -> float | None:
+        """Seconds of event time in a second; None before there is any."""
+        return self.event_seconds / self.seconds if self.seconds and self.event_seconds else None
+
+    @property
+    def records_per_second(self) -> float:
+        return self.done / self.seconds if self.seconds else 0.0
+
+    @property
+    def updated(self) -> datetime:
+        return datetime.fromtimestamp(self.updated_ms / 1000, UTC)
+
+    @property
+    def ended(self) -> bool:
+        return self.phase in ENDED
+
+    def __str__(self) -> str:
+        what = f"{self.view} v{self.version}, {self.days or 'the whole view'}: {self.phase}"
+        far = f"{self.done:,} of {self.total:,} records" + (f" ({self.done / self.total:.0%})" if self.total else "")
+        fast = f", {self.records_per_second:,.0f} a second" if self.seconds else ""
+        fast += f", {self.real_time:,.0f} times real time" if self.real_time else ""
+        return f"{what}; {far}{fast}; at {self.cut or 'nothing'}" + (f"\n  {self.said}" if self.said else "")
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "real_time": self.real_time, "records_per_second": self.records_per_second}
+
+
+def write_standing(settings: Settings, standing: Standing) -> Standing:
+    now = replace(standing, updated_ms=int(time.time() * 1000))
+    write_whole(_file(settings, now.view, now.version, now.run), json.dumps(asdict(now)))
+    return now
+
+
+def standing_of(settings: Settings, view: str, version: int, run: str) -> Standing | None:
+    return _read(_file(settings, view, version, run))
+
+
+def standings(settings: Settings, view: str, version: int) -> list[Standing]:
+    """Every replay of one version, the newest one last."""
+    files = _folder(settings, view, version).glob("*.json")
+    found = [standing for path in files if not path.name.endswith(_WISH) and (standing := _read(path))]
+    return sorted(found, key=lambda standing: standing.started_ms)
+
+
+def forget(settings: Settings, standing: Standing) -> None:
+    """Delete what people wanted of it. How it ended stays, to be read."""
+    _wish_file(settings, standing.view, standing.version, standing.run).unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What people want of a running replay; looked at before each slice."""
+
+    pace: Pace
+    cancelled: bool = False
+
+
+def wish(settings: Settings, view: str, version: int, run: str, default: Pace) -> Wish:
+    """What was asked for, or ``default`` where nobody asked for anything."""
+    with suppress(OSError, ValueError, KeyError, TypeError, BadInput):
+        content = json.loads(_wish_file(settings, view, version, run).read_text())
+        return Wish(Pace(float(content["share"]), float(content["speed"])), bool(content["cancelled"]))
+    return Wish(default)
+
+
+def set_wish(settings: Settings, standing: Standing, wanted: Wish) -> None:
+    content: Mapping[str, Any] = {**asdict(wanted.pace), "cancelled": wanted.cancelled}
+    write_whole(_wish_file(settings, standing.view, standing.version, standing.run), json.dumps(content))
+
+
+_WISH = ".wish.json"
+
+
+def _folder(settings: Settings, view: str, version: int) -> Path:
+    view_folder(settings, view, version)  # checks the names
+    return settings.home / "control" / "replays" / view / f"v{version}"
+
+
+def _file(settings: Settings, view: str, version: int, run: str) -> Path:
+    if not RUN.fullmatch(run):
+        raise BadInput("RUN_ID", f"{run!r} is no run id", next_step="use a-z, 0-9 and -", field="run")
+    return _folder(settings, view, version) / f"{run}.json"
+
+
+def _wish_file(settings: Settings, view: str, version: int, run: str) -> Path:
+    return _file(settings, view, version, run).with_suffix(_WISH)
+
+
+def _read(path: Path) -> Standing | None:
+    with suppress(OSError, ValueError, TypeError):
+        return Standing(**json.loads(path.read_text()))
+    return None

@@ -1,0 +1,63 @@
+"""Replay a view from landing beside the live one: given to spark-submit by the replay DAG.
+
+Exit code 0 however it ended, published or not: its standing says so, and how far it was when it was killed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+
+from anabranch.batch.manifest import parse_days
+from anabranch.change.plan import check_still_holds
+from anabranch.errors import AnabranchError
+from anabranch.events import load_declarations
+from anabranch.replay.asked import Asked
+from anabranch.replay.pace import DEFAULT_SHARE, Pace
+from anabranch.replay.replaying import replay
+from anabranch.settings import load_settings
+from anabranch.spark import session
+from anabranch.tables.cut import parse_epochs
+from anabranch.views import load_views
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--view", required=True)
+    parser.add_argument("--version", type=int, required=True)
+    parser.add_argument("--run", required=True, help="its name; the same one goes on with what a killed one has left")
+    parser.add_argument("--days", default="", help="like 2013-01-01..2013-01-31; all of the view when left out")
+    parser.add_argument("--until", default="", help="the last epochs, like flights@12; readers' own when left out")
+    parser.add_argument("--fingerprint", help="the definition that was planned; any, when left out")
+    parser.add_argument("--share", type=float, default=DEFAULT_SHARE, help="of all cores, up to 1")
+    parser.add_argument("--speed", type=float, default=0.0, help="the most times real time; 0: no limit")
+    parser.add_argument("--estimated", type=float, help="the seconds that the plan said")
+    args = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("py4j").setLevel(logging.ERROR)
+    settings = load_settings()
+    declared = load_declarations(settings.project / "spark_jobs" / "contracts")
+    registry = load_views(settings.project / "spark_jobs" / "views", declared)
+    try:
+        view = registry.get(args.view, args.version)
+        check_still_holds(view, args.fingerprint or view.fingerprint)
+        days, until = tuple(parse_days(args.days)) if args.days else None, parse_epochs(args.until)
+        pace = Pace(args.share, args.speed)
+        asked = Asked(view, registry.topic(view), args.run, days, until, pace, args.estimated)
+        spark = session(settings, f"anabranch-replay-{view.name}")
+        try:
+            registry.register(spark, settings, [view])
+            ended = replay(spark, settings, asked, lowest_priority=True)
+        finally:
+            spark.stop()
+    except AnabranchError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    sys.stdout.write(json.dumps(ended.to_json()) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+"""Every kind of view, replayed epoch by epoch beside a stream that took larger steps: the same rows, and the stream
+goes on with the replay's state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import published
+import pytest
+from anabranch.reconcile.certify import certify
+from anabranch.replay.pace import Pace
+from anabranch.replay.replaying import Asked, replay
+from anabranch.replay.standing import PUBLISHED, Standing
+from anabranch.settings import Settings, load_settings
+from anabranch.speed.runner import catch_up
+from anabranch.tables import newest
+from anabranch.tables.commits import open_table
+from anabranch.tables.layout import speed_table
+from anabranch.views import View
+from anabranch.views.definition import is_changed
+from landed import ALL_DECLARED, Landing, gallery
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+REGISTRY = gallery()
+VIEWS = {view.name: view for view in REGISTRY}
+ALWAYS = ("busy_hours", "turns", "never_arrived", "seats_flown", "fleet_now")
+"""One of each way to be kept up to date: by state, by a processor that sees what is closed, by partitions that close,
+with a table's history from another topic, and without partitions."""
+ALONE = ("turns", "seats_flown")
+EACH_ALONE = [pytest.param(name, marks=[] if name in ALONE else [pytest.mark.sweep]) for name in VIEWS]
+EACH = [pytest.param(name, marks=[] if name in ALWAYS else [pytest.mark.sweep]) for name in VIEWS]
+DAYS, EPOCHS, REPLAYED = 3, 7, 5
+
+
+@dataclass
+class World:
+    """Landed up to some epoch; ``events`` are those of every topic, in epochs."""
+
+    spark: SparkSession
+    settings: Settings
+    landings: dict[str, Landing]
+    epochs: dict[str, list[list[Any]]] = field(default_factory=dict)
+
+    def land(self, part: slice) -> None:
+        for topic, landing in self.landings.items():
+            landing.land(*self.epochs[topic][part])
+
+    def rows(self, view: View) -> list[dict[str, Any]]:
+        table = open_table(speed_table(self.settings, view.name, view.version))
+        assert table is not None
+        rows = [{k: v for k, v in r.items() if not is_changed(k)} for r in table.to_pyarrow_table().to_pylist()]
+        return sorted(rows, key=lambda row: [str(row[k]) for k in view.key])
+
+    def catch_up(self, view: View) -> None:
+        catch_up(self.spark, self.settings, view, REGISTRY.topic(view))
+
+    def replay(self, view: View, run: str, **more: Any) -> Standing:
+        asked = Asked(view, REGISTRY.topic(view), run, pace=Pace(1.0), **more)
+        return replay(self.spark, self.settings, asked)
+
+    def all_equal(self, view: View) -> bool:
+        days = [date(2013, 1, 1) + timedelta(n) for n in range(-1, DAYS + 2)]
+        return all(c.equal for c in certify(self.spark, self.settings, view, REGISTRY.topic(view), days))
+
+
+@pytest.fixture
+def world(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setattr("anabranch.replay.slices._FIRST_RECORDS", 1)
+    monkeypatch.setattr("anabranch.replay.slices.next_size", lambda *_: 1)
+    settings = load_settings(home=tmp_path / "home", shuffle_partitions=2)
+    found = World(spark, settings, {name: Landing(settings, t) for name, t in ALL_DECLARED.topics.items()})
+    events = {"flights": published.flights(DAYS, 7, late=0.01)}
+    events |= {name: getattr(published, name)(DAYS) for name in ("weather", "planes", "searches")}
+    found.epochs = {name: published.sliced(each, DAYS, EPOCHS) for name, each in events.items()}
+    return found
+
+
+@pytest.mark.parametrize("name", EACH)
+def test_a_replay_of_any_kind_says_the_same_and_goes_on(world: World, name: str) -> None:
+    view = VIEWS[name]
+    world.land(slice(0, REPLAYED))
+    world.catch_up(view)
+    before = world.rows(view)
+    assert len(before) > 10
+
+    ended = world.replay(view, "whole")
+    assert (ended.phase, ended.equal, ended.mended) == (PUBLISHED, ended.partitions, 0), ended.said
+    assert world.rows(view) == before
+    committed = newest(speed_table(world.settings, view.name, view.version))
+    assert committed is not None
+    assert committed.note.extra["replay"] == "whole"
+    assert int(committed.note.batch.partition(":")[2]) >= REPLAYED - 1, "epoch by epoch"
+
+    world.land(slice(REPLAYED, EPOCHS))
+    world.catch_up(view)
+    assert world.all_equal(view)
+    assert world.rows(view) != before
+
+
+@pytest.mark.parametrize("name", [p for p in EACH_ALONE if not VIEWS[str(p.values[0])].kappa])
+def test_a_day_of_any_kind_is_replayed_alone(world: World, name: str) -> None:
+    view = VIEWS[name]
+    world.land(slice(0, EPOCHS))
+    world.catch_up(view)
+    before = world.rows(view)
+
+    ended = world.replay(view, "day", days=(date(2013, 1, 1),))
+    assert (ended.phase, ended.equal, ended.partitions, ended.mended) == (PUBLISHED, 1, 1, 0), ended.said
+    assert world.rows(view) == before

@@ -1,0 +1,134 @@
+"""What a replay would walk and replace: counted from landing, for whoever asks by days, by cuts, or for all."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anabranch.change.replay_parameters import asked_replay, asked_view
+from anabranch.change.replay_plan import ReplayPlan, make_replay_plan
+from anabranch.cli.main import app
+from anabranch.errors import BadInput
+from anabranch.replay.pace import Pace
+from anabranch.replay.standing import PUBLISHED, Standing, write_standing
+from anabranch.settings import Settings
+from test_reprocess_plan import DAY, TOPIC, a_view, land, landed
+from typer.testing import CliRunner
+
+pytestmark = pytest.mark.unit
+BEFORE, AFTER, LATER = DAY - timedelta(days=1), DAY + timedelta(days=1), DAY + timedelta(days=4)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    settings = Settings(home=tmp_path)
+    land(
+        settings,
+        [landed(BEFORE, 1), landed(DAY, 1), landed(DAY, 1, type="flight.arrived")],
+        [landed(DAY, 2), landed(DAY, 2, decision="quarantined")],
+        [landed(BEFORE, 3, late=True), landed(AFTER, 3)],
+        [landed(LATER, 4)],
+    )
+    return settings
+
+
+def planned(settings: Settings, **asked: Any) -> ReplayPlan:
+    view = a_view(**asked.pop("view", {}))
+    return make_replay_plan(settings, view, TOPIC, asked_replay(asked, ["flights"]))
+
+
+def test_the_whole_view(settings: Settings) -> None:
+    made = planned(settings, share=25, speed=100)
+    assert (made.days, made.until, made.events) == (None, {}, 6)
+    assert (made.pace, str(made.cut)) == (Pace(0.25, 100), "flights@4")
+    text = made.to_text()
+    assert "delays v1: the whole view, replayed from landing up to flights@4" in text
+    assert "uses at most 25% of the cores, at most 100 times real time" in text
+    assert "the stream goes on with the replay's state" in text
+
+
+def test_days(settings: Settings) -> None:
+    made = planned(settings, **{"from": "2013-01-01", "to": "2013-01-02"})
+    assert (made.days, made.until, made.events) == ((BEFORE, DAY), {"flights": 4}, 4)
+    assert "2013-01-01 to 2013-01-02" in made.to_text()
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "days"),
+    [
+        ("", "flights@1", (BEFORE, DAY)),
+        ("flights@1", "flights@2", (DAY,)),
+        ("flights@1", "flights@3", (DAY, AFTER)),  # what was late is no event of the stream
+    ],
+)
+def test_two_cuts_are_the_days_that_they_touch(
+    settings: Settings, since: str, until: str, days: tuple[date, ...]
+) -> None:
+    assert planned(settings, since=since, until=until).days == days
+
+
+@pytest.mark.parametrize(
+    ("asked", "code", "field"),
+    [
+        ({"from": "2013-01-06"}, "DAY_OPEN", "to"),
+        ({"from": "2013-01-01", "view": {"partition_by": None, "key": ("k",)}}, "VIEW_WHOLE", "from"),
+        ({"since": "flights@4", "until": "flights@5"}, "CUT_IN_FUTURE", "cut"),
+        ({"since": "flights@9"}, "CUT_IN_FUTURE", "cut"),
+        ({"since": "flights@3", "until": "flights@2"}, "RANGE_REVERSED", "until"),
+        ({"since": "flights@1", "from": "2013-01-01"}, "RANGE_TWICE", "since"),
+        ({"from": "2013-01-02", "to": "2013-01-01"}, "RANGE_REVERSED", "to"),
+        ({"to": "2013-01-01"}, "RANGE_OPEN", "from"),
+        ({"from": "{{ 1 }}"}, "DATE_UNREADABLE", "from"),
+        ({"until": "flights@1;ls"}, "CUT_UNREADABLE", "until"),
+        ({"since": "weather@1"}, "CUT_OF_ANOTHER_TOPIC", "since"),
+        ({"share": 0}, "PACE_WRONG", "share"),
+        ({"share": "50"}, "PARAMETER_TYPE", "share"),
+        ({"share": True}, "PARAMETER_TYPE", "share"),
+        ({"speed": -1}, "PACE_WRONG", "speed"),
+        ({"speed": "fast; rm"}, "PARAMETER_TYPE", "speed"),
+    ],
+)
+def test_a_wrong_wish_is_refused_by_field(settings: Settings, asked: dict[str, Any], code: str, field: str) -> None:
+    with pytest.raises(BadInput) as error:
+        planned(settings, **asked)
+    assert (error.value.code, error.value.fields["field"]) == (code, field)
+
+
+@pytest.mark.parametrize(
+    ("params", "field"),
+    [({"view": "../etc"}, "view"), ({"view": "<b>"}, "view"), ({}, "view"), ({"view": "v", "version": "1"}, "version")],
+)
+def test_a_wrong_view_is_refused_by_field(params: dict[str, Any], field: str) -> None:
+    with pytest.raises(BadInput) as error:
+        asked_view(params)
+    assert error.value.fields["field"] == field
+
+
+def test_a_view_without_state_takes_a_day_that_is_open(settings: Settings) -> None:
+    made = planned(settings, **{"from": "2013-01-06", "view": {"refresh": "partitions"}})
+    assert made.days == (LATER,)
+
+
+def test_earlier_replays_say_how_long_it_takes(settings: Settings) -> None:
+    for run, records, seconds in (("a", 1_000, 10.0), ("b", 2_000, 15.0)):
+        done = Standing("delays", 1, run, phase=PUBLISHED, done=records, total=records, seconds=seconds, started_ms=1)
+        write_standing(settings, done)
+    made = planned(settings)
+    assert made.estimate is not None
+    assert made.estimate.runs == 2
+    assert made.estimate.seconds == pytest.approx(5.0, abs=0.1)
+
+
+def test_a_plan_from_the_shell(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANABRANCH_HOME", str(settings.home))
+    run = CliRunner()
+    shown = run.invoke(app, ["replay", "plan", "departure_delays", "--from", "2013-01-01", "--share", "10"])
+    assert shown.exit_code == 0, shown.output
+    assert "uses at most 10% of the cores" in shown.stdout
+    refused = run.invoke(app, ["replay", "plan", "departure_delays", "--share", "0"])
+    assert (refused.exit_code, "PACE_WRONG" in refused.stderr) == (1, True)
+    assert "no replay" in run.invoke(app, ["replay", "status", "departure_delays"]).stdout
+    for command in ("cancel", "pace"):
+        assert "NO_REPLAY" in run.invoke(app, ["replay", command, "departure_delays"]).stderr

@@ -1,0 +1,92 @@
+"""What people may do to a replay while it runs, waits, or is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from anabranch.errors import BadInput, Conflict
+from anabranch.replay.alone import alone, cancel, set_pace, under_way
+from anabranch.replay.pace import Pace
+from anabranch.replay.standing import CANCELLED, PUBLISHED, Standing, standing_of, standings, wish, write_standing
+from anabranch.settings import Settings
+from anabranch.tables.layout import replay_checkpoints, replay_mirrors, replay_table
+from landed import sample_views
+
+pytestmark = pytest.mark.unit
+VIEW = sample_views().get("departure_delays")
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(home=tmp_path)
+
+
+def begun(settings: Settings, run: str = "one", at: int = 1) -> list[Path]:
+    """A replay that was killed, with something everywhere."""
+    write_standing(settings, Standing(VIEW.name, 1, run, started_ms=at))
+    folders = [Path(replay_table(settings, VIEW.name, 1, run)), replay_mirrors(settings, VIEW.name, 1, run)]
+    folders.append(replay_checkpoints(settings, VIEW.name, 1) / run)
+    for folder in folders:
+        (folder / "below").mkdir(parents=True)
+    return folders
+
+
+def test_a_killed_one_is_cancelled_at_once_and_leaves_nothing(settings: Settings) -> None:
+    folders = begun(settings)
+    ended = cancel(settings, VIEW.name, 1)
+    assert ended.phase == CANCELLED
+    assert not [folder for folder in folders if folder.parent.exists()]
+    assert standings(settings, VIEW.name, 1) == [ended]
+
+
+def test_a_running_one_is_asked_to_end(settings: Settings) -> None:
+    folders = begun(settings)
+    with alone(settings, VIEW, "one"):
+        asked = cancel(settings, VIEW.name, 1)
+        assert not asked.ended
+        assert wish(settings, VIEW.name, 1, "one", Pace()).cancelled
+        assert all(folder.exists() for folder in folders)
+
+
+def test_another_one_waits_its_turn(settings: Settings) -> None:
+    begun(settings)
+    with pytest.raises(Conflict) as error, alone(settings, VIEW, "two"):
+        pass
+    assert error.value.code == "REPLAY_RUNNING"
+    with alone(settings, VIEW, "one"), pytest.raises(Conflict), alone(settings, VIEW, "one"):
+        pass
+    write_standing(settings, Standing(VIEW.name, 1, "one", phase=PUBLISHED))
+    with alone(settings, VIEW, "two"):
+        pass
+
+
+def test_its_pace_is_changed_while_it_runs(settings: Settings) -> None:
+    begun(settings)
+    assert wish(settings, VIEW.name, 1, "one", Pace(0.5)).pace == Pace(0.5)
+    set_pace(settings, VIEW.name, 1, Pace(0.1, 20))
+    assert wish(settings, VIEW.name, 1, "one", Pace(0.5)).pace == Pace(0.1, 20)
+
+
+def test_what_isnt_under_way_can_not_be_steered(settings: Settings) -> None:
+    for act in (under_way, cancel):
+        with pytest.raises(BadInput) as error:
+            act(settings, VIEW.name, 1)
+        assert error.value.code == "NO_REPLAY"
+
+
+@pytest.mark.parametrize(("view", "version"), [("../etc", 1), ("Delays", 1), ("delays", 0)])
+def test_names_lead_nowhere_else(settings: Settings, view: str, version: int) -> None:
+    for act in (under_way, cancel, standings):
+        with pytest.raises(BadInput):
+            act(settings, view, version)
+    with pytest.raises(BadInput):
+        standing_of(settings, "delays", 1, "../../x")
+
+
+def test_it_says_how_fast_it_is(settings: Settings) -> None:
+    now = Standing("delays", 1, "r", cut="flights@3", done=500, total=1000, seconds=10.0, event_seconds=86_400.0)
+    assert str(now) == (
+        "delays v1, the whole view: streaming; 500 of 1,000 records (50%), 50 a second, 8,640 times real time; "
+        "at flights@3"
+    )
