@@ -1,0 +1,161 @@
+"""Replays as people ask for them, by Airflow's public REST API and the command line, beside a stream that goes on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import date
+from typing import Any
+
+import psutil
+import pyarrow as pa
+import pytest
+from anabranch.airflow.client import Client, Run
+from anabranch.cli.produce_commands import produce_flights
+from anabranch.control.airflow_parts import airflow_address
+from anabranch.control.environment import environment
+from anabranch.control.keys import airflow_login
+from anabranch.errors import BadInput
+from anabranch.replay.standing import STREAMING, Standing, standings
+from anabranch.samples.faults import Faults
+from anabranch.samples.publishing import Pace
+from anabranch.settings import Settings
+from anabranch.speed.handover import owner_of
+from anabranch.tables import Committed, newest, upsert
+from anabranch.tables.checkpoints import checkpoint_id
+from anabranch.tables.commits import open_table
+from anabranch.tables.layout import landing_table, speed_checkpoint, speed_table
+from processes import eventually
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
+VIEW = "departure_delays"
+A_DAY_IN_TEN_SECONDS = 8_640
+
+
+@pytest.fixture(scope="module")
+def platform(platform: Settings) -> Settings:
+    """With two days of flights more, in small epochs, and a stream that has come to their end."""
+    send(platform, date(2013, 1, 20), 2)
+    return platform
+
+
+@pytest.fixture
+def client(platform: Settings) -> Iterator[Client]:
+    with Client(airflow_address(platform), airflow_login(platform)) as client:
+        yield client
+
+
+def send(settings: Settings, first: date, days: int) -> None:
+    before = newest(landing_table(settings, "flights"))
+    known = sum(before.note.cut.positions["flights"].offsets.values()) if before and before.note.cut.positions else 0
+    sent = produce_flights(settings, first, days, Pace(), Faults(), 7, quiet=True)
+    wanted = known + sum(count for (topic, _, _), count in sent.records.items() if topic == "flights")
+
+    def level() -> bool:
+        landed, live = newest(landing_table(settings, "flights")), newest(speed_table(settings, VIEW, 1))
+        if landed is None or live is None or not live.note.cut.positions:
+            return False
+        return sum(live.note.cut.positions["flights"].offsets.values()) >= wanted and live.note.cut == landed.note.cut
+
+    eventually(level, 300)
+
+
+def head(settings: Settings) -> Committed:
+    found = newest(speed_table(settings, VIEW, 1))
+    assert found is not None
+    return found
+
+
+def flights(settings: Settings) -> int:
+    table = open_table(speed_table(settings, VIEW, 1))
+    assert table is not None
+    return int(sum(table.to_pyarrow_table(columns=["flights"])["flights"].to_pylist()))
+
+
+def spoil(settings: Settings) -> None:
+    """A thousand flights too many in one row, in a commit like the stream's own."""
+    table = open_table(speed_table(settings, VIEW, 1))
+    assert table is not None
+    row = next(row for row in table.to_pyarrow_table().to_pylist() if row["partition_date"] == date(2013, 1, 20))
+    wrong = pa.Table.from_pylist([{**row, "flights": row["flights"] + 1000}], pa.schema(table.schema().to_arrow()))
+    upsert(table, wrong, ["origin", "window_start"], head(settings).note, "partition_date")
+
+
+def asked_for(client: Client, **conf: Any) -> Run:
+    """A replay, with the approval that so many events need here."""
+    run = client.trigger("replay", {"view": VIEW, **conf})
+    eventually(lambda: client.run(run.dag_id, run.run_id).tasks["approve"] in ("awaiting_input", "success"), 120)
+    if client.run(run.dag_id, run.run_id).tasks["approve"] == "awaiting_input":
+        assert "replayed from landing" in client.hitl_detail(run.dag_id, run.run_id, "approve")["body"]
+        client.respond(run, "approve", "Approve")
+    return run
+
+
+def streaming(settings: Settings) -> Standing | None:
+    """The replay that is under way, once it is somewhere in history."""
+    found = [s for s in standings(settings, VIEW, 1) if s.phase == STREAMING and 0 < s.done < s.total]
+    return found[-1] if found else None
+
+
+def command(settings: Settings, *arguments: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-m", "anabranch.cli.main", "replay", *arguments],
+        env=environment(settings), check=True, capture_output=True, text=True, timeout=60,
+    ).stdout  # fmt: skip
+
+
+def kill_replay() -> None:
+    for process in psutil.process_iter(["cmdline"]):
+        if any(part.endswith("spark_jobs/replay.py") for part in process.info["cmdline"] or ()):
+            process.kill()
+
+
+def test_a_replay_is_killed_goes_on_faster_and_mends_the_live_table(platform: Settings, client: Client) -> None:
+    right = flights(platform)
+    spoil(platform)
+    assert flights(platform) == right + 1000
+    run = asked_for(client, speed=A_DAY_IN_TEN_SECONDS)
+    killed = eventually(lambda: streaming(platform), 180)
+    kill_replay()
+    assert "no limit" in command(platform, "pace", VIEW, "--speed", "0", "--share", "100")
+    send(platform, date(2013, 1, 22), 1)  # the stream of its own goes on beside it
+    run = client.wait(run, timeout=400)
+    assert run.state == "success", run.note
+
+    (ended,) = (s for s in standings(platform, VIEW, 1) if s.run == killed.run)
+    assert (ended.phase, ended.equal, ended.mended, ended.done) == ("published", ended.partitions, 1, ended.total)
+    assert ended.done > killed.done
+    assert f"published: {ended.equal} of {ended.partitions} partitions equal" in run.note
+    send(platform, date(2013, 1, 23), 1)
+    assert owner_of(head(platform).note) == checkpoint_id(speed_checkpoint(platform, VIEW, 1))
+    departed = command(platform, "status", VIEW)
+    assert "published" in departed
+    assert flights(platform) > right
+    assert leftovers(platform) == []
+
+
+def leftovers(settings: Settings) -> list[str]:
+    roots = (settings.home / "replays", settings.checkpoints / "replay", *settings.lake.glob("views/*/*/replay"))
+    return [str(path) for root in roots if root.exists() for path in root.rglob("*")]
+
+
+def test_a_replay_is_cancelled_and_nothing_has_happened(platform: Settings, client: Client) -> None:
+    before = head(platform)
+    run = asked_for(client, speed=A_DAY_IN_TEN_SECONDS)
+    eventually(lambda: streaming(platform), 180)
+    command(platform, "cancel", VIEW)
+    run = client.wait(run, timeout=200)
+    assert run.state == "failed"
+    assert "cancelled: nothing was published" in run.note
+    assert (head(platform), leftovers(platform)) == (before, [])
+
+
+def test_what_can_not_be_replayed_is_refused_before_anything_runs(platform: Settings, client: Client) -> None:
+    for conf in ({"view": "no_such_view"}, {"share": 0}, {"since": "flights@1; ls"}, {"from": "{{ 7 * 7 }}"}):
+        with pytest.raises(BadInput):
+            client.trigger("replay", {"view": VIEW, **conf})
+    run = client.wait(client.trigger("replay", {"view": VIEW, "since": "flights@999999"}), timeout=120)
+    assert run.state == "failed"
+    assert run.tasks["plan_replay"] == "failed"
+    assert "parameter" in (log := client.task_log(run, "plan_replay")) or "cut: flights@999999" in log
