@@ -147,7 +147,7 @@ def test_a_replay_is_cancelled_and_nothing_has_happened(platform: Settings, clie
     command(platform, "cancel", VIEW)
     run = client.wait(run, timeout=200)
     assert run.state == "failed"
-    assert "cancelled: nothing was published" in run.note
+    assert "nothing was published, and nothing of it is left" in run.note
     assert (head(platform), leftovers(platform)) == (before, [])
 
 

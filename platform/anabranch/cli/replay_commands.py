@@ -105,9 +105,10 @@ def pace(view: ViewName, version: Version = None, share: Share = None, speed: Sp
 def cancel(view: ViewName, version: Version = None) -> None:
     """End the replay that is under way, or that was killed. Nothing of it is left, and nothing is published."""
     from anabranch.replay.alone import cancel as end
+    from anabranch.serving.routes import this_reader
 
     settings, number = _version(view, version)
-    ended = end(settings, view, number)
+    ended = end(settings, view, number, this_reader())
     typer.echo(str(ended) if ended.ended else f"{view} v{number}: it ends before its next slice")
 
 

@@ -10,7 +10,7 @@ from anabranch.errors import BadInput, Conflict
 from anabranch.replay.leftovers import finish
 from anabranch.replay.pace import Pace
 from anabranch.replay.publishing import published
-from anabranch.replay.standing import CANCELLED, NOTHING_LEFT, PUBLISHED, Standing, Wish, set_wish, standings, wish
+from anabranch.replay.standing import CANCELLED, PUBLISHED, Standing, Wish, cancelled, set_wish, standings, wish
 from anabranch.settings import Settings
 from anabranch.tables.layout import view_folder
 from anabranch.views.definition import View
@@ -47,17 +47,17 @@ def set_pace(settings: Settings, view: str, version: int, pace: Pace) -> Standin
     return standing
 
 
-def cancel(settings: Settings, view: str, version: int) -> Standing:
+def cancel(settings: Settings, view: str, version: int, by: str) -> Standing:
     """End the replay, and leave nothing of it: at once where it was killed, else before its next slice or step; what is
     published by then stays. BadInput NO_REPLAY."""
     standing = under_way(settings, view, version)
     now = wish(settings, view, version, standing.run, Pace())
-    set_wish(settings, standing, Wish(now.pace, cancelled=True))
+    set_wish(settings, standing, Wish(now.pace, by))
     try:
         with _locked(settings, view, version):
             if published(settings, view, version, standing.run, standing.started_ms):
                 return finish(settings, standing, PUBLISHED, "published before it was cancelled")
-            return finish(settings, standing, CANCELLED, NOTHING_LEFT)
+            return finish(settings, standing, CANCELLED, cancelled(by))
     except Conflict:
         return standing
 

@@ -24,12 +24,12 @@ from anabranch.replay.slices import Slice, Slices, event_limit
 from anabranch.replay.standing import (
     CANCELLED,
     CERTIFYING,
-    NOTHING_LEFT,
     PUBLISHED,
     PUBLISHING,
     REFUSED,
     STREAMING,
     Standing,
+    cancelled,
     standing_of,
     wish,
     write_standing,
@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 
 
 class _Cancelled(Exception):
-    pass
+    """By whom."""
 
 
 def replay(spark: SparkSession, settings: Settings, asked: Asked, *, lowest_priority: bool = False) -> Standing:
@@ -108,8 +108,8 @@ class _Replay:
             if unequal:
                 return self._ended(REFUSED, unequal)
             return self._publish()
-        except _Cancelled:
-            return self._ended(CANCELLED, NOTHING_LEFT)
+        except _Cancelled as wish_of:
+            return self._ended(CANCELLED, cancelled(str(wish_of)))
         finally:
             self._stop()
 
@@ -141,8 +141,8 @@ class _Replay:
     def _pace(self) -> Pace:
         asked = self._asked
         wanted = wish(self._settings, asked.view.name, asked.view.version, asked.run, asked.pace)
-        if wanted.cancelled:
-            raise _Cancelled
+        if wanted.cancelled_by:
+            raise _Cancelled(wanted.cancelled_by)
         return wanted.pace
 
     def _settle(self) -> int:

@@ -24,7 +24,6 @@ PUBLISHING: Final = "publishing"
 PUBLISHED: Final = "published"
 REFUSED: Final = "refused"
 CANCELLED: Final = "cancelled"
-NOTHING_LEFT: Final = "cancelled: nothing was published, and nothing of it is left"
 ENDED: Final = frozenset({PUBLISHED, REFUSED, CANCELLED})
 
 
@@ -102,6 +101,10 @@ def standings(settings: Settings, view: str, version: int) -> list[Standing]:
     return sorted(found, key=lambda standing: standing.started_ms)
 
 
+def cancelled(by: str) -> str:
+    return f"cancelled by {by}: nothing was published, and nothing of it is left"
+
+
 def forget(settings: Settings, standing: Standing) -> None:
     """Delete what people wanted of it. How it ended stays, to be read."""
     _wish_file(settings, standing.view, standing.version, standing.run).unlink(missing_ok=True)
@@ -109,22 +112,22 @@ def forget(settings: Settings, standing: Standing) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What people want of a running replay; looked at before each slice."""
+    """What people want of a running replay; looked at before each slice. ``cancelled_by``: who wants it to end."""
 
     pace: Pace
-    cancelled: bool = False
+    cancelled_by: str = ""
 
 
 def wish(settings: Settings, view: str, version: int, run: str, default: Pace) -> Wish:
     """What was asked for, or ``default`` where nobody asked for anything."""
     with suppress(OSError, ValueError, KeyError, TypeError, BadInput):
         content = json.loads(_wish_file(settings, view, version, run).read_text())
-        return Wish(Pace(float(content["share"]), float(content["speed"])), bool(content["cancelled"]))
+        return Wish(Pace(float(content["share"]), float(content["speed"])), str(content["cancelled_by"]))
     return Wish(default)
 
 
 def set_wish(settings: Settings, standing: Standing, wanted: Wish) -> None:
-    content: Mapping[str, Any] = {**asdict(wanted.pace), "cancelled": wanted.cancelled}
+    content: Mapping[str, Any] = {**asdict(wanted.pace), "cancelled_by": wanted.cancelled_by}
     write_whole(_wish_file(settings, standing.view, standing.version, standing.run), json.dumps(content))
 
 

@@ -256,7 +256,7 @@ def _files(settings: Settings) -> list[str]:
 def test_cancelled_it_leaves_nothing(spark: SparkSession, settings: Settings, landing: Landing) -> None:
     catch_up(spark, settings, DELAYS, FLIGHTS)
     before, files = head(settings), _files(settings)
-    set_wish(settings, Standing(DELAYS.name, 1, RUN), Wish(UNHURRIED, cancelled=True))
+    set_wish(settings, Standing(DELAYS.name, 1, RUN), Wish(UNHURRIED, "bert"))
     ended = replay(spark, settings, asked())
     assert ended.phase == CANCELLED
     assert (head(settings), left_over(settings), _files(settings)) == (before, [], files)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -34,8 +35,8 @@ def begun(settings: Settings, run: str = "one", at: int = 1) -> list[Path]:
 
 def test_a_killed_one_is_cancelled_at_once_and_leaves_nothing(settings: Settings) -> None:
     folders = begun(settings)
-    ended = cancel(settings, VIEW.name, 1)
-    assert ended.phase == CANCELLED
+    ended = cancel(settings, VIEW.name, 1, "bert")
+    assert (ended.phase, "cancelled by bert" in ended.said) == (CANCELLED, True)
     assert not [folder for folder in folders if folder.parent.exists()]
     assert standings(settings, VIEW.name, 1) == [ended]
 
@@ -43,9 +44,9 @@ def test_a_killed_one_is_cancelled_at_once_and_leaves_nothing(settings: Settings
 def test_a_running_one_is_asked_to_end(settings: Settings) -> None:
     folders = begun(settings)
     with alone(settings, VIEW, "one"):
-        asked = cancel(settings, VIEW.name, 1)
+        asked = cancel(settings, VIEW.name, 1, "bert")
         assert not asked.ended
-        assert wish(settings, VIEW.name, 1, "one", Pace()).cancelled
+        assert wish(settings, VIEW.name, 1, "one", Pace()).cancelled_by == "bert"
         assert all(folder.exists() for folder in folders)
 
 
@@ -69,7 +70,7 @@ def test_its_pace_is_changed_while_it_runs(settings: Settings) -> None:
 
 
 def test_what_isnt_under_way_can_not_be_steered(settings: Settings) -> None:
-    for act in (under_way, cancel):
+    for act in (under_way, partial(cancel, by="bert")):
         with pytest.raises(BadInput) as error:
             act(settings, VIEW.name, 1)
         assert error.value.code == "NO_REPLAY"
@@ -77,7 +78,7 @@ def test_what_isnt_under_way_can_not_be_steered(settings: Settings) -> None:
 
 @pytest.mark.parametrize(("view", "version"), [("../etc", 1), ("Delays", 1), ("delays", 0)])
 def test_names_lead_nowhere_else(settings: Settings, view: str, version: int) -> None:
-    for act in (under_way, cancel, standings):
+    for act in (under_way, partial(cancel, by="bert"), standings):
         with pytest.raises(BadInput):
             act(settings, view, version)
     with pytest.raises(BadInput):

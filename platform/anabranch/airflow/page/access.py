@@ -1,11 +1,12 @@
 """Who may look at the pages, and who may change what they show: Airflow's own users and rights.
 
-Looking takes the right to read DAGs; changing takes what Airflow itself asks before it edits a run of ``migrate``. A
-page of another site can't use a reader's cookie to change anything.
+Looking takes the right to read DAGs; changing takes what Airflow itself asks before it edits a run of the DAG that
+carries it out. A page of another site can't use a reader's cookie to change anything.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -18,7 +19,8 @@ from fastapi import Depends, HTTPException, Request
 from fastapi.security import HTTPAuthorizationCredentials
 
 MIGRATE = "migrate"
-"""The DAG that carries migrations out."""
+REPLAY = "replay"
+"""The DAGs that carry migrations and replays out."""
 
 
 def may_look(user: GetUserDep) -> None:
@@ -27,19 +29,29 @@ def may_look(user: GetUserDep) -> None:
         raise HTTPException(403, "this page is for users who may read DAGs")
 
 
-def may_steer(user: GetUserDep) -> bool:
-    """Whether this user may halt, hasten or roll back a migration."""
-    details = DagDetails(id=MIGRATE, team_name=DagModel.get_team_name(MIGRATE))
-    allowed: bool = get_auth_manager().is_authorized_dag(
-        method="PUT", access_entity=DagAccessEntity.RUN, details=details, user=user
-    )
-    return allowed
+@dataclass(frozen=True, slots=True)
+class MayEdit:
+    """Whether a user may edit runs of a DAG, and so may steer by hand what they do."""
+
+    dag: str
+
+    def __call__(self, user: GetUserDep) -> bool:
+        details = DagDetails(id=self.dag, team_name=DagModel.get_team_name(self.dag))
+        allowed: bool = get_auth_manager().is_authorized_dag(
+            method="PUT", access_entity=DagAccessEntity.RUN, details=details, user=user
+        )
+        return allowed
 
 
-def steers(allowed: Annotated[bool, Depends(may_steer)]) -> None:
+@dataclass(frozen=True, slots=True)
+class Edits:
     """HTTP 403 for anybody else."""
-    if not allowed:
-        raise HTTPException(403, f"this takes the right to edit runs of the DAG {MIGRATE}; nothing was changed")
+
+    dag: str
+
+    def __call__(self, user: GetUserDep) -> None:
+        if not MayEdit(self.dag)(user):
+            raise HTTPException(403, f"this takes the right to edit runs of the DAG {self.dag}; nothing was changed")
 
 
 def from_our_page(

@@ -13,7 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import RedirectResponse, Response
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
-from anabranch.airflow.page import changing, documents, looking
+from anabranch.airflow.page import changing, documents, looking, steering
 from anabranch.airflow.page.access import may_look
 from anabranch.airflow.page.failures import Failure, failure_of
 from anabranch.airflow.page.render import error_page, guarded, login_address
@@ -21,7 +21,7 @@ from anabranch.errors import AnabranchError
 
 log = logging.getLogger(__name__)
 app = FastAPI(title="Anabranch", dependencies=[Depends(may_look)], docs_url=None, redoc_url=None, openapi_url=None)
-for router in (looking.router, changing.router, documents.router):
+for router in (looking.router, changing.router, steering.router, documents.router):
     app.include_router(router)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated
-from urllib.parse import parse_qs
 
 from airflow.api_fastapi.core_api.security import GetUserDep
-from fastapi import APIRouter, Depends, HTTPException, Request
+from fastapi import APIRouter, Depends, Request
 from fastapi.responses import RedirectResponse
 
-from anabranch.airflow.page.access import from_our_page, steers
+from anabranch.airflow.page.access import MIGRATE, Edits, from_our_page
+from anabranch.airflow.page.forms import Form, form_of, number_of, one_of
 from anabranch.airflow.page.looking import Platform, View
 from anabranch.airflow.page.moving import ACTIONS
 from anabranch.change import migration
@@ -18,8 +18,7 @@ from anabranch.errors import BadInput, Conflict
 from anabranch.serving.routes import route_of
 from anabranch.settings import Settings
 
-router = APIRouter(dependencies=[Depends(from_our_page), Depends(steers)])
-_MOST_BYTES = 16_384
+router = APIRouter(dependencies=[Depends(from_our_page), Depends(Edits(MIGRATE))])
 _LONG = 500
 
 
@@ -33,26 +32,9 @@ class Asked:
 
 
 async def asked(request: Request) -> Asked:
-    """HTTP 413 or 415; BadInput FORM_UNREADABLE, ACTION_UNKNOWN or REASON_WRONG. Read once the user is known, and no
-    further than a form of ours can be long."""
-    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/x-www-form-urlencoded":
-        raise HTTPException(415, "a form is needed (application/x-www-form-urlencoded)")
-    body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > _MOST_BYTES:
-            raise HTTPException(413, "this form is too long")
-    try:
-        said = parse_qs(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=8)
-        number = said.get("after", [""])[-1]
-        return Asked(_action(said), _reason(said), int(number) if number else None)
-    except ValueError:
-        raise BadInput(
-            "FORM_UNREADABLE",
-            "this is no form of ours",
-            state="nothing was changed",
-            next_step="use the page's buttons",
-        ) from None
+    """HTTP 413 or 415; BadInput FORM_UNREADABLE, ACTION_UNKNOWN or REASON_WRONG."""
+    said = await form_of(request)
+    return Asked(one_of(ACTIONS, said), _reason(said), number_of(said, "after", int))
 
 
 @router.post("/views/{view}/migration")
@@ -78,22 +60,9 @@ def _check_still_holds(settings: Settings, view: str, after: int) -> None:
         )
 
 
-def _action(said: dict[str, list[str]]) -> str:
-    action = said.get("action", [""])[-1]
-    if action not in ACTIONS:
-        raise BadInput(
-            "ACTION_UNKNOWN",
-            f"{action[:40]!r} is nothing that can be done to a migration",
-            state="nothing was changed",
-            next_step=f"use one of {', '.join(ACTIONS)}",
-            field="action",
-        )
-    return action
-
-
-def _reason(said: dict[str, list[str]]) -> str:
+def _reason(said: Form) -> str:
     """In one line: it is shown in tables, notes and logs."""
-    why = " ".join(said.get("why", [""])[-1].split())
+    why = " ".join(said.get("why", "").split())
     if not why or len(why) > _LONG or not why.isprintable():
         raise BadInput(
             "REASON_WRONG",

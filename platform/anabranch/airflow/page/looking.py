@@ -10,13 +10,14 @@ from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import Response
 
 from anabranch.airflow.page import plots
-from anabranch.airflow.page.access import MIGRATE, may_steer
+from anabranch.airflow.page.access import MIGRATE, REPLAY, MayEdit
 from anabranch.airflow.page.days import Day, Halves, days_of
 from anabranch.airflow.page.dirty import Lookup
 from anabranch.airflow.page.failures import Failure, attempt
 from anabranch.airflow.page.known import KnownView, known_view
 from anabranch.airflow.page.moving import SHOWN, moving_of
 from anabranch.airflow.page.render import page
+from anabranch.airflow.page.replays import replays_of
 from anabranch.airflow.page.standing import Look, Standing, overview, with_dirty
 from anabranch.airflow.page.story import Story, story_of
 from anabranch.change.fields import DATE
@@ -81,13 +82,25 @@ def one_partition(request: Request, known: View, settings: Platform, version: in
 
 @router.get("/views/{view}/migration")
 def migration(
-    request: Request, known: View, settings: Platform, user: GetUserDep, allowed: Annotated[bool, Depends(may_steer)]
+    request: Request,
+    known: View,
+    settings: Platform,
+    user: GetUserDep,
+    allowed: Annotated[bool, Depends(MayEdit(MIGRATE))],
 ) -> Response:
     moving = attempt(f"route of {known.name}", lambda: moving_of(settings, known.name))
     return page(
         request, "migration.html", known=known, moving=moving, user=user.get_name(), allowed=allowed, dag=MIGRATE,
         shown=SHOWN,
     )  # fmt: skip
+
+
+@router.get("/views/{view}/replays")
+def replays(
+    request: Request, known: View, settings: Platform, allowed: Annotated[bool, Depends(MayEdit(REPLAY))]
+) -> Response:
+    each = {version: replays_of(settings, known.name, version) for version in known.versions}
+    return page(request, "replays.html", known=known, replays=each, allowed=allowed, dag=REPLAY)
 
 
 class _Calendar:
