@@ -34,6 +34,7 @@ def main() -> int:
     parser.add_argument("--share", type=float, default=DEFAULT_SHARE, help="of all cores, up to 1")
     parser.add_argument("--speed", type=float, default=0.0, help="the most times real time; 0: no limit")
     parser.add_argument("--estimated", type=float, help="the seconds that the plan said")
+    parser.add_argument("--source", choices=["landing", "log"], default="landing", help="whose bytes are read")
     args = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.ERROR)
@@ -45,7 +46,7 @@ def main() -> int:
         check_still_holds(view, args.fingerprint or view.fingerprint)
         days, until = tuple(parse_days(args.days)) if args.days else None, parse_epochs(args.until)
         pace = Pace(args.share, args.speed)
-        asked = Asked(view, registry.topic(view), args.run, days, until, pace, args.estimated)
+        asked = Asked(view, registry.topic(view), args.run, days, until, pace, args.estimated, args.source)
         spark = session(settings, f"anabranch-replay-{view.name}")
         try:
             registry.register(spark, settings, [view])

@@ -35,6 +35,7 @@ CASES: Final = {
         Case("explain", "benchmarks.cases.explain", landed=True),
         Case("reprocess", "benchmarks.cases.reprocess"),
         Case("history", "benchmarks.cases.history", landed=True),
+        Case("replay", "benchmarks.cases.replay", landed=True, timeout=3600),
         Case("nexmark", "benchmarks.cases.nexmark"),
         Case("freshness", "benchmarks.cases.freshness", timeout=900),
     )

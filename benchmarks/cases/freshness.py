@@ -75,22 +75,22 @@ def _seconds(world: World) -> tuple[int, int]:
 
 
 def _live(world: World, views: Sequence[str], name: str) -> Live:
-    settings = _project_of(world, views, name)
+    settings = prepared(world, views, name)
     measured, warm = _seconds(world)
     events = flight_events(FIRST, 60, world.declared).filter(topic=world.topic.name).head(int(RATE) * (measured + warm))
     live, file = Live(), settings.home / "produced.parquet"
     with lifecycle.running(settings, ["kafka", "landing", "speed"]):
         ensure_topics(settings, world.declared, [world.topic.name])
-        _until_streaming(settings, views)
-        with _memory_watched(settings, live, after=warm), _sending(settings, world, events, file) as sending:
-            sights = _watch(settings, views, sending, events.height)
-        live.notes.append(_check(settings, views, file))
+        until_streaming(settings, views)
+        with _memory_watched(settings, live, after=warm), sending(settings, world, events, file) as thread:
+            sights = watch(settings, views, thread, events.height)
+        live.notes.append(check(settings, views, file))
         _measure(settings, live, sights, file, float(warm), world)
     shutil.rmtree(settings.home, ignore_errors=True)
     return live
 
 
-def _project_of(world: World, views: Sequence[str], name: str) -> Settings:
+def prepared(world: World, views: Sequence[str], name: str) -> Settings:
     """A home and a project with these views only: the same programs then run only these."""
     fresh, real = world.fresh(name), world.settings.project / "spark_jobs"
     project = fresh.home.parent / f"{name}-project"
@@ -104,7 +104,7 @@ def _project_of(world: World, views: Sequence[str], name: str) -> Settings:
     return fresh.model_copy(update={"project": project})
 
 
-def _until_streaming(settings: Settings, views: Sequence[str]) -> None:
+def until_streaming(settings: Settings, views: Sequence[str]) -> None:
     deadline = time.monotonic() + START_SECONDS
     while any(open_table(speed_table(settings, view, 1)) is None for view in views):
         if time.monotonic() > deadline:
@@ -113,7 +113,7 @@ def _until_streaming(settings: Settings, views: Sequence[str]) -> None:
 
 
 @contextmanager
-def _sending(settings: Settings, world: World, events: pl.DataFrame, file: Path) -> Iterator[threading.Thread]:
+def sending(settings: Settings, world: World, events: pl.DataFrame, file: Path) -> Iterator[threading.Thread]:
     """Send the events at their pace beside the block, which ends when they are sent; an error is raised at its end."""
     failed: list[BaseException] = []
 
@@ -134,7 +134,7 @@ def _sending(settings: Settings, world: World, events: pl.DataFrame, file: Path)
         raise failed[0]
 
 
-def _watch(settings: Settings, views: Sequence[str], sending: threading.Thread, total: int) -> dict[str, list[Sight]]:
+def watch(settings: Settings, views: Sequence[str], sending: threading.Thread, total: int) -> dict[str, list[Sight]]:
     """Read every view after each of its commits until all that was sent is readable; when which cut was seen first."""
     sights: dict[str, list[Sight]] = {view: [] for view in views}
     commits = {view: _Commits(speed_table(settings, view, 1)) for view in views}
@@ -194,7 +194,7 @@ def _memory_watched(settings: Settings, live: Live, after: float) -> Iterator[No
         thread.join()
 
 
-def _check(settings: Settings, views: Sequence[str], file: Path) -> str:
+def check(settings: Settings, views: Sequence[str], file: Path) -> str:
     """Every row that was served, against an independent answer from the producer's own file."""
     rows = 0
     for view in views:

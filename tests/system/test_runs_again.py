@@ -87,7 +87,7 @@ def asked_for(client: Client, **conf: Any) -> Run:
     run = client.trigger("replay", {"view": VIEW, **conf})
     eventually(lambda: client.run(run.dag_id, run.run_id).tasks["approve"] in ("awaiting_input", "success"), 120)
     if client.run(run.dag_id, run.run_id).tasks["approve"] == "awaiting_input":
-        assert "replayed from landing" in client.hitl_detail(run.dag_id, run.run_id, "approve")["body"]
+        assert "replayed from" in client.hitl_detail(run.dag_id, run.run_id, "approve")["body"]
         client.respond(run, "approve", "Approve")
     return run
 
@@ -115,7 +115,7 @@ def test_a_replay_is_killed_goes_on_faster_and_mends_the_live_table(platform: Se
     right = flights(platform)
     spoil(platform)
     assert flights(platform) == right + 1000
-    run = asked_for(client, speed=A_DAY_IN_TEN_SECONDS)
+    run = asked_for(client, speed=A_DAY_IN_TEN_SECONDS, source="log")
     killed = eventually(lambda: streaming(platform), 180)
     kill_replay()
     assert "no limit" in command(platform, "pace", VIEW, "--speed", "0", "--share", "100")

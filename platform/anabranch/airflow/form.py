@@ -125,6 +125,11 @@ def replay_parameters(views: Mapping[str, Sequence[Declared]]) -> dict[str, Para
             0, title="Times real time", description="At most, by event time. 0: as fast as the share goes.",
             type="number", minimum=0,
         ),
+        "source": Param(
+            "landing", title="Source",
+            description="Whose bytes are read. log: read and decoded again from the log, where it still reaches.",
+            type="string", enum=["landing", "log"],
+        ),
     }  # fmt: skip
 
 

@@ -78,7 +78,7 @@ def carry_out_replay() -> None:
     """plan_replay, approve (a large one), replay, outcome."""
     planned: Any = plan_replay()
     approved = ReplayApproval(task_id="approve", planned=planned)
-    options = ("fingerprint", "days", "until", "share", "speed", "estimated")
+    options = ("fingerprint", "days", "until", "share", "speed", "estimated", "source")
     replayed = SparkJob(
         task_id="replay", planned=planned, options=options, execution_timeout=_LONGEST, max_active_tis_per_dag=None
     )

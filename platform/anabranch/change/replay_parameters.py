@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any
+from typing import Any, cast, get_args
 
-from anabranch.change.fields import day_range, epochs, number, version, view_name, wrong
+from anabranch.change.fields import day_range, epochs, number, shown, text, version, view_name, wrong
+from anabranch.replay.asked import Source
 from anabranch.replay.pace import Pace
 
 
@@ -20,6 +21,7 @@ class AskedReplay:
     since: Mapping[str, int] = field(hash=False)
     until: Mapping[str, int] = field(hash=False)
     pace: Pace
+    source: Source = "landing"
 
     @property
     def whole(self) -> bool:
@@ -32,7 +34,7 @@ def asked_view(params: Mapping[str, Any]) -> tuple[str, int | None]:
 
 
 def asked_replay(params: Mapping[str, Any], topics: Collection[str]) -> AskedReplay:
-    """Read ``from``, ``to``, ``since``, ``until``, ``share`` (percent) and ``speed``. BadInput names the ``field``."""
+    """Read ``from``, ``to``, ``since``, ``until``, ``share`` (percent), ``speed`` and ``source``. BadInput with ``field``."""
     days, since, until = day_range(params), epochs(params, "since", topics), epochs(params, "until", topics)
     if days and since:
         raise wrong("since", "RANGE_TWICE", "days are given, too", "give days, or two cuts")
@@ -40,7 +42,10 @@ def asked_replay(params: Mapping[str, Any], topics: Collection[str]) -> AskedRep
         if until.get(topic, epoch + 1) <= epoch:
             what = f"{topic}@{until[topic]} doesn't lie behind since, {topic}@{epoch}"
             raise wrong("until", "RANGE_REVERSED", what, "swap them")
-    return AskedReplay(days, since, until, pace_of(params, Pace()))
+    source = text(params, "source", "landing")
+    if source not in get_args(Source):
+        raise wrong("source", "SOURCE_UNKNOWN", f"{shown(source)} is none", "write landing or log")
+    return AskedReplay(days, since, until, pace_of(params, Pace()), cast("Source", source))
 
 
 def pace_of(params: Mapping[str, Any], known: Pace) -> Pace:

@@ -18,6 +18,7 @@ from anabranch.change.replay_parameters import AskedReplay
 from anabranch.errors import BadInput
 from anabranch.events import Sources
 from anabranch.landing.counts import count_events, events_since
+from anabranch.replay.asked import Source
 from anabranch.replay.mirror import LandedCommit, LandedCommits
 from anabranch.replay.pace import Pace
 from anabranch.replay.standing import PUBLISHED, standings
@@ -50,6 +51,7 @@ class ReplayPlan:
     partitions: int
     readers: int
     pace: Pace
+    source: Source
     estimate: Estimate | None
 
     @property
@@ -74,17 +76,19 @@ class ReplayPlan:
             "readers": self.readers,
             "share": self.pace.share,
             "speed": self.pace.speed,
+            "source": self.source,
             "estimate": self.estimate.to_json() if self.estimate else None,
         }
 
     def to_text(self) -> str:
         fast = f"at most {self.pace.speed:,g} times real time" if self.pace.speed else "as fast as that goes"
         whole = self.days is None
+        source = "landing" if self.source == "landing" else "the log, where it still reaches, else landing,"
         rows = "the speed half's rows" if whole else f"the speed half's rows of {self.partitions} days"
         state = ", and the stream goes on with the replay's state" if whole else ""
         return "\n".join(
             (
-                f"{self.view} v{self.version}: {self.what}, replayed from landing up to {self.cut}",
+                f"{self.view} v{self.version}: {self.what}, replayed from {source} up to {self.cut}",
                 f"walks {self.records:,} records, {self.events:,} of them events that its rows need",
                 f"takes {self.estimate or 'as long as it takes: no earlier replay of this version to go by'}",
                 f"uses at most {self.pace.share:.0%} of the cores, {fast}",
@@ -123,6 +127,7 @@ def make_replay_plan(settings: Settings, view: View, topics: Sources, wish: Aske
         partitions=held if days is None else len(days),
         readers=share_of(settings, view.name, view.version),
         pace=wish.pace,
+        source=wish.source,
         estimate=estimate(_outcomes(settings, view), records),
     )
 

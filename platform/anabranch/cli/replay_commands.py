@@ -19,6 +19,7 @@ To = Annotated[str, typer.Option("--to", help="The last day, included.")]
 Since = Annotated[str, typer.Option(help="Days that events behind this cut touch, like flights@12.")]
 Until = Annotated[str, typer.Option(help="How far, like flights@20; the newest when left out.")]
 Share = Annotated[float | None, typer.Option(help="Percent of all cores, at most; 50 when left out.")]
+Source = Annotated[str, typer.Option(help="Whose bytes are read: landing, or log, where it still reaches.")]
 Speed = Annotated[float | None, typer.Option(help="Times real time, at most; 0 for no limit.")]
 
 
@@ -36,10 +37,11 @@ def plan(
     until: Until = "",
     share: Share = None,
     speed: Speed = None,
+    source: Source = "landing",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """What a replay would walk, replace and leave alone, and how long it takes. Changes nothing."""
-    _, made = _planned(view, version, _asked(first, last, since, until, share, speed))
+    _, made = _planned(view, version, _asked(first, last, since, until, share, speed, source))
     typer.echo(json.dumps(made.to_json()) if as_json else made.to_text())
 
 
@@ -53,13 +55,14 @@ def start(
     until: Until = "",
     share: Share = None,
     speed: Speed = None,
+    source: Source = "landing",
     wait: Annotated[bool, typer.Option(help="Wait until the run has ended.")] = True,
     approve: Annotated[bool, typer.Option("--approve", help="Give the approval that a large plan needs.")] = False,
 ) -> None:
     """Plan a replay, then have the DAG `replay` carry it out. Airflow must run. Exit code 1 when that failed."""
     from anabranch.cli.watching import carried_out
 
-    asked = _asked(first, last, since, until, share, speed)
+    asked = _asked(first, last, since, until, share, speed, source)
     settings, made = _planned(view, version, asked)
     typer.echo(made.to_text())
     given = {name: value for name, value in asked.items() if value not in ("", None)}
@@ -119,9 +122,11 @@ def _asked(
     until: str = "",
     share: float | None = None,
     speed: float | None = None,
+    source: str = "",
 ) -> dict[str, Any]:
     """As the form of the DAG has them."""
-    return {"from": first, "to": last, "since": since, "until": until, "share": share, "speed": speed}
+    asked = {"from": first, "to": last, "since": since, "until": until, "share": share, "speed": speed}
+    return {**asked, "source": source}
 
 
 def _planned(name: str, version: int | None, asked: dict[str, Any]) -> tuple[Settings, ReplayPlan]:

@@ -35,6 +35,27 @@ def read_log(spark: SparkSession, settings: Settings, topic: Topic, start: Mappi
     return reader.load().select("topic", "partition", "offset", F.col("timestamp").alias("append_time"), "key", "value")
 
 
+def read_range(
+    spark: SparkSession, settings: Settings, topic: Topic, offsets: Mapping[int, tuple[int, int]]
+) -> DataFrame:
+    """The records of ``topic`` from an offset up to, not including, another one, by partition; those of a partition
+    that isn't named are left out."""
+    from pyspark.sql import functions as F
+
+    first, last = ({str(p): span[end] for p, span in offsets.items()} for end in (0, 1))
+    reader = (
+        spark.read.format("kafka")
+        .option("kafka.bootstrap.servers", settings.brokers)
+        .option("assign", json.dumps({topic.name: sorted(offsets)}))
+        .option("startingOffsets", json.dumps({topic.name: first}))
+        .option("endingOffsets", json.dumps({topic.name: last}))
+        .option("failOnDataLoss", "true")
+    )
+    for name, value in java_options(settings.kafka_options).items():
+        reader = reader.option(f"kafka.{name}", value)
+    return reader.load().select("topic", "partition", "offset", F.col("timestamp").alias("append_time"), "key", "value")
+
+
 def java_options(options: Mapping[str, str]) -> dict[str, str]:
     """librdkafka's names for SASL and TLS as the Java client, which Spark uses, knows them."""
     rest = dict(options)

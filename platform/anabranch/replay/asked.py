@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
+from typing import Literal
 
 from anabranch.events import Sources
 from anabranch.replay.pace import Pace
 from anabranch.views.definition import View
+
+Source = Literal["landing", "log"]
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What is replayed: ``days`` of ``view`` (None: all of it) up to the epochs ``until`` (by topic; the newest of one
     that is left out), by the name ``run``. ``pace`` holds until somebody wishes for another one;
-    ``estimated``: how many seconds its plan has said."""
+    ``estimated``: how many seconds its plan has said. ``source``: whose bytes are read; the log's where it still
+    reaches."""
 
     view: View
     topics: Sources
@@ -24,3 +28,4 @@ class Asked:
     until: Mapping[str, int] = field(default_factory=dict, hash=False)
     pace: Pace = field(default_factory=Pace)
     estimated: float | None = None
+    source: Source = "landing"

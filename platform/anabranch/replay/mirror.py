@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 from deltalake import DeltaTable
@@ -97,14 +98,20 @@ class Mirror:
         path = self._landing / _LOG / _name(version)
         text = path.read_text()
         if _METADATA in text and version <= self._schema_of:
-            _write(self._log / path.name, [a for a in self._actions(version) if "metaData" not in a])
+            self._commit(version, [a for a in self._actions(version) if "metaData" not in a])
             return
         checksum = path.with_suffix(".crc")
         if version > self._schema_of and checksum.exists():
             _link(checksum, self._log / checksum.name)
         _link(path, self._log / path.name)
 
-    def _actions(self, version: int) -> Iterator[dict[str, dict[str, str]]]:
+    def _commit(self, version: int, actions: Sequence[object]) -> None:
+        _write(self._log / _name(version), actions)
+
+    def _landed(self, version: int) -> LandedCommit:
+        return _landed(version, self._landing / _LOG / _name(version))
+
+    def _actions(self, version: int) -> Iterator[dict[str, Any]]:
         text = (self._landing / _LOG / _name(version)).read_text()
         return (json.loads(line) for line in text.splitlines() if line)
 

@@ -6,6 +6,7 @@ import logging
 import os
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -17,8 +18,10 @@ from anabranch.replay.alone import alone
 from anabranch.replay.asked import Asked
 from anabranch.replay.certifying import certify
 from anabranch.replay.leftovers import clear_replaced, finish
+from anabranch.replay.mirror import Mirror
 from anabranch.replay.pace import Pace, Processes
 from anabranch.replay.publishing import live_cut, publish_days, publish_whole, published
+from anabranch.replay.relanding import Log, LogMirror
 from anabranch.replay.settling import settle
 from anabranch.replay.slices import Slice, Slices, event_limit
 from anabranch.replay.standing import (
@@ -91,7 +94,7 @@ class _Replay:
         self._spark, self._settings, self._asked, self._standing = spark, settings, asked, standing
         landing = live(settings, view, asked.topics).landing
         mirrors = replay_mirrors(settings, view.name, view.version, asked.run)
-        self._slices = Slices(landing, mirrors, asked.until)
+        self._slices = Slices(landing, mirrors, asked.until, self._mirror)
         table = replay_table(settings, view.name, view.version, asked.run)
         checkpoint = replay_checkpoints(settings, view.name, view.version) / asked.run
         self._place = Place(self._slices.uris, table, checkpoint, asked.days)
@@ -99,6 +102,12 @@ class _Replay:
         self._query: SpeedQuery | None = None
         self._before = standing.seconds
         self._started = time.monotonic()
+
+    def _mirror(self, topic: str, uri: str, folder: Path) -> Mirror:
+        if self._asked.source == "landing":
+            return Mirror(uri, folder)
+        declared = next(each for each in self._asked.topics.each if each.name == topic)
+        return LogMirror(uri, folder, Log(self._spark, self._settings, declared))
 
     def run(self) -> Standing:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,14 +28,16 @@ class Slice:
 @dataclass
 class Slices:
     """``landing``: the table of each topic. ``mirrors``: where their mirrors are. ``until``: the last epochs to give,
-    by topic; those of a topic that is left out have no end."""
+    by topic; those of a topic that is left out have no end. ``mirror``: makes the mirror of a topic, given its table
+    and its folder."""
 
     landing: Mapping[str, str]
     mirrors: Path
     until: Mapping[str, int] = field(default_factory=dict)
+    mirror: Callable[[str, str, Path], Mirror] = field(default=lambda topic, uri, folder: Mirror(uri, folder))
 
     def __post_init__(self) -> None:
-        self._mirrors = {topic: Mirror(uri, self.mirrors / topic) for topic, uri in self.landing.items()}
+        self._mirrors = {topic: self.mirror(topic, uri, self.mirrors / topic) for topic, uri in self.landing.items()}
         self._commits = {topic: LandedCommits(uri) for topic, uri in self.landing.items()}
         self._waiting: deque[tuple[str, LandedCommit]] = deque()
         self._positions: dict[str, Position] = {}

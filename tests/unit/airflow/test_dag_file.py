@@ -180,5 +180,5 @@ def test_the_dag_of_replays_plans_asks_and_says_how_it_ended(tmp_path: Path) -> 
     way = ["plan_replay", "approve", "replay", "outcome"]
     assert {(task, after) for task, after in itertools.pairwise(way)} <= {(task, down) for task, down in dag["edges"]}
     assert (dag["id"], dag["catchup"]) == ("replay", False)
-    assert dag["params"] == ["view", "version", "from", "to", "since", "until", "share", "speed"]
+    assert dag["params"] == ["view", "version", "from", "to", "since", "until", "share", "speed", "source"]
     assert dag["views"] == ["aircraft_now", "departure_delays", "route_day"]

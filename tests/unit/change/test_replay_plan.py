@@ -84,6 +84,7 @@ def test_two_cuts_are_the_days_that_they_touch(
         ({"until": "flights@1;ls"}, "CUT_UNREADABLE", "until"),
         ({"since": "weather@1"}, "CUT_OF_ANOTHER_TOPIC", "since"),
         ({"share": 0}, "PACE_WRONG", "share"),
+        ({"source": "s3://other"}, "SOURCE_UNKNOWN", "source"),
         ({"share": "50"}, "PARAMETER_TYPE", "share"),
         ({"share": True}, "PARAMETER_TYPE", "share"),
         ({"speed": -1}, "PACE_WRONG", "speed"),

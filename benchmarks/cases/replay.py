@@ -1,0 +1,240 @@
+"""Replays: how fast history is walked, and what a live reader feels of it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+from anabranch.control import lifecycle
+from anabranch.control.environment import environment
+from anabranch.log import Producer, ensure_topics
+from anabranch.replay.asked import Asked
+from anabranch.replay.pace import DEFAULT_SHARE, Pace
+from anabranch.replay.replaying import replay
+from anabranch.replay.standing import PUBLISHED, Standing, standings
+from anabranch.samples.flights import flight_events
+from anabranch.samples.publishing import Pace as Sending
+from anabranch.samples.publishing import publish
+from anabranch.settings import Settings, project_root
+from anabranch.speed.runner import catch_up
+from anabranch.tables import newest
+from anabranch.tables.layout import landing_table, replay_checkpoints, speed_checkpoint, speed_table
+
+from benchmarks.cases.freshness import RATE, check, prepared, sending, until_streaming, watch
+from benchmarks.figures import Report, Sample, Table, Target, all_seconds, jobs_table, percentile
+from benchmarks.handwritten import speed as handwritten
+from benchmarks.latency import Sight, latencies
+from benchmarks.timing import finish, in_turn
+from benchmarks.world import FIRST, World, landed_events
+
+VIEW = "departure_delays"
+ALL, STREAM = "replay: streamed, settled, certified, published", "hand-written stream"
+WARM_SECONDS, ALONE_SECONDS = 20, 40
+
+
+def run(world: World) -> Report:
+    samples = _walked(world)
+    live = _beside(world)
+    alone, beside = (percentile(waits, 0.95) for waits in (live.alone, live.beside))
+    slowest = min(s.real_time or 0.0 for s in live.replays)
+    events = landed_events(world)
+    return Report(
+        "replay",
+        "Replays",
+        f"`{VIEW}` replayed. First by itself, with all cores, over {events:,} landed records, beside a hand-written "
+        "stream over the same landing table, which certifies and publishes nothing. Then beside the live stream at "
+        f"{RATE:,.0f} events/s, at the default share ({DEFAULT_SHARE:.0%} of the cores, lowest priority): records of "
+        f"stretches of {ALONE_SECONDS} s without a replay against those that came while one ran, by seconds from the "
+        "append until they could be read.",
+        (jobs_table(samples, events, STREAM), _waits(live), _replays(live.replays)),
+        (
+            Target("multiple of real time, beside the live stream", slowest, 20.0, at_least=True),
+            Target("p95 of freshness while it runs, of that without", beside / alone, 1.1, at_least=False),
+        ),
+        live.notes,
+        {**all_seconds(samples), "p95 alone, beside": [alone, beside]},
+    )
+
+
+def _walked(world: World) -> dict[str, list[Sample]]:
+    """The whole of history with all cores, and the same by hand."""
+    settings, view, topic = world.settings, world.view, world.topic
+    landing, runs = landing_table(settings, topic.name), iter(range(1_000))
+    with world.spark() as spark:
+        catch_up(spark, settings, view, topic)
+
+        def replayed() -> Sample:
+            asked = Asked(view, topic, f"bench-{next(runs)}-{time.time_ns()}", pace=Pace(1.0))
+            begun = time.perf_counter()
+            ended = replay(spark, settings, asked)
+            assert ended.phase == PUBLISHED, ended
+            return Sample(time.perf_counter() - begun)
+
+        def by_hand() -> Sample:
+            folder = world.scratch("handwritten-replay")
+            begun = time.perf_counter()
+            found = finish(handwritten.start(spark, landing, str(folder / "table"), folder / "checkpoint"))
+            return Sample(time.perf_counter() - begun, found)
+
+        samples = in_turn({ALL: replayed, STREAM: by_hand}, world.runs, warm_ups=1)
+    shutil.rmtree(speed_table(settings, view.name, view.version))
+    for folder in (speed_checkpoint, replay_checkpoints):
+        shutil.rmtree(folder(settings, view.name, view.version), ignore_errors=True)
+    return {name: list(found) for name, found in samples.items()}
+
+
+@dataclass
+class Live:
+    """Seconds from append to readable: without a replay, while one ran, and around the moment of its publication."""
+
+    alone: list[float] = field(default_factory=list)
+    beside: list[float] = field(default_factory=list)
+    handover: list[float] = field(default_factory=list)
+    replays: list[Standing] = field(default_factory=list)
+    notes: tuple[str, ...] = ()
+
+
+def _beside(world: World) -> Live:
+    settings = prepared(world, (VIEW,), "live-replayed")
+    rounds, seconds = (1, 150) if world.quick else (3, 420)
+    events = flight_events(FIRST, 365, world.declared).filter(topic=world.topic.name)
+    live_count = int(RATE * seconds)
+    history, live = events.head(events.height - live_count), events.tail(live_count)
+    files = [settings.home / name for name in ("history.parquet", "produced.parquet")]
+    with lifecycle.running(settings, ["kafka", "landing", "speed"]):
+        ensure_topics(settings, world.declared, [world.topic.name])
+        until_streaming(settings, (VIEW,))
+        with Producer(settings, world.declared) as producer:
+            publish(producer, history, files[0], Sending())
+        _until_level(settings, world.topic.name, history.height)
+        with sending(settings, world, live, files[1]) as thread, _replayed(settings, rounds, thread) as stretches:
+            sights = watch(settings, (VIEW,), thread, events.height)
+        whole = settings.home / "all.parquet"
+        pl.concat([pl.read_parquet(file) for file in files]).write_parquet(whole)
+        told = check(settings, (VIEW,), whole)
+        found = _measured(settings, sights[VIEW], files[1], stretches)
+    found.notes = (told, *_handover(found))
+    shutil.rmtree(settings.home, ignore_errors=True)
+    return found
+
+
+@contextmanager
+def _replayed(settings: Settings, rounds: int, sending: threading.Thread) -> Iterator[list[tuple[float, float]]]:
+    """Replays one after the other while records come, with a stretch without before each; when each began and ended
+    (Unix seconds)."""
+    stretches: list[tuple[float, float]] = []
+    failed: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            time.sleep(WARM_SECONDS)
+            for number in range(rounds):
+                time.sleep(ALONE_SECONDS)
+                begun = time.time()
+                job = [
+                    sys.executable,
+                    str(project_root() / "spark_jobs" / "replay.py"),
+                    "--view",
+                    VIEW,
+                    "--version",
+                    "1",
+                ]
+                done = subprocess.run(
+                    [*job, "--run", f"bench-{number}"], env=environment(settings), capture_output=True, text=True
+                )
+                ended = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else {}
+                if ended.get("phase") != PUBLISHED:
+                    raise RuntimeError(f"replay {number}: {ended} {done.stderr[-2000:]}")
+                if not sending.is_alive():
+                    raise RuntimeError("the replays took longer than the live records: nothing was measured beside")
+                stretches.append((begun, time.time()))
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=work, name="replays")
+    thread.start()
+    try:
+        yield stretches
+    finally:
+        thread.join()
+    if failed:
+        raise failed[0]
+
+
+def _until_level(settings: Settings, topic: str, records: int) -> None:
+    deadline = time.monotonic() + 600
+    while True:
+        found = newest(speed_table(settings, VIEW, 1))
+        position = found.note.cut.positions.get(topic) if found else None
+        if position is not None and sum(position.offsets.values()) >= records:
+            return
+        if time.monotonic() > deadline:
+            raise TimeoutError("the stream has not come to the end of history")
+        time.sleep(0.5)
+
+
+def _measured(
+    settings: Settings, sights: Sequence[Sight], file: Path, stretches: Sequence[tuple[float, float]]
+) -> Live:
+    """Each live record belongs to the stretch in which it was appended. A publication ends its replay: what was
+    appended in the five seconds before waits for the stream that starts again, and is told apart."""
+    sent = pl.read_parquet(file, columns=["partition", "offset", "append_time"])
+    at = pl.col("append_time").dt.epoch("us") / 1e6
+    begin = sent.select(at.min()).item() + WARM_SECONDS
+    found = Live(replays=[s for s in standings(settings, VIEW, 1) if s.phase == PUBLISHED])
+    published = [s.updated_ms / 1000 for s in found.replays]
+    quiet = begin
+    for (started, ended), shown in zip(stretches, published, strict=True):
+        found.alone += _of(sent.filter(at.is_between(quiet, started)), sights)
+        found.beside += _of(sent.filter(at.is_between(started, shown - 5)), sights)
+        found.handover += _of(sent.filter(at.is_between(shown - 5, shown + 5)), sights)
+        quiet = max(ended, shown + 5)
+    for waits in (found.alone, found.beside, found.handover):
+        waits.sort()
+    return found
+
+
+def _of(sent: pl.DataFrame, sights: Sequence[Sight]) -> list[float]:
+    return latencies(sent, sights) if sent.height else []
+
+
+def _handover(live: Live) -> Sequence[str]:
+    longest = max(live.handover, default=0.0)
+    return [
+        f"In the ten seconds around a publication the stream starts again: a record waited at most {longest:.1f} s."
+    ]
+
+
+def _waits(live: Live) -> Table:
+    stretches = (("without a replay", live.alone), ("while one ran", live.beside), ("around its end", live.handover))
+    rows = [
+        (what, f"{len(waits):,}", *(f"{percentile(waits, share):.2f} s" for share in (0.5, 0.95, 0.99)))
+        for what, waits in stretches
+    ]
+    return Table(
+        "Seconds from the append until readable", ("records came", "records", "p50", "p95", "p99"), tuple(rows)
+    )
+
+
+def _replays(found: Sequence[Standing]) -> Table:
+    rows = [
+        (
+            f"{each.done:,}",
+            f"{each.seconds:.1f} s",
+            f"{each.records_per_second:,.0f}",
+            f"{each.real_time or 0:,.0f}",
+            f"{each.equal} of {each.partitions}",
+        )
+        for each in found
+    ]
+    columns = ("records", "took", "records/s", "times real time", "certificates equal")
+    return Table("Replays beside the live stream", columns, tuple(rows))

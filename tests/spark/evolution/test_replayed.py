@@ -1,0 +1,109 @@
+"""History in two versions of a contract, replayed from landing and from the log's own bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from anabranch.errors import BrokenState
+from anabranch.events import Topic
+from anabranch.landing.decode import raw_frame
+from anabranch.replay import relanding
+from anabranch.replay.asked import Asked
+from anabranch.replay.pace import Pace
+from anabranch.replay.replaying import replay
+from anabranch.replay.standing import PUBLISHED, REFUSED, Standing
+from anabranch.settings import Settings
+from anabranch.speed.runner import catch_up
+from anabranch.tables.commits import open_table
+from anabranch.tables.layout import landing_table
+from evolved import ONE, TWO, Departure, delays_to, land
+from test_both_paths import MIXED, speed_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def history(spark: SparkSession, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What the log holds: an epoch by the first contract alone, from before there was a second one, then both."""
+    monkeypatch.setattr("anabranch.replay.slices._FIRST_RECORDS", 1)
+    monkeypatch.setattr("anabranch.replay.slices.next_size", lambda *_: 1)
+    first = [each for each in MIXED[0] if each.version == 1]
+    for topic, epoch in ((ONE, first), (TWO, MIXED[1]), (TWO, MIXED[2])):
+        land(spark, settings, topic, epoch)
+    catch_up(spark, settings, delays_to, TWO)
+    table = open_table(landing_table(settings, TWO.name))
+    assert table is not None
+    columns = ["partition", "offset", "append_time", "key", "value"]
+    rows: list[dict[str, Any]] = pa.table(table.to_pyarrow_table(columns=columns)).to_pylist()
+    rows.sort(key=lambda row: int(row["offset"]))
+    for row in rows:
+        row["append_time"] = int(row["append_time"].timestamp() * 1e6)
+    log, begins = rows, {0: 0}
+
+    def read_range(spark: Any, settings: Any, topic: Topic, offsets: Mapping[int, tuple[int, int]]) -> DataFrame:
+        held = [row for row in log if offsets[row["partition"]][0] <= row["offset"] < offsets[row["partition"]][1]]
+        return raw_frame(spark, topic, held)
+
+    monkeypatch.setattr(relanding, "read_range", read_range)
+    monkeypatch.setattr(relanding, "begin_offsets", lambda *_: begins)
+    return rows
+
+
+def replayed(spark: SparkSession, settings: Settings, **more: Any) -> Standing:
+    return replay(spark, settings, Asked(delays_to, TWO, "run", pace=Pace(1.0), **more))
+
+
+@pytest.mark.parametrize("source", ["landing", "log"])
+def test_epochs_from_before_a_contract_had_its_fields(
+    spark: SparkSession, settings: Settings, history: list[dict[str, Any]], source: Any
+) -> None:
+    before = speed_rows(settings, delays_to)
+    ended = replayed(spark, settings, source=source)
+    assert (ended.phase, ended.mended) == (PUBLISHED, 0), ended.said
+    assert speed_rows(settings, delays_to) == before
+    land(spark, settings, TWO, [Departure("02 07:10", 3, version=2)])
+    catch_up(spark, settings, delays_to, TWO)
+    assert speed_rows(settings, delays_to) != before
+
+
+def test_what_the_log_holds_no_more_is_landings(
+    spark: SparkSession, settings: Settings, history: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relanding, "begin_offsets", lambda *_: {0: 2})
+    del history[:2]
+    ended = replayed(spark, settings, source="log")
+    assert (ended.phase, ended.mended) == (PUBLISHED, 0), ended.said
+
+
+def test_other_bytes_than_those_that_were_landed_stop_it(
+    spark: SparkSession, settings: Settings, history: list[dict[str, Any]]
+) -> None:
+    history[3]["value"] += b" "
+    with pytest.raises(BrokenState) as error:
+        replayed(spark, settings, source="log")
+    assert error.value.code == "LOG_DIFFERS"
+    assert f"in partition 0 at offset {history[3]['offset']}" in str(error.value)
+
+
+def test_data_that_landing_has_wrong_is_found_by_the_log(
+    spark: SparkSession, settings: Settings, history: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if a decoder had been mended since: what is in the log now reads otherwise than it was landed."""
+    real = relanding.decode
+
+    def mended(records: DataFrame, topic: Topic) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        column = topic.newest("flight.departed").column
+        return real(records, topic).withColumn(column, F.col(column).withField("dest", F.lit("XXX")))
+
+    monkeypatch.setattr(relanding, "decode", mended)
+    ended = replayed(spark, settings, source="log")
+    assert ended.phase == REFUSED
+    assert "certificates differ" in ended.said
