@@ -13,7 +13,8 @@ from anabranch.settings import Settings
 
 pytestmark = pytest.mark.unit
 PLAN = {
-    "view": "delays", "version": 1, "span": "2013-01-01", "events": 20, "late": 1, "cut": "flights@3", "text": "`plan`\r\n  day   1",
+    "view": "delays", "version": 1, "span": "2013-01-01", "events": 20, "late": 1, "cut": "flights@3",
+    "text": "`plan`\r\n  day   1",
 }  # fmt: skip
 ANSWER = {
     "response_received": True,
