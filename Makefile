@@ -3,7 +3,7 @@ PYTHON ?= python3
 export PYTHON
 BIN := .venv/bin
 
-.PHONY: setup demo test sweep lint up down status bench clean
+.PHONY: setup demo browser test screenshots sweep lint up down status bench clean
 .DEFAULT_GOAL := demo
 
 setup:
@@ -12,10 +12,18 @@ setup:
 demo: setup
 	@$(BIN)/anabranch demo
 
+# Only tests that click need one.
+browser:
+	@infra/chromium.sh
+
 # A Spark session leaves half of two cores idle: two at once, and then what runs real servers and kills them, alone.
-test: setup lint
+test: setup lint browser
 	@$(BIN)/pytest -m "not system and not sweep" -n 2 --dist loadfile
 	@$(BIN)/pytest -m "system and not sweep"
+
+# The pictures of the docs, made anew by the test that clicks through them.
+screenshots: setup browser
+	@$(BIN)/pytest tests/system/test_clicks.py --pictures docs/images
 
 sweep: setup
 	@$(BIN)/pytest -m sweep -n 2 --dist loadfile

@@ -19,6 +19,11 @@ TEST_OPTIONS = {
 }
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    where = "folder for the pictures that the tests of the UI take; without it they are thrown away"
+    parser.addoption("--pictures", type=Path, default=None, help=where)
+
+
 @pytest.fixture(scope="session")
 def engine_settings() -> Iterator[Settings]:
     """Settings that the session is started with; tables belong into a home of the test's own."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,10 @@ from anabranch.settings import load_settings
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+NO_BREAK = "\u00a0"
+_FOLDED = re.compile(" {2,}|^ ")
+"""Spaces that a browser would make one of, or none."""
 
 
 class Approval(ApprovalOperator):
@@ -42,8 +47,7 @@ class Approval(ApprovalOperator):
         if answer is not None:
             return self.execute_complete(context, answer)
         self.subject, text = self.question()
-        # The UI reads Markdown: nothing that was in an event may end the block.
-        self.body = "```\n" + text.replace("`", "'") + "\n```"
+        self.body = as_markdown(text)
         self._tell(context, f"{self.summary()} Waits for a person's approval, under Required actions.")
         return super().execute(context)
 
@@ -104,6 +108,16 @@ class PlanApproval(Approval):
             self.log.info("%s events to read, at most %s need no approval", f"{events:,}", f"{limit:,}")
             return None
         return super().execute(context)
+
+
+def as_markdown(text: str) -> str:
+    """Plain text for the UI, which reads Markdown: each line is a piece of code, with a hard break behind it.
+
+    A fenced block is shown without its breaks and spaces, a comparison as one paragraph. Nothing that was in an event
+    may end a piece.
+    """
+    lines = (_FOLDED.sub(lambda found: NO_BREAK * len(found[0]), line.replace("`", "'")) for line in text.splitlines())
+    return "\n".join(f"`{line}`  " if line.strip() else "" for line in lines)
 
 
 def answered_by(answer: dict[str, Any]) -> str:

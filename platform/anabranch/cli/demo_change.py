@@ -94,9 +94,8 @@ def migrate(client: Client, steps: str, soak: str, tell: Tell) -> tuple[Run, str
         return now.tasks.get("approve") == "awaiting_input"
 
     wait_for(asks, "the migration's question")
-    (question,) = client.get(f"/dags/migrate/dagRuns/{run.run_id}/hitlDetails")["hitl_details"]
     client.respond(run, "approve", "Approve")
-    return run, question["body"].strip("`\n")
+    return run, str(client.xcom(run, "compare"))
 
 
 @contextmanager

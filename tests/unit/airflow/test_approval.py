@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from airflow.providers.standard.exceptions import HITLRejectException
 from anabranch.airflow import approval
-from anabranch.airflow.approval import PlanApproval
+from anabranch.airflow.approval import NO_BREAK, PlanApproval
 from anabranch.settings import Settings
 
 pytestmark = pytest.mark.unit
 PLAN = {
-    "view": "delays", "version": 1, "span": "2013-01-01", "events": 20, "late": 1, "cut": "flights@3", "text": "`plan`",
+    "view": "delays", "version": 1, "span": "2013-01-01", "events": 20, "late": 1, "cut": "flights@3",
+    "text": "`plan`\r\n  day   1",
 }  # fmt: skip
 ANSWER = {
     "response_received": True,
@@ -51,12 +52,15 @@ def task(monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any]) -> PlanApprova
     return PlanApproval(task_id="approve", planned=PLAN, retries=1)
 
 
-def test_it_asks_and_nothing_of_the_plan_ends_the_block(said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_asks_line_by_line_and_nothing_of_the_plan_ends_a_line(
+    said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     asks = task(monkeypatch, {})
     with pytest.raises(Asked):
         asks.execute(context(1))
     assert asks.subject == "delays v1: 2013-01-01, 20 events to read"
-    assert asks.body == "```\nMore than 10 events need a person's approval.\n\n'plan'\n```"
+    plan = f"`'plan'`  \n`{NO_BREAK * 2}day{NO_BREAK * 3}1`  "
+    assert asks.body == f"`More than 10 events need a person's approval.`  \n\n{plan}"
     assert said[-1].endswith("Waits for a person's approval, under Required actions.")
 
 

@@ -1,0 +1,193 @@
+"""The main ways through the UI, clicked in a real Chromium; the pictures of them in docs/images are made here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import date
+from pathlib import Path
+
+import pytest
+from anabranch import read
+from anabranch.airflow.client import Client, Run
+from anabranch.cli.demo_change import CHECK, NEXT, VIEW, deploy, level
+from anabranch.control.airflow_parts import airflow_address
+from anabranch.control.keys import airflow_login
+from anabranch.reconcile.certificates import newest_certificates
+from anabranch.serving.routes import route_of
+from anabranch.settings import Settings
+from anabranch.speed import status
+from clicking import Picture, browsing, chromium, dialogue_of, field, log_in, our_page, pick, picture, triggered
+from playwright.sync_api import FrameLocator, Page, expect
+from processes import eventually
+
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(chromium() is None, reason="no Chromium on PATH: run infra/chromium.sh as root, or install one"),
+]
+
+DAY = date(2013, 1, 1)
+READERS = [f"dashboard-{n}" for n in range(20)]
+BACK = "the airline's own figures differ"
+
+
+@pytest.fixture(scope="module")
+def client(platform: Settings) -> Iterator[Client]:
+    with Client(airflow_address(platform), airflow_login(platform)) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def page(platform: Settings) -> Iterator[Page]:
+    with browsing() as page:
+        log_in(page, airflow_address(platform), airflow_login(platform))
+        yield page
+
+
+@pytest.fixture(scope="session")
+def take(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Picture:
+    folder: Path = request.config.getoption("--pictures") or tmp_path_factory.mktemp("pictures")
+    folder.mkdir(parents=True, exist_ok=True)
+    return lambda page, name: picture(page, folder / f"{name}.png")
+
+
+@pytest.fixture
+def next_version(platform: Settings, client: Client, three_days: Callable[[Settings], int]) -> Iterator[None]:
+    """Version 2 of the view is deployed; and taken away again, since the other tests know one version only."""
+    deploy(platform)
+    three_days(platform)
+    eventually(lambda: _offered(client) == 2 and _level(platform, 1, 2), 180)
+    yield
+    (platform.project / "spark_jobs" / "views" / NEXT).unlink()
+    eventually(lambda: _offered(client) == 1 and _streams(platform) == [1, 1, 1], 120)
+
+
+def test_a_migration_is_approved_and_rolled_back(
+    page: Page, client: Client, platform: Settings, take: Picture, next_version: None
+) -> None:
+    """First, as long as nothing is published: then there is nothing to build for the next version."""
+    run = _migrate(page, client)
+    eventually(lambda: _waits(client, run), 240)
+    _approve(page, take)
+    eventually(lambda: _versions_read(platform) == {1, 2})
+
+    ours = our_page(page)
+    ours.get_by_role("link", name=VIEW).first.click()
+    ours.get_by_role("link", name="Readers and migration").click()
+    expect(ours.get_by_text("25 % have v2")).to_be_visible()
+    take(page, "migration-running")
+    ours.get_by_label("Why").fill(BACK)
+    ours.get_by_role("button", name="Roll back").click()
+    expect(ours.get_by_text("0 % have v2", exact=False)).to_contain_text("rolled back")
+    take(page, "migration-rolled-back")
+
+    eventually(lambda: _versions_read(platform) == {1}, 10)
+    route = route_of(platform, VIEW)
+    assert route is not None
+    assert (dict(route.shares), route.changed_by, route.why) == ({1: 100}, "admin", BACK)
+    assert client.wait(run, timeout=120).state == "failed"
+    _sees_why_the_run_is_red(page, ours, run)
+
+
+def _migrate(page: Page, client: Client) -> Run:
+    dialogue = dialogue_of(page, "Migrate a view")
+    asked = {"Why": "by carrier", "Steps": "25,50,100", "Changed columns": "delayed", "Checks": CHECK}
+    for label, text in asked.items():
+        field(dialogue, label).fill(text)
+    return client.run("migrate", triggered(page, dialogue))
+
+
+def _waits(client: Client, run: Run) -> bool:
+    now = client.run(run.dag_id, run.run_id)
+    assert not now.finished, now.note
+    return now.tasks.get("approve") == "awaiting_input"
+
+
+def _approve(page: Page, take: Picture) -> None:
+    page.get_by_role("link", name="Home").last.click()
+    page.reload()  # it shows what it knew when it was last looked at, for a while
+    page.get_by_role("button", name="Required Action").click()
+    asked = page.get_by_role("dialog", name="Required Actions")
+    asked.get_by_role("row", name="migrate").first.click()
+    asked.get_by_role("link", name="approve").click()
+    expect(asked).to_be_hidden()
+    expect(page.get_by_role("heading", name="approve", exact=True)).to_be_visible()
+    for line in ("delay_minutes: equal", "nothing differs but what was said to"):
+        expect(page.get_by_text(line, exact=True)).to_be_visible()
+    take(page, "required-action")
+    page.get_by_role("button", name="Approve").click()
+    expect(page.get_by_text("Response received at")).to_be_visible()
+
+
+def _sees_why_the_run_is_red(page: Page, ours: FrameLocator, run: Run) -> None:
+    with page.context.expect_page() as opened:
+        ours.get_by_role("link", name="Runs of migrate").click()
+    runs = opened.value
+    runs.locator(f'a[href*="{run.run_id}"]').first.click()
+    expect(runs.get_by_text(f"rolled back, 0 % have v2 (steps 25, 50, 100): {BACK} (by admin)")).to_be_visible()
+    runs.close()
+
+
+def test_days_are_reprocessed_by_the_form(
+    page: Page, client: Client, platform: Settings, take: Picture, three_days: Callable[[Settings], int]
+) -> None:
+    three_days(platform)
+    eventually(lambda: _level(platform, 1), 180)
+    dialogue = dialogue_of(page, f"Reprocess {VIEW}")
+    field(dialogue, "From (partition)").fill(f"{DAY}")
+    field(dialogue, "To (partition)").fill(f"{DAY}")
+    take(page, "reprocess-form")
+    run = client.run(f"reprocess_{VIEW}", triggered(page, dialogue))
+    page.goto("about:blank")  # an open page asks for all tasks again and again, and never for a run's new note
+
+    run = client.wait(run, timeout=300)
+
+    assert run.state == "success", run.note
+    page.goto(run.url)
+    expect(page.get_by_text(f"Rebuilt {DAY} of {VIEW} v1: ")).to_be_visible()
+    assert newest_certificates(platform, VIEW, 1)[DAY].equal
+    assert read(VIEW, settings=platform).halves[DAY] == "batch"
+
+
+def test_a_range_is_backfilled_by_the_dialogue(page: Page, client: Client, take: Picture) -> None:
+    """Days without events: each run finds its own day, and that there is nothing to do. Of a view that no other test
+    backfills."""
+    dialogue = dialogue_of(page, "Reprocess route_day")
+    dialogue.get_by_text("Backfill", exact=True).click()
+    pick(page, dialogue, "From", "2012/12/30")
+    pick(page, dialogue, "To", "2012/12/31")
+    expect(dialogue.get_by_text("2 runs will be triggered.")).to_be_visible()
+    take(page, "backfill-dialogue")
+    dialogue.get_by_role("button", name="Run Backfill").click()
+    expect(dialogue).to_be_hidden()
+
+    def ended() -> dict[str, str]:
+        made = client.get("/dags/reprocess_route_day/dagRuns?run_type=backfill")["dag_runs"]
+        return {run["partition_key"]: run["state"] for run in made if run["state"] in ("success", "failed")}
+
+    assert eventually(lambda: len(found := ended()) == 2 and found, 180) == dict.fromkeys(
+        ("2012-12-30", "2012-12-31"), "success"
+    )
+    page.get_by_role("link", name="Backfills").click()
+    expect(page.get_by_role("row", name="2012-12-30 00:00:00 2012-12-31 23:59:59")).to_be_visible()
+
+
+def _offered(client: Client) -> int:
+    """The version that the forms offer first; both are read again some time after a file has changed."""
+    newest = client.get(f"/dags/reprocess_{VIEW}/details")["params"]["version"]["value"]
+    several = client.get("/dags/migrate/details")["params"]["view"]["value"] == VIEW
+    return int(newest) if several == (newest == 2) else 0
+
+
+def _streams(settings: Settings) -> list[int]:
+    """The versions whose streams run."""
+    return [told.version for told in status.read(settings) if told.state == "running"]
+
+
+def _level(settings: Settings, *versions: int) -> bool:
+    """Whether their streams cover all that has landed."""
+    return all(level(settings, version, lambda _: None) for version in versions)
+
+
+def _versions_read(settings: Settings) -> set[int]:
+    return {read(VIEW, settings=settings, reader=reader).version for reader in READERS}
