@@ -77,7 +77,7 @@ def platform(own_settings: Callable[[str], Settings]) -> Iterator[Settings]:
     """Everything, shared by the session, over a copy of the project, so that a test can deploy into it. In small
     epochs: an event is late only after an epoch that was further. Three days of departures are too many to be
     reprocessed unasked."""
-    few = {"max_offsets_per_trigger": 2_000, "approval_events": 2_000}
+    few = {"max_offsets_per_trigger": 2_000, "approval_events": 2_300}
     with lifecycle.running(own_project(own_settings("platform").model_copy(update=few))) as settings:
         yield settings
 

@@ -149,13 +149,16 @@ def test_days_are_reprocessed_by_the_form(
     assert read(VIEW, settings=platform).halves[DAY] == "batch"
 
 
-def test_a_range_is_backfilled_by_the_dialogue(page: Page, client: Client, take: Picture) -> None:
-    """Days without events: each run finds its own day, and that there is nothing to do. Of a view that no other test
-    backfills."""
+def test_a_range_is_backfilled_by_the_dialogue(
+    page: Page, client: Client, platform: Settings, take: Picture, three_days: Callable[[Settings], int]
+) -> None:
+    """A day before all that has landed, and the first one that has: each run finds its own day. Of a view that no other
+    test backfills."""
+    three_days(platform)
     dialogue = dialogue_of(page, "Reprocess route_day")
     dialogue.get_by_text("Backfill", exact=True).click()
-    pick(page, dialogue, "From", "2012/12/30")
-    pick(page, dialogue, "To", "2012/12/31")
+    pick(page, dialogue, "From", "2012/12/31")
+    pick(page, dialogue, "To", "2013/01/01")
     expect(dialogue.get_by_text("2 runs will be triggered.")).to_be_visible()
     take(page, "backfill-dialogue")
     dialogue.get_by_role("button", name="Run Backfill").click()
@@ -165,11 +168,11 @@ def test_a_range_is_backfilled_by_the_dialogue(page: Page, client: Client, take:
         made = client.get("/dags/reprocess_route_day/dagRuns?run_type=backfill")["dag_runs"]
         return {run["partition_key"]: run["state"] for run in made if run["state"] in ("success", "failed")}
 
-    assert eventually(lambda: len(found := ended()) == 2 and found, 180) == dict.fromkeys(
-        ("2012-12-30", "2012-12-31"), "success"
-    )
+    days = ("2012-12-31", f"{DAY}")
+    assert eventually(lambda: len(found := ended()) == 2 and found, 300) == dict.fromkeys(days, "success")
+    assert read("route_day", settings=platform).halves[DAY] == "batch"
     page.get_by_role("link", name="Backfills").click()
-    expect(page.get_by_role("row", name="2012-12-30 00:00:00 2012-12-31 23:59:59")).to_be_visible()
+    expect(page.get_by_role("row", name="2012-12-31 00:00:00 2013-01-01 23:59:59")).to_be_visible()
 
 
 def _offered(client: Client) -> int:

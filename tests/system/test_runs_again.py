@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import date
 from typing import Any
 
@@ -34,8 +34,9 @@ A_DAY_IN_TEN_SECONDS = 8_640
 
 
 @pytest.fixture(scope="module")
-def platform(platform: Settings) -> Settings:
+def platform(platform: Settings, three_days: Callable[[Settings], int]) -> Settings:
     """With two days of flights more, in small epochs, and a stream that has come to their end."""
+    three_days(platform)
     send(platform, date(2013, 1, 20), 2)
     return platform
 
