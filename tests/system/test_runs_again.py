@@ -27,6 +27,7 @@ from anabranch.tables.checkpoints import checkpoint_id
 from anabranch.tables.commits import open_table
 from anabranch.tables.layout import landing_table, speed_checkpoint, speed_table
 from processes import eventually
+from sending import landed
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 VIEW = "departure_delays"
@@ -48,16 +49,13 @@ def client(platform: Settings) -> Iterator[Client]:
 
 
 def send(settings: Settings, first: date, days: int) -> None:
-    before = newest(landing_table(settings, "flights"))
-    known = sum(before.note.cut.positions["flights"].offsets.values()) if before and before.note.cut.positions else 0
+    known = landed(settings)
     sent = produce_flights(settings, first, days, Pace(), Faults(), 7, quiet=True)
     wanted = known + sum(count for (topic, _, _), count in sent.records.items() if topic == "flights")
 
     def level() -> bool:
-        landed, live = newest(landing_table(settings, "flights")), newest(speed_table(settings, VIEW, 1))
-        if landed is None or live is None or not live.note.cut.positions:
-            return False
-        return sum(live.note.cut.positions["flights"].offsets.values()) >= wanted and live.note.cut == landed.note.cut
+        here, live = newest(landing_table(settings, "flights")), newest(speed_table(settings, VIEW, 1))
+        return landed(settings) >= wanted and here is not None and live is not None and live.note.cut == here.note.cut
 
     eventually(level, 300)
 
