@@ -34,7 +34,8 @@ def asked_view(params: Mapping[str, Any]) -> tuple[str, int | None]:
 
 
 def asked_replay(params: Mapping[str, Any], topics: Collection[str]) -> AskedReplay:
-    """Read ``from``, ``to``, ``since``, ``until``, ``share`` (percent), ``speed`` and ``source``. BadInput with ``field``."""
+    """Read ``from``, ``to``, ``since``, ``until``, ``share`` (percent), ``speed`` and ``source``. BadInput with
+    ``field``."""
     days, since, until = day_range(params), epochs(params, "since", topics), epochs(params, "until", topics)
     if days and since:
         raise wrong("since", "RANGE_TWICE", "days are given, too", "give days, or two cuts")

@@ -100,7 +100,7 @@ class _Replay:
         self._place = Place(self._slices.uris, table, checkpoint, asked.days)
         self._processes = processes
         self._query: SpeedQuery | None = None
-        self._before = standing.seconds
+        self._before = standing
         self._started = time.monotonic()
 
     def _mirror(self, topic: str, uri: str, folder: Path) -> Mirror:
@@ -253,7 +253,8 @@ class _Replay:
                 cut=str(slices.cut),
                 done=slices.done,
                 total=slices.total,
-                seconds=round(self._before + time.monotonic() - self._started, 3),
+                seconds=round(self._before.seconds + time.monotonic() - self._started, 3),
+                cpu_seconds=round(self._before.cpu_seconds + self._processes.cpu_seconds(), 3),
                 event_seconds=slices.event_seconds,
                 share=pace.share,
                 speed=pace.speed,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -42,6 +42,8 @@ class Slices:
         self._waiting: deque[tuple[str, LandedCommit]] = deque()
         self._positions: dict[str, Position] = {}
         self._newest_us: int | None = None
+        self._times: dict[str, int] = {}
+        self._ended: set[str] = set()
         self._size = _FIRST_RECORDS
         self.done = 0
         self.total = 0
@@ -60,13 +62,8 @@ class Slices:
 
     def look(self) -> bool:
         """Find what has landed since; whether there is anything to give."""
-        found = [
-            (topic, commit)
-            for topic, commits in self._commits.items()
-            for commit in commits.more()
-            if self._wanted(topic, commit)
-        ]
-        for topic, commit in sorted(found, key=lambda each: each[1].commit_time_ms):
+        found = [(time, topic, commit) for topic in self._commits for time, commit in self._more(topic)]
+        for _, topic, commit in sorted(found, key=lambda each: each[0]):
             self.total += commit.rows
             if commit.version <= self._mirrors[topic].given:  # before a kill
                 self._note(topic, commit)
@@ -96,9 +93,15 @@ class Slices:
         if given.records:
             self._size = next_size(given.records, seconds)
 
-    def _wanted(self, topic: str, commit: LandedCommit) -> bool:
+    def _more(self, topic: str) -> Iterator[tuple[int, LandedCommit]]:
+        """The topic's next commits up to its end, each with a time that never goes back: a clock may."""
         last = self.until.get(topic)
-        return last is None or commit.cut is None or commit.cut.epoch(topic) <= last
+        for commit in self._commits[topic].more():
+            if last is not None and commit.cut is not None and commit.cut.epoch(topic) > last:
+                self._ended.add(topic)
+            if topic not in self._ended:
+                self._times[topic] = max(self._times.get(topic, 0), commit.commit_time_ms)
+                yield self._times[topic], commit
 
     def _note(self, topic: str, commit: LandedCommit) -> None:
         self.done += commit.rows

@@ -30,9 +30,10 @@ ENDED: Final = frozenset({PUBLISHED, REFUSED, CANCELLED})
 @dataclass(frozen=True, slots=True)
 class Standing:
     """``done`` and ``total`` count records of landing; ``event_seconds`` is how much of event time they span, done in
-    ``seconds`` of work and rest. Times are ms since 1970. ``equal`` of ``partitions`` are certified at ``certified``;
-    ``mended`` rows said something else in the live table. ``bytes`` are those of its table, ``estimated`` is how many
-    seconds its plan had said. ``said`` is what there is to know of the end."""
+    ``seconds`` of work and rest, ``cpu_seconds`` of all cores together. Times are ms since 1970. ``equal`` of
+    ``partitions`` are certified at ``certified``; ``mended`` rows said something else in the live table. ``bytes`` are
+    those of its table, ``estimated`` is how many seconds its plan had said. ``said`` is what there is to know of the
+    end."""
 
     view: str
     version: int
@@ -43,6 +44,7 @@ class Standing:
     done: int = 0
     total: int = 0
     seconds: float = 0.0
+    cpu_seconds: float = 0.0
     event_seconds: float = 0.0
     share: float = 0.0
     speed: float = 0.0

@@ -115,7 +115,9 @@ class Speed:
         if slot.error is None or slot.query is not None or str(error) != str(slot.error):
             log.warning("%s v%d stopped: %s", slot.view.name, slot.view.version, error)
         slot.query, slot.error = None, error
-        slot.due = now + (WAIT_SECONDS if isinstance(error, TryAgain) else RETRY_SECONDS)
+        # A replay of some days has committed between two micro-batches: nothing is wrong.
+        soon = isinstance(error, TryAgain) or (isinstance(error, Conflict) and error.code == "TABLE_MOVED")
+        slot.due = now + (WAIT_SECONDS if soon else RETRY_SECONDS)
 
 
 def _too_large(view: View, kept: int, limit: int) -> BrokenState:

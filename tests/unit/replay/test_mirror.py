@@ -37,6 +37,16 @@ def flights_in(uri: str) -> list[int]:
     return sorted(table["epoch"].to_pylist())
 
 
+def committed_at(landing: Landing, version: int, time: int) -> None:
+    """Let a commit say another time of itself."""
+    log = Path(landing.uri) / "_delta_log" / f"{version:020d}.json"
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    for line in lines:
+        if "commitInfo" in line:
+            line["commitInfo"]["timestamp"] = time
+    log.write_text("\n".join(map(json.dumps, lines)))
+
+
 def test_it_is_the_table_as_it_was_under_the_same_id(landing: Landing, tmp_path: Path) -> None:
     mirror = Mirror(landing.uri, tmp_path / "mirror")
     assert (mirror.given, flights_in(mirror.uri)) == (0, [])
@@ -135,19 +145,37 @@ def test_slices_are_whole_epochs_up_to_a_size_and_an_end(landing: Landing, tmp_p
     assert (again.done, again.total, again.look()) == (4, 4, False)
 
 
+def test_nothing_behind_the_end_is_given_not_even_by_a_commit_that_lands_nothing(
+    landing: Landing, tmp_path: Path
+) -> None:
+    landing.table.optimize.compact()
+    landing.table.update_incremental()
+    slices = Slices({"flights": landing.uri}, tmp_path / "mirrors", {"flights": 2})
+    while slices.look():
+        slices.give()
+    assert flights_in(slices.uris["flights"]) == [1, 2, 2]
+
+
+def test_a_clock_that_went_back_turns_no_epochs_round(landing: Landing, tmp_path: Path) -> None:
+    for version, time in ((1, 3_000), (2, 2_000), (3, 1_000)):
+        committed_at(landing, version, time)
+    slices = Slices({"flights": landing.uri}, tmp_path / "mirrors")
+    slices._size = -1
+    given = []
+    while slices.look():
+        given.append(slices.give().cut.epoch("flights"))
+    assert given == [0, 1, 2, 3][-len(given) :]
+    assert flights_in(slices.uris["flights"]) == [1, 2, 2, 3]
+
+
 def test_slices_of_several_topics_come_in_the_order_of_their_commits(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path / "home")
     first, second = Landing(settings), Landing(settings, DECLARED.topic("weather"))
-    order = []
-    for landing in (first, second, second, first):
+    for landing in (first, second):
+        committed_at(landing, 0, 0)
+    for time, landing in enumerate((first, second, second, first), 1):
         landing.land([])
-        order.append(landing.topic.name)
-        log = Path(landing.uri) / "_delta_log" / f"{landing.epoch:020d}.json"
-        lines = [json.loads(line) for line in log.read_text().splitlines()]
-        for line in lines:
-            if "commitInfo" in line:
-                line["commitInfo"]["timestamp"] = len(order)  # they are made within a millisecond
-        log.write_text("\n".join(map(json.dumps, lines)))
+        committed_at(landing, landing.epoch, time)  # they are made within a millisecond
     slices = Slices({"flights": first.uri, "weather": second.uri}, tmp_path / "mirrors")
     slices._size = -1
     seen = []
