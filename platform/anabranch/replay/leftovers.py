@@ -20,7 +20,7 @@ def finish(settings: Settings, standing: Standing, phase: str, said: str) -> Sta
     """Write down how a replay has ended. What it has on disk goes first: who reads that it has ended finds nothing of
     it but the checkpoint of a whole one that is published, with which the live stream goes on."""
     view, version, run = standing.view, standing.version, standing.run
-    folders = [Path(replay_table(settings, view, version, run)), replay_mirrors(settings, view, version, run)]
+    folders = [Path(replay_table(settings, view, version, run)), replay_mirrors(settings, view, version) / run]
     if phase != PUBLISHED or standing.days:
         folders.append(replay_checkpoints(settings, view, version) / run)
     for folder in folders:

@@ -93,7 +93,7 @@ class _Replay:
         view = asked.view
         self._spark, self._settings, self._asked, self._standing = spark, settings, asked, standing
         landing = live(settings, view, asked.topics).landing
-        mirrors = replay_mirrors(settings, view.name, view.version, asked.run)
+        mirrors = replay_mirrors(settings, view.name, view.version) / asked.run
         self._slices = Slices(landing, mirrors, asked.until, self._mirror)
         table = replay_table(settings, view.name, view.version, asked.run)
         checkpoint = replay_checkpoints(settings, view.name, view.version) / asked.run

@@ -66,6 +66,7 @@ def replay_table(settings: Settings, view: str, version: int, run: str) -> str:
     return str(view_folder(settings, view, version) / "replay" / run)
 
 
-def replay_mirrors(settings: Settings, view: str, version: int, run: str) -> Path:
+def replay_mirrors(settings: Settings, view: str, version: int) -> Path:
+    """The folder of what landing gives out to the replays, each in one named by its run."""
     view_folder(settings, view, version)
-    return settings.home / "replays" / view / f"v{version}" / run
+    return settings.home / "replays" / view / f"v{version}"

@@ -140,12 +140,21 @@ def test_rows_that_are_right_keep_what_readers_know_them_by(
     catch_up(spark, settings, DELAYS, FLIGHTS)
     landing.land([departed("02 09:00")])
     catch_up(spark, settings, DELAYS, FLIGHTS)
-    before = rows_of(settings)
+    before, around = rows_of(settings), elsewhere(settings)
     assert {row[CHANGED] for row in before} == {3, 4}
 
     ended = replay(spark, settings, asked())
     assert (ended.phase, ended.mended) == (PUBLISHED, 0)
     assert rows_of(settings) == before
+    assert elsewhere(settings) == around, "it touches nothing but the table that it replaces"
+
+
+def elsewhere(settings: Settings) -> dict[str, int]:
+    """Every file that is no replay's and not of the speed table, with the time of its last change."""
+    own = (speed_table(settings, DELAYS.name, 1), str(settings.home / "control" / "replays"), str(settings.locks))
+    files = (path for path in settings.home.rglob("*") if path.is_file())
+    kept = [p for p in files if not str(p).startswith(own) and p.parts[len(settings.home.parts)] != "tmp"]
+    return {str(path): path.stat().st_mtime_ns for path in kept if settings.checkpoints / "replay" not in path.parents}
 
 
 @pytest.mark.parametrize("stranger", [False, True], ids=["the stream itself", "somebody else"])

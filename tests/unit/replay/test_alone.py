@@ -26,7 +26,7 @@ def settings(tmp_path: Path) -> Settings:
 def begun(settings: Settings, run: str = "one", at: int = 1) -> list[Path]:
     """A replay that was killed, with something everywhere."""
     write_standing(settings, Standing(VIEW.name, 1, run, started_ms=at))
-    folders = [Path(replay_table(settings, VIEW.name, 1, run)), replay_mirrors(settings, VIEW.name, 1, run)]
+    folders = [Path(replay_table(settings, VIEW.name, 1, run)), replay_mirrors(settings, VIEW.name, 1) / run]
     folders.append(replay_checkpoints(settings, VIEW.name, 1) / run)
     for folder in folders:
         (folder / "below").mkdir(parents=True)

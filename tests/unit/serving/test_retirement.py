@@ -22,7 +22,7 @@ from anabranch.serving.retirement import drop, reinstate, retire, size
 from anabranch.serving.routes import Route, route_history, route_of, set_route
 from anabranch.settings import Settings
 from anabranch.speed.service import Slot, Speed
-from anabranch.tables.layout import speed_checkpoint, view_folder
+from anabranch.tables.layout import replay_checkpoints, replay_mirrors, speed_checkpoint, view_folder
 from anabranch.views.definition import View
 from anabranch.views.retired import retired_versions
 from served import DAYS, VIEW
@@ -148,8 +148,9 @@ def test_only_what_is_retired_is_dropped_and_a_killed_drop_goes_on(
 ) -> None:
     assert refused(lambda: drop(settings, VIEW, 1)).code == "NOT_RETIRED"
     gone(settings)
-    checkpoint = speed_checkpoint(settings, VIEW, 1)
-    checkpoint.mkdir(parents=True)
+    beside = [place(settings, VIEW, 1) for place in (speed_checkpoint, replay_checkpoints, replay_mirrors)]
+    for folder in beside:
+        folder.mkdir(parents=True)
     held = size(settings, VIEW, 1)
     with monkeypatch.context() as killed:
 
@@ -162,7 +163,7 @@ def test_only_what_is_retired_is_dropped_and_a_killed_drop_goes_on(
     assert drop(settings, VIEW, 1) == held
     assert drop(settings, VIEW, 1) == 0
     assert not view_folder(settings, VIEW, 1).exists()
-    assert not checkpoint.exists()
+    assert not [folder for folder in beside if folder.exists()]
     assert anabranch.read(VIEW, settings=settings).version == 2
     assert list(view_folder(settings, VIEW, 1).parent.iterdir()) == [view_folder(settings, VIEW, 2)]
 
