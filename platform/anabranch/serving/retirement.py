@@ -11,6 +11,7 @@ from anabranch.serving.catalog import served_versions
 from anabranch.serving.named_readers import named_readers
 from anabranch.serving.routes import ACTIVE, Route, route_history, route_of, set_route
 from anabranch.settings import Settings
+from anabranch.tables.checkpoints import delete
 from anabranch.tables.layout import replay_checkpoints, replay_mirrors, speed_checkpoint, view_folder
 
 GRACE = timedelta(days=7)
@@ -66,7 +67,8 @@ def drop(settings: Settings, view: str, version: int) -> int:
         folder.rename(gone)
     freed = _bytes(gone)
     shutil.rmtree(gone, ignore_errors=True)
-    for beside in (speed_checkpoint, replay_checkpoints, replay_mirrors):
+    delete(speed_checkpoint(settings, view, version))
+    for beside in (replay_checkpoints, replay_mirrors):
         shutil.rmtree(beside(settings, view, version), ignore_errors=True)
     return freed
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
-from contextlib import suppress
 from pathlib import Path
 
 from anabranch.errors import TryAgain
 from anabranch.tables import Note, newest
-from anabranch.tables.checkpoints import checkpoint_id
+from anabranch.tables.checkpoints import checkpoint_id, delete
 from anabranch.tables.commits import open_table
 from anabranch.views.definition import View
 
 REPLAY = "replay"
 """In a note: the run of the replay that made the commit."""
-_BEFORE = ".before"
+_ADOPTED = ".adopted"
+"""In a checkpoint that was given to a live stream once: who deletes the link to it wants it no more."""
 log = logging.getLogger(__name__)
 
 
@@ -26,21 +25,21 @@ def owner_of(note: Note) -> str:
 
 
 def adopt(table: str, live: Path, replays: Path) -> None:
-    """Put the checkpoint that owns ``table`` in the place of ``live``, if it is a replay's. Called before each start,
-    when no stream runs over either of them; a kill in between is mended by the next call."""
-    before = live.with_name(live.name + _BEFORE)
+    """Make ``live`` a link to the checkpoint that owns ``table``, if that is a replay's. Called before each start, when
+    no stream runs over either of them; a kill in between is mended by the next call.
+
+    It stays where it is: a processor's state knows the files of its schema by their whole path.
+    """
     found = open_table(table)
     owner = owner_of(committed.note) if found is not None and (committed := newest(found)) else ""
     heir = None if _id(live) == owner else next((path for path in replays.glob("*") if _id(path) == owner), None)
-    if heir is not None:
-        if live.exists():
-            shutil.rmtree(before, ignore_errors=True)
-            live.rename(before)
-        heir.rename(live)
-        with suppress(OSError):  # of other replays
-            os.removedirs(replays)
+    if heir is not None and not (heir / _ADOPTED).exists():
+        delete(live)
+        live.parent.mkdir(parents=True, exist_ok=True)
+        live.symlink_to(os.path.relpath(heir, live.parent))
         log.info("%s goes on with the checkpoint of replay %s", table, heir.name)
-    shutil.rmtree(before, ignore_errors=True)
+    if live.is_symlink() and live.exists():
+        (live / _ADOPTED).touch()
 
 
 def _id(checkpoint: Path) -> str | None:

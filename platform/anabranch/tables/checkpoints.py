@@ -6,6 +6,7 @@ Spark writes ``offsets/<batch>`` before it calls the sink, and a batch that fail
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,16 @@ def checkpoint_id(checkpoint: Path) -> str:
 def started(checkpoint: Path) -> bool:
     """Whether any micro-batch was ever planned from this checkpoint."""
     return any(entry.name.isdecimal() for entry in (checkpoint / "offsets").glob("*"))
+
+
+def delete(checkpoint: Path) -> None:
+    """Delete a checkpoint and, where it is a link to one, that one; none is fine."""
+    if checkpoint.is_symlink():
+        target = checkpoint.resolve()
+        checkpoint.unlink()
+        shutil.rmtree(target, ignore_errors=True)
+    else:
+        shutil.rmtree(checkpoint, ignore_errors=True)
 
 
 def clear_unstarted(checkpoint: Path) -> None:

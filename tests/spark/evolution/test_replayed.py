@@ -59,7 +59,7 @@ def replayed(spark: SparkSession, settings: Settings, **more: Any) -> Standing:
     return replay(spark, settings, Asked(delays_to, TWO, "run", pace=Pace(1.0), **more))
 
 
-@pytest.mark.parametrize("source", ["landing", "log"])
+@pytest.mark.parametrize("source", [pytest.param("landing", marks=pytest.mark.sweep), "log"])
 def test_epochs_from_before_a_contract_had_its_fields(
     spark: SparkSession, settings: Settings, history: list[dict[str, Any]], source: Any
 ) -> None:
@@ -72,6 +72,7 @@ def test_epochs_from_before_a_contract_had_its_fields(
     assert speed_rows(settings, delays_to) != before
 
 
+@pytest.mark.sweep
 def test_what_the_log_holds_no_more_is_landings(
     spark: SparkSession, settings: Settings, history: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
