@@ -128,33 +128,38 @@ def _sees_why_the_run_is_red(page: Page, ours: FrameLocator, run: Run) -> None:
     runs.close()
 
 
-def test_days_are_reprocessed_by_the_form(
+def test_days_are_reprocessed_by_the_form_and_by_a_backfill(
     page: Page, client: Client, platform: Settings, take: Picture, three_days: Callable[[Settings], int]
 ) -> None:
+    """Both are under way at once."""
     three_days(platform)
     eventually(lambda: _level(platform, 1), 180)
+    run = _by_the_form(page, client, take)
+    _by_a_backfill(page, take)
+    page.goto("about:blank")  # an open page asks for all tasks again and again, and never for a run's new note
+
+    run = client.wait(run, timeout=300)
+    assert run.state == "success", run.note
+    days = ("2012-12-31", f"{DAY}")
+    assert eventually(lambda: len(found := _backfilled(client)) == 2 and found, 300) == dict.fromkeys(days, "success")
+    for view in (VIEW, "route_day"):
+        assert newest_certificates(platform, view, 1)[DAY].equal
+        assert read(view, settings=platform).halves[DAY] == "batch"
+    page.goto(run.url)
+    expect(page.get_by_text(f"Rebuilt {DAY} of {VIEW} v1: ")).to_be_visible()
+
+
+def _by_the_form(page: Page, client: Client, take: Picture) -> Run:
     dialogue = dialogue_of(page, f"Reprocess {VIEW}")
     field(dialogue, "From (partition)").fill(f"{DAY}")
     field(dialogue, "To (partition)").fill(f"{DAY}")
     take(page, "reprocess-form")
-    run = client.run(f"reprocess_{VIEW}", triggered(page, dialogue))
-    page.goto("about:blank")  # an open page asks for all tasks again and again, and never for a run's new note
-
-    run = client.wait(run, timeout=300)
-
-    assert run.state == "success", run.note
-    page.goto(run.url)
-    expect(page.get_by_text(f"Rebuilt {DAY} of {VIEW} v1: ")).to_be_visible()
-    assert newest_certificates(platform, VIEW, 1)[DAY].equal
-    assert read(VIEW, settings=platform).halves[DAY] == "batch"
+    return client.run(f"reprocess_{VIEW}", triggered(page, dialogue))
 
 
-def test_a_range_is_backfilled_by_the_dialogue(
-    page: Page, client: Client, platform: Settings, take: Picture, three_days: Callable[[Settings], int]
-) -> None:
+def _by_a_backfill(page: Page, take: Picture) -> None:
     """A day before all that has landed, and the first one that has: each run finds its own day. Of a view that no other
     test backfills."""
-    three_days(platform)
     dialogue = dialogue_of(page, "Reprocess route_day")
     dialogue.get_by_text("Backfill", exact=True).click()
     pick(page, dialogue, "From", "2012/12/31")
@@ -163,16 +168,14 @@ def test_a_range_is_backfilled_by_the_dialogue(
     take(page, "backfill-dialogue")
     dialogue.get_by_role("button", name="Run Backfill").click()
     expect(dialogue).to_be_hidden()
-
-    def ended() -> dict[str, str]:
-        made = client.get("/dags/reprocess_route_day/dagRuns?run_type=backfill")["dag_runs"]
-        return {run["partition_key"]: run["state"] for run in made if run["state"] in ("success", "failed")}
-
-    days = ("2012-12-31", f"{DAY}")
-    assert eventually(lambda: len(found := ended()) == 2 and found, 300) == dict.fromkeys(days, "success")
-    assert read("route_day", settings=platform).halves[DAY] == "batch"
     page.get_by_role("link", name="Backfills").click()
     expect(page.get_by_role("row", name="2012-12-31 00:00:00 2013-01-01 23:59:59")).to_be_visible()
+
+
+def _backfilled(client: Client) -> dict[str, str]:
+    """How the runs have ended, by their days."""
+    made = client.get("/dags/reprocess_route_day/dagRuns?run_type=backfill")["dag_runs"]
+    return {run["partition_key"]: run["state"] for run in made if run["state"] in ("success", "failed")}
 
 
 def _offered(client: Client) -> int:

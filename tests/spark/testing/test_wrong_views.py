@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 WRONG = examples("wrong_views")
-EACH = [pytest.param(name, marks=[pytest.mark.sweep] if n % 2 else []) for n, name in enumerate(WRONG)]
+EACH = [pytest.param(name, marks=[pytest.mark.sweep] if n % 3 else []) for n, name in enumerate(WRONG)]
 
 
 @pytest.mark.parametrize("name", EACH)
