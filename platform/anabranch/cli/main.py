@@ -25,6 +25,7 @@ MODULES = (
     "migrate_commands",
     "explain_commands",
     "certificate_commands",
+    "doctor_commands",
     "demo",
 )
 """In the order in which the help lists them."""

@@ -85,7 +85,11 @@ def java_options(options: Mapping[str, str]) -> dict[str, str]:
 
 def check_nothing_lost(settings: Settings, topic: Topic, landed: Mapping[int, int]) -> None:
     """Conflict OFFSETS_LOST when the broker has deleted records that were never landed."""
-    begin, end = begin_offsets(settings, topic.name), end_offsets(settings, topic.name)
+    hold_to_log(topic, landed, begin_offsets(settings, topic.name), end_offsets(settings, topic.name))
+
+
+def hold_to_log(topic: Topic, landed: Mapping[int, int], begin: Mapping[int, int], end: Mapping[int, int]) -> None:
+    """The same, where the log's ``begin`` and ``end`` are known; what it raises."""
     lost = {p: (landed.get(p, 0), start) for p, start in begin.items() if landed and start > landed.get(p, 0)}
     if lost:
         ranges = ", ".join(f"{topic.name}/{p}: {a}..{b - 1} ({b - a} records)" for p, (a, b) in sorted(lost.items()))

@@ -26,14 +26,16 @@ select "partition", count(*), count(distinct "offset"), min("offset"), max("offs
     count(*) filter (decision = 'duplicate'), count(*) filter (late), max(epoch)
 from rows where released_from is null group by 1 order by 1
 """
-_DOUBLED = """
+DOUBLED = """
 with several as (select source, event_id from rows where decision = 'valid' group by 1, 2 having count(*) > 1),
 again as (
-    select epoch_us(append_time) - lag(epoch_us(append_time)) over (
+    select source, event_id, "partition", "offset", epoch, epoch_us(append_time) - lag(epoch_us(append_time)) over (
         partition by source, event_id order by append_time, "partition", "offset") as after
     from rows semi join several using (source, event_id) where decision = 'valid')
-select count(*) from again where after <= ?
+select source, event_id, "partition", "offset", epoch from again where after <= ? order by 3, 4
 """
+"""The copies of an event that were taken for events within the horizon, a parameter (microseconds)."""
+
 _CONFLICTS = """
 select d."partition", d."offset", d.source, d.event_id, f."partition", f."offset"
 from rows d join rows f on d.source = f.source and d.event_id = f.event_id
@@ -101,13 +103,18 @@ def verify(settings: Settings, topic: Topic) -> Proof:
     state = landed(table, topic)
     with landed_rows(table) as rows:
         counted = {row[0]: row for row in rows.execute(_COUNTS).fetchall()}
-        ((doubled,),) = rows.execute(_DOUBLED, [topic.duplicate_horizon // timedelta(microseconds=1)]).fetchall()
+        doubled = len(rows.execute(DOUBLED, [horizon_us(topic)]).fetchall())
     losses = tuple(loss for committed in notes(table) for loss in committed.note.extra.get("lost", ()))
     partitions = tuple(
         _prove(p, counted.get(p), state.offsets.get(p, 0), (begin.get(p, 0), end.get(p, 0)), losses)
         for p in sorted({*end, *counted, *state.offsets})
     )
     return Proof(topic.name, state.epoch, partitions, losses, doubled)
+
+
+def horizon_us(topic: Topic) -> int:
+    """Within how many microseconds a copy is known."""
+    return topic.duplicate_horizon // timedelta(microseconds=1)
 
 
 def conflicts(settings: Settings, topic: Topic, limit: int = 100) -> list[dict[str, Any]]:

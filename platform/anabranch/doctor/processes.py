@@ -1,0 +1,48 @@
+"""What processes leave that were killed: records that call them running, and drafts that never got their name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import psutil
+
+from anabranch.control import records
+from anabranch.control.records import SUPERVISOR
+from anabranch.doctor.findings import Finding, Severity
+from anabranch.doctor.looking import Platform
+
+_DRAFT = re.compile(r"\.(.+)\.([0-9]+)(?:\.new)?")
+_WRITTEN = ("control", "run", "secrets")
+"""Below the home: where files are written as ``files.write_whole`` does."""
+
+
+def parts(platform: Platform) -> Iterator[Finding]:
+    """PROCESS_GONE, UNWATCHED: records without a supervisor. What a living one watches is its own to mend."""
+    found = records.read(platform.settings)
+    supervisor = found.pop(SUPERVISOR, None)
+    if supervisor is not None and supervisor.process() is not None:
+        return
+    alive = sorted(name for name, record in found.items() if record.process() is not None)
+    dead = sorted(name for name, record in found.items() if record.state != "done" and name not in alive)
+    dead += [SUPERVISOR] if supervisor is not None else []
+    if alive:
+        what = f"{', '.join(alive)} run without a supervisor: what dies is not started again"
+        yield Finding("UNWATCHED", str(platform.settings.run), what, "anabranch down, then anabranch up")
+    elif dead:
+        what = f"{', '.join(dead)} were started and live no more, and nobody has stopped them"
+        mending = "anabranch up, or anabranch down to leave it stopped"
+        yield Finding("PROCESS_GONE", str(platform.settings.run), what, mending, Severity.DOUBTFUL)
+
+
+def drafts(platform: Platform) -> Iterator[Finding]:
+    """DRAFT_LEFT: a file that was being written by a process that lives no more."""
+    found = []
+    for folder in _WRITTEN:
+        for path in sorted((platform.settings.home / folder).rglob(".*")):
+            draft = _DRAFT.fullmatch(path.name)
+            if draft and path.is_file() and not psutil.pid_exists(int(draft[2])):
+                found.append(path)
+    if found:
+        what = f"{len(found)} files were being written by processes that live no more; what they replace is whole"
+        yield Finding("DRAFT_LEFT", str(found[0]), what, f"rm {' '.join(map(str, found))}", Severity.DOUBTFUL)

@@ -1,0 +1,124 @@
+"""Whether batch serves only what was certified: each published partition, its rows, its cut and its certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import date
+from typing import Any
+
+import pyarrow as pa
+from deltalake import QueryBuilder
+
+from anabranch.batch.publish import Published, published_in
+from anabranch.doctor.commits import rebuilt, reprocessed
+from anabranch.doctor.findings import Finding, Severity
+from anabranch.doctor.looking import Held, Place, Platform, each
+from anabranch.serving.catalog import served_versions
+from anabranch.serving.routes import route_history
+from anabranch.settings import SAFE_NAME, Settings
+from anabranch.tables.commits import open_table
+from anabranch.tables.layout import certificates_table
+
+_ALL = (
+    "select view, version, partition, run, equal, speed_rows, speed_hash_sum, speed_hash_xor, "
+    "expected_rows, expected_hash_sum, expected_hash_xor from certificates"
+)
+_NUMBERS = ("rows", "hash_sum", "hash_xor")
+
+
+@each("batch")
+def certified(platform: Platform, held: Held) -> Iterator[Finding]:
+    """PUBLISHED_UNCERTIFIED: a published partition without an equal certificate of the run that published it. A later
+    one of the same run may differ: a task that is cleared judges again, and what is published stays."""
+    place, published = held.place, _published(held)
+    if not published:
+        return
+    found = _certificates(platform.settings, f"{_ALL} where view = '{place.name}' and version = {place.version}")
+    equal = {(row["partition"], row["run"]) for row in found if _is_equal(row)}
+    without = sorted(day for day, shown in published.items() if (day, shown.run) not in equal)
+    if without:
+        run, more = published[without[0]].run, f", and {len(without) - 1} more days" if len(without) > 1 else ""
+        what = f"run {run} has published {without[0]} without an equal certificate{more}"
+        where = f"{place} ({place.uri}), partition {without[0]}"
+        yield Finding("PUBLISHED_UNCERTIFIED", where, what, reprocessed(place, without[0]))
+
+
+@each("batch")
+def cuts(platform: Platform, held: Held) -> Iterator[Finding]:
+    """PUBLISHED_BACK, PUBLISHED_BEYOND: the cut of a partition never goes back, nor beyond what has landed."""
+    place = held.place
+    now = _published(held)
+    for committed in held.notes:
+        known = published_in(committed.note)
+        back = [day for day in sorted(known) if day not in now or not now[day].cut.covers(known[day].cut)]
+        if back:
+            day, more = back[0], f"; so it is with {len(back) - 1} more days" if len(back) > 1 else ""
+            shown = f"is at {now[day].cut}" if day in now else "is not any more"
+            what = f"version {committed.version} published it at {known[day].cut}, and it {shown}{more}"
+            yield Finding("PUBLISHED_BACK", f"{place} ({place.uri}), partition {day}", what, reprocessed(place, day))
+            break
+    for day, cut in {str(published.cut): (day, published.cut) for day, published in sorted(now.items())}.values():
+        landed = platform.landed(cut)
+        if not landed.covers(cut):
+            what = f"it is published at {cut}, and landing is at {landed}"
+            yield Finding("PUBLISHED_BEYOND", f"{place} ({place.uri}), partition {day}", what, rebuilt(place))
+            return
+
+
+@each("batch")
+def rows(_: Platform, held: Held) -> Iterator[Finding]:
+    """PUBLISHED_NOWHERE: rows in a partition that the newest note doesn't call published; readers don't see them."""
+    place, published = held.place, _published(held)
+    strays = sorted({str(file.partition) for file in held.files()} - {str(day) for day in published})
+    if strays:
+        what = f"rows lie in {strays[0]}, which no run has published"
+        yield Finding("PUBLISHED_NOWHERE", f"{place} ({place.uri}), partition {strays[0]}", what, rebuilt(place))
+
+
+@each("certificates")
+def numbers(platform: Platform, _: Held) -> Iterator[Finding]:
+    """CERTIFICATE_WRONG: the newest of a partition says equal where its numbers differ, or the other way round."""
+    rows = _certificates(platform.settings, f"{_ALL} order by created")
+    newest = {(row["view"], row["version"], row["partition"]): row for row in rows}
+    for (view, version, day), row in newest.items():
+        if bool(row["equal"]) != _is_equal(row):
+            place = Place("batch", "", view, version)
+            where = f"certificate of {view} v{version}, {day or 'whole'}, run {row['run']}"
+            what = f"it says equal={row['equal']}, and its numbers of both sides say otherwise"
+            yield Finding("CERTIFICATE_WRONG", where, what, f"{reprocessed(place, day)}: a newer certificate holds")
+            return
+
+
+@each("certificates")
+def subjects(platform: Platform, held: Held) -> Iterator[Finding]:
+    """CERTIFIED_NOTHING: certificates of a version that has no table, and that was never retired: those stay, as
+    history, when a retired version is dropped."""
+    settings = platform.settings
+    query = "select distinct view, version from certificates order by view, version"
+    for row in _certificates(settings, query):
+        view, version = row["view"], row["version"]
+        if not SAFE_NAME.fullmatch(view) or version in served_versions(settings, view):
+            continue
+        if not any(version in route.retired for route in route_history(settings, view)):
+            where = f"{held.place} ({held.place.uri}), {view} v{version}"
+            what = f"{view} v{version} has certificates and no table, and nobody has retired it"
+            mending = f"restore {Place('speed', '', view, version)}, or declare it again: anabranch up builds it"
+            yield Finding("CERTIFIED_NOTHING", where, what, mending, Severity.DOUBTFUL)
+
+
+def _published(held: Held) -> Mapping[date, Published]:
+    return published_in(held.newest.note) if held.newest else {}
+
+
+def _certificates(settings: Settings, query: str) -> list[dict[str, Any]]:
+    """Not through to_pyarrow_dataset: a process that has used it sometimes aborts when it exits."""
+    table = open_table(certificates_table(settings))
+    if table is None:
+        return []
+    found = pa.table(QueryBuilder().register("certificates", table).execute(query).read_all())
+    rows: list[dict[str, Any]] = found.to_pylist()
+    return rows
+
+
+def _is_equal(row: Mapping[str, Any]) -> bool:
+    return all(row[f"speed_{number}"] == row[f"expected_{number}"] for number in _NUMBERS)

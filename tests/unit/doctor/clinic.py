@@ -1,0 +1,270 @@
+"""A small platform, made on disk by the platform's own writers, without a JVM: landing, both halves of a view,
+certificates, routes, replays."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+from anabranch import tables
+from anabranch.batch.manifest import Build, write_manifest
+from anabranch.batch.publish import publish
+from anabranch.doctor.looking import Platform
+from anabranch.landing.duplicates import Duplicates
+from anabranch.landing.schema import PARTITION as EVENT_DATE
+from anabranch.landing.schema import QUARANTINED, VALID, epoch_build, landing_schema
+from anabranch.landing.state import growth_note, landed, open_landing, writer_of
+from anabranch.landing.writer import JUDGED, summary
+from anabranch.reconcile.certificates import Certificate, Checksum, record
+from anabranch.reconcile.verdict import Verdict, write_verdict
+from anabranch.replay.leftovers import finish
+from anabranch.replay.standing import Standing, write_standing
+from anabranch.settings import Settings
+from anabranch.speed.table import SpeedTable
+from anabranch.tables import Cut, Note, Position, StagedFile
+from anabranch.tables.layout import (
+    batch_table,
+    landing_checkpoint,
+    replay_checkpoints,
+    replay_mirrors,
+    replay_table,
+    speed_checkpoint,
+    speed_table,
+)
+from anabranch.testing.landing import Decisions
+from anabranch.views import Registry, View
+from anabranch.views.definition import CHANGED, PARTITION
+from anabranch.views.records import write_down
+from deltalake import Schema
+from landed import DECLARED, FLIGHTS, Event, sample_views
+
+DAYS = [date(2013, 1, day) for day in range(1, 6)]
+V1 = sample_views().get("departure_delays")
+V2 = replace(V1, version=2, fingerprint="2222222222222222")
+NAME = V1.name
+BATCH = pa.schema(
+    [
+        ("origin", pa.string()),
+        ("window_start", pa.timestamp("us", "UTC")),
+        ("flights", pa.int64()),
+        (PARTITION, pa.date32()),
+    ]
+)
+SPEED = pa.schema([*BATCH, (CHANGED, pa.int64())])
+SAME = Checksum(3, 7, 7)
+
+
+def departed(number: int, day: date = DAYS[0], *, id: str = "", broken: bool = False) -> Event:  # noqa: A002
+    data = {"origin": "JFK", "dest": "ATL", "carrier": "AA", "flight": number, "dep_delay": 0, "tailnum": "N1"}
+    at = datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(minutes=number % 1440)
+    return Event("flight.departed", at, id or f"d{number}", data, number % 4, broken)
+
+
+def rows_on(days: Sequence[date], epoch: int | None = None, *, origin: str = "JFK") -> pa.Table:
+    """Two rows a day; with the mark of ``epoch`` for the speed half."""
+    found = [
+        {
+            "origin": origin, "window_start": datetime(day.year, day.month, day.day, hour, tzinfo=UTC), "flights": 3,
+            PARTITION: day, CHANGED: epoch,
+        }
+        for day in days for hour in (6, 23)
+    ]  # fmt: skip
+    return pa.Table.from_pylist(found, SPEED) if epoch is not None else pa.Table.from_pylist(found, BATCH)
+
+
+@dataclass
+class Clinic:
+    """``views`` are declared. ``batches`` counts the micro-batches of each stream."""
+
+    settings: Settings
+    views: tuple[View, ...] = (V1,)
+    batches: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.decisions = Decisions(FLIGHTS)
+        self.table = open_landing(self.settings, FLIGHTS)
+        self.uri = self.table.table_uri.removeprefix("file://")
+        for view in self.views:
+            self.declare(view)
+
+    def platform(self, **more: Any) -> Platform:
+        return Platform(self.settings, DECLARED, Registry(self.views, DECLARED), **more)
+
+    def declare(self, view: View) -> None:
+        if view is V1:  # the others' code has another version's number
+            write_down(self.settings, view)
+
+    def copied(self, home: Path) -> Clinic:
+        """The same platform in another folder."""
+        shutil.copytree(self.settings.home, home)
+        made = Clinic(Settings(home=home), self.views, dict(self.batches))
+        made.decisions = deepcopy(self.decisions)
+        return made
+
+    @property
+    def cut(self) -> Cut:
+        found = tables.newest(self.uri)
+        assert found is not None
+        return found.note.cut
+
+    @property
+    def epoch(self) -> int:
+        return self.cut.epoch(FLIGHTS.name)
+
+    # landing
+
+    def land(self, *epochs: Sequence[Event]) -> None:
+        for events in epochs:
+            self.decisions.epoch = self.epoch
+            rows = self.decisions.decide(events)
+            self.commit(rows, self.decisions.cut.positions[FLIGHTS.name].offsets)
+            self.plan()
+
+    def commit(self, rows: Sequence[Mapping[str, Any]], offsets: Mapping[int, int], /, **said: Any) -> None:
+        """One epoch of these rows, as landing commits it; ``said`` is what its note says otherwise."""
+        self.table.update_incremental()
+        before = landed(self.table, FLIGHTS)
+        data = pa.Table.from_pylist(list(rows), landing_schema(FLIGHTS))
+        epoch = said.pop("epoch", before.epoch + 1)
+        staged = tables.stage_arrow(data, self.uri, epoch_build(epoch), EVENT_DATE)
+        extra = {**summary(data.select(JUDGED), before), **said}
+        cut = Cut({FLIGHTS.name: Position(epoch, offsets)})
+        tables.append(self.table, staged, Note(writer_of(FLIGHTS), f"c:{epoch}", cut, extra=extra))
+
+    def row(self, event: Event, **other: Any) -> dict[str, Any]:
+        """What landing would make of an event as the next epoch."""
+        self.decisions.epoch = self.epoch
+        return {**self.decisions.decide([event])[0], **other}
+
+    @property
+    def offsets(self) -> Mapping[int, int]:
+        return self.decisions.cut.positions[FLIGHTS.name].offsets
+
+    def release(self) -> None:
+        """Every quarantined record, readable by now."""
+        waiting = [row for row in self.decisions.rows if row["decision"] == QUARANTINED and not row.get("gone")]
+        rows = []
+        for row in waiting:
+            row["gone"] = True
+            event = replace(departed(row["offset"]), id=f"r{row['partition']}-{row['offset']}")
+            read = {**Decisions(FLIGHTS).decide([event])[0], "partition": row["partition"], "offset": row["offset"]}
+            rows.append({**read, "decision": VALID, "epoch": self.epoch + 1, "released_from": row["epoch"]})
+        if rows:
+            self.commit(rows, self.cut.positions[FLIGHTS.name].offsets, release={"why": "mended", "records": len(rows)})
+
+    def lose(self, partition: int, count: int) -> None:
+        """Accept that the log has deleted so many records."""
+        offsets = dict(self.cut.positions[FLIGHTS.name].offsets)
+        lost = [{"partition": partition, "from": offsets[partition], "to": offsets[partition] + count, "why": "test"}]
+        offsets[partition] += count
+        self.decisions._offsets[partition] += count
+        self.commit([], offsets, lost=lost)
+
+    def grow(self) -> None:
+        self.table.update_incremental()
+        column = f"grown_{uuid4().hex[:6]}"
+        tables.widen(
+            self.table, pa.schema([(column, pa.int64())]), growth_note(landed(self.table, FLIGHTS), FLIGHTS, [column])
+        )
+
+    def compact(self) -> None:
+        self.table.update_incremental()
+        self.table.optimize.compact()
+
+    def plan(self, **offsets: int) -> None:
+        """Landing's checkpoint, where landing is."""
+        folder = landing_checkpoint(self.settings, FLIGHTS.name)
+        batch = self.batches["landing"] = self.batches.get("landing", -1) + 1
+        named = {str(p): o for p, o in self.cut.positions[FLIGHTS.name].offsets.items()} | offsets
+        checkpoint(folder, "landing-checkpoint", batch, [{FLIGHTS.name: named}])
+
+    def index(self) -> None:
+        self.table.update_incremental()
+        Duplicates(self.settings, FLIGHTS, self.table).catch_up()
+
+    # speed
+
+    def speed(
+        self, days: Sequence[date] = DAYS, view: View = V1, *, cut: Cut | None = None, origin: str = "JFK"
+    ) -> None:
+        """One micro-batch of the live stream: the first replaces the table, the others are merged."""
+        table = SpeedTable(speed_table(self.settings, NAME, view.version), view, SPEED, mending=True)
+        cut = cut or self.cut
+        owner = f"speed-v{view.version}"
+        batch = self.batches[owner] = self.batches.get(owner, -1) + 1
+        rows = rows_on(days, cut.epoch(FLIGHTS.name), origin=origin)
+        note = table.note(f"{owner}:{batch}", cut, watermark_ms=None, rows=rows.num_rows)
+        if batch == 0:
+            table.refresh(tables.stage_arrow(rows, table.uri, f"speed-{uuid4().hex}", PARTITION), note)
+        else:
+            table.merge_small(rows, batch, note)
+        checkpoint(speed_checkpoint(self.settings, NAME, view.version), owner, batch, [{"reservoirId": "x"}])
+
+    # batch
+
+    def build(self, run: str, days: Sequence[date], view: View = V1, *, cut: Cut | None = None) -> Build:
+        uri = batch_table(self.settings, NAME, view.version)
+        staged = tables.stage_arrow(rows_on(days), uri, f"{run}-{uuid4().hex}", PARTITION)
+        columns = Schema.from_arrow(BATCH.remove(BATCH.get_field_index(PARTITION))).to_json()
+        count = sum(file.rows for file in staged)
+        files: tuple[StagedFile, ...] = tuple(staged)
+        made = Build(
+            NAME, view.version, run, view.fingerprint, cut or self.cut, tuple(days), columns, files, count, 1.0
+        )
+        write_manifest(self.settings, made)
+        return made
+
+    def certify(self, run: str, days: Sequence[date], view: View = V1, *, differs: Sequence[date] = ()) -> None:
+        now, other = datetime.now(UTC), Checksum(4, 7, 7)
+        made = [
+            Certificate(
+                NAME, view.version, day, run, self.cut, 1, view.fingerprint, "build", SAME,
+                other if day in differs else SAME, 0, now,
+            )
+            for day in days
+        ]  # fmt: skip
+        record(self.settings, made)
+        equal, refused = tuple(day for day in days if day not in differs), dict.fromkeys(differs, "the halves differ")
+        write_verdict(
+            self.settings, Verdict(NAME, view.version, run, str(self.cut), 1, equal, refused, (), 12, "", "", None)
+        )
+
+    def reprocess(self, run: str, days: Sequence[date], view: View = V1, *, differs: Sequence[date] = ()) -> None:
+        """Rebuild, certify, and publish what is equal."""
+        build = self.build(run, days, view)
+        self.certify(run, days, view, differs=differs)
+        good = [day for day in days if day not in differs]
+        if good:
+            publish(self.settings, view, build, good)
+
+    # replays
+
+    def replay(self, run: str, phase: str = "", days: str = "", view: View = V1) -> Standing:
+        """One that ended in ``phase``; without one, it was killed on the way."""
+        standing = write_standing(self.settings, Standing(NAME, view.version, run, days=days, started_ms=1))
+        for folder in self.folders_of(run, view):
+            (folder / "below").mkdir(parents=True)
+        (self.folders_of(run, view)[2] / "metadata").write_text(json.dumps({"id": f"replay-{run}"}))
+        return finish(self.settings, standing, phase, "ended") if phase else standing
+
+    def folders_of(self, run: str, view: View = V1) -> tuple[Path, Path, Path]:
+        of = (self.settings, NAME, view.version)
+        return Path(replay_table(*of, run)), replay_mirrors(*of) / run, replay_checkpoints(*of) / run
+
+
+def checkpoint(folder: Path, owner: str, batch: int, offsets: Sequence[Any]) -> None:
+    """As Spark leaves one after a micro-batch."""
+    for name in ("offsets", "commits"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    (folder / "metadata").write_text(json.dumps({"id": owner}))
+    lines = ["v1", json.dumps({"batchWatermarkMs": 0}), *map(json.dumps, offsets)]
+    (folder / "offsets" / str(batch)).write_text("\n".join(lines))
+    (folder / "commits" / str(batch)).write_text("v1\n{}")

@@ -1,0 +1,147 @@
+"""Defects of landing, of what stands beside it, and of data files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from anabranch.landing.schema import VALID
+from anabranch.tables.layout import (
+    landing_checkpoint,
+    landing_index,
+    speed_table,
+)
+from clinic import NAME, Clinic, checkpoint, departed
+from deltalake import DeltaTable
+
+Seed = Callable[[Clinic], Any]
+Defects = list[tuple[Seed, str, str]]
+"""What is done to a healthy platform, the code that names it, and what its place is called."""
+
+
+# landing
+
+
+def offset_missing(c: Clinic) -> None:
+    c.decisions._offsets[0] += 2
+    c.land([departed(100)])
+
+
+def offset_twice(c: Clinic) -> None:
+    row = c.row(departed(101))
+    c.commit([row, {**row, "event_id": "another"}], c.offsets)
+
+
+def offset_end(c: Clinic) -> None:
+    c.commit([c.row(departed(100))], {**c.offsets, 1: 50})
+
+
+def epoch_missing(c: Clinic) -> None:
+    c.commit([c.row(departed(100), epoch=c.epoch + 2)], c.offsets, epoch=c.epoch + 2)
+
+
+def epoch_twice(c: Clinic) -> None:
+    c.commit([c.row(departed(100), epoch=c.epoch)], c.offsets, epoch=c.epoch)
+
+
+def epoch_of_rows(c: Clinic) -> None:
+    c.commit([c.row(departed(100), epoch=1)], c.offsets)
+
+
+def note_rows(c: Clinic) -> None:
+    c.commit([c.row(departed(100))], c.offsets, rows=99)
+
+
+def note_rows_compacted(c: Clinic) -> None:
+    note_rows(c)
+    c.compact()
+
+
+def note_watermark(c: Clinic) -> None:
+    c.commit([c.row(departed(100))], c.offsets, watermark_us=1)
+
+
+def event_twice(c: Clinic) -> None:
+    c.commit([c.row(departed(0), decision=VALID, late=False)], c.offsets)
+
+
+def landing_behind(c: Clinic) -> None:
+    c.plan(**{"0": 999})
+
+
+def checkpoint_foreign(c: Clinic) -> None:
+    checkpoint(landing_checkpoint(c.settings, "flights"), "x", 9, [{"weather": {"0": 1}}])
+
+
+def index_ahead(c: Clinic) -> None:
+    path = landing_index(c.settings, "flights") / "index.json"
+    said = json.loads(path.read_text())
+    said["origin"]["version"] += 5
+    path.write_text(json.dumps(said))
+
+
+def log(begin: Mapping[int, int], end: Mapping[int, int]) -> Mapping[str, Any]:
+    return {"log": lambda _: (begin, end)}
+
+
+def log_replaced(c: Clinic) -> Mapping[str, Any]:
+    return log(dict.fromkeys(range(4), 0), dict.fromkeys(range(4), 0))
+
+
+def offsets_lost(c: Clinic) -> Mapping[str, Any]:
+    return log({**c.offsets, 1: 90}, {**c.offsets, 1: 90})
+
+
+def log_older(c: Clinic) -> Mapping[str, Any]:
+    c.decisions._offsets[3] = 5
+    c.land([departed(103)])
+    return log(dict.fromkeys(range(4), 0), c.offsets)
+
+
+# files
+
+
+def a_file(c: Clinic) -> Path:
+    return Path(DeltaTable(c.uri).file_uris()[0].removeprefix("file://"))
+
+
+def file_missing(c: Clinic) -> None:
+    a_file(c).unlink()
+
+
+def file_short(c: Clinic) -> None:
+    a_file(c).write_bytes(a_file(c).read_bytes()[:-9])
+
+
+def file_other(c: Clinic) -> None:
+    a_file(c).write_bytes(b"\0" * a_file(c).stat().st_size)
+
+
+def unreadable(c: Clinic) -> None:
+    (Path(speed_table(c.settings, NAME, 2)) / "_delta_log" / f"{0:020d}.json").write_text("no log")
+
+
+IN_LANDING: Defects = [
+    (offset_missing, "OFFSET_MISSING", "partition 0, offsets"),
+    (offset_twice, "OFFSET_TWICE", "partition 1, offset"),
+    (offset_end, "OFFSET_END", "partition 1"),
+    (epoch_missing, "EPOCH_MISSING", "epoch 5"),
+    (epoch_twice, "EPOCH_TWICE", "epoch 3"),
+    (epoch_of_rows, "EPOCH_OF_ROWS", "epoch 4"),
+    (note_rows, "NOTE_ROWS", "epoch 4"),
+    (note_rows_compacted, "NOTE_ROWS", "epoch 4"),
+    (note_watermark, "NOTE_WATERMARK", "epoch 4"),
+    (event_twice, "EVENT_TWICE", "epoch 4"),
+    (landing_behind, "LANDING_BEHIND", "checkpoints/landing/flights"),
+    (checkpoint_foreign, "CHECKPOINT_FOREIGN", "batch 9"),
+    (index_ahead, "INDEX_AHEAD", "index/flights"),
+    (log_replaced, "LOG_REPLACED", "landing of flights"),
+    (offsets_lost, "OFFSETS_LOST", "landing of flights"),
+    (log_older, "LOG_OLDER", "partition 3"),
+    (file_missing, "FILE_MISSING", ".parquet"),
+    (file_short, "FILE_UNREADABLE", ".parquet"),
+    (file_other, "FILE_UNREADABLE", ".parquet"),
+    (unreadable, "CHECK_FAILED", "v2, speed half"),
+]

@@ -1,0 +1,291 @@
+"""Defects of commits, of the halves of views, of routes, and of what is left over."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import psutil
+import pyarrow as pa
+from anabranch import tables
+from anabranch.batch.publish import publish
+from anabranch.control import records
+from anabranch.control.records import Record
+from anabranch.reconcile.certificates import SCHEMA, Certificate
+from anabranch.replay.standing import REFUSED
+from anabranch.speed.handover import REPLAY
+from anabranch.tables import Cut, Note, Position
+from anabranch.tables.layout import (
+    batch_table,
+    certificates_table,
+    landing_table,
+    routes_table,
+    speed_checkpoint,
+    speed_table,
+)
+from anabranch.views.definition import CHANGED, PARTITION
+from clinic import BATCH, DAYS, NAME, SAME, V1, V2, Clinic, rows_on
+from deltalake import DeltaTable, write_deltalake
+from landing_seeds import Defects
+
+
+def half(clinic: Clinic, kind: str = "speed", version: int = 1) -> DeltaTable:
+    return DeltaTable({"speed": speed_table, "batch": batch_table}[kind](clinic.settings, NAME, version))
+
+
+def noted(clinic: Clinic, rows: pa.Table | None = None, kind: str = "speed", **other: Any) -> None:
+    """A commit to a half of v1 whose note is like the one before, but for ``other``."""
+    table = half(clinic, kind)
+    before = tables.newest(table)
+    assert before is not None
+    staged = tables.stage_arrow(rows, table.table_uri.removeprefix("file://"), uuid4().hex, PARTITION) if rows else []
+    tables.append(table, staged, replace(before.note, **other))
+
+
+def cut(epoch: int) -> Cut:
+    return Cut({"flights": Position(epoch, {0: epoch})})
+
+
+def with_column(rows: pa.Table, name: str, value: Any) -> pa.Table:
+    at = rows.schema.get_field_index(name)
+    return rows.set_column(at, name, pa.array([value] * rows.num_rows, rows.schema.field(name).type))
+
+
+# commits
+
+
+def commit_unnamed(c: Clinic) -> None:
+    write_deltalake(half(c), rows_on(DAYS[:1], 1, origin="stranger"), mode="append")
+
+
+def commit_unnamed_before(c: Clinic) -> None:
+    commit_unnamed(c)
+    noted(c)
+
+
+def writer_foreign(c: Clinic) -> None:
+    noted(c, writer="somebody")
+
+
+def batch_unnamed(c: Clinic) -> None:
+    noted(c, batch="")
+
+
+def cut_unnamed(c: Clinic) -> None:
+    noted(c, cut=Cut())
+    c.speed()
+
+
+def fingerprint_other(c: Clinic) -> None:
+    noted(c, fingerprint="3333333333333333")
+    noted(c, fingerprint=V1.fingerprint)
+
+
+def fingerprint_none(c: Clinic) -> None:
+    noted(c, kind="batch", fingerprint="")
+
+
+def definition_changed(c: Clinic) -> None:
+    c.views = (replace(V1, fingerprint="3333333333333333"), V2)
+
+
+def cut_back(c: Clinic) -> None:
+    noted(c, cut=cut(1))
+    c.speed()
+
+
+def cut_beyond(c: Clinic) -> None:
+    noted(c, cut=cut(99))
+
+
+# halves
+
+
+def key_twice(c: Clinic) -> None:
+    noted(c, rows_on(DAYS[:1], 1))
+
+
+def key_twice_in_batch(c: Clinic) -> None:
+    noted(c, rows_on(DAYS[:1]), "batch")
+
+
+def row_misplaced(c: Clinic) -> None:
+    noted(c, with_column(rows_on(DAYS[:1], 1, origin="EWR"), PARTITION, DAYS[3]))
+
+
+def mark_beyond(c: Clinic) -> None:
+    noted(c, rows_on(DAYS[:1], 99, origin="EWR"))
+
+
+def mark_beyond_landing(c: Clinic) -> None:
+    """What a replay has put in place may be ahead of readers, but not of landing."""
+    noted(c, rows_on(DAYS[:1], 99, origin="EWR"), extra={REPLAY: "r"})
+
+
+def owner_gone(c: Clinic) -> None:
+    shutil.rmtree(speed_checkpoint(c.settings, NAME, 1))
+
+
+def owner_another(c: Clinic) -> None:
+    (speed_checkpoint(c.settings, NAME, 1) / "metadata").write_text(json.dumps({"id": "another"}))
+
+
+def published_uncertified(c: Clinic) -> None:
+    publish(c.settings, V1, c.build("two", DAYS[2:3]), DAYS[2:3])
+
+
+def published_unequal(c: Clinic) -> None:
+    build = c.build("two", DAYS[2:3])
+    c.certify("two", DAYS[2:3], differs=DAYS[2:3])
+    publish(c.settings, V1, build, DAYS[2:3])
+
+
+def published_beyond(c: Clinic) -> None:
+    build = c.build("two", DAYS[2:3], cut=cut(99))
+    c.certify("two", DAYS[2:3])
+    publish(c.settings, V1, build, DAYS[2:3])
+
+
+def published_back(c: Clinic) -> None:
+    shown = [{"from": f"{day}", "to": f"{day}", "cut": cut(1).to_json(), "run": "one"} for day in DAYS[:2]]
+    noted(c, kind="batch", extra={"published": shown})
+
+
+def published_nowhere(c: Clinic) -> None:
+    noted(c, rows_on(DAYS[4:]), "batch")
+
+
+def certificate_wrong(c: Clinic) -> None:
+    made = Certificate(NAME, 1, DAYS[4], "x", c.cut, 1, "f", "build", SAME, SAME, 0, datetime.now(UTC))
+    uri = certificates_table(c.settings)
+    rows = pa.Table.from_pylist([{**made.to_row(), "equal": False}], SCHEMA)
+    tables.append(DeltaTable(uri), tables.stage_arrow(rows, uri, uuid4().hex, "view"), Note("certificates", "x", c.cut))
+
+
+def certified_nothing(c: Clinic) -> None:
+    c.certify("x", DAYS[:1], replace(V1, version=7))
+
+
+# leading
+
+
+def route(c: Clinic, shares: Mapping[str, int], **more: Any) -> None:
+    said = {"shares": shares, "by": "anna", "why": "test", "changed_at": datetime.now(UTC).isoformat(), **more}
+    tables.append(DeltaTable(routes_table(c.settings, NAME)), [], Note(f"route/{NAME}", "2", Cut(), extra=said))
+
+
+def route_shares(c: Clinic) -> None:
+    route(c, {"1": 60})
+
+
+def route_nowhere(c: Clinic) -> None:
+    route(c, {"1": 50, "9": 50})
+
+
+def route_retired(c: Clinic) -> None:
+    route(c, {"1": 50, "2": 50}, retired=[2])
+
+
+def writer_gone(c: Clinic) -> None:
+    c.views = (V1,)
+
+
+def topic_gone(c: Clinic) -> None:
+    tables.create(landing_table(c.settings, "nobody"), BATCH, [], Note("landing/nobody", "create", Cut()))
+
+
+# leftovers
+
+
+def build_gone(c: Clinic) -> None:
+    for file in c.build("two", DAYS[2:3]).files:
+        (Path(batch_table(c.settings, NAME, 1)) / file.path).unlink()
+
+
+def build_orphaned(c: Clinic) -> None:
+    tables.stage_arrow(rows_on(DAYS[:1]), batch_table(c.settings, NAME, 1), "lost-run", PARTITION)
+
+
+def replay_stopped(c: Clinic) -> None:
+    c.replay("dead")
+
+
+def replay_left(c: Clinic) -> None:
+    c.replay("done", REFUSED)
+    c.folders_of("done")[0].mkdir(parents=True)
+
+
+def replay_unknown(c: Clinic) -> None:
+    c.folders_of("unknown")[1].mkdir(parents=True)
+
+
+def drop_half(c: Clinic) -> None:
+    (c.settings.lake / "views" / NAME / ".dropped-v3").mkdir()
+
+
+def record(c: Clinic, created: float) -> None:
+    records.write(c.settings, Record("landing", "running", os.getpid(), created, ("x",), None, "log", 0, 15, 1.0))
+
+
+def process_gone(c: Clinic) -> None:
+    record(c, 1.0)
+
+
+def unwatched(c: Clinic) -> None:
+    record(c, psutil.Process().create_time())
+
+
+def draft_left(c: Clinic) -> None:
+    ended = subprocess.Popen(["/bin/true"])
+    ended.wait()
+    (c.settings.home / "control" / f".one.json.{ended.pid}").write_text("{")
+
+
+IN_VIEWS: Defects = [
+    (commit_unnamed, "COMMIT_UNNAMED", "v1, speed half"),
+    (commit_unnamed_before, "COMMIT_UNNAMED", "v1, speed half"),
+    (writer_foreign, "WRITER_FOREIGN", "v1, speed half"),
+    (batch_unnamed, "BATCH_UNNAMED", "v1, speed half"),
+    (cut_unnamed, "CUT_UNNAMED", "v1, speed half"),
+    (fingerprint_other, "FINGERPRINT_OTHER", "v1, speed half"),
+    (fingerprint_none, "FINGERPRINT_OTHER", "v1, batch half"),
+    (definition_changed, "DEFINITION_CHANGED", "departure_delays.py"),
+    (cut_back, "CUT_BACK", "v1, speed half"),
+    (cut_beyond, "CUT_BEYOND", "v1, speed half"),
+    (key_twice, "KEY_TWICE", "origin = JFK"),
+    (key_twice_in_batch, "KEY_TWICE", "v1, batch half"),
+    (row_misplaced, "ROW_MISPLACED", "v1, speed half"),
+    (mark_beyond, "MARK_BEYOND", f"column {CHANGED}"),
+    (mark_beyond_landing, "MARK_BEYOND", f"column {CHANGED}"),
+    (owner_gone, "OWNER_GONE", "v1, speed half"),
+    (owner_another, "OWNER_GONE", "v1, speed half"),
+    (published_uncertified, "PUBLISHED_UNCERTIFIED", "2013-01-03"),
+    (published_unequal, "PUBLISHED_UNCERTIFIED", "2013-01-03"),
+    (published_beyond, "PUBLISHED_BEYOND", "2013-01-03"),
+    (published_back, "PUBLISHED_BACK", "2013-01-01"),
+    (published_nowhere, "PUBLISHED_NOWHERE", "2013-01-05"),
+    (certificate_wrong, "CERTIFICATE_WRONG", "run x"),
+    (certified_nothing, "CERTIFIED_NOTHING", "v7"),
+    (route_shares, "ROUTE_SHARES", "routes of departure_delays"),
+    (route_nowhere, "ROUTE_NOWHERE", "routes of departure_delays"),
+    (route_retired, "ROUTE_RETIRED", "routes of departure_delays"),
+    (writer_gone, "WRITER_GONE", "v2, speed half"),
+    (topic_gone, "WRITER_GONE", "landing of nobody"),
+    (build_gone, "BUILD_GONE", "two.json"),
+    (build_orphaned, "BUILD_ORPHANED", "lost-run"),
+    (replay_stopped, "REPLAY_STOPPED", "replay dead"),
+    (replay_left, "REPLAY_LEFT", "replay/done"),
+    (replay_unknown, "REPLAY_LEFT", "unknown"),
+    (drop_half, "DROP_HALF", ".dropped-v3"),
+    (process_gone, "PROCESS_GONE", "run"),
+    (unwatched, "UNWATCHED", "run"),
+    (draft_left, "DRAFT_LEFT", ".one.json."),
+]
