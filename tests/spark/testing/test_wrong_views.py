@@ -1,6 +1,6 @@
 """Mistakes that people make, one a view: each is caught, and the message names the cause.
 
-Every second one in each run, all of them in ``make sweep``: together they take some four minutes.
+Every third one in each run, all of them in ``make sweep``: together they take some four minutes.
 """
 
 from __future__ import annotations
