@@ -117,7 +117,7 @@ def replay_parameters(views: Mapping[str, Sequence[Declared]]) -> dict[str, Para
         ),
         "until": Param(None, title="Until (cut)", description="How far. Empty: the newest.", **cut),
         "share": Param(
-            50, title="Share of the cores (percent)",
+            25, title="Share of the cores (percent)",
             description="At most, over some slices; it also runs at the lowest priority. Can be changed on the way.",
             type="number", minimum=1, maximum=100,
         ),

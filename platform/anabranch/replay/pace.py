@@ -15,7 +15,7 @@ from anabranch.errors import BadInput
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-DEFAULT_SHARE = 0.5
+DEFAULT_SHARE = 0.25
 _LOWEST = 19
 _SLICE_SECONDS = 5.0
 """About how long a slice of landing should take: what it costs to begin one is small beside it, and a change of pace
@@ -46,6 +46,10 @@ class Pace:
                     field=field,
                 )
 
+    def cores(self, of: int) -> int:
+        """How many of so many cores it may be at, at once."""
+        return max(1, min(of, round(self.share * of)))
+
     def rest(self, cores: int, seconds: float, cpu_seconds: float, event_seconds: float) -> float:
         """How many seconds to rest behind a slice that took ``seconds`` and ``cpu_seconds`` of all cores together, for
         ``event_seconds`` of event time."""
@@ -69,14 +73,20 @@ class Processes:
         jvm = spark._jvm
         assert jvm is not None  # noqa: S101 - a session has one
         self._lowest = lowest_priority
+        self._cores = os.sched_getaffinity(0) if lowest_priority else set()
         self._roots = (os.getpid(), int(jvm.java.lang.ProcessHandle.current().pid()))
 
-    def yield_to_others(self) -> None:
-        """Give every thread the lowest priority, if asked to: whatever else wants the cores gets them first."""
-        for process in self._each() if self._lowest else ():
+    def yield_to_others(self, pace: Pace) -> None:
+        """Give every thread the lowest priority, if asked to, and as many cores as ``pace`` says: whatever else wants
+        the machine gets it first, and never waits for more than these."""
+        if not self._lowest:
+            return
+        cores = sorted(self._cores)[-pace.cores(len(self._cores)) :]
+        for process in self._each():
             with contextlib.suppress(psutil.Error, OSError):
                 for thread in process.threads():
                     os.setpriority(os.PRIO_PROCESS, thread.id, _LOWEST)
+                    os.sched_setaffinity(thread.id, cores)
 
     def cpu_seconds(self) -> float:
         """What they have used of all cores so far, those that have ended included."""

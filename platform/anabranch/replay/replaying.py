@@ -135,7 +135,7 @@ class _Replay:
             began, used = time.monotonic(), self._processes.cpu_seconds()
             given = self._slices.give(event_limit(pace.speed))
             self._wait(given.cut)
-            self._processes.yield_to_others()
+            self._processes.yield_to_others(pace)
             took = time.monotonic() - began
             self._slices.took(given, took)
             self._tell(STREAMING)
@@ -235,7 +235,7 @@ class _Replay:
         if self._query is None:
             asked = self._asked
             self._query = start(self._spark, self._settings, asked.view, asked.topics, place=self._place)
-            self._processes.yield_to_others()
+            self._processes.yield_to_others(self._pace())
         return self._query
 
     def _stop(self) -> None:

@@ -25,6 +25,11 @@ def test_it_rests_until_its_share_is_kept(pace: Pace, slice_: tuple[float, float
     assert pace.rest(2, *slice_) == pytest.approx(rest)
 
 
+@pytest.mark.parametrize(("share", "of", "cores"), [(0.25, 2, 1), (0.5, 2, 1), (1, 2, 2), (0.25, 16, 4), (0.01, 16, 1)])
+def test_it_is_at_no_more_cores_at_once(share: float, of: int, cores: int) -> None:
+    assert Pace(share).cores(of) == cores
+
+
 @pytest.mark.parametrize(
     ("share", "speed", "field"),
     [(0, 0, "share"), (1.01, 0, "share"), (-1, 0, "share"), (float("nan"), 0, "share"), (0.5, -1, "speed"),
