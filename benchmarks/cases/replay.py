@@ -38,7 +38,7 @@ from benchmarks.world import FIRST, World, landed_events
 
 VIEW = "departure_delays"
 ALL, STREAM = "replay: streamed, settled, certified, published", "hand-written stream"
-WARM_SECONDS, ALONE_SECONDS = 20, 35
+WARM_SECONDS, ALONE_SECONDS = 25, 60
 
 
 def run(world: World) -> Report:
@@ -105,7 +105,7 @@ class Live:
 
 def _beside(world: World) -> Live:
     settings = prepared(world, (VIEW,), "live-replayed")
-    rounds, seconds = (1, 260) if world.quick else (2, 440)
+    rounds, seconds = (1, 260) if world.quick else (1, 310)
     events = flight_events(FIRST, 365, world.declared).filter(topic=world.topic.name)
     live_count = int(RATE * seconds)
     history, live = events.head(events.height - live_count), events.tail(live_count)
