@@ -105,7 +105,7 @@ class Live:
 
 def _beside(world: World) -> Live:
     settings = prepared(world, (VIEW,), "live-replayed")
-    rounds, seconds = (1, 260) if world.quick else (1, 310)
+    rounds, seconds = (1, 420) if world.quick else (1, 600)
     events = flight_events(FIRST, 365, world.declared).filter(topic=world.topic.name)
     live_count = int(RATE * seconds)
     history, live = events.head(events.height - live_count), events.tail(live_count)
