@@ -203,16 +203,9 @@ def _walked(settings: Settings, topic: str, cut: Cut) -> Iterator[LandedCommit]:
 
 def _outcomes(settings: Settings, view: View) -> list[Outcome]:
     """What earlier replays of the version took, that were published; newest last."""
-    done = [s for s in standings(settings, view.name, view.version) if s.phase == PUBLISHED and s.seconds > 0]
+    known = standings(settings, view.name, view.version)
+    done = [each for each in known if each.phase == PUBLISHED and each.seconds > 0]
     return [
-        Outcome(
-            s.run,
-            s.partitions,
-            s.done,
-            s.seconds,
-            s.bytes,
-            datetime.fromtimestamp(s.updated_ms / 1000, UTC),
-            s.estimated,
-        )
-        for s in done[-NEWEST:]
+        Outcome(each.run, each.partitions, each.done, each.seconds, each.bytes, each.updated, each.estimated)
+        for each in done[-NEWEST:]
     ]

@@ -50,15 +50,13 @@ def differences_command(
 
     Exit code 1 when anything differs.
     """
-    from anabranch.cli.project import project
+    from anabranch.cli.project import project_views
     from anabranch.errors import BadInput
     from anabranch.reconcile.differences import differences
     from anabranch.reconcile.rendering import differences_table
     from anabranch.spark import session
-    from anabranch.views import load_views
 
-    settings, declared = project()
-    registry = load_views(settings.project / "spark_jobs" / "views", declared)
+    settings, registry = project_views()
     found_view = registry.get(view, version)
     day = day_of(partition) if partition else None
     if (day is None) != found_view.kappa:

@@ -73,14 +73,12 @@ def compare_command(
 
     Exit code 1 when anything differs that --changed doesn't name.
     """
-    from anabranch.cli.project import project
+    from anabranch.cli.project import project_views
     from anabranch.cli.read_commands import day_of, plain
     from anabranch.reconcile.rendering import version_lines
     from anabranch.reconcile.versions import compare_versions
-    from anabranch.views import load_views
 
-    settings, declarations = project()
-    registry = load_views(settings.project / "spark_jobs" / "views", declarations)
+    settings, registry = project_views()
     day = day_of(partition) if partition else None
     found = compare_versions(settings, registry.get(view, old), registry.get(view, new), changed or (), day)
     if as_json:
@@ -95,11 +93,9 @@ def compare_command(
 def _planned(name: str, first: str, last: str, cut: str, version: int | None) -> tuple[Settings, Plan]:
     from anabranch.change.parameters import asked
     from anabranch.change.plan import make_plan
-    from anabranch.cli.project import project
-    from anabranch.views import load_views
+    from anabranch.cli.project import project_views
 
-    settings, declarations = project()
-    registry = load_views(settings.project / "spark_jobs" / "views", declarations)
+    settings, registry = project_views()
     view = registry.get(name, version)
     topics = registry.topic(view)
     # `from` is given, so no run's own day is needed.

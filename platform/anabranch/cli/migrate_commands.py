@@ -45,11 +45,12 @@ def start(
     from anabranch.change.gates import Promise
     from anabranch.change.migration import start as begin
     from anabranch.change.migration_parameters import seconds_of, steps_of
+    from anabranch.cli.project import project_views
     from anabranch.reconcile.rendering import version_lines
     from anabranch.reconcile.versions import compare_versions
     from anabranch.serving.routes import this_reader
 
-    settings, registry = _load()
+    settings, registry = project_views()
     versions = registry.get(view, old), registry.get(view, new)
     for line in version_lines(compare_versions(settings, *versions, changed or ())):
         typer.echo(line)
@@ -86,9 +87,10 @@ def status(view: ViewName, as_json: Annotated[bool, typer.Option("--json", help=
 def advance(view: ViewName, by: By = None) -> None:
     """Check, and go one step further. Exit code 1 when a check failed: readers are back on the old version then."""
     from anabranch.change.migration import advance as step
+    from anabranch.cli.project import project_views
     from anabranch.serving.routes import this_reader
 
-    settings, registry = _load()
+    settings, registry = project_views()
     made = step(settings, *_versions(settings, registry, view), by=by or this_reader())
     _told(settings, made)
     if made.state == "rolled back":
@@ -102,10 +104,11 @@ def run_command(view: ViewName, by: By = None) -> None:
     Exit code 1 when a check failed, or somebody rolled it back: readers are on the old version then.
     """
     from anabranch.change.migration import advance as step
+    from anabranch.cli.project import project_views
     from anabranch.errors import TryAgain
     from anabranch.serving.routes import this_reader
 
-    settings, registry = _load()
+    settings, registry = project_views()
     versions, told = _versions(settings, registry, view), ""
     while True:
         try:
@@ -209,14 +212,6 @@ def _change(change: Callable[..., Migration], view: str, by: str | None, why: st
 
     settings = load_settings()
     _told(settings, change(settings, view, by=by or this_reader(), why=why))
-
-
-def _load() -> tuple[Settings, Registry]:
-    from anabranch.cli.project import project
-    from anabranch.views import load_views
-
-    settings, declarations = project()
-    return settings, load_views(settings.project / "spark_jobs" / "views", declarations)
 
 
 def _versions(settings: Settings, registry: Registry, view: str) -> tuple[View, View]:

@@ -92,14 +92,12 @@ def pace(view: ViewName, version: Version = None, share: Share = None, speed: Sp
     """Let the replay that is under way take more or less of the machine, from its next slice on."""
     from anabranch.change.replay_parameters import pace_of
     from anabranch.replay.alone import set_pace, under_way
-    from anabranch.replay.pace import Pace
     from anabranch.replay.standing import wish
 
     settings, number = _version(view, version)
     standing = under_way(settings, view, number)
-    known = wish(settings, view, number, standing.run, Pace(standing.share or Pace().share, standing.speed)).pace
-    wanted = pace_of(_asked(share=share, speed=speed), known)
-    set_pace(settings, view, number, wanted)
+    wanted = pace_of(_asked(share=share, speed=speed), wish(settings, standing).pace)
+    set_pace(settings, standing, wanted)
     limit = f"at most {wanted.speed:,g} times real time" if wanted.speed else "no limit of its speed"
     typer.echo(f"{view} v{number}: at most {wanted.share:.0%} of the cores, {limit}")
 
@@ -132,11 +130,9 @@ def _asked(
 def _planned(name: str, version: int | None, asked: dict[str, Any]) -> tuple[Settings, ReplayPlan]:
     from anabranch.change.replay_parameters import asked_replay
     from anabranch.change.replay_plan import make_replay_plan
-    from anabranch.cli.project import project
-    from anabranch.views import load_views
+    from anabranch.cli.project import project_views
 
-    settings, declarations = project()
-    registry = load_views(settings.project / "spark_jobs" / "views", declarations)
+    settings, registry = project_views()
     view = registry.get(name, version)
     topics = registry.topic(view)
     wish = asked_replay(asked, [topic.name for topic in topics.each])
@@ -144,9 +140,7 @@ def _planned(name: str, version: int | None, asked: dict[str, Any]) -> tuple[Set
 
 
 def _version(name: str, version: int | None) -> tuple[Settings, int]:
-    from anabranch.cli.project import project
-    from anabranch.views import load_views
+    from anabranch.cli.project import project_views
 
-    settings, declarations = project()
-    registry = load_views(settings.project / "spark_jobs" / "views", declarations)
+    settings, registry = project_views()
     return settings, registry.get(name, version).version

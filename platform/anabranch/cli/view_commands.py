@@ -9,7 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from anabranch.settings import Settings
-    from anabranch.views import Registry, View
+    from anabranch.views import View
 
 views = typer.Typer(no_args_is_help=True, help="Views: declared, checked, registered.")
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -19,18 +19,12 @@ def register(app: typer.Typer) -> None:
     app.add_typer(views, name="views")
 
 
-def _load() -> tuple[Settings, Registry]:
-    from anabranch.cli.project import project
-    from anabranch.views import load_views
-
-    settings, declarations = project()
-    return settings, load_views(settings.project / "spark_jobs" / "views", declarations)
-
-
 @views.command("list")
 def list_views(as_json: AsJson = False) -> None:
     """Each declared version of a view, and whether its definition is the one registered under that version."""
-    settings, registry = _load()
+    from anabranch.cli.project import project_views
+
+    settings, registry = project_views()
     rows = [_described(settings, view) for view in registry]
     if as_json:
         typer.echo(json.dumps(rows))
@@ -79,8 +73,9 @@ def dirty(
 ) -> None:
     """The published days that more events have landed for since: what its repair DAG rebuilds."""
     from anabranch.change.dirty import dirty_partitions
+    from anabranch.cli.project import project_views
 
-    settings, registry = _load()
+    settings, registry = project_views()
     view = registry.get(name, version)
     found = dirty_partitions(settings, view, registry.topic(view))
     if as_json:
@@ -101,12 +96,13 @@ def check(
 
     Exit code 1 when a view is refused; the others are checked all the same.
     """
+    from anabranch.cli.project import project_views
     from anabranch.errors import AnabranchError
     from anabranch.spark import session
     from anabranch.views.check import check as check_view
     from anabranch.views.records import is_registered
 
-    settings, registry = _load()
+    settings, registry = project_views()
     chosen = [view for view in registry if name in (None, view.name)] or [registry.get(name or "")]
     refused = 0
     spark = session(settings, "anabranch-views-check")

@@ -11,7 +11,6 @@ from anabranch.doctor.looking import Platform
 from anabranch.replay.publishing import owns_live
 from anabranch.replay.standing import PUBLISHED, Standing, standing_of, standings
 from anabranch.settings import SAFE_NAME, Settings
-from anabranch.tables.checkpoints import checkpoint_id
 from anabranch.tables.layout import replay_checkpoints, replay_mirrors, replay_table, view_folder
 
 _LOCKS = Path("/proc/locks")
@@ -45,7 +44,7 @@ def leftovers(platform: Platform) -> Iterator[Finding]:
             if standing is not None and not standing.ended:
                 continue
             heir = folder.parent == replay_checkpoints(settings, view, version)
-            if heir and (_kept(standing) or _owns(platform, view, version, folder)):
+            if heir and (_kept(standing) or owns_live(settings, view, version, folder)):
                 continue
             ended = f"ended ({standing.phase})" if standing else "never began here"
             what = f"replay {run} of {view} v{version} has {ended}, and this is left of it"
@@ -87,13 +86,6 @@ def _standing(settings: Settings, view: str, version: int, run: str) -> Standing
 
 def _kept(standing: Standing | None) -> bool:
     return standing is not None and standing.phase == PUBLISHED and not standing.days
-
-
-def _owns(platform: Platform, view: str, version: int, checkpoint: Path) -> bool:
-    found = [each for each in platform.views if (each.name, each.version) == (view, version)]
-    if not found or not (checkpoint / "metadata").exists():
-        return False
-    return owns_live(platform.settings, found[0], checkpoint_id(checkpoint))
 
 
 def _locked(path: Path) -> bool:

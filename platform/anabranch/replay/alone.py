@@ -5,12 +5,13 @@ from __future__ import annotations
 import fcntl
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from anabranch.errors import BadInput, Conflict
 from anabranch.replay.leftovers import finish
 from anabranch.replay.pace import Pace
 from anabranch.replay.publishing import published
-from anabranch.replay.standing import CANCELLED, PUBLISHED, Standing, Wish, cancelled, set_wish, standings, wish
+from anabranch.replay.standing import CANCELLED, PUBLISHED, Standing, cancelled, set_wish, standings, wish
 from anabranch.settings import Settings
 from anabranch.tables.layout import view_folder
 from anabranch.views.definition import View
@@ -40,19 +41,16 @@ def under_way(settings: Settings, view: str, version: int) -> Standing:
     return found[-1]
 
 
-def set_pace(settings: Settings, view: str, version: int, pace: Pace) -> Standing:
-    """Let the replay go on at another pace, from its next slice on. BadInput NO_REPLAY."""
-    standing = under_way(settings, view, version)
-    set_wish(settings, standing, Wish(pace))
-    return standing
+def set_pace(settings: Settings, standing: Standing, pace: Pace) -> None:
+    """Let it go on at another pace, from its next slice on. One that is cancelled stays so."""
+    set_wish(settings, standing, replace(wish(settings, standing), pace=pace))
 
 
 def cancel(settings: Settings, view: str, version: int, by: str) -> Standing:
     """End the replay, and leave nothing of it: at once where it was killed, else before its next slice or step; what is
     published by then stays. BadInput NO_REPLAY."""
     standing = under_way(settings, view, version)
-    now = wish(settings, view, version, standing.run, Pace())
-    set_wish(settings, standing, Wish(now.pace, by))
+    set_wish(settings, standing, replace(wish(settings, standing), cancelled_by=by))
     try:
         with _locked(settings, view, version):
             if published(settings, view, version, standing.run, standing.started_ms):

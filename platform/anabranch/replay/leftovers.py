@@ -11,7 +11,6 @@ from pathlib import Path
 from anabranch.replay.publishing import owns_live
 from anabranch.replay.standing import PUBLISHED, Standing, forget, standing_of, write_standing
 from anabranch.settings import Settings
-from anabranch.tables.checkpoints import checkpoint_id
 from anabranch.tables.layout import replay_checkpoints, replay_mirrors, replay_table
 from anabranch.views.definition import View
 
@@ -36,5 +35,5 @@ def clear_replaced(settings: Settings, view: View) -> None:
     for path in replay_checkpoints(settings, view.name, view.version).glob("*"):
         standing = standing_of(settings, view.name, view.version, path.name)
         ended = standing is None or standing.ended
-        if ended and not ((path / "metadata").exists() and owns_live(settings, view, checkpoint_id(path))):
+        if ended and not owns_live(settings, view.name, view.version, path):
             shutil.rmtree(path)

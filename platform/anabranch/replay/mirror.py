@@ -46,9 +46,9 @@ class Mirror:
         self.uri = str(folder)
         self._landing, self._folder = Path(landing.removeprefix("file://")), folder
         self._log = folder / _LOG
-        if not self._versions(self._log):
+        if not _versions(self._log):
             self._begin()
-        self.given = max(self._versions(self._log))
+        self.given = max(_versions(self._log))
         self._schema_of = int((self._folder / _SCHEMA_OF).read_text())
 
     def give(self, version: int) -> None:
@@ -62,12 +62,11 @@ class Mirror:
         """Everything up to the base in one step, with the newest schema: its log gets its name last."""
         self._folder.mkdir(parents=True, exist_ok=True)
         self._link_data()
-        commits = self._versions(self._landing / _LOG)
+        commits = _versions(self._landing / _LOG)
         if not commits:
             raise BrokenState("LANDING_GONE", f"{self._landing} has no commit", state="nothing was replayed")
-        base = self._base(commits)
-        named = [v for v in commits if v > base and any("metaData" in action for action in self._actions(v))]
-        (self._folder / _SCHEMA_OF).write_text(str(max([base, *named])))
+        base, schema_of = self._base(commits)
+        (self._folder / _SCHEMA_OF).write_text(str(schema_of))
         draft = self._folder / ".log"
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir()
@@ -79,30 +78,34 @@ class Mirror:
         _write(draft / _name(base), [*(a for a in self._actions(base) if "metaData" not in a), newest])
         draft.rename(self._log)
 
-    def _base(self, commits: Sequence[int]) -> int:
-        """The oldest version to begin with: the kept log reaches back to it, and no file that a later commit names has
-        been taken away since (by a compaction, say: then all up to it comes at once)."""
+    def _base(self, commits: Sequence[int]) -> tuple[int, int]:
+        """The oldest version to begin with, and the newest one that says something of the schema. The kept log reaches
+        back to the oldest, and no file that a later commit names has been taken away since (by a compaction, say: then
+        all up to it comes at once)."""
         base = commits[0]
         if base > 0:  # what came before is in a checkpoint
             checkpoints = (p.name[:20] for p in (self._landing / _LOG).glob("*.checkpoint*.parquet"))
             base = max(base, min((int(v) for v in checkpoints if v.isdecimal()), default=base) + 1)
+        schema_of = base
         for version in commits:
             for action in self._actions(version):
                 removed = action.get("remove")
                 if removed and not (self._landing / unquote(removed["path"])).exists():
                     base = max(base, version)
-        return base
+                if "metaData" in action:
+                    schema_of = version
+        return base, max(base, schema_of)
 
     def _copy(self, version: int) -> None:
         """A commit under its own number, without what it says of a schema that the mirror has from its start."""
         path = self._landing / _LOG / _name(version)
-        text = path.read_text()
-        if _METADATA in text and version <= self._schema_of:
+        if version > self._schema_of:
+            checksum = path.with_suffix(".crc")
+            if checksum.exists():
+                _link(checksum, self._log / checksum.name)
+        elif _METADATA in path.read_text():
             self._commit(version, [a for a in self._actions(version) if "metaData" not in a])
             return
-        checksum = path.with_suffix(".crc")
-        if version > self._schema_of and checksum.exists():
-            _link(checksum, self._log / checksum.name)
         _link(path, self._log / path.name)
 
     def _commit(self, version: int, actions: Sequence[object]) -> None:
@@ -121,11 +124,6 @@ class Mirror:
             if entry.name != _LOG and not link.is_symlink():
                 link.symlink_to(entry)
 
-    @staticmethod
-    def _versions(log: Path) -> list[int]:
-        names = (path.name for path in log.glob("*.json")) if log.exists() else ()
-        return sorted(int(name.removesuffix(".json")) for name in names if name[:20].isdecimal() and len(name) == 25)
-
 
 class LandedCommits:
     """The commits of one landing table, in their order; each is read once."""
@@ -137,13 +135,17 @@ class LandedCommits:
     def more(self) -> list[LandedCommit]:
         """Those that were made since the last call."""
         if self._next is None:
-            names = [p.name for p in self._log.glob("*.json") if p.name[:20].isdecimal()]
-            self._next = min((int(name.removesuffix(".json")) for name in names), default=0)
+            self._next = min(_versions(self._log), default=0)
         found = []
         while (path := self._log / _name(self._next)).exists():
             found.append(_landed(self._next, path))
             self._next += 1
         return found
+
+
+def _versions(log: Path) -> list[int]:
+    """The commits that a log still holds, in their order."""
+    return sorted(int(path.stem) for path in log.glob("*.json") if path.stem.isdecimal())
 
 
 def _landed(version: int, path: Path) -> LandedCommit:

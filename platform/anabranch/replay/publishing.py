@@ -20,7 +20,7 @@ from anabranch.errors import TryAgain
 from anabranch.events import Sources
 from anabranch.reconcile.touched import passed, touched
 from anabranch.settings import Settings
-from anabranch.speed.handover import REPLAY, owner_of
+from anabranch.speed.handover import REPLAY, id_of, owner_of
 from anabranch.speed.table import SpeedTable
 from anabranch.tables import Committed, Cut, StagedFile, newest, notes
 from anabranch.tables.commits import open_table
@@ -46,8 +46,8 @@ def published(settings: Settings, view: str, version: int, run: str, since_ms: i
     return False
 
 
-def publish_whole(settings: Settings, view: View, run: str, uri: str) -> Committed:
-    """Replace the live table by the one at ``uri``, whose stream has ended; returns what was published.
+def publish_whole(settings: Settings, view: View, run: str, uri: str) -> None:
+    """Replace the live table by the one at ``uri``, whose stream has ended.
 
     TryAgain REPLAY_BEHIND when readers have a newer cut by now. Conflict TABLE_MOVED when the live stream was quicker.
     Either way nothing was written.
@@ -61,15 +61,11 @@ def publish_whole(settings: Settings, view: View, run: str, uri: str) -> Committ
             state="nothing was published",
             next_step="let the replay go on to there",
         )
-    files = _linked(uri, live.uri, run, None)
-    with _unlinked_on_error(live.uri, files):
+    with _linked(uri, live.uri, run, None) as files:
         live.refresh(files, replace(made.note, extra={**made.note.extra, REPLAY: run}))
-    return made
 
 
-def publish_days(
-    settings: Settings, view: View, topics: Sources, run: str, uri: str, days: Sequence[date]
-) -> Committed:
+def publish_days(settings: Settings, view: View, topics: Sources, run: str, uri: str, days: Sequence[date]) -> None:
     """Replace ``days`` of the live table by those of the one at ``uri``, under the live table's own note.
 
     TryAgain DAYS_TOUCHED when one of them has changed between the two cuts; Conflict TABLE_MOVED. Nothing was written.
@@ -87,16 +83,14 @@ def publish_days(
             state="nothing was published",
             next_step="replay up to where readers are, or other days",
         )
-    files = _linked(uri, live.uri, run, days)
-    with _unlinked_on_error(live.uri, files):
+    with _linked(uri, live.uri, run, days) as files:
         live.replace(files, days, replace(before.note, extra={**before.note.extra, REPLAY: run}))
-    return made
 
 
-def owns_live(settings: Settings, view: View, checkpoint: str) -> bool:
-    """Whether the live table belongs to the stream of the checkpoint with this id."""
-    found = newest(speed_table(settings, view.name, view.version))
-    return found is not None and owner_of(found.note) == checkpoint
+def owns_live(settings: Settings, view: str, version: int, checkpoint: Path) -> bool:
+    """Whether the live table belongs to the stream of this checkpoint, which may be none."""
+    known, found = id_of(checkpoint), newest(speed_table(settings, view, version))
+    return known is not None and found is not None and owner_of(found.note) == known
 
 
 def _made(uri: str) -> Committed:
@@ -110,8 +104,10 @@ def _live(settings: Settings, view: View, like: str) -> SpeedTable:
     return SpeedTable(speed_table(settings, view.name, view.version), view, schema, mending=True)
 
 
-def _linked(source: str, target: str, run: str, days: Sequence[date] | None) -> list[StagedFile]:
-    """The table's files as staged files of ``target``: links, so nothing is copied where both are on one disk."""
+@contextmanager
+def _linked(source: str, target: str, run: str, days: Sequence[date] | None) -> Iterator[list[StagedFile]]:
+    """The table's files as staged files of ``target``: links, so nothing is copied where both are on one disk. None of
+    them stays when the commit that would have named them isn't made."""
     actions = pa.table(DeltaTable(source).get_add_actions(flatten=True))
     paths = [unquote(path) for path in actions["path"].to_pylist()]
     if days is not None:
@@ -129,16 +125,10 @@ def _linked(source: str, target: str, run: str, days: Sequence[date] | None) -> 
             shutil.copy2(Path(source) / path, file)
         return describe(file, target)
 
-    with ThreadPoolExecutor(8) as pool:
-        return [file for file in pool.map(link, paths) if file.rows]
-
-
-@contextmanager
-def _unlinked_on_error(uri: str, files: Sequence[StagedFile]) -> Iterator[None]:
-    """Leaves no file behind when the commit that would have named them isn't made."""
     try:
-        yield
+        with ThreadPoolExecutor(8) as pool:
+            files = [file for file in pool.map(link, paths) if file.rows]
+        yield files
     except BaseException:
-        for file in files:
-            (Path(uri) / file.path).unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
         raise

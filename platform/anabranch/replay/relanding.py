@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,9 +59,9 @@ class LogMirror(Mirror):
             self._commit(number, [*known, *(added if number == first else ())])
             self.given = number
 
-    def _begin(self) -> None:
-        commits = self._versions(self._landing / "_delta_log")
-        if commits and self._base(commits) > 0:
+    def _base(self, commits: Sequence[int]) -> tuple[int, int]:
+        base, schema_of = super()._base(commits)
+        if base > 0:
             raise BadInput(
                 "LOG_SHORT",
                 f"parameter source: the commits of {self._landing} don't reach back to its first epoch any more",
@@ -69,7 +69,7 @@ class LogMirror(Mirror):
                 next_step="replay from landing",
                 field="source",
             )
-        super()._begin()
+        return base, schema_of
 
     def _link_data(self) -> None:
         """None of landing's files is read through this mirror."""

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LOOK_SECONDS = 0.05
+_LEVEL_SECONDS = 0.2
+"""Where readers are is in a table's log, which costs more than a look at a stream."""
 _ROUNDS = 20
 """How often a replay that has all but reached readers tries to come level with them."""
 log = logging.getLogger(__name__)
@@ -76,11 +78,12 @@ def replay(spark: SparkSession, settings: Settings, asked: Asked, *, lowest_prio
 
 def _begin(settings: Settings, asked: Asked) -> Standing:
     clear_replaced(settings, asked.view)
-    days = days_text(asked.days) if asked.days is not None else ""
-    now = int(time.time() * 1000)
     standing = Standing(
-        asked.view.name, asked.view.version, asked.run, days=days, estimated=asked.estimated, started_ms=now
-    )
+        asked.view.name, asked.view.version, asked.run,
+        days=days_text(asked.days) if asked.days is not None else "",
+        share=asked.pace.share, speed=asked.pace.speed, estimated=asked.estimated,
+        started_ms=int(time.time() * 1000),
+    )  # fmt: skip
     return write_standing(settings, standing)
 
 
@@ -92,9 +95,9 @@ class _Replay:
     ) -> None:
         view = asked.view
         self._spark, self._settings, self._asked, self._standing = spark, settings, asked, standing
-        landing = live(settings, view, asked.topics).landing
+        self._live = live(settings, view, asked.topics)
         mirrors = replay_mirrors(settings, view.name, view.version) / asked.run
-        self._slices = Slices(landing, mirrors, asked.until, self._mirror)
+        self._slices = Slices(self._live.landing, mirrors, asked.until, self._mirror)
         table = replay_table(settings, view.name, view.version, asked.run)
         checkpoint = replay_checkpoints(settings, view.name, view.version) / asked.run
         self._place = Place(self._slices.uris, table, checkpoint, asked.days)
@@ -148,24 +151,20 @@ class _Replay:
             time.sleep(min(left, 0.5))
 
     def _pace(self) -> Pace:
-        asked = self._asked
-        wanted = wish(self._settings, asked.view.name, asked.view.version, asked.run, asked.pace)
+        wanted = wish(self._settings, self._standing)
         if wanted.cancelled_by:
             raise _Cancelled(wanted.cancelled_by)
         return wanted.pace
 
     def _settle(self) -> int:
         self._idle()
-        asked = self._asked
-        live_table = live(self._settings, asked.view, asked.topics).table
-        return settle(self._spark, asked.view, self._running().sink.table, live_table, asked.days)
+        table = self._running().sink.table
+        return settle(self._spark, self._asked.view, table, self._live.table, self._asked.days)
 
     def _certify(self, mended: int) -> str:
         """What differs from the function at the replay's own cut, in words; nothing where all is equal."""
         self._tell(CERTIFYING)
-        asked = self._asked
-        readers = live(self._settings, asked.view, asked.topics)
-        found = certify(self._spark, self._settings, asked, self._place.table, readers)
+        found = certify(self._spark, self._settings, self._asked, self._place.table, self._live)
         self._standing = replace(
             self._standing,
             partitions=found.partitions, equal=found.equal, mended=mended, certified=str(found.cut),
@@ -200,7 +199,7 @@ class _Replay:
             ahead = self._asked.days is None and not self._slices.cut.covers(live_cut(self._settings, self._asked.view))
             if not ahead:
                 return
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_LEVEL_SECONDS)
 
     def _show(self) -> None:
         asked, uri = self._asked, self._place.table

@@ -14,7 +14,7 @@ from typing import Any, Final
 from anabranch.batch.manifest import RUN
 from anabranch.errors import BadInput
 from anabranch.files import write_whole
-from anabranch.replay.pace import Pace
+from anabranch.replay.pace import DEFAULT_SHARE, Pace
 from anabranch.settings import Settings
 from anabranch.tables.layout import view_folder
 
@@ -46,7 +46,7 @@ class Standing:
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     event_seconds: float = 0.0
-    share: float = 0.0
+    share: float = DEFAULT_SHARE
     speed: float = 0.0
     partitions: int = 0
     equal: int = 0
@@ -120,12 +120,12 @@ class Wish:
     cancelled_by: str = ""
 
 
-def wish(settings: Settings, view: str, version: int, run: str, default: Pace) -> Wish:
-    """What was asked for, or ``default`` where nobody asked for anything."""
+def wish(settings: Settings, standing: Standing) -> Wish:
+    """What was asked for since it began; the pace that it has where nobody asked for another one."""
     with suppress(OSError, ValueError, KeyError, TypeError, BadInput):
-        content = json.loads(_wish_file(settings, view, version, run).read_text())
+        content = json.loads(_wish_file(settings, standing.view, standing.version, standing.run).read_text())
         return Wish(Pace(float(content["share"]), float(content["speed"])), str(content["cancelled_by"]))
-    return Wish(default)
+    return Wish(Pace(standing.share, standing.speed))
 
 
 def set_wish(settings: Settings, standing: Standing, wanted: Wish) -> None:

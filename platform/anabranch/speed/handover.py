@@ -32,7 +32,7 @@ def adopt(table: str, live: Path, replays: Path) -> None:
     """
     found = open_table(table)
     owner = owner_of(committed.note) if found is not None and (committed := newest(found)) else ""
-    heir = None if _id(live) == owner else next((path for path in replays.glob("*") if _id(path) == owner), None)
+    heir = None if id_of(live) == owner else next((path for path in replays.glob("*") if id_of(path) == owner), None)
     if heir is not None and not (heir / _ADOPTED).exists():
         delete(live)
         live.parent.mkdir(parents=True, exist_ok=True)
@@ -42,7 +42,8 @@ def adopt(table: str, live: Path, replays: Path) -> None:
         (live / _ADOPTED).touch()
 
 
-def _id(checkpoint: Path) -> str | None:
+def id_of(checkpoint: Path) -> str | None:
+    """Its id; None where no stream was ever started from it."""
     return checkpoint_id(checkpoint) if (checkpoint / "metadata").exists() else None
 
 

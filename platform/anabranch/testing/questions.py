@@ -142,8 +142,8 @@ class Pruned:
         cases = {PLAIN: Case(landed)}
         for partition in self._partitions(view, landed):
             start = datetime.combine(partition, time(), UTC)
-            since = start - view.lookback if self.before else None
-            until = start + _DAY + view.lookahead if self.after else None
+            since = _moved(start, -view.lookback) if self.before else None
+            until = _moved(start, _DAY + view.lookahead) if self.after else None
             cases[f"{self.code} {partition}"] = Case(landed, since=since, until=until, history=view.tables)
         return cases
 
@@ -190,6 +190,14 @@ class Pruned:
         rng = Random(len(landed))  # noqa: S311 - which days are looked at is no secret
         chosen = rng.sample(days, min(len(days), self.most))
         return chosen + rng.sample(beside, min(len(beside), self.most - len(chosen)))
+
+
+def _moved(start: datetime, by: timedelta) -> datetime | None:
+    """None beyond the ends of the calendar, where no event can be."""
+    try:
+        return start + by
+    except OverflowError:
+        return None
 
 
 def _days(landed: Landed, view: View) -> set[date]:

@@ -34,6 +34,8 @@ ALWAYS, ALONE = ("turns",), ("turns",)
 """A processor that sees what is closed: its state is the most particular."""
 EACH_ALONE = [pytest.param(name, marks=[] if name in ALONE else [pytest.mark.sweep]) for name in VIEWS]
 EACH = [pytest.param(name, marks=[] if name in ALWAYS else [pytest.mark.sweep]) for name in VIEWS]
+RARE = ("bad_runs",)
+"""So few rows in three days that the last epochs need not bring one."""
 DAYS, EPOCHS, REPLAYED = 3, 7, 5
 
 
@@ -86,7 +88,7 @@ def test_a_replay_of_any_kind_says_the_same_and_goes_on(world: World, name: str)
     world.land(slice(0, REPLAYED))
     world.catch_up(view)
     before = world.rows(view)
-    assert len(before) > 10
+    assert before
 
     ended = world.replay(view, "whole")
     assert (ended.phase, ended.equal, ended.mended) == (PUBLISHED, ended.partitions, 0), ended.said
@@ -99,7 +101,7 @@ def test_a_replay_of_any_kind_says_the_same_and_goes_on(world: World, name: str)
     world.land(slice(REPLAYED, EPOCHS))
     world.catch_up(view)
     assert world.all_equal(view)
-    assert world.rows(view) != before
+    assert world.rows(view) != before or name in RARE
 
 
 @pytest.mark.parametrize("name", [p for p in EACH_ALONE if not VIEWS[str(p.values[0])].kappa])

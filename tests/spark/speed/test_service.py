@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
-from anabranch.errors import BadInput, TryAgain
+from anabranch.errors import BadInput, Conflict, TryAgain
 from anabranch.settings import Settings
 from anabranch.speed import status
 from anabranch.speed.runner import SpeedQuery, start
@@ -162,6 +162,21 @@ def test_all_failed_is_not_all_waiting() -> None:
     clock.now = WAIT_SECONDS
     speed.look()
     assert speed.all_failed
+
+
+def test_a_stream_whose_table_was_moved_goes_on_soon() -> None:
+    def launch(view: object, topic: object) -> SpeedQuery:
+        tries.append(clock.now)
+        raise Conflict(code, "between two micro-batches")
+
+    for code, rest in (("TABLE_MOVED", WAIT_SECONDS), ("FINGERPRINT_OTHER", RETRY_SECONDS)):
+        tries: list[float] = []
+        clock = Clock()
+        speed = Speed([Slot(DELAYS, FLIGHTS)], launch, 10**9, clock)
+        for moment in (0.0, rest - 0.1, rest):
+            clock.now = moment
+            speed.look()
+        assert tries == [0.0, rest], code
 
 
 def test_a_view_that_is_not_registered_is_named() -> None:

@@ -9,7 +9,16 @@ import pytest
 from anabranch.errors import BadInput, Conflict
 from anabranch.replay.alone import alone, cancel, set_pace, under_way
 from anabranch.replay.pace import Pace
-from anabranch.replay.standing import CANCELLED, PUBLISHED, Standing, standing_of, standings, wish, write_standing
+from anabranch.replay.standing import (
+    CANCELLED,
+    PUBLISHED,
+    Standing,
+    Wish,
+    standing_of,
+    standings,
+    wish,
+    write_standing,
+)
 from anabranch.settings import Settings
 from anabranch.tables.layout import replay_checkpoints, replay_mirrors, replay_table
 from landed import sample_views
@@ -46,7 +55,7 @@ def test_a_running_one_is_asked_to_end(settings: Settings) -> None:
     with alone(settings, VIEW, "one"):
         asked = cancel(settings, VIEW.name, 1, "bert")
         assert not asked.ended
-        assert wish(settings, VIEW.name, 1, "one", Pace()).cancelled_by == "bert"
+        assert wish(settings, asked).cancelled_by == "bert"
         assert all(folder.exists() for folder in folders)
 
 
@@ -63,10 +72,19 @@ def test_another_one_waits_its_turn(settings: Settings) -> None:
 
 
 def test_its_pace_is_changed_while_it_runs(settings: Settings) -> None:
+    write_standing(settings, Standing(VIEW.name, 1, "one", share=0.5))
+    now = under_way(settings, VIEW.name, 1)
+    assert wish(settings, now).pace == Pace(0.5)
+    set_pace(settings, now, Pace(0.1, 20))
+    assert wish(settings, now).pace == Pace(0.1, 20)
+
+
+def test_another_pace_takes_no_cancel_back(settings: Settings) -> None:
     begun(settings)
-    assert wish(settings, VIEW.name, 1, "one", Pace(0.5)).pace == Pace(0.5)
-    set_pace(settings, VIEW.name, 1, Pace(0.1, 20))
-    assert wish(settings, VIEW.name, 1, "one", Pace(0.5)).pace == Pace(0.1, 20)
+    with alone(settings, VIEW, "one"):
+        now = cancel(settings, VIEW.name, 1, "bert")
+        set_pace(settings, now, Pace(0.1))
+        assert wish(settings, now) == Wish(Pace(0.1), "bert")
 
 
 def test_what_isnt_under_way_can_not_be_steered(settings: Settings) -> None:

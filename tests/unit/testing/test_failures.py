@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from anabranch.errors import BadInput
 from anabranch.testing import replay
 from anabranch.testing.finding import KEY, Finding, Side, unequal
 from anabranch.testing.logs import Log, Step, Then
+from anabranch.testing.questions import Pruned
 from anabranch.testing.rows import differences
 from anabranch.testing.shrinking import Shrinker
 from anabranch.views.cells import canonical
@@ -126,3 +128,10 @@ def test_rows_are_compared_as_bags() -> None:
 ])  # fmt: skip
 def test_cells_are_equal_when_readers_would_say_so(one: object, other: object, same: bool) -> None:
     assert (canonical(one) == canonical(other)) is same
+
+
+@pytest.mark.parametrize("partition", [date.min, date.max])
+def test_a_day_at_the_end_of_the_calendar_is_looked_at_too(partition: date) -> None:
+    view = replace(VIEW, lookback=timedelta(days=2), lookahead=timedelta(days=2))
+    (case,) = (each for name, each in Pruned(only=partition).cases(view, []).items() if str(partition) in name)
+    assert (case.since is None, case.until is None) == (partition == date.min, partition == date.max)

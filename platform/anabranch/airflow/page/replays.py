@@ -42,6 +42,5 @@ def replays_of(settings: Settings, view: str, version: int) -> list[Replay] | Fa
 
 
 def _replay(settings: Settings, standing: Standing) -> Replay:
-    known = Pace(standing.share or Pace().share, standing.speed)
-    wanted = wish(settings, standing.view, standing.version, standing.run, known)
+    wanted = wish(settings, standing)
     return Replay(standing, wanted.pace, bool(wanted.cancelled_by))

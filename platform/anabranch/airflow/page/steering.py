@@ -14,7 +14,7 @@ from anabranch.airflow.page.forms import form_of, number_of, one_of
 from anabranch.airflow.page.looking import Platform, View
 from anabranch.change.replay_parameters import pace_of
 from anabranch.replay import alone
-from anabranch.replay.pace import Pace
+from anabranch.replay.standing import wish
 
 router = APIRouter(dependencies=[Depends(from_our_page), Depends(Edits(REPLAY))])
 
@@ -51,7 +51,6 @@ def steer(
         alone.cancel(settings, known.name, version, user.get_name())
     else:
         standing = alone.under_way(settings, known.name, version)
-        now = Pace(standing.share or Pace().share, standing.speed)
-        wanted = pace_of({"share": form.share, "speed": form.speed}, now)
-        alone.set_pace(settings, known.name, version, wanted)
+        wanted = pace_of({"share": form.share, "speed": form.speed}, wish(settings, standing).pace)
+        alone.set_pace(settings, standing, wanted)
     return RedirectResponse(f"{request.scope.get('root_path', '')}/views/{known.name}/replays", 303)

@@ -32,7 +32,7 @@ def press(client: TestClient, action: str, **form: str) -> httpx.Response:
 
 
 def wanted(settings: Settings) -> Wish:
-    return wish(settings, VIEW, 1, NOW.run, Pace(0.5))
+    return wish(settings, NOW)
 
 
 def test_it_says_how_far_and_how_fast(client: TestClient, begun: Settings) -> None:
@@ -68,6 +68,7 @@ def test_its_pace_and_its_end_are_a_click(client: TestClient, begun: Settings) -
     assert wanted(begun) == Wish(Pace(0.125, 100))
     assert "12.5 % at most, 100.0 times real time at most" in text_of(client.get(PAGE).text)
     assert press(client, "pace", share="", speed="0").status_code == 303
+    assert wanted(begun) == Wish(Pace(0.125)), "what isn't said stays as it was asked for"
 
     assert press(client, "cancel").status_code == 303
     (ended,) = standings(begun, VIEW, 1)
