@@ -35,6 +35,27 @@ def in_turn(jobs: Mapping[str, Callable[[], Sample]], runs: int, warm_ups: int) 
 
 
 @contextmanager
+def beside(name: str, work: Callable[[], None]) -> Iterator[threading.Thread]:
+    """Run ``work`` in a thread beside the block, which ends when it has; what it raised is raised at the end."""
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run, name=name)
+    thread.start()
+    try:
+        yield thread
+    finally:
+        thread.join()
+    if failed:
+        raise failed[0]
+
+
+@contextmanager
 def spans(names: Mapping[str, str]) -> Iterator[dict[str, float]]:
     """Seconds spent in functions (``stage: "module:function"``) while the block runs, in whatever thread.
 

@@ -24,6 +24,7 @@ from anabranch.tables.layout import landing_table, speed_table
 
 from benchmarks.figures import Report, Table, Target
 from benchmarks.latency import Sight, committed, latencies, summary
+from benchmarks.timing import beside
 from benchmarks.world import FIRST, World
 
 RATE = 1_000.0
@@ -114,24 +115,14 @@ def until_streaming(settings: Settings, views: Sequence[str]) -> None:
 
 @contextmanager
 def sending(settings: Settings, world: World, events: pl.DataFrame, file: Path) -> Iterator[threading.Thread]:
-    """Send the events at their pace beside the block, which ends when they are sent; an error is raised at its end."""
-    failed: list[BaseException] = []
+    """Send the events at their pace beside the block, which ends when they are sent."""
 
     def send() -> None:
-        try:
-            with Producer(settings, world.declared) as producer:
-                publish(producer, events, file, Pace(rate=RATE))
-        except BaseException as error:
-            failed.append(error)
+        with Producer(settings, world.declared) as producer:
+            publish(producer, events, file, Pace(rate=RATE))
 
-    thread = threading.Thread(target=send, name="producer")
-    thread.start()
-    try:
+    with beside("producer", send) as thread:
         yield thread
-    finally:
-        thread.join()
-    if failed:
-        raise failed[0]
 
 
 def watch(settings: Settings, views: Sequence[str], sending: threading.Thread, total: int) -> dict[str, list[Sight]]:
