@@ -15,7 +15,7 @@ from anabranch.change.plan import check_still_holds
 from anabranch.errors import AnabranchError
 from anabranch.events import load_declarations
 from anabranch.replay.asked import Asked
-from anabranch.replay.pace import DEFAULT_SHARE, Pace
+from anabranch.replay.pace import DEFAULT_SHARE, Pace, give_way
 from anabranch.replay.replaying import replay
 from anabranch.settings import load_settings
 from anabranch.spark import session
@@ -38,6 +38,7 @@ def main() -> int:
     args = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.ERROR)
+    give_way()
     settings = load_settings()
     declared = load_declarations(settings.project / "spark_jobs" / "contracts")
     registry = load_views(settings.project / "spark_jobs" / "views", declared)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -18,6 +17,7 @@ import polars as pl
 from anabranch.control import lifecycle
 from anabranch.control.environment import environment
 from anabranch.log import Producer, ensure_topics
+from anabranch.replay.alone import set_pace
 from anabranch.replay.asked import Asked
 from anabranch.replay.pace import DEFAULT_SHARE, Pace
 from anabranch.replay.replaying import replay
@@ -34,19 +34,18 @@ from benchmarks.cases.freshness import RATE, check, prepared, sending, until_str
 from benchmarks.figures import Report, Sample, Table, Target, all_seconds, jobs_table, percentile
 from benchmarks.handwritten import speed as handwritten
 from benchmarks.latency import Sight, latencies
-from benchmarks.timing import beside, finish, in_turn
+from benchmarks.timing import PATIENCE, beside, finish, in_turn
 from benchmarks.world import FIRST, World, landed_events
 
 VIEW = "departure_delays"
 ALL, STREAM = "replay: streamed, settled, certified, published", "hand-written stream"
-WARM_SECONDS, ALONE_SECONDS = 25, 60
+WARM_SECONDS, ALONE_SECONDS, BESIDE_SECONDS = 25, 90, 210
 
 
 def run(world: World) -> Report:
     samples = _walked(world)
     live = _beside(world)
     quiet, busy = (percentile(waits, 0.95) for waits in (live.alone, live.beside))
-    slowest = min(s.real_time or 0.0 for s in live.replays)
     events = landed_events(world)
     return Report(
         "replay",
@@ -54,11 +53,11 @@ def run(world: World) -> Report:
         f"`{VIEW}` replayed. First by itself, with all cores, over {events:,} landed records, beside a hand-written "
         "stream over the same landing table, which certifies and publishes nothing. Then beside the live stream at "
         f"{RATE:,.0f} events/s, at the default share ({DEFAULT_SHARE:.0%} of the cores, lowest priority): records of "
-        f"stretches of {ALONE_SECONDS} s without a replay against those that came while one ran, by seconds from the "
-        "append until they could be read.",
-        (jobs_table(samples, events, STREAM), _waits(live), _replays(live.replays)),
+        f"{ALONE_SECONDS} s without a replay against those that came while it ran, by seconds from the append until "
+        "they could be read.",
+        (jobs_table(samples, events, STREAM), _waits(live), _replay(live.replay)),
         (
-            Target("multiple of real time, beside the live stream", slowest, 20.0, at_least=True),
+            Target("multiple of real time, beside the live stream", live.replay.real_time or 0.0, 20.0, at_least=True),
             Target("p95 of freshness while it runs, of that without", busy / quiet, 1.1, at_least=False),
         ),
         live.notes,
@@ -94,21 +93,30 @@ def _walked(world: World) -> dict[str, list[Sample]]:
 
 
 @dataclass
-class Live:
-    """Seconds from append to readable: without a replay, while one ran, and around the moment of its publication."""
+class Stretch:
+    """When a replay ran beside live records (Unix seconds), and how far it was at the end of that."""
 
-    alone: list[float] = field(default_factory=list)
-    beside: list[float] = field(default_factory=list)
-    handover: list[float] = field(default_factory=list)
-    replays: list[Standing] = field(default_factory=list)
-    notes: tuple[str, ...] = ()
+    begun: float = 0.0
+    ended: float = 0.0
+    replay: Standing = field(default_factory=lambda: Standing(VIEW, 1, ""))
+
+
+@dataclass(frozen=True)
+class Live:
+    """Seconds from append to readable, ascending: without a replay, while one ran, and around its publication where
+    that came before the last record."""
+
+    alone: Sequence[float]
+    beside: Sequence[float]
+    handover: Sequence[float]
+    replay: Standing
+    notes: tuple[str, ...]
 
 
 def _beside(world: World) -> Live:
     settings = prepared(world, (VIEW,), "live-replayed")
-    rounds, seconds = (1, 420) if world.quick else (1, 600)
     events = flight_events(FIRST, 365, world.declared).filter(topic=world.topic.name)
-    live_count = int(RATE * seconds)
+    live_count = int(RATE * (WARM_SECONDS + ALONE_SECONDS + BESIDE_SECONDS))
     history, live = events.head(events.height - live_count), events.tail(live_count)
     files = [settings.home / name for name in ("history.parquet", "produced.parquet")]
     with lifecycle.running(settings, ["kafka", "landing", "speed"]):
@@ -117,39 +125,43 @@ def _beside(world: World) -> Live:
         with Producer(settings, world.declared) as producer:
             publish(producer, history, files[0], Sending())
         _until_level(settings, world.topic.name, history.height)
-        with sending(settings, world, live, files[1]) as thread, _replayed(settings, rounds, thread) as stretches:
+        with sending(settings, world, live, files[1]) as thread, _replayed(settings, thread) as stretch:
             sights = watch(settings, (VIEW,), thread, events.height)
         whole = settings.home / "all.parquet"
         pl.concat([pl.read_parquet(file) for file in files]).write_parquet(whole)
         told = check(settings, (VIEW,), whole)
-        found = _measured(settings, sights[VIEW], files[1], stretches)
-    found.notes = (told, *_handover(found))
+        found = _measured(settings, sights[VIEW], files[1], stretch, told)
     shutil.rmtree(settings.home, ignore_errors=True)
     return found
 
 
 @contextmanager
-def _replayed(settings: Settings, rounds: int, sending: threading.Thread) -> Iterator[list[tuple[float, float]]]:
-    """Replays one after the other while records come, with a stretch without before each; when each began and ended
-    (Unix seconds)."""
-    stretches: list[tuple[float, float]] = []
+def _replayed(settings: Settings, sending: threading.Thread) -> Iterator[Stretch]:
+    """A replay while records come, with a stretch without one before. What is left of it behind the last record is
+    walked with all cores: it is published all the same."""
+    stretch = Stretch()
     program = [sys.executable, str(project_root() / "spark_jobs" / "replay.py"), "--view", VIEW, "--version", "1"]
 
     def work() -> None:
-        time.sleep(WARM_SECONDS)
-        for number in range(rounds):
-            time.sleep(ALONE_SECONDS)
-            begun, job = time.time(), [*program, "--run", f"bench-{number}"]
-            done = subprocess.run(job, env=environment(settings), capture_output=True, text=True)
-            ended = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else {}
-            if ended.get("phase") != PUBLISHED:
-                raise RuntimeError(f"replay {number}: {ended} {done.stderr[-2000:]}")
-            if not sending.is_alive():
-                raise RuntimeError("the replays took longer than the live records: nothing was measured beside")
-            stretches.append((begun, time.time()))
+        time.sleep(WARM_SECONDS + ALONE_SECONDS)
+        stretch.begun, log = time.time(), settings.home / "replay.log"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [*program, "--run", "bench"], env=environment(settings), stdout=output, stderr=subprocess.STDOUT
+            )
+            while process.poll() is None and sending.is_alive():
+                time.sleep(0.2)
+            stretch.ended, known = time.time(), standings(settings, VIEW, 1)
+            stretch.replay = known[-1] if known else stretch.replay
+            if known and process.poll() is None:
+                set_pace(settings, stretch.replay, Pace(1.0))
+            process.wait(PATIENCE)
+        known = standings(settings, VIEW, 1)
+        if not known or known[-1].phase != PUBLISHED:
+            raise RuntimeError(f"the replay: {known} {log.read_text()[-2000:]}")
 
     with beside("replays", work):
-        yield stretches
+        yield stretch
 
 
 def _until_level(settings: Settings, topic: str, records: int) -> None:
@@ -164,36 +176,26 @@ def _until_level(settings: Settings, topic: str, records: int) -> None:
         time.sleep(0.5)
 
 
-def _measured(
-    settings: Settings, sights: Sequence[Sight], file: Path, stretches: Sequence[tuple[float, float]]
-) -> Live:
+def _measured(settings: Settings, sights: Sequence[Sight], file: Path, stretch: Stretch, told: str) -> Live:
     """Each live record belongs to the stretch in which it was appended. A publication ends its replay: what was
     appended in the five seconds before waits for the stream that starts again, and is told apart."""
     sent = pl.read_parquet(file, columns=["partition", "offset", "append_time"])
     at = pl.col("append_time").dt.epoch("us") / 1e6
     begin = sent.select(at.min()).item() + WARM_SECONDS
-    found = Live(replays=[s for s in standings(settings, VIEW, 1) if s.phase == PUBLISHED])
-    published = [s.updated_ms / 1000 for s in found.replays]
-    quiet = begin
-    for (started, ended), shown in zip(stretches, published, strict=True):
-        found.alone += _of(sent.filter(at.is_between(quiet, started)), sights)
-        found.beside += _of(sent.filter(at.is_between(started, shown - 5)), sights)
-        found.handover += _of(sent.filter(at.is_between(shown - 5, shown + 5)), sights)
-        quiet = max(ended, shown + 5)
-    for waits in (found.alone, found.beside, found.handover):
-        waits.sort()
-    return found
+    shown = standings(settings, VIEW, 1)[-1].updated_ms / 1000
+    alone = _of(sent.filter(at.is_between(begin, stretch.begun)), sights)
+    busy = _of(sent.filter(at.is_between(stretch.begun, min(stretch.ended, shown - 5))), sights)
+    around = _of(sent.filter(at.is_between(shown - 5, shown + 5)), sights)
+    notes = [told]
+    if around:
+        notes.append(
+            f"In the ten seconds around its publication the stream starts again: a record waited {around[-1]:.1f} s."
+        )
+    return Live(alone, busy, around, stretch.replay, tuple(notes))
 
 
 def _of(sent: pl.DataFrame, sights: Sequence[Sight]) -> list[float]:
     return latencies(sent, sights) if sent.height else []
-
-
-def _handover(live: Live) -> Sequence[str]:
-    longest = max(live.handover, default=0.0)
-    return [
-        f"In the ten seconds around a publication the stream starts again: a record waited at most {longest:.1f} s."
-    ]
 
 
 def _waits(live: Live) -> Table:
@@ -201,23 +203,21 @@ def _waits(live: Live) -> Table:
     rows = [
         (what, f"{len(waits):,}", *(f"{percentile(waits, share):.2f} s" for share in (0.5, 0.95, 0.99)))
         for what, waits in stretches
+        if waits
     ]
     return Table(
         "Seconds from the append until readable", ("records came", "records", "p50", "p95", "p99"), tuple(rows)
     )
 
 
-def _replays(found: Sequence[Standing]) -> Table:
-    rows = [
-        (
-            f"{each.done:,}",
-            f"{each.seconds:.1f} s",
-            f"{each.records_per_second:,.0f}",
-            f"{each.real_time or 0:,.0f}",
-            f"{each.cpu_seconds / each.seconds / (os.cpu_count() or 1):.0%}",
-            f"{each.equal} of {each.partitions}",
-        )
-        for each in found
-    ]
-    columns = ("records", "took", "records/s", "times real time", "share of the cores", "certificates equal")
-    return Table("Replays beside the live stream", columns, tuple(rows))
+def _replay(found: Standing) -> Table:
+    """How far it was with the last live record."""
+    row = (
+        f"{found.done:,} of {found.total:,}",
+        f"{found.seconds:.1f} s",
+        f"{found.records_per_second:,.0f}",
+        f"{found.real_time or 0:,.0f}",
+        f"{found.cpu_seconds / max(found.seconds, 1) / (os.cpu_count() or 1):.0%}",
+    )
+    columns = ("records", "in", "records/s", "times real time", "share of the cores")
+    return Table("The replay beside the live stream", columns, (row,))
