@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 import psutil
 
 from anabranch.errors import BadInput
+from anabranch.replay.throttle import Throttle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-DEFAULT_SHARE = 0.25
+DEFAULT_SHARE = 0.1
 _LOWEST = 19
 _SLICE_SECONDS = 5.0
 """About how long a slice of landing should take: what it costs to begin one is small beside it, and a change of pace
@@ -50,6 +51,10 @@ class Pace:
         """How many of so many cores it may be at, at once."""
         return max(1, min(of, round(self.share * of)))
 
+    def running(self, of: int) -> float:
+        """Which share of the time it may run on these cores, to be at its share of so many."""
+        return min(1.0, self.share * of / self.cores(of))
+
     def rest(self, cores: int, seconds: float, cpu_seconds: float, event_seconds: float) -> float:
         """How many seconds to rest behind a slice that took ``seconds`` and ``cpu_seconds`` of all cores together, for
         ``event_seconds`` of event time."""
@@ -80,19 +85,26 @@ class Processes:
         assert jvm is not None  # noqa: S101 - a session has one
         self._lowest = lowest_priority
         self._cores = os.sched_getaffinity(0) if lowest_priority else set()
-        self._roots = (os.getpid(), int(jvm.java.lang.ProcessHandle.current().pid()))
+        engine = int(jvm.java.lang.ProcessHandle.current().pid())
+        self._roots = (os.getpid(), engine)
+        self._throttle = Throttle(engine)
 
     def yield_to_others(self, pace: Pace) -> None:
-        """Give every thread the lowest priority, if asked to, and as many cores as ``pace`` says: whatever else wants
-        the machine gets it first, and never waits for more than these."""
+        """Give every thread the lowest priority, if asked to, and as many cores as ``pace`` says, for as much of each
+        tenth of a second: whatever else wants the machine gets it first, and meets no bursts."""
         if not self._lowest:
             return
+        self._throttle.set(pace.running(len(self._cores)))
         cores = sorted(self._cores)[-pace.cores(len(self._cores)) :]
         for process in self._each():
             with contextlib.suppress(psutil.Error, OSError):
                 for thread in process.threads():
                     os.setpriority(os.PRIO_PROCESS, thread.id, _LOWEST)
                     os.sched_setaffinity(thread.id, cores)
+
+    def close(self) -> None:
+        """What has been held to a share runs freely again."""
+        self._throttle.close()
 
     def cpu_seconds(self) -> float:
         """What they have used of all cores so far, those that have ended included."""

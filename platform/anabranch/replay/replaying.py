@@ -124,6 +124,7 @@ class _Replay:
             return self._ended(CANCELLED, cancelled(str(wish_of)))
         finally:
             self._stop()
+            self._processes.close()
 
     def _ended(self, phase: str, said: str) -> Standing:
         self._stop()
