@@ -3,7 +3,7 @@ PYTHON ?= python3
 export PYTHON
 BIN := .venv/bin
 
-.PHONY: setup demo browser test screenshots sweep lint up down status bench clean
+.PHONY: setup demo browser test screenshots sweep crash lint up down status bench clean
 .DEFAULT_GOAL := demo
 
 setup:
@@ -27,6 +27,11 @@ screenshots: setup browser
 
 sweep: setup
 	@$(BIN)/pytest -m sweep -n 2 --dist loadfile
+
+# Kills at every commit point, for hours; SAMPLE=40 takes so many of them, SEED the same ones again.
+crash: setup
+	@cd tests && PYTHONUNBUFFERED=1 ../$(BIN)/python -m crash --report ../docs/crash-report.md \
+		$(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED))
 
 lint: setup
 	@$(BIN)/ruff check .

@@ -14,10 +14,10 @@ from anabranch.events import Topic, load_declarations
 from anabranch.landing.verify import Proof, verify
 from anabranch.log.admin import end_offsets
 from anabranch.reconcile.verdict import Verdict, read_verdict
-from anabranch.samples.oracle import Agreement, Oracle
-from anabranch.serving import read
+from anabranch.samples.oracle import Agreement
+from anabranch.samples.served import held_to_oracle, oracle_of
 from anabranch.settings import Settings
-from anabranch.tables import newest, notes
+from anabranch.tables import newest
 from anabranch.tables.layout import landing_table, speed_table
 
 Tell = Callable[[str], None]
@@ -72,13 +72,5 @@ def reprocess(settings: Settings, view: str, first: date, last: date, tell: Tell
 def check_oracle(settings: Settings, view: str, file: Path) -> tuple[str, Agreement, dict[date, int]]:
     """Hold every served row of ``view`` against DuckDB's own answer from the producer's file."""
     topic = next(t for t in topics(settings) if t.name == FLIGHTS)
-    epochs = [
-        (committed.note.cut.epoch(FLIGHTS), partition, offset)
-        for committed in notes(landing_table(settings, FLIGHTS))
-        for partition, offset in committed.note.cut.positions[FLIGHTS].offsets.items()
-    ]
-    oracle = Oracle(file, FLIGHTS, topic.allowed_lateness, epochs)
-    served = read(view, settings=settings)
-    batch = [day for day, half in served.halves.items() if half == "batch" and day is not None]
-    kappa = list(served.halves) == [None]
-    return view, oracle.compare(view, served.to_arrow(), None if kappa else batch), oracle.late_by_day()
+    late = oracle_of(settings, topic, file).late_by_day()
+    return view, held_to_oracle(settings, view, topic, file), late

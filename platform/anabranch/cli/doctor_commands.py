@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from anabranch.errors import BadInput
+
+if TYPE_CHECKING:
+    from anabranch.doctor.findings import Check
+    from anabranch.settings import Settings
+
 Commits = Annotated[
     int, typer.Option(min=0, help="So many of the newest commits of each table one by one; 0: all that are kept.")
+]
+
+Rows = Annotated[
+    int | None,
+    typer.Option(min=0, help="Compute so many partitions of each half anew, and compare (0: all). Starts Spark."),
+]
+Sent = Annotated[
+    Path | None,
+    typer.Option(help="A file that anabranch produce has kept of all it sent: hold the sample views to it, in DuckDB."),
 ]
 
 
@@ -17,18 +35,41 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False, commits: Commits = 1_000
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    commits: Commits = 1_000,
+    rows: Rows = None,
+    sent: Sent = None,
 ) -> None:
     """Hold tables, control files and the log's offsets to what must be true, running or stopped. Changes nothing.
     Exit code 1 when something is broken."""
     from anabranch.cli.project import project
-    from anabranch.doctor.examining import examine, log_of
+    from anabranch.doctor.examining import CHECKS, examine, log_of
     from anabranch.doctor.looking import Platform
     from anabranch.views import load_views
 
     settings, declared = project()
     views = load_views(settings.project / "spark_jobs" / "views", declared)
-    report = examine(Platform(settings, declared, views, log_of(settings), commits))
+    platform = Platform(settings, declared, views, log_of(settings), commits)
+    with _more_checks(settings, rows, sent) as more:
+        report = examine(platform, (*CHECKS, *more))
     typer.echo(json.dumps(report.to_json()) if as_json else str(report))
     if report.broken:
         raise typer.Exit(1)
+
+
+@contextmanager
+def _more_checks(settings: Settings, rows: int | None, sent: Path | None) -> Iterator[list[Check]]:
+    """Those that have to be asked for: they compute."""
+    from anabranch.doctor.computed import computed, expected
+    from anabranch.spark import session
+
+    if sent is not None and not sent.is_file():
+        wrong = f"--sent: {sent} is no file"
+        raise BadInput("NO_FILE", wrong, state="nothing was looked at", next_step="name one of produced/", field="sent")
+    spark = session(settings, "anabranch-doctor") if rows is not None else None
+    try:
+        found = list(computed(spark, rows)) if spark is not None and rows is not None else []
+        yield [*found, *([expected(sent)] if sent is not None else [])]
+    finally:
+        if spark is not None:
+            spark.stop()

@@ -39,7 +39,7 @@ select l.*, coalesce(
     l.event_time < (select max(newest) from marks m where m.epoch < l.epoch) - to_seconds($lateness), false) as late
 from landed l;
 """
-_VIEWS: Final = {
+VIEWS: Final = {
     "departure_delays": """
         select d->>'$.origin' as origin, time_bucket(interval '1 hour', event_time) as window_start,
             window_start + interval '1 hour' as window_end, count(*) as flights,
@@ -94,26 +94,28 @@ class Oracle:
         found = self._db.execute("select event_time::date, count(*) from judged where late group by 1 order by 1")
         return dict(found.fetchall())
 
-    def compare(self, view: str, served: pa.Table, complete: Iterable[date] | None) -> Agreement:
+    def compare(self, view: str, served: pa.Table, until: int, complete: Mapping[date, int] | None) -> Agreement:
         """Hold every row of a served view against the expected one.
 
-        ``complete`` are the days that were served with their late events in; None means all of them (kappa).
+        ``until`` is the epoch that the speed half covers. ``complete`` are the days that were served with their late
+        events in, each up to its own epoch; None means all of them (kappa).
         """
-        self._db.execute("create or replace temp table complete (day date)")
-        if complete is None:
-            self._db.execute("create or replace temp view events as select * from judged")
-        else:
-            self._db.executemany("insert into complete values (?)", [[d] for d in complete] or [[None]])
-            self._db.execute(
-                "create or replace temp view events as select * from judged "
-                "where not late or event_time::date in (select day from complete)"
-            )
+        self._db.execute("create or replace temp table complete (day date, epoch bigint)")
+        if complete:
+            self._db.executemany("insert into complete values (?, ?)", list(complete.items()))
+        late = "true" if complete is None else "not late"
+        self._db.execute(
+            "create or replace temp view events as select judged.* from judged "  # noqa: S608 - numbers and our words
+            "left join complete on complete.day = judged.event_time::date "
+            f"where case when complete.day is null then {late} and judged.epoch <= {int(until)} "
+            "else judged.epoch <= complete.epoch end"
+        )
         self._db.register("served_rows", served)
         columns = ", ".join(f'"{name}"' for name in served.column_names)
-        served_sql, expected_sql = f"select {columns} from served_rows", f"select {columns} from ({_VIEWS[view]})"  # noqa: S608
+        served_sql, expected_sql = (f"select {columns} from served_rows", f"select {columns} from ({VIEWS[view]})")  # noqa: S608
         if view == "departure_delays":
             exact = "* exclude (average_delay), (average_delay * 1000)::bigint as average_thousandths"
-            served_sql, expected_sql = f"select {exact} from served_rows", _VIEWS[view]  # noqa: S608
+            served_sql, expected_sql = f"select {exact} from served_rows", VIEWS[view]  # noqa: S608
         return Agreement(
             served.num_rows, self._without(served_sql, expected_sql), self._without(expected_sql, served_sql)
         )

@@ -1,0 +1,115 @@
+"""Whether rows are what they must be: computed anew by the view's function, or by somebody who knows nothing of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from datetime import date
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+from anabranch.batch.publish import published_in
+from anabranch.doctor.commits import rebuilt, reprocessed
+from anabranch.doctor.findings import Check, Finding
+from anabranch.doctor.looking import Held, Platform, each
+from anabranch.errors import BadInput, TryAgain
+from anabranch.reconcile.certify import certify
+from anabranch.reconcile.checksums import checksums
+from anabranch.reconcile.sides import SpeedState, function_rows, speed_rows
+from anabranch.samples.oracle import VIEWS
+from anabranch.samples.served import held_to_oracle
+from anabranch.speed.runner import landed_days
+from anabranch.tables.layout import landing_table
+from anabranch.views import View
+from anabranch.views.inputs import events_at
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def computed(spark: SparkSession, sample: int) -> tuple[Check, Check]:
+    """Equal cut, equal rows: ``sample`` partitions of each half (0: all), drawn anew for each pair of checks."""
+    days = _Days(sample)
+
+    @each("speed")
+    def speed(platform: Platform, held: Held) -> Iterator[Finding]:
+        """ROWS_DIFFER: a partition of a speed half isn't what the view's function gives at the half's own cut."""
+        view = _declared(platform, held)
+        if view is None:
+            return
+        topics = platform.views.topic(view)
+        landing = {topic.name: landing_table(platform.settings, topic.name) for topic in topics.each}
+        known = [] if view.kappa else landed_days(view, topics, landing)
+        found = certify(spark, platform.settings, view, topics, days.of(known))
+        for certificate in found:
+            if not certificate.equal:
+                which = certificate.partition or "the whole view"
+                rows = f"{certificate.speed.rows} rows, the view's function gives {certificate.expected.rows} others"
+                what = f"at {certificate.cut} it is not the function of its events: {rows}"
+                yield Finding("ROWS_DIFFER", f"{held.place} ({held.place.uri}), {which}", what, rebuilt(held.place))
+
+    @each("batch")
+    def batch(platform: Platform, held: Held) -> Iterator[Finding]:
+        """ROWS_DIFFER: a published partition isn't what the function gives at the cut that it was published at, with
+        the late events in."""
+        view = _declared(platform, held)
+        if view is None or held.newest is None:
+            return
+        shown = published_in(held.newest.note)
+        chosen = days.of(sorted(shown))
+        for cut in {str(shown[day].cut): shown[day].cut for day in chosen}.values():
+            there = [day for day in chosen if shown[day].cut == cut]
+            topics = platform.views.topic(view)
+            events = events_at(spark, platform.settings, view, topics, cut, there, late=True)
+            state = SpeedState(held.place.uri, held.table.version(), cut)
+            sides = {"made": speed_rows(spark, view, state, there), "expected": function_rows(view, topics, events)}
+            sums = checksums(sides)
+            for day in there:
+                if sums.get(("made", day)) != sums.get(("expected", day)):
+                    where = f"{held.place} ({held.place.uri}), partition {day}"
+                    what = f"it is published at {cut}, and is not the function of its events up to there"
+                    yield Finding("ROWS_DIFFER", where, what, reprocessed(held.place, day))
+
+    return Check("speed halves computed anew", speed), Check("batch halves computed anew", batch)
+
+
+def expected(sent: Path) -> Check:
+    """Served rows of the sample views against DuckDB's own answer from ``sent``, the file of all that was produced."""
+
+    def served(platform: Platform) -> Iterator[Finding]:
+        """SERVED_OTHER: readers see other rows than the oracle expects."""
+        for view in (known for known in platform.views if known.version == 1 and known.name in VIEWS):
+            try:
+                agreement = held_to_oracle(platform.settings, view.name, platform.views.topic(view).each[0], sent)
+            except (TryAgain, BadInput):  # nothing is committed yet, or another version is served
+                continue
+            if not agreement.agreed:
+                rows = f"{len(agreement.only_served)} rows that it doesn't know, {len(agreement.only_expected)} missing"
+                example = [*agreement.only_served, *agreement.only_expected][0]
+                next_step = f"anabranch explain {view.name}: ask about {dict(example)}"
+                what = f"of {agreement.rows} rows that readers see, DuckDB's answer over {sent} has others: {rows}"
+                yield Finding("SERVED_OTHER", f"{view.name}, as it is read now", what, next_step)
+
+    return Check("served rows beside an oracle", served)
+
+
+class _Days:
+    """The same choice for both looks of an examination."""
+
+    def __init__(self, sample: int) -> None:
+        self._sample, self._seed = sample, Random().random()  # noqa: S311 - which days are looked at is no secret
+
+    def of(self, known: Collection[date]) -> list[date]:
+        every = sorted(known)
+        if not self._sample or len(every) <= self._sample:
+            return every
+        return sorted(Random(self._seed).sample(every, self._sample))  # noqa: S311 - as above
+
+
+def _declared(platform: Platform, held: Held) -> View | None:
+    """The view, where there is something to compute: a table of another definition is told by another check."""
+    view = platform.view(held.place)
+    newest = held.newest
+    if view is None or newest is None or newest.note.fingerprint != view.fingerprint:
+        return None
+    return view if any(position.epoch for position in newest.note.cut.positions.values()) else None

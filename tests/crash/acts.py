@@ -1,0 +1,201 @@
+"""What is killed: one program for each way in which the platform commits something.
+
+    python -m crash.acts NAME
+
+Each does what the platform's own program does, by the same functions, and may be called again after a kill: that is
+the plain restart, with nothing done by hand in between.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from anabranch.airflow.publishing import publish_run, remember
+from anabranch.batch.manifest import read_manifest
+from anabranch.batch.rebuild import rebuild
+from anabranch.change import migration
+from anabranch.change.dirty import dirty_partitions
+from anabranch.change.gates import Promise
+from anabranch.change.parameters import Asked
+from anabranch.change.plan import make_plan
+from anabranch.events import Declarations, Topic, load_declarations
+from anabranch.landing.quarantine import release, waiting
+from anabranch.landing.stream import start
+from anabranch.reconcile.judge import reconcile
+from anabranch.replay.asked import Asked as AskedReplay
+from anabranch.replay.pace import Pace
+from anabranch.replay.replaying import replay
+from anabranch.replay.standing import PUBLISHED
+from anabranch.serving.retirement import drop, retire
+from anabranch.settings import Settings, load_settings
+from anabranch.speed.runner import catch_up
+from anabranch.views import Registry, View, load_views
+from anabranch.views.retired import retired_versions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DELAYS, AIRCRAFT, TURNS, CORRECTED = ("departure_delays", "aircraft_now", "turns", "delays_corrected")
+FIRST, SECOND = date(2013, 1, 1), date(2013, 1, 2)
+BY = "the sweep"
+
+
+@dataclass
+class Stage:
+    """A platform, and the session to act with."""
+
+    settings: Settings
+    spark: SparkSession
+
+    @cached_property
+    def declared(self) -> Declarations:
+        return load_declarations(self.settings.project / "spark_jobs" / "contracts")
+
+    @cached_property
+    def registry(self) -> Registry:
+        return load_views(self.settings.project / "spark_jobs" / "views", self.declared)
+
+    @property
+    def flights(self) -> Topic:
+        return self.declared.topic("flights")
+
+    @property
+    def parcels(self) -> Topic:
+        return self.declared.topic("parcels")
+
+    def view(self, name: str, version: int = 1) -> View:
+        return self.registry.get(name, version)
+
+    def land(self, topic: Topic) -> None:
+        start(self.spark, self.settings, topic, once=True).awaitTermination()
+
+    def land_flights(self) -> None:
+        self.land(self.flights)
+
+    def stream(self, name: str, version: int = 1) -> None:
+        view = self.view(name, version)
+        self.registry.register(self.spark, self.settings, [view])
+        catch_up(self.spark, self.settings, view, self.registry.topic(view))
+
+    def reprocess(self, name: str, days: Sequence[date], run: str, version: int = 1) -> None:
+        view = self.view(name, version)
+        topics = self.registry.topic(view)
+        planned = {
+            **make_plan(self.settings, view, topics, Asked(tuple(days), {}, explicit=True)).to_json(),
+            "run": run,
+        }
+        self.registry.register(self.spark, self.settings, [view])
+        rebuild(self.spark, self.settings, view, topics, days, run)
+        build = read_manifest(self.settings, view.name, view.version, run)
+        verdict = reconcile(self.spark, self.settings, view, topics, run, build)
+        assert not verdict.refused, verdict.refused
+        remember(self.settings, planned, {**publish_run(self.settings, planned), "seconds": 1.0})
+
+    def repair(self) -> None:
+        view = self.view(DELAYS)
+        days = [found.partition for found in dirty_partitions(self.settings, view, self.registry.topic(view))]
+        if days:
+            self.reprocess(DELAYS, days, "repair")
+
+    def replay(self, days: Sequence[date] | None) -> None:
+        view = self.view(DELAYS)
+        self.registry.register(self.spark, self.settings, [view])
+        chosen = tuple(days) if days else None
+        asked = AskedReplay(view, self.registry.topic(view), "again", chosen, pace=Pace(1.0))
+        ended = replay(self.spark, self.settings, asked)
+        assert ended.phase == PUBLISHED, ended
+
+    def migrate(self, until: int = 100) -> None:
+        """From where it is to that share of the readers; to its end, where that is everybody."""
+        settings, versions = self.settings, (self.view(DELAYS), self.view(DELAYS, 2))
+        if migration.migration_of(settings, DELAYS) is None:
+            promise, steps = Promise(("delayed",)), (10, 50, 100)
+            migration.start(settings, *versions, by=BY, why="a test", steps=steps, soak_seconds=0, promise=promise)
+        while self._under_way and (self._share < until or until == 100):
+            migration.advance(settings, *versions, by=BY)
+
+    @property
+    def _under_way(self) -> bool:
+        found = migration.migration_of(self.settings, DELAYS)
+        return found is not None and found[1].active
+
+    @property
+    def _share(self) -> int:
+        found = migration.migration_of(self.settings, DELAYS)
+        return found[1].share if found else 0
+
+    def back(self) -> None:
+        """Half-way, held, let go on, and led back."""
+        if self._under_way or migration.migration_of(self.settings, DELAYS) is None:
+            self.migrate(50)
+            for change in (migration.halt, migration.resume, migration.rollback):
+                change(self.settings, DELAYS, by=BY, why="a test")
+
+    def take_away(self) -> None:
+        if 1 not in retired_versions(self.settings, DELAYS):
+            retire(self.settings, DELAYS, 1, by=BY, why="a test", grace=timedelta(0))
+        drop(self.settings, DELAYS, 1)
+
+    def release(self) -> None:
+        release(self.spark, self.settings, self.parcels, None, "the contract was too narrow")
+        assert not waiting(self.settings, self.parcels)
+
+
+def narrow(topic: Topic) -> Topic:
+    """The topic as it was declared before its contract was widened: what is too much for it is quarantined."""
+    (contract,) = topic.contracts
+    number = {"type": "integer", "minimum": 0, "maximum": 9}
+    return replace(topic, contracts=(replace(contract, schema={**contract.schema, "properties": {"n": number}}),))
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """``template``: the state of the platform before it. ``views``: whose rows it is about, by name and version: they
+    are brought level with landing after the restart, and held to both other answers. ``later``: the template by which
+    the log holds what it needs, where that is a later one."""
+
+    template: str
+    carry_out: Callable[[Stage], None]
+    views: tuple[tuple[str, int], ...] = ((DELAYS, 1),)
+    later: str = ""
+
+    @property
+    def prepared(self) -> str:
+        return self.later or self.template
+
+
+ACTS: Final[Mapping[str, Act]] = MappingProxyType({
+    "landing: first epochs": Act("empty", Stage.land_flights, (), "landed"),
+    "landing: next epochs": Act("live", Stage.land_flights, later="ahead"),
+    "landing: release from quarantine": Act("quarantined", Stage.release, ()),
+    "speed: first batch": Act("landed", lambda stage: stage.stream(DELAYS)),
+    "speed: next batch": Act("ahead", lambda stage: stage.stream(DELAYS)),
+    "speed: newest by key": Act("ahead", lambda stage: stage.stream(AIRCRAFT), ((AIRCRAFT, 1),)),
+    "speed: by partitions": Act("ahead", lambda stage: stage.stream(CORRECTED), ((CORRECTED, 1),)),
+    "speed: what is closed": Act("ahead", lambda stage: stage.stream(TURNS), ((TURNS, 1),)),
+    "batch: first of a day": Act("level", lambda stage: stage.reprocess(DELAYS, [SECOND], "new")),
+    "batch: repair": Act("level", Stage.repair),
+    "replay: the whole view": Act("level", lambda stage: stage.replay(None)),
+    "replay: a day": Act("level", lambda stage: stage.replay([FIRST])),
+    "migration: to its end": Act("level", Stage.migrate, ((DELAYS, 1), (DELAYS, 2))),
+    "migration: back": Act("level", Stage.back, ((DELAYS, 1), (DELAYS, 2))),
+    "retirement": Act("migrated", Stage.take_away, ((DELAYS, 2),)),
+})  # fmt: skip
+
+
+def main(name: str) -> int:
+    from anabranch.spark import session
+
+    settings = load_settings()
+    ACTS[name].carry_out(Stage(settings, session(settings, "anabranch-crash")))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

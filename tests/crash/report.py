@@ -1,0 +1,50 @@
+"""What the sweep found, as a page for people."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Sequence
+
+from crash.sweep import Outcome, Point
+
+_HEAD = """# Crash report
+
+Written by `make crash`. Each point is a change of a name in the file system (a rename, a link, a deletion) by which the
+platform, Spark, Delta or delta-rs commits something; `<n>` stands for a number, `<id>` for a random name. SIGKILL came
+exactly before it took effect, or exactly after; of every third try only the process that made it died, else all. Then
+the same program was called again, with nothing done in between, the streams came to the end of the log, and it was
+judged: `anabranch doctor` with each partition computed anew, landing's offsets against the broker, and served rows
+against DuckDB over the producer's file. Recovery: seconds from the restart until the program had come to its end (in a
+warm Spark session: a process of its own needs some seconds more).
+
+"""
+
+_COLUMNS = "| point | before | after | wrong | slowest recovery |\n| --- | --- | --- | --- | --- |\n"
+
+
+def page(outcomes: Sequence[Outcome], seed: int) -> str:
+    """The whole page."""
+    hit = [each for each in outcomes if each.killed]
+    bad = [each for each in hit if each.wrong]
+    by_act: dict[str, dict[Point, list[Outcome]]] = defaultdict(lambda: defaultdict(list))
+    for each in hit:
+        by_act[each.made.point.act][each.made.point].append(each)
+    count = sum(len(found) for found in by_act.values())
+    seconds = sorted(each.seconds for each in hit)
+    took = f"Recovery: median {statistics.median(seconds):.1f} s, slowest {seconds[-1]:.1f} s."
+    text = [_HEAD, f"**{len(hit)} kills at {count} points: {len(bad)} left something wrong.** {took} Seed {seed}.\n"]
+    missed = len(outcomes) - len(hit)
+    if missed:
+        text.append(f"\n{missed} more tries came to their end without passing the point again; they don't count.\n")
+    for act, found in by_act.items():
+        text.append(f"\n## {act}\n\n{_COLUMNS}")
+        text += [_line(point, made) for point, made in found.items()]
+    text += [f"\n- **{each.made}**: {'; '.join(each.wrong)}\n" for each in bad]
+    return "".join(text)
+
+
+def _line(point: Point, made: Sequence[Outcome]) -> str:
+    after, wrong = (sum(each.made.after for each in made), sum(bool(each.wrong) for each in made))
+    slowest = max(each.seconds for each in made)
+    return f"| {point.operation} of `{point.path}` | {len(made) - after} | {after} | {wrong} | {slowest:.1f} s |\n"

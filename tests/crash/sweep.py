@@ -1,0 +1,124 @@
+"""Kill, restart, judge: again and again, and write down what was seen."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import cycle, zip_longest
+from pathlib import Path
+from random import Random
+
+from crash.acts import ACTS, Stage
+from crash.judging import settle, wrong
+from crash.world import World
+
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}")
+_NUMBER = re.compile(r"\d+")
+_SHARED = re.compile(r"^(tmp|warehouse|logs)/|/__pycache__/")
+"""What belongs to no state: Spark's scratch folder, Python's byte code."""
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Point:
+    """A change of a name in the file system. ``path``: below the home, with ``<id>`` for what is random and ``<n>`` for
+    a number."""
+
+    act: str
+    operation: str
+    path: str
+
+    def __str__(self) -> str:
+        return f"{self.act}: {self.operation} of {self.path}"
+
+    def expression(self, home: Path) -> str:
+        return re.escape(f"{home}/{self.path}").replace("<id>", "[^/]*").replace("<n>", r"\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """SIGKILL at the ``nth`` such change, ``after`` it took effect or before; ``alone``: only the process that made it
+    was killed."""
+
+    point: Point
+    nth: int
+    after: bool
+    alone: bool
+
+    def __str__(self) -> str:
+        which = f"{'after' if self.after else 'before'} pass {self.nth}"
+        return f"{self.point}, {which}{', that process alone' if self.alone else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """``killed``: whether the point was passed at all. ``seconds``: from the restart until the act had come to its
+    end."""
+
+    made: Try
+    killed: bool
+    seconds: float
+    wrong: tuple[str, ...]
+
+
+def points(world: World, act: str, log: Path) -> dict[Point, int]:
+    """Every point of an act, and how often it passes it: found by carrying it out once."""
+    world.put_back(ACTS[act].template)
+    found = world.run(act, None, log)
+    if found["code"] != 0:
+        raise RuntimeError(f"{act} fails by itself (exit code {found['code']}): see {log}")
+    names = [(call["operation"], _named(call["path"], world.home)) for call in found["calls"]]
+    counted = Counter((operation, name) for operation, name in names if not _SHARED.search(name))
+    return {Point(act, *each): count for each, count in sorted(counted.items())}
+
+
+def _named(path: str, home: Path) -> str:
+    return _NUMBER.sub("<n>", _UUID.sub("<id>", str(Path(path).relative_to(home))))
+
+
+def attempt(world: World, stage: Stage, one: Try, log: Path) -> Outcome:
+    """Kill at one point, start again, and say what is wrong then."""
+    point, act = one.point, ACTS[one.point.act]
+    world.put_back(act.template)
+    path = point.expression(world.home)
+    blow = {"operation": point.operation, "path": path, "nth": one.nth, "after": one.after, "alone": one.alone}
+    found = world.run(point.act, blow, log)
+    begun = time.monotonic()
+    try:
+        act.carry_out(stage)
+        took = time.monotonic() - begun
+        settle(stage, act)
+        bad = wrong(stage, act, world.everything_sent())
+    except Exception as error:  # a restart that fails is what the sweep looks for
+        took, bad = (time.monotonic() - begun, [f"the restart failed: {type(error).__name__}: {error}"])
+    return Outcome(one, found["killed"], round(took, 2), tuple(bad))
+
+
+def drawn(found: Mapping[Point, int], most: int, rng: Random) -> dict[Point, int]:
+    """``most`` points, from every act as many as from the others: some pass a hundred, some only three."""
+    left = {act: rng.sample(own, len(own)) for act in ACTS if (own := sorted(p for p in found if p.act == act))}
+    chosen = [point for turn in zip_longest(*left.values()) for point in turn if point is not None][:most]
+    return {point: found[point] for point in sorted(chosen)}
+
+
+def tries(found: Mapping[Point, int], each: int, rng: Random) -> Iterator[Try]:
+    """``each`` tries of every point: before it, after it, and so on, at different passes of it; in one of three only
+    that process dies."""
+    for point, count in found.items():
+        passes = cycle(rng.sample(range(1, count + 1), count))
+        for number in range(each):
+            yield Try(point, next(passes), after=number % 2 == 1, alone=number % 3 == 2)
+
+
+def sweep(world: World, stage: Stage, chosen: Sequence[Try], tell: Callable[[str], None]) -> list[Outcome]:
+    """All of them, in their order."""
+    made, begun, log = list[Outcome](), time.monotonic(), world.root / "try.log"
+    for number, one in enumerate(chosen, 1):
+        done = attempt(world, stage, one, log)
+        made.append(done)
+        left = (time.monotonic() - begun) / number * (len(chosen) - number)
+        state = "; ".join(done.wrong) or ("whole" if done.killed else "not passed")
+        tell(f"{number}/{len(chosen)} ({left / 60:.0f} min left) {one}: {state} in {done.seconds:.1f} s")
+    return made

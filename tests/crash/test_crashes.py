@@ -1,0 +1,73 @@
+"""A few kills, drawn anew each time, of the hundreds that ``make crash`` makes; and that the judge can see."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pytest
+from anabranch.tables import newest, upsert
+from anabranch.tables.commits import open_table
+from anabranch.tables.layout import speed_table
+
+from crash.acts import ACTS, DELAYS, Stage
+from crash.judging import settle, wrong
+from crash.sweep import Try, attempt, points
+from crash.world import World, free_ports, world
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
+KILLS = 3
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with world(tmp_path_factory.mktemp("crash"), free_ports()) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def stage(place: World) -> Iterator[Stage]:
+    found = Stage(place.settings, place.session())
+    yield found
+    found.spark.stop()
+
+
+def test_a_random_sample_of_kills_leaves_nothing_wrong(
+    place: World, stage: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seed = int(os.environ.get("ANABRANCH_CRASH_SEED", time.time_ns() % 1_000_000))
+    rng, log = Random(seed), tmp_path / "try.log"
+    act = rng.choice(sorted(ACTS))
+    place.prepare(stage, ACTS[act].prepared)
+    found = points(place, act, log)
+    for number, point in enumerate(rng.sample(sorted(found), KILLS)):
+        one = Try(point, rng.randint(1, found[point]), after=number % 2 == 1, alone=number == 2)
+        outcome = attempt(place, stage, one, log)
+        said = f"seed {seed}: {one}: {'; '.join(outcome.wrong) or 'whole'} in {outcome.seconds:.1f} s"
+        with capsys.disabled():
+            print(f"\n  {said}", end="")  # noqa: T201 - so that the same ones can be tried again
+        assert outcome.killed, log.read_text()
+        assert not outcome.wrong
+
+
+def test_the_judge_sees_one_wrong_row(place: World, stage: Stage) -> None:
+    place.prepare(stage, "live")
+    place.put_back("live")
+    act = ACTS["speed: next batch"]
+    settle(stage, act)
+    assert wrong(stage, act, place.everything_sent()) == []
+    uri = speed_table(place.settings, DELAYS, 1)
+    table, committed = open_table(uri), newest(uri)
+    assert table is not None
+    assert committed is not None
+    rows = table.to_pyarrow_table()
+    day = max(rows["partition_date"].to_pylist())
+    row = next(row for row in rows.to_pylist() if row["partition_date"] == day)
+    other = pa.Table.from_pylist([{**row, "flights": row["flights"] + 1}], rows.schema)
+    upsert(table, other, stage.view(DELAYS).key, committed.note, "partition_date")
+    codes = [line.rpartition("[")[2].partition("]")[0] for line in wrong(stage, act, place.everything_sent())]
+    assert sorted(codes) == ["ROWS_DIFFER", "SERVED_OTHER"]

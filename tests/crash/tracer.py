@@ -1,0 +1,154 @@
+"""Run a program; note each change of the file system's names, or kill it exactly before or after one of them.
+
+A process of its own: whoever traces waits for every child there is, and may be no other thread than the one that began.
+
+    python -m crash.tracer '{"under": "/home"}' -- PROGRAM ARGUMENT...
+
+The last line of stdout is JSON: ``calls`` (operation and path, in their order), ``killed``, ``code`` (the exit code of
+the program, negative for a signal). The program's own output goes to stderr.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import sys
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from crash.calls import (
+    CONT,
+    EVENT_SECCOMP,
+    EVENT_STOP,
+    LISTEN,
+    SYSCALL,
+    SYSCALL_STOP,
+    Call,
+    be_held,
+    call_of,
+    ptrace,
+    seize,
+)
+
+_ALL_THREADS = 0x40000000
+_STOPPING = (signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
+
+
+@dataclass(frozen=True, slots=True)
+class Blow:
+    """SIGKILL at the ``nth`` call (from 1) of ``operation`` whose path matches ``path``, ``after`` or before it takes
+    effect. ``alone``: only the process that makes it; else every process that the program has started."""
+
+    operation: str
+    path: str
+    nth: int = 1
+    after: bool = False
+    alone: bool = False
+
+
+@dataclass
+class Traced:
+    """What is known of one run. ``under``: only paths below this folder are noted."""
+
+    under: str
+    blow: Blow | None = None
+    seconds: int = 300
+    calls: list[Call] = field(default_factory=list)
+    killed: bool = False
+    code: int | None = None
+
+    def run(self, argv: list[str]) -> None:
+        first = _held(argv)
+        signal.signal(signal.SIGALRM, lambda *_: self._kill(known, first))
+        signal.alarm(self.seconds)
+        known, leaving = {first}, set[int]()
+        matched = 0
+        while True:
+            try:
+                pid, status = os.waitpid(-1, _ALL_THREADS)
+            except ChildProcessError:
+                return
+            if not os.WIFSTOPPED(status):
+                known.discard(pid)
+                if pid == first:
+                    self.code = os.waitstatus_to_exitcode(status)
+                continue
+            known.add(pid)
+            stop, event = os.WSTOPSIG(status), status >> 16
+            if event == EVENT_SECCOMP:
+                call = call_of(pid)
+                hit = call is not None and call.path.startswith(self.under) and self._note(call)
+                matched += hit
+                if hit and self.blow and matched == self.blow.nth and not self.killed:
+                    if self.blow.after:
+                        leaving.add(pid)
+                        ptrace(SYSCALL, pid)
+                        continue
+                    self._strike(known, pid)
+                ptrace(CONT, pid)
+            elif stop == signal.SIGTRAP | SYSCALL_STOP:
+                if pid in leaving:
+                    leaving.discard(pid)
+                    self._strike(known, pid)
+                ptrace(CONT, pid)
+            elif event == EVENT_STOP and stop in _STOPPING:
+                ptrace(LISTEN, pid)
+            else:
+                ptrace(CONT, pid, 0, 0 if event else stop)
+
+    def _note(self, call: Call) -> bool:
+        """Whether it is one of those that the blow is about."""
+        if self.blow is None:
+            self.calls.append(call)
+            return False
+        return call.operation == self.blow.operation and re.fullmatch(self.blow.path, call.path) is not None
+
+    def _strike(self, known: set[int], pid: int) -> None:
+        assert self.blow is not None
+        self.killed = True
+        self._kill({pid} if self.blow.alone else known, pid)
+
+    @staticmethod
+    def _kill(pids: set[int], first: int) -> None:
+        for pid in {first, *pids}:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _held(argv: list[str]) -> int:
+    """Start the program, held from its first instruction on; its process id."""
+    waiting, go = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.close(go)
+            os.dup2(2, 1)
+            os.read(waiting, 1)
+            be_held()
+            os.execvp(argv[0], argv)  # noqa: S606 - a program of the sweep's own
+        finally:
+            os._exit(127)
+    os.close(waiting)
+    seize(pid)
+    os.write(go, b"g")
+    os.close(go)
+    return pid
+
+
+def main(argv: list[str]) -> int:
+    told: dict[str, Any] = json.loads(argv[1])
+    if argv[2:3] != ["--"]:
+        raise SystemExit(__doc__)
+    blow = Blow(**told["blow"]) if told.get("blow") else None
+    traced = Traced(told["under"], blow, told.get("seconds", 300))
+    traced.run(argv[3:])
+    calls = [asdict(call) for call in traced.calls]
+    print(json.dumps({"calls": calls, "killed": traced.killed, "code": traced.code}))  # noqa: T201
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

@@ -1,0 +1,201 @@
+"""Where the sweep takes place: one real broker, and one home that is put back to a known state before each try."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import confluent_kafka
+import polars as pl
+from anabranch.control import lifecycle
+from anabranch.control.environment import environment
+from anabranch.log import Producer, ensure_topics
+from anabranch.samples.faults import Faults, inject
+from anabranch.samples.flights import flight_events
+from anabranch.samples.publishing import Pace, publish
+from anabranch.settings import Settings, project_root
+from anabranch.spark import session
+
+from crash.acts import AIRCRAFT, CORRECTED, DELAYS, FIRST, TURNS, Stage, narrow
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_FAULTS = Faults(days_late=0.03, duplicates=0.02, malformed=0.01, broken_contracts=0.01)
+_VIEWS = ((DELAYS, 1), (DELAYS, 2), (AIRCRAFT, 1), (CORRECTED, 1), (TURNS, 1))
+_BATCH = 1_500
+"""Offsets of an epoch: several for each part of the events."""
+
+_PARCELS = """
+from anabranch.events import Contract, Topic
+
+SCHEMA = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer", "minimum": 0, "maximum": 999}}}
+PARCELS = Topic("parcels", (Contract("parcel.seen", 1, SCHEMA),), partitions=2)
+"""
+
+
+@dataclass
+class World:
+    """``home`` is always the same folder: a checkpoint of a processor knows its whole path."""
+
+    root: Path
+    settings: Settings
+    sent: list[Path] = field(default_factory=list)
+    kept: str = ""
+    """The newest template that there is."""
+
+    @property
+    def home(self) -> Path:
+        return self.settings.home
+
+    def session(self) -> SparkSession:
+        """For all restarts and judgements. Its scratch folder must stay when the home is put back."""
+        engine = self.settings.model_copy(update={"home": self.root / "engine"})
+        return session(engine, "anabranch-sweep", {"spark.sql.adaptive.enabled": "false"})
+
+    def prepare(self, stage: Stage, until: str) -> None:
+        """Send the events in two parts, and keep the platform as it is between the steps of a day, up to the template
+        that is asked for. May be called again for a later one."""
+        for template, step in self._steps.items():
+            if not (self.root / "templates" / template).exists():
+                if template == "landed":
+                    self.put_back("empty")
+                elif self.kept:
+                    self.put_back(self.kept)
+                step(stage)
+                shutil.copytree(self.home, self.root / "templates" / template, symlinks=True)
+            self.kept = template
+            if template == until:
+                return
+
+    @property
+    def _steps(self) -> Mapping[str, Callable[[Stage], None]]:
+        """In the order of the day: each begins where the one before has ended."""
+        return {
+            "empty": self._empty, "quarantined": self._quarantined, "landed": self._landed, "live": self._live,
+            "ahead": self._ahead, "level": self._level, "migrated": Stage.migrate,
+        }  # fmt: skip
+
+    def _empty(self, stage: Stage) -> None:
+        ensure_topics(self.settings, stage.declared, ["flights", "parcels"])
+
+    def _landed(self, stage: Stage) -> None:
+        events = self._events(stage)
+        self._send(stage, events.head(events.height * 2 // 3))
+        stage.land_flights()
+
+    def _live(self, stage: Stage) -> None:
+        for name, version in _VIEWS:
+            stage.stream(name, version)
+        for version in (1, 2):
+            stage.reprocess(DELAYS, [FIRST], f"day-{version}", version)
+
+    def _ahead(self, stage: Stage) -> None:
+        events = self._events(stage)
+        self._send(stage, events.tail(events.height - events.height * 2 // 3))
+        stage.land_flights()
+
+    def _level(self, stage: Stage) -> None:
+        for name, version in _VIEWS:
+            stage.stream(name, version)
+        stage.reprocess(DELAYS, [FIRST], "again-2", 2)
+
+    @staticmethod
+    def _events(stage: Stage) -> pl.DataFrame:
+        return inject(flight_events(FIRST, 2, stage.declared).filter(topic="flights"), _FAULTS, 7)
+
+    def _quarantined(self, stage: Stage) -> None:
+        producer = confluent_kafka.Producer({"bootstrap.servers": self.settings.brokers})
+        for number in range(40):
+            producer.produce(stage.parcels.name, value=_parcel(number), partition=number % 2)
+        assert producer.flush(20) == 0
+        stage.land(narrow(stage.parcels))
+
+    def _send(self, stage: Stage, events: pl.DataFrame) -> None:
+        file = self.root / f"sent-{len(self.sent)}.parquet"
+        with Producer(self.settings, stage.declared) as producer:
+            publish(producer, events, file, Pace())
+        self.sent.append(file)
+
+    def everything_sent(self) -> Path:
+        """The producer's own file of all that is in the log."""
+        target = self.root / f"sent-all-{len(self.sent)}.parquet"
+        if not target.exists():
+            pl.concat([pl.read_parquet(file) for file in self.sent]).write_parquet(target)
+        return target
+
+    def put_back(self, template: str) -> None:
+        shutil.rmtree(self.home, ignore_errors=True)
+        shutil.copytree(self.root / "templates" / template, self.home, symlinks=True)
+
+    def run(self, act: str, blow: dict[str, Any] | None, log: Path) -> dict[str, Any]:
+        """Carry an act out in a process of its own, with its names noted, or with a blow; what the tracer says."""
+        spec = {"under": str(self.home), "blow": blow}
+        program = [sys.executable, "-m", "crash.acts", act]
+        with log.open("wb") as output:
+            done = subprocess.run(
+                [sys.executable, "-m", "crash.tracer", json.dumps(spec), "--", *program],
+                env={**environment(self.settings), "PYTHONPATH": str(Path(__file__).parents[1])},
+                stdout=subprocess.PIPE,
+                stderr=output,
+                check=True,
+                timeout=600,
+            )
+        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        return found
+
+
+def _parcel(number: int) -> bytes:
+    said = {"specversion": "1.0", "id": str(number), "source": "/sweep", "type": "parcel.seen", "subject": "parcel"}
+    return json.dumps({**said, "time": "2013-01-01T12:00:00Z", "data": {"n": number * 4}}).encode()
+
+
+def project(root: Path) -> Path:
+    """The sample project with both versions of one view, and those of the gallery's that are of other kinds."""
+    jobs, target = project_root() / "spark_jobs", root / "project" / "spark_jobs"
+    views = target / "views"
+    views.mkdir(parents=True)
+    shutil.copytree(jobs / "contracts", target / "contracts", ignore=shutil.ignore_patterns("gallery", "__pycache__"))
+    (target / "contracts" / "parcels.py").write_text(_PARCELS)
+    for source in (*jobs.glob("views/*.py"), *jobs.glob("next/*.py"), jobs / "views" / "gallery" / "patterns.py"):
+        shutil.copy(source, views)
+    return root / "project"
+
+
+def free_ports() -> tuple[int, int]:
+    """Two that nobody listens on now, below those that outgoing connections take."""
+    found = []
+    for port in range(20_000, 30_000):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            found.append(port)
+        if len(found) == 2:
+            return found[0], found[1]
+    raise RuntimeError("no free port")
+
+
+@contextmanager
+def world(root: Path, ports: Sequence[int]) -> Iterator[World]:
+    """A broker on the first two ``ports``, and an empty home beside it."""
+    named = {"kafka_port": ports[0], "kafka_controller_port": ports[1]}
+    broker = Settings(home=root / "broker", bootstrap_servers="", **named)
+    (root / "home").mkdir(parents=True)
+    with lifecycle.running(broker, ["kafka"]) as running:
+        settings = running.model_copy(
+            update={
+                "home": root / "home",
+                "project": project(root),
+                "shuffle_partitions": 2,
+                "max_offsets_per_trigger": _BATCH,
+                "spark_driver_memory": "1g",
+            }
+        )
+        yield World(root, settings)
