@@ -16,10 +16,11 @@ demo: setup
 browser:
 	@infra/chromium.sh
 
-# A Spark session leaves half of two cores idle: two at once, and then what runs real servers and kills them, alone.
+# A Spark session leaves half of two cores idle: two at once, and then what runs real servers and kills them, in two
+# groups: tests of the one platform that they share, and those that have servers of their own.
 test: setup lint browser
 	@$(BIN)/pytest -m "not system and not sweep" -n 2 --dist loadfile
-	@$(BIN)/pytest -m "system and not sweep"
+	@$(BIN)/pytest -m "system and not sweep" -n 2 --dist loadgroup
 
 # The pictures of the docs, made anew by the test that clicks through them.
 screenshots: setup browser

@@ -24,6 +24,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--pictures", type=Path, default=None, help=where)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What shares the one platform runs in one process, and all that has servers of its own in another, beside it."""
+    for item in items:
+        if item.get_closest_marker("system"):
+            shared = "platform" in getattr(item, "fixturenames", ())
+            item.add_marker(pytest.mark.xdist_group("platform" if shared else "servers"))
+
+
 @pytest.fixture(scope="session")
 def engine_settings() -> Iterator[Settings]:
     """Settings that the session is started with; tables belong into a home of the test's own."""

@@ -35,7 +35,8 @@ CASES: Final = {
         Case("explain", "benchmarks.cases.explain", landed=True),
         Case("reprocess", "benchmarks.cases.reprocess"),
         Case("history", "benchmarks.cases.history", landed=True),
-        Case("replay", "benchmarks.cases.replay", landed=True, timeout=3600),
+        Case("replay", "benchmarks.cases.replay"),
+        Case("replay_alone", "benchmarks.cases.replay_alone", landed=True),
         Case("nexmark", "benchmarks.cases.nexmark"),
         Case("freshness", "benchmarks.cases.freshness", timeout=900),
     )

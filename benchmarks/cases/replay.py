@@ -1,4 +1,4 @@
-"""Replays: how fast history is walked, and what a live reader feels of it."""
+"""A replay beside the live stream: what a reader of that one feels of it."""
 
 from __future__ import annotations
 
@@ -18,78 +18,42 @@ from anabranch.control import lifecycle
 from anabranch.control.environment import environment
 from anabranch.log import Producer, ensure_topics
 from anabranch.replay.alone import set_pace
-from anabranch.replay.asked import Asked
 from anabranch.replay.pace import DEFAULT_SHARE, Pace
-from anabranch.replay.replaying import replay
 from anabranch.replay.standing import PUBLISHED, Standing, standings
 from anabranch.samples.flights import flight_events
 from anabranch.samples.publishing import Pace as Sending
 from anabranch.samples.publishing import publish
 from anabranch.settings import Settings, project_root
-from anabranch.speed.runner import catch_up
 from anabranch.tables import newest
-from anabranch.tables.layout import landing_table, replay_checkpoints, speed_checkpoint, speed_table
+from anabranch.tables.layout import speed_table
 
 from benchmarks.cases.freshness import RATE, check, prepared, sending, until_streaming, watch
-from benchmarks.figures import Report, Sample, Table, Target, all_seconds, jobs_table, percentile
-from benchmarks.handwritten import speed as handwritten
+from benchmarks.figures import Report, Table, Target, percentile
 from benchmarks.latency import Sight, latencies
-from benchmarks.timing import PATIENCE, beside, finish, in_turn
-from benchmarks.world import FIRST, World, landed_events
+from benchmarks.timing import PATIENCE, beside
+from benchmarks.world import FIRST, World
 
 VIEW = "departure_delays"
-ALL, STREAM = "replay: streamed, settled, certified, published", "hand-written stream"
 WARM_SECONDS, ALONE_SECONDS, BESIDE_SECONDS = 25, 90, 210
 
 
 def run(world: World) -> Report:
-    samples = _walked(world)
     live = _beside(world)
     quiet, busy = (percentile(waits, 0.95) for waits in (live.alone, live.beside))
-    events = landed_events(world)
     return Report(
         "replay",
-        "Replays",
-        f"`{VIEW}` replayed. First by itself, with all cores, over {events:,} landed records, beside a hand-written "
-        "stream over the same landing table, which certifies and publishes nothing. Then beside the live stream at "
-        f"{RATE:,.0f} events/s, at the default share ({DEFAULT_SHARE:.0%} of the cores, lowest priority): records of "
-        f"{ALONE_SECONDS} s without a replay against those that came while it ran, by seconds from the append until "
-        "they could be read.",
-        (jobs_table(samples, events, STREAM), _waits(live), _replay(live.replay)),
+        "A replay beside the live stream",
+        f"`{VIEW}` replayed over the year beside its live stream at {RATE:,.0f} events/s, at the default share "
+        f"({DEFAULT_SHARE:.0%} of the cores, lowest priority): records of {ALONE_SECONDS} s without a replay against "
+        "those that came while it ran, by seconds from the append until they could be read.",
+        (_waits(live), _replay(live.replay)),
         (
-            Target("multiple of real time, beside the live stream", live.replay.real_time or 0.0, 20.0, at_least=True),
+            Target("multiple of real time", live.replay.real_time or 0.0, 20.0, at_least=True),
             Target("p95 of freshness while it runs, of that without", busy / quiet, 1.1, at_least=False),
         ),
         live.notes,
-        {**all_seconds(samples), "p95 alone, beside": [quiet, busy]},
+        {"p95 alone, beside": [quiet, busy]},
     )
-
-
-def _walked(world: World) -> dict[str, list[Sample]]:
-    """The whole of history with all cores, and the same by hand."""
-    settings, view, topic = world.settings, world.view, world.topic
-    landing, runs = landing_table(settings, topic.name), iter(range(1_000))
-    with world.spark() as spark:
-        catch_up(spark, settings, view, topic)
-
-        def replayed() -> Sample:
-            asked = Asked(view, topic, f"bench-{next(runs)}-{time.time_ns()}", pace=Pace(1.0))
-            begun = time.perf_counter()
-            ended = replay(spark, settings, asked)
-            assert ended.phase == PUBLISHED, ended
-            return Sample(time.perf_counter() - begun)
-
-        def by_hand() -> Sample:
-            folder = world.scratch("handwritten-replay")
-            begun = time.perf_counter()
-            found = finish(handwritten.start(spark, landing, str(folder / "table"), folder / "checkpoint"))
-            return Sample(time.perf_counter() - begun, found)
-
-        samples = in_turn({ALL: replayed, STREAM: by_hand}, world.runs, warm_ups=1)
-    shutil.rmtree(speed_table(settings, view.name, view.version))
-    for folder in (speed_checkpoint, replay_checkpoints):
-        shutil.rmtree(folder(settings, view.name, view.version), ignore_errors=True)
-    return {name: list(found) for name, found in samples.items()}
 
 
 @dataclass

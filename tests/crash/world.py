@@ -171,9 +171,9 @@ def project(root: Path) -> Path:
 
 
 def free_ports() -> tuple[int, int]:
-    """Two that nobody listens on now, below those that outgoing connections take."""
+    """Two that nobody listens on now: below those that outgoing connections take, and not those of other tests."""
     found = []
-    for port in range(20_000, 30_000):
+    for port in range(25_000, 30_000):
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
             found.append(port)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import tempfile
 from collections.abc import Callable, Iterator
@@ -21,19 +22,17 @@ from processes import eventually
 from sending import landed
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What shares the platform comes last, so that it doesn't run beside tests that have servers of their own."""
-    items.sort(key=lambda item: "platform" in getattr(item, "fixturenames", ()))
-
-
 @pytest.fixture(scope="session")
 def free_port() -> Callable[[], int]:
     """Gives a port of loopback that nobody listens on, and each port once.
 
-    Not from the range that outgoing connections take theirs from: it could be taken before a server gets it.
+    Not from the range that outgoing connections take theirs from: it could be taken before a server gets it. Nor from
+    those of another process of this run: who asks first is not who listens first.
     """
     low, high = (int(n) for n in Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
-    candidates = iter([*range(20_000, low), *range(high + 1, 65_535)])
+    every = [*range(20_000, low), *range(high + 1, 65_535)]
+    mine = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    candidates = iter(every[mine * 1_000 :])
 
     def next_free() -> int:
         for port in candidates:

@@ -8,6 +8,7 @@ from typing import Any
 from airflow.sdk import Param
 
 from anabranch.airflow.declared import Declared
+from anabranch.replay.pace import DEFAULT_SHARE
 
 # The form and the REST API check these; the plan checks each value again, since a form can be bypassed.
 # As CUT of anabranch.change.parameters, which is too heavy for a file that is parsed every few seconds.
@@ -117,8 +118,8 @@ def replay_parameters(views: Mapping[str, Sequence[Declared]]) -> dict[str, Para
         ),
         "until": Param(None, title="Until (cut)", description="How far. Empty: the newest.", **cut),
         "share": Param(
-            25, title="Share of the cores (percent)",
-            description="At most, over some slices; it also runs at the lowest priority. Can be changed on the way.",
+            round(DEFAULT_SHARE * 100), title="Share of the cores (percent)",
+            description="At most; it also runs at the lowest priority. Can be changed on the way.",
             type="number", minimum=1, maximum=100,
         ),
         "speed": Param(

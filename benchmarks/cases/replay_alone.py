@@ -1,0 +1,60 @@
+"""History replayed by itself: streamed again, certified and published, beside a stream by hand that does the first."""
+
+from __future__ import annotations
+
+import shutil
+import time
+
+from anabranch.replay.asked import Asked
+from anabranch.replay.pace import Pace
+from anabranch.replay.replaying import replay
+from anabranch.replay.standing import PUBLISHED
+from anabranch.speed.runner import catch_up
+from anabranch.tables.layout import landing_table, replay_checkpoints, speed_checkpoint, speed_table
+
+from benchmarks.figures import Report, Sample, all_seconds, jobs_table
+from benchmarks.handwritten import speed as handwritten
+from benchmarks.timing import finish, in_turn
+from benchmarks.world import World, landed_events
+
+ALL, STREAM = "replay: streamed, settled, certified, published", "hand-written stream"
+
+
+def run(world: World) -> Report:
+    samples, events = _walked(world), landed_events(world)
+    return Report(
+        "replay_alone",
+        "A replay by itself",
+        f"`{world.view.name}` replayed with all cores, over {events:,} landed records, beside a hand-written stream over "
+        "the same landing table, which certifies and publishes nothing.",
+        (jobs_table(samples, events, STREAM),),
+        (),
+        (),
+        all_seconds(samples),
+    )
+
+
+def _walked(world: World) -> dict[str, list[Sample]]:
+    settings, view, topic = world.settings, world.view, world.topic
+    landing, runs = landing_table(settings, topic.name), iter(range(1_000))
+    with world.spark() as spark:
+        catch_up(spark, settings, view, topic)
+
+        def replayed() -> Sample:
+            asked = Asked(view, topic, f"bench-{next(runs)}-{time.time_ns()}", pace=Pace(1.0))
+            begun = time.perf_counter()
+            ended = replay(spark, settings, asked)
+            assert ended.phase == PUBLISHED, ended
+            return Sample(time.perf_counter() - begun)
+
+        def by_hand() -> Sample:
+            folder = world.scratch("handwritten-replay")
+            begun = time.perf_counter()
+            found = finish(handwritten.start(spark, landing, str(folder / "table"), folder / "checkpoint"))
+            return Sample(time.perf_counter() - begun, found)
+
+        samples = in_turn({ALL: replayed, STREAM: by_hand}, world.runs, warm_ups=1)
+    shutil.rmtree(speed_table(settings, view.name, view.version))
+    for folder in (speed_checkpoint, replay_checkpoints):
+        shutil.rmtree(folder(settings, view.name, view.version), ignore_errors=True)
+    return {name: list(found) for name, found in samples.items()}
