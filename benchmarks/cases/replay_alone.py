@@ -25,8 +25,8 @@ def run(world: World) -> Report:
     return Report(
         "replay_alone",
         "A replay by itself",
-        f"`{world.view.name}` replayed with all cores, over {events:,} landed records, beside a hand-written stream over "
-        "the same landing table, which certifies and publishes nothing.",
+        f"`{world.view.name}` replayed with all cores, over {events:,} landed records, beside a hand-written stream "
+        "over the same landing table, which certifies and publishes nothing.",
         (jobs_table(samples, events, STREAM),),
         (),
         (),
