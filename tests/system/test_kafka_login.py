@@ -11,7 +11,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
+from anabranch.control import lifecycle
 from anabranch.errors import BadInput
 from anabranch.events import Contract, Declarations, Event, Topic
 from anabranch.landing.source import read_range
@@ -30,6 +32,7 @@ from confluent_kafka.admin import (
 )
 from deltalake import DeltaTable
 from leaks import Secrets
+from processes import everything
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -136,11 +139,13 @@ def test_a_wrong_login_is_told_within_seconds_and_nothing_is_lost(
     change: Change, code: str, advice: str,
 ) -> None:  # fmt: skip
     send(settings, topic, 4)
-    wrong = settings.model_copy(update=change(settings, tmp_path))
+    another = {"bootstrap_servers": settings.brokers, "kafka_certificate": None}  # as of a cluster of somebody else
+    wrong = settings.model_copy(update=another | change(settings, tmp_path))
     calls: list[Callable[[], object]] = [
         lambda: drift(wrong, [topic]),
         lambda: send(wrong, topic, 5),
         lambda: start(spark, wrong, topic, once=True),
+        lambda: lifecycle.start(wrong, ["landing"]),
     ]
     for call in calls:
         began = time.monotonic()
@@ -151,6 +156,7 @@ def test_a_wrong_login_is_told_within_seconds_and_nothing_is_lost(
         assert (caught.value.state, advice in caught.value.next_step) == ("nothing was changed by this call", True)
         assert planted.within(str(caught.value).encode()) == []
         assert "planted-but-wrong" not in str(caught.value)
+    assert lifecycle.status(wrong) == []
     assert end_offsets(settings, topic.name) == {0: 4}
     assert start(spark, settings, topic, once=True).awaitTermination(120)
     assert (landed(settings, topic), verify(settings, topic).sound) == (4, True)
@@ -189,3 +195,10 @@ def test_what_the_broker_was_told_holds_no_secret(guarded: Settings, planted: Se
     records = [json.loads(file.read_text()) for file in guarded.run.glob("*.json")]
     assert planted.within(json.dumps(records).encode()) == []
     assert trusted.file == guarded.kafka_ca
+
+
+def test_the_broker_listens_on_loopback(guarded: Settings) -> None:
+    ours = {process.pid for process in everything(guarded)}
+    found = [c for c in psutil.net_connections("inet") if c.pid in ours and c.status == psutil.CONN_LISTEN]
+    assert {c.laddr.port for c in found} >= {guarded.kafka_port, guarded.kafka_controller_port}
+    assert {c.laddr.ip.removeprefix("::ffff:") for c in found} == {"127.0.0.1"}
