@@ -97,7 +97,8 @@ def test_a_user_by_scram(
     """Who is made on the broker, with a password of their own."""
     mechanism = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
     made = UserScramCredentialUpsertion("reader", mechanism, planted.known["reader"].encode(), b"salt")
-    for answer in Admin(settings).alter_user_scram_credentials([made]).values():
+    admin = Admin(settings)  # its answers end with it
+    for answer in admin.alter_user_scram_credentials([made]).values():
         answer.result(10)
     send(settings, topic, 3)
     file = tmp_path / "password"
