@@ -13,7 +13,7 @@ import httpx
 import psycopg
 import pytest
 from anabranch.airflow.client import Client
-from anabranch.control import lifecycle
+from anabranch.control import lifecycle, records
 from anabranch.control.airflow_parts import airflow_address
 from anabranch.control.environment import environment
 from anabranch.control.keys import airflow_login
@@ -22,7 +22,7 @@ from anabranch.log import end_offsets
 from anabranch.settings import Settings, load_settings
 from hostile import CANARY
 from leaks import Secrets
-from processes import eventually, everything
+from processes import eventually
 from psycopg import sql
 from sending import landed
 
@@ -59,8 +59,8 @@ def told(guarded: Settings, secrets: Secrets) -> tuple[Settings, list[str]]:
             said += [produced, anabranch(settings, "status"), anabranch(settings, "topics", "list")]
             assert json.loads(produced)["total"] > 1_000
             eventually(lambda: landed(settings) == sum(end_offsets(settings, "flights").values()), 120)
-            (main,) = [process for process in everything(settings) if "spark_jobs/landing.py" in str(process.cmdline())]
-            assert main.environ()["ANABRANCH_KAFKA_PASSWORD"], "it didn't have it: this test says nothing"
+            main = records.read(settings)["landing"].process()
+            assert main and main.environ()["ANABRANCH_KAFKA_PASSWORD"], "it didn't have it: this test says nothing"
         wrong = environment(settings) | {"ANABRANCH_KAFKA_PASSWORD": WRONG}
         said += [run(wrong, sys.executable, "spark_jobs/landing.py")]
         said += [run(wrong, *COMMAND, *words) for words in (["topics", "drift"], PRODUCE)]
