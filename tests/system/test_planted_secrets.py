@@ -60,7 +60,8 @@ def told(guarded: Settings, secrets: Secrets) -> tuple[Settings, list[str]]:
             assert json.loads(produced)["total"] > 1_000
             eventually(lambda: landed(settings) == sum(end_offsets(settings, "flights").values()), 120)
             main = records.read(settings)["landing"].process()
-            assert main and main.environ()["ANABRANCH_KAFKA_PASSWORD"], "it didn't have it: this test says nothing"
+            assert main is not None
+            assert main.environ()["ANABRANCH_KAFKA_PASSWORD"], "it has none: this test says nothing"
         wrong = environment(settings) | {"ANABRANCH_KAFKA_PASSWORD": WRONG}
         said += [run(wrong, sys.executable, "spark_jobs/landing.py")]
         said += [run(wrong, *COMMAND, *words) for words in (["topics", "drift"], PRODUCE)]
