@@ -9,6 +9,7 @@ import argparse
 import json
 import logging
 import sys
+from datetime import date
 
 from anabranch.batch.manifest import parse_days
 from anabranch.change.plan import check_still_holds
@@ -23,12 +24,17 @@ from anabranch.tables.cut import parse_epochs
 from anabranch.views import load_views
 
 
+def days(text: str) -> tuple[date, ...] | None:
+    """None where it is empty: all of the view."""
+    return tuple(parse_days(text)) if text else None
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--view", required=True)
     parser.add_argument("--version", type=int, required=True)
     parser.add_argument("--run", required=True, help="its name; the same one goes on with what a killed one has left")
-    parser.add_argument("--days", default="", help="like 2013-01-01..2013-01-31; all of the view when left out")
+    parser.add_argument("--days", type=days, help="like 2013-01-01..2013-01-31; all of the view when left out")
     parser.add_argument("--until", default="", help="the last epochs, like flights@12; readers' own when left out")
     parser.add_argument("--fingerprint", help="the definition that was planned; any, when left out")
     parser.add_argument("--share", type=float, default=DEFAULT_SHARE, help="of all cores, up to 1")
@@ -45,9 +51,8 @@ def main() -> int:
     try:
         view = registry.get(args.view, args.version)
         check_still_holds(view, args.fingerprint or view.fingerprint)
-        days, until = tuple(parse_days(args.days)) if args.days else None, parse_epochs(args.until)
-        pace = Pace(args.share, args.speed)
-        asked = Asked(view, registry.topic(view), args.run, days, until, pace, args.estimated, args.source)
+        until, pace = parse_epochs(args.until), Pace(args.share, args.speed)
+        asked = Asked(view, registry.topic(view), args.run, args.days, until, pace, args.estimated, args.source)
         spark = session(settings, f"anabranch-replay-{view.name}")
         try:
             registry.register(spark, settings, [view])

@@ -6,18 +6,26 @@ a line of ``anabranch.env`` in the project's folder. Nothing here touches the di
 
 from __future__ import annotations
 
+import ipaddress
 import re
-from functools import cached_property
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from anabranch.errors import BadInput
 
 Port = Annotated[int, Field(ge=1024, le=65535)]
 SAFE_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
+_SECRET = re.compile(r"(?i)secret|password|token|access\.?key|jaas|username|mechanism|\.pem$|oauthbearer\.config")
+"""Names of options that hold a secret, or say whose. What they hold would be in Spark's plans and in ``ps``."""
+UNFIT = re.compile(r'["\\\x00-\x1f\x7f]')
+"""What a password of Kafka's Java client can't hold."""
+UNFIT_PASSWORD = (
+    "a password with quotes, backslashes or line breaks can't be given to Kafka's Java client",
+    "choose another one; a file is written without a line break by: printf %s 'the password' > FILE",
+)
 
 
 def project_root() -> Path:
@@ -30,14 +38,19 @@ def _absolute(path: Path) -> Path:
 
 
 Folder = Annotated[Path, AfterValidator(_absolute)]
+File = Annotated[
+    Path | None, BeforeValidator(lambda value: value or None), AfterValidator(lambda p: p and _absolute(p))
+]
+"""None where it is empty."""
 
 
 class Settings(BaseSettings):
     """All settings, validated when made. Times are seconds unless the name says otherwise."""
 
     model_config = SettingsConfigDict(
-        env_prefix="ANABRANCH_", env_file=project_root() / "anabranch.env", extra="forbid", frozen=True
-    )
+        env_prefix="ANABRANCH_", env_file=project_root() / "anabranch.env", extra="forbid", frozen=True,
+        hide_input_in_errors=True,
+    )  # fmt: skip
 
     project: Folder = Field(default_factory=project_root)
     home: Folder = Field(default_factory=lambda: project_root() / ".anabranch")
@@ -47,7 +60,19 @@ class Settings(BaseSettings):
     bootstrap_servers: str = ""
     """Another Kafka cluster, ``host:port,...``; empty means the embedded broker."""
     kafka_options: dict[str, str] = Field(default_factory=dict)
-    """The client's own settings (``security.protocol``, ``sasl.username``, ...), as JSON in the environment."""
+    """The client's own settings (names of librdkafka), as JSON in the environment. None that holds a secret."""
+    kafka_user: str = Field(default="", pattern=r"^[\w.@/+=$:-]{0,200}$")
+    """Who we are to the broker, over TLS (SASL_SSL); empty: no login. The password comes from one of the next two."""
+    kafka_password: SecretStr = SecretStr("")
+    kafka_password_file: File = None
+    """A file that holds the password and nothing else, no line break behind it either."""
+    kafka_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "PLAIN"
+    kafka_ca: File = None
+    """The certificates (PEM) that the broker's must be signed by; alone, without a user, TLS without a login."""
+    kafka_host: str = Field(default="127.0.0.1", pattern=r"^[A-Za-z0-9.-]{1,253}$")
+    """What the embedded broker listens on, and tells its clients; beyond loopback only with a login."""
+    kafka_certificate: File = None
+    """The embedded broker's key and certificate in one file (PEM): it answers over TLS and to a login only, then."""
     kafka_port: Port = 19092
     kafka_controller_port: Port = 19093
     postgres_port: Port = 15432
@@ -76,6 +101,41 @@ class Settings(BaseSettings):
     reader: str = Field(default="", max_length=200)
     """Who this process reads as, for routes between versions; empty: the user and the machine."""
 
+    @model_validator(mode="after")
+    def _secrets_are_given_as_such(self) -> Self:
+        for field, options in (("kafka_options", self.kafka_options), ("spark_conf", self.spark_conf)):
+            for name in options:
+                if _SECRET.search(name) and not name.endswith((".file", ".location")):
+                    advice = "use ANABRANCH_KAFKA_USER, _PASSWORD_FILE and _MECHANISM, or a file that an option names"
+                    raise _refused(field, f"{name} isn't given here: logs, plans and ps show options", advice)
+        given = bool(self.kafka_password.get_secret_value()) + bool(self.kafka_password_file)
+        if given > 1:
+            raise _refused("kafka_password_file", "the password is given twice", "unset ANABRANCH_KAFKA_PASSWORD")
+        if given != bool(self.kafka_user):
+            advice = "set ANABRANCH_KAFKA_USER and ANABRANCH_KAFKA_PASSWORD_FILE (or ..._PASSWORD), or neither"
+            raise _refused("kafka_user", "a user and a password are given together", advice)
+        if UNFIT.search(self.kafka_password.get_secret_value()):
+            raise _refused("kafka_password", *UNFIT_PASSWORD)
+        return self
+
+    @model_validator(mode="after")
+    def _opened_with_a_login_only(self) -> Self:
+        tls = "set ANABRANCH_KAFKA_USER, ..._PASSWORD_FILE, ..._CERTIFICATE (the broker's) and ..._CA (its clients')"
+        if not self.bootstrap_servers:
+            if not is_loopback(self.kafka_host) and not self.kafka_certificate:
+                what = f"{self.kafka_host} is not loopback: without a login whoever reaches it reads and writes the log"
+                raise _refused("kafka_host", what, tls)
+            if len({bool(self.kafka_certificate), bool(self.kafka_user), bool(self.kafka_ca)}) > 1:
+                raise _refused("kafka_certificate", "the embedded broker has a login over TLS, or neither", tls)
+            if not re.fullmatch(r"[A-Za-z0-9_-]*", self.kafka_user):
+                raise _refused("kafka_user", "the embedded broker's user is letters, digits, - and _", "rename it")
+        conf = {name.lower(): value for name, value in self.spark_conf.items()}
+        for name in ("spark.driver.bindaddress", "spark.driver.host"):
+            if not is_loopback(conf.get(name, "127.0.0.1")) and conf.get("spark.authenticate", "").lower() != "true":
+                what = f"{name}={conf[name]} lets whoever reaches it run code in Spark's driver"
+                raise _refused("spark_conf", what, "set spark.authenticate=true beside it")
+        return self
+
     @property
     def lake(self) -> Path:
         """The root of every Delta table."""
@@ -98,9 +158,27 @@ class Settings(BaseSettings):
         """One small JSON file per process that `anabranch up` started."""
         return self.home / "run"
 
-    @cached_property
+    @property
     def brokers(self) -> str:
-        return self.bootstrap_servers or f"127.0.0.1:{self.kafka_port}"
+        return self.bootstrap_servers or f"{self.kafka_host}:{self.kafka_port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches what listens on ``host``. A name other than localhost may be any address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _refused(field: str, what: str, advice: str) -> BadInput:
+    return BadInput(
+        "SETTINGS_REFUSED",
+        f"ANABRANCH_{field.upper()}: {what}",
+        state="nothing was started",
+        next_step=advice,
+        settings=[field],
+    )
 
 
 def load_settings(**overrides: object) -> Settings:
@@ -115,3 +193,5 @@ def load_settings(**overrides: object) -> Settings:
             next_step="mend the environment variable, or the line of anabranch.env",
             settings=[e["loc"][0] for e in refused.errors() if e["loc"]],
         ) from None
+    except SettingsError as unreadable:  # its text names the field, its cause holds the value
+        raise BadInput("SETTINGS_REFUSED", str(unreadable), next_step="write the value as JSON") from None

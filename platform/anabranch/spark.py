@@ -106,6 +106,8 @@ def session(settings: Settings, app: str, more: Mapping[str, str] = MappingProxy
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # Workers of Python functions run `python3` otherwise, whichever that is, without our libraries.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if known := settings.kafka_password.get_secret_value():  # Kafka's client in the JVM reads it there
+        os.environ["ANABRANCH_KAFKA_PASSWORD"] = known
     builder = SparkSession.builder.appName(app)
     if "SPARK_ENV_LOADED" not in os.environ:  # spark-submit has chosen the master already
         builder = builder.master(settings.spark_master)

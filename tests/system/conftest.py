@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import socket
 import tempfile
 from collections.abc import Callable, Iterator
@@ -17,7 +18,9 @@ from anabranch.cli.produce_commands import produce_flights
 from anabranch.control import lifecycle
 from anabranch.samples.faults import Faults
 from anabranch.samples.publishing import Pace
-from anabranch.settings import Settings
+from anabranch.settings import Settings, load_settings
+from certificates import Authority, authority
+from leaks import Secrets
 from processes import eventually
 from sending import landed
 
@@ -69,6 +72,33 @@ def broker(own_settings: Callable[[str], Settings]) -> Iterator[Settings]:
     """A real broker, and the settings that lead to it. Its topics are shared by the session: use your own names."""
     with lifecycle.running(own_settings("broker"), ["kafka"]) as settings:
         yield settings
+
+
+@pytest.fixture(scope="session")
+def planted() -> Secrets:
+    """Passwords that nobody would write by chance."""
+    return Secrets({name: f"planted-{secrets.token_hex(16)}" for name in ("anna", "reader")})
+
+
+@pytest.fixture(scope="session")
+def trusted(own_home: Path) -> Authority:
+    return authority(own_home, "trusted")
+
+
+@pytest.fixture(scope="session")
+def guarded(own_settings: Callable[[str], Settings], planted: Secrets, trusted: Authority) -> Iterator[Settings]:
+    """A real broker that takes a login, over TLS; and the settings of its user, whose password is in a file."""
+    plain = own_settings("guarded")
+    folder = trusted.file.parent
+    password = folder / "password"
+    password.write_text(planted.known["anna"])
+    with planted.watched():
+        login = {"kafka_user": "anna", "kafka_password_file": password, "kafka_ca": trusted.file}
+        certificate = trusted.sign(folder / "broker.pem", "127.0.0.1")
+        given = plain.model_dump(exclude={"kafka_password"}) | login | {"kafka_certificate": certificate}
+        with lifecycle.running(load_settings(**given), ["kafka"]) as settings:
+            yield settings
+    assert planted.seen == set()
 
 
 @pytest.fixture(scope="session")

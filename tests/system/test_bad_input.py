@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import confluent_kafka
 import pytest
-from anabranch.cli.main import app
 from anabranch.errors import BadInput
 from anabranch.events import Contract, Declarations, Event, Topic
 from anabranch.landing.quarantine import release, waiting
@@ -21,7 +20,7 @@ from anabranch.log import Producer, create_missing
 from anabranch.settings import Settings
 from anabranch.tables.layout import landing_table
 from deltalake import DeltaTable
-from typer.testing import CliRunner
+from hostile import CANARY, HOSTILE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,23 +29,6 @@ pytestmark = pytest.mark.system
 
 MEGABYTE = 2**20
 NOON = datetime(2020, 1, 1, 12, tzinfo=UTC)
-CANARY = Path("/tmp/anabranch-executed")  # noqa: S108 - what a hostile text would make, were it executed
-HOSTILE = [
-    f"$(touch {CANARY})",
-    f"`touch {CANARY}`",
-    f"; touch {CANARY} #",
-    "'; DROP TABLE landing; --",
-    "../../../etc/passwd",
-    "${jndi:ldap://127.0.0.1/x}",
-    "{{ conn.get('postgres') }}",
-    "a\x00b",
-    "\N{RIGHT-TO-LEFT OVERRIDE}txt.exe",
-    "-rf",
-    "CON",
-    "x" * 5_000,
-    " ",
-    "",
-]
 
 
 @pytest.fixture
@@ -147,70 +129,3 @@ def test_a_producer_refuses_what_landing_would(settings: Settings, topic: Topic)
             assert len(str(refused.value)) < 1_000
         producer.flush()
         assert kept.result().topic == topic.name
-
-
-COMMANDS: list[list[str]] = [
-    ["read", "{}"],
-    ["read", "departure_delays", "--where", "{}"],
-    ["read", "departure_delays", "--prefer", "{}"],
-    ["read", "departure_delays", "--partition", "{}"],
-    ["read", "departure_delays", "--version", "{}"],
-    ["certificates", "{}"],
-    ["differences", "{}", "--partition", "2013-01-01"],
-    ["differences", "departure_delays", "--partition", "{}"],
-    ["landing", "verify", "{}"],
-    ["landing", "conflicts", "{}"],
-    ["landing", "accept-loss", "{}", "--why", "{}"],
-    ["quarantine", "list", "{}"],
-    ["quarantine", "show", "{}", "0", "0"],
-    ["quarantine", "show", "flights", "{}", "0"],
-    ["quarantine", "release", "{}", "--why", "{}"],
-    ["views", "check", "{}"],
-    ["census", "{}"],
-    ["views", "dirty", "{}"],
-    ["plan", "{}", "--from", "2013-01-01"],
-    ["plan", "departure_delays", "--from", "{}"],
-    ["plan", "departure_delays", "--from", "2013-01-01", "--to", "{}", "--cut", "{}"],
-    ["reprocess", "{}", "--from", "{}"],
-    ["compare", "{}", "1", "2"],
-    ["compare", "departure_delays", "1", "{}"],
-    ["replay", "plan", "{}"],
-    ["replay", "plan", "departure_delays", "--from", "{}", "--to", "{}"],
-    ["replay", "plan", "departure_delays", "--since", "{}", "--until", "{}"],
-    ["replay", "start", "{}", "--source", "{}"],
-    ["replay", "status", "{}"],
-    ["replay", "pace", "departure_delays", "--share", "{}"],
-    ["replay", "cancel", "{}"],
-    ["routes", "show", "{}"],
-    ["routes", "history", "{}"],
-    ["routes", "set", "{}", "1=100", "--why", "x"],
-    ["routes", "set", "departure_delays", "{}", "--why", "x"],
-    ["migrate", "start", "{}", "1", "2", "--why", "x", "--yes"],
-    ["migrate", "start", "departure_delays", "1", "2", "--why", "x", "--steps", "{}"],
-    ["migrate", "run", "{}"],
-    ["migrate", "rollback", "{}", "--why", "{}"],
-    ["migrate", "halt", "{}", "--why", "{}"],
-    ["migrate", "hasten", "{}", "--why", "{}"],
-    ["migrate", "retire", "{}", "1", "--why", "{}"],
-    ["migrate", "retire", "departure_delays", "1", "--why", "x", "--grace", "{}"],
-    ["migrate", "drop", "{}", "1", "--yes"],
-    ["produce", "flights", "--from", "{}", "--days", "1"],
-    ["produce", "flights", "--from", "2013-01-01", "--days", "1", "--speed", "{}"],
-]
-
-
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_a_hostile_parameter_ends_in_a_clear_error(
-    command: list[str], settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ANABRANCH_HOME", str(settings.home))
-    monkeypatch.setenv("ANABRANCH_BOOTSTRAP_SERVERS", settings.brokers)
-    before = sorted(settings.home.parent.rglob("*"))
-    for text in HOSTILE:
-        result = CliRunner().invoke(app, [part.replace("{}", text) for part in command])
-        assert result.exit_code in (1, 2), (text, result.output)
-        assert result.exception is None or isinstance(result.exception, SystemExit), (text, result.exception)
-        assert "Traceback" not in result.output
-        assert "[" in result.stderr or "Usage" in result.stderr, (text, result.stderr)
-    assert sorted(settings.home.parent.rglob("*")) == before
-    assert not CANARY.exists()

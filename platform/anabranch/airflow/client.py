@@ -61,7 +61,7 @@ class Client:
         """
         self._wait_for_dag(dag_id, patience)
         body = {"logical_date": None, "conf": dict(conf), "dag_run_id": run_id, "note": note or None}
-        answer = self._send("POST", f"/dags/{quote(dag_id)}/dagRuns", body)
+        answer = self._send("POST", f"/dags/{_part(dag_id)}/dagRuns", body)
         if answer.status_code == 409 and run_id is not None:
             return self.run(dag_id, run_id)
         if answer.status_code in (400, 422):
@@ -75,7 +75,7 @@ class Client:
 
     def run(self, dag_id: str, run_id: str) -> Run:
         """The run as it is now, with its tasks."""
-        path = f"/dags/{quote(dag_id)}/dagRuns/{quote(run_id, safe='')}"
+        path = f"/dags/{_part(dag_id)}/dagRuns/{_part(run_id)}"
         found = self.get(path)
         tasks = self.get(path + "/taskInstances")["task_instances"]
         return Run(
@@ -101,13 +101,13 @@ class Client:
 
     def xcom(self, run: Run, task: str, key: str = "return_value") -> Any:
         """What a task of the run has handed on; None when it handed on nothing."""
-        path = f"/dags/{quote(run.dag_id)}/dagRuns/{quote(run.run_id, safe='')}/taskInstances/{quote(task)}"
-        answer = self._send("GET", f"{path}/xcomEntries/{quote(key)}?deserialize=true")
+        path = f"/dags/{_part(run.dag_id)}/dagRuns/{_part(run.run_id)}/taskInstances/{_part(task)}"
+        answer = self._send("GET", f"{path}/xcomEntries/{_part(key)}?deserialize=true")
         return None if answer.status_code == 404 else self._json(answer)["value"]
 
     def task_log(self, run: Run, task: str, attempt: int = 1) -> str:
         """The messages of one try of a task, one a line, exceptions included."""
-        path = f"/dags/{quote(run.dag_id)}/dagRuns/{quote(run.run_id, safe='')}/taskInstances/{quote(task)}"
+        path = f"/dags/{_part(run.dag_id)}/dagRuns/{_part(run.run_id)}/taskInstances/{_part(task)}"
         content = self.get(f"{path}/logs/{attempt}?full_content=true")["content"]
         return "\n".join(_line(entry) for entry in content)
 
@@ -124,12 +124,12 @@ class Client:
     def write_note(self, dag_id: str, run_id: str, note: str) -> None:
         """Replace the note of a run; what is longer than Airflow keeps is cut off."""
         text = note if len(note) <= NOTE_LENGTH else note[: NOTE_LENGTH - 4] + "\n..."
-        path = f"/dags/{quote(dag_id)}/dagRuns/{quote(run_id, safe='')}?update_mask=note"
+        path = f"/dags/{_part(dag_id)}/dagRuns/{_part(run_id)}?update_mask=note"
         self._json(self._send("PATCH", path, {"note": text}))
 
     def url(self, dag_id: str, run_id: str) -> str:
         """The run's page in the UI."""
-        return f"{self.address}/dags/{quote(dag_id)}/runs/{quote(run_id, safe='')}"
+        return f"{self.address}/dags/{_part(dag_id)}/runs/{_part(run_id)}"
 
     def get(self, path: str) -> Any:
         """The JSON answer to a GET below ``/api/v2``."""
@@ -148,7 +148,7 @@ class Client:
     def _wait_for_dag(self, dag_id: str, patience: float) -> None:
         """A DAG is known a few seconds after the dag processor has started, and again after each change."""
         deadline = time.monotonic() + patience
-        while (answer := self._send("GET", f"/dags/{quote(dag_id)}")).status_code == 404:
+        while (answer := self._send("GET", f"/dags/{_part(dag_id)}")).status_code == 404:
             if time.monotonic() >= deadline:
                 errors = self.get("/importErrors")["import_errors"]
                 why = "; ".join(e["stack_trace"].strip().splitlines()[-1] for e in errors)
@@ -204,8 +204,8 @@ def _line(entry: Any) -> str:
 
 
 def _hitl_path(dag_id: str, run_id: str, task: str) -> str:
-    run = f"/dags/{quote(dag_id)}/dagRuns/{quote(run_id, safe='')}"
-    return f"{run}/taskInstances/{quote(task)}/-1/hitlDetails"
+    run = f"/dags/{_part(dag_id)}/dagRuns/{_part(run_id)}"
+    return f"{run}/taskInstances/{_part(task)}/-1/hitlDetails"
 
 
 def _detail(answer: httpx.Response) -> str:
@@ -214,3 +214,8 @@ def _detail(answer: httpx.Response) -> str:
     except (ValueError, AttributeError):
         detail = answer.text
     return str(detail).split("\n")[0][:500]
+
+
+def _part(name: str) -> str:
+    """A name as one part of a path, whatever is in it: ``..`` alone would lead out of the path."""
+    return quote(name, safe="").replace(".", "%2E") if not name.strip(".") else quote(name, safe="")

@@ -40,8 +40,9 @@ def census_command(
 
 def census_table(found: Sequence[Seen]) -> Table:
     """One line per version. Nothing that a producer says of itself is taken for markup."""
-    from rich.markup import escape
     from rich.table import Table
+
+    from anabranch.printable import cell
 
     table = Table("topic", "event type", "version")
     for heading in ("events", "late"):
@@ -52,11 +53,11 @@ def census_table(found: Sequence[Seen]) -> Table:
         mark = "newest" if seen.newest else "" if seen.declared else "not declared"
         version = f"v{seen.version} {mark}".strip()
         if not seen.events:
-            table.add_row(seen.topic, escape(seen.type), version, "0", "", "never seen")
+            table.add_row(seen.topic, cell(seen.type), version, "0", "", "never seen")
             continue
         named = ", ".join(f"{p.source} {p.events:,}" for p in seen.producers)
         more = seen.sources - len(seen.producers)
-        producers = escape(named) + (f" and {more} more" if more else "")
+        producers = cell(named) + (f" and {more} more" if more else "")
         times = (f"{at:%Y-%m-%d %H:%M}" if at else "" for at in (seen.first, seen.last))
-        table.add_row(seen.topic, escape(seen.type), version, f"{seen.events:,}", f"{seen.late:,}", *times, producers)
+        table.add_row(seen.topic, cell(seen.type), version, f"{seen.events:,}", f"{seen.late:,}", *times, producers)
     return table

@@ -43,6 +43,7 @@ def verify_command(topic: TopicName = None, as_json: AsJson = False) -> None:
 def conflicts_command(topic: TopicName = None, as_json: AsJson = False) -> None:
     """List duplicates whose payload differs from the record landed first. Exit code 1 when there are any."""
     from anabranch.landing.verify import conflicts
+    from anabranch.printable import printable
 
     settings, declared = project()
     chosen = list(declared.topics.values()) if topic is None else [declared.topic(topic)]
@@ -52,7 +53,8 @@ def conflicts_command(topic: TopicName = None, as_json: AsJson = False) -> None:
     else:
         for row in found:
             first = f"{row['topic']}/{row['first_partition']}:{row['first_offset']}"
-            typer.echo(f"{row['topic']}/{row['partition']}:{row['offset']}  {row['event_id']}  differs from {first}")
+            event = printable(row["event_id"])
+            typer.echo(f"{row['topic']}/{row['partition']}:{row['offset']}  {event}  differs from {first}")
         typer.echo(f"{len(found)} conflicts")
     if found:
         raise typer.Exit(1)

@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from anabranch.errors import AnabranchError
+from anabranch.printable import printable
 
 MODULES = (
     "platform_commands",
@@ -40,7 +41,7 @@ class Commands(TyperGroup):
         except AnabranchError as error:
             if ctx.params.get("debug"):
                 raise
-            typer.echo(str(error), err=True)
+            typer.echo(printable(str(error)), err=True)
             raise typer.Exit(1) from None
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from anabranch.printable import printable
+
 if TYPE_CHECKING:
     from anabranch.change.migration import Migration
     from anabranch.settings import Settings
@@ -80,7 +82,7 @@ def status(view: ViewName, as_json: Annotated[bool, typer.Option("--json", help=
     elif found is None:
         typer.echo(f"{view}: no migration")
     else:
-        typer.echo(f"{found[1]}\n  by {found[0].changed_by}: {found[0].why}")
+        typer.echo(printable(f"{found[1]}\n  by {found[0].changed_by}: {found[0].why}"))
 
 
 @migrate.command()
@@ -226,4 +228,4 @@ def _told(settings: Settings, made: Migration) -> None:
     from anabranch.serving.routes import route_of
 
     route = route_of(settings, made.view)
-    typer.echo(f"{made}{f': {route.why}' if route else ''}")
+    typer.echo(printable(f"{made}{f': {route.why}' if route else ''}"))

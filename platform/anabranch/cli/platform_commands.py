@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -61,16 +62,17 @@ def _shown(bar: Any, task: Any) -> Progress:
 
 
 def addresses(settings: Settings) -> dict[str, str]:
-    """Where a person finds what runs now: label to address."""
+    """Where a person finds what runs now: label to address. Only a terminal is told the password itself."""
     from anabranch.control.airflow_parts import airflow_address
-    from anabranch.control.keys import airflow_login
+    from anabranch.control.keys import airflow_login, passwords_file
     from anabranch.control.lifecycle import status as parts_now
 
     running = {part.name for part in parts_now(settings) if part.state == "running"}
     found = {"log": settings.brokers}
     if "airflow-api-server" in running:
         user, password = airflow_login(settings)
-        found["Airflow"] = f"{airflow_address(settings)}  user {user}  password {password}"
+        told = password if sys.stdout.isatty() else f"in {passwords_file(settings)}"
+        found["Airflow"] = f"{airflow_address(settings)}  user {user}  password {told}"
     found["Data Docs"] = (settings.home / "data_docs").as_uri()
     found["logs"] = settings.logs.as_uri()
     return found

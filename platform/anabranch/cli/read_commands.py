@@ -56,15 +56,16 @@ def read_command(
 
 def _print_table(reading: Reading, rows: list[dict[str, Any]], total: int) -> None:
     from rich.console import Console
-    from rich.markup import escape
     from rich.table import Table
+
+    from anabranch.printable import cell
 
     table = Table()
     for field in reading.schema:
         number = str(field.type).startswith(("int", "decimal", "double", "float"))
-        table.add_column(escape(field.name), justify="right" if number else "left", overflow="fold")
+        table.add_column(cell(field.name), justify="right" if number else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(escape("-" if value is None else str(plain(value))) for value in row.values()))
+        table.add_row(*(cell("-" if value is None else str(plain(value))) for value in row.values()))
     console = Console()
     console.print(table)
     console.print(f"{len(rows):,} of {total:,} rows", highlight=False)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from anabranch.printable import printable
+
 if TYPE_CHECKING:
     from anabranch.serving.routes import Route
 
@@ -37,7 +39,7 @@ def show(
         return
     typer.echo(_line(route) if route else f"no route: everybody gets v{oldest(settings, view)}, the oldest")
     if reader:
-        typer.echo(f"{reader} gets v{version}")
+        typer.echo(f"{printable(reader)} gets v{version}")
 
 
 @routes.command()
@@ -98,4 +100,5 @@ def _plain(route: Route) -> dict[str, Any]:
 
 
 def _line(route: Route) -> str:
-    return f"{route.number}  {route.changed_at:%Y-%m-%d %H:%M:%S} UTC  {route}  by {route.changed_by}: {route.why}"
+    said = printable(f"by {route.changed_by}: {route.why}")
+    return f"{route.number}  {route.changed_at:%Y-%m-%d %H:%M:%S} UTC  {route}  {said}"

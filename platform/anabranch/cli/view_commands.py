@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from anabranch.printable import printable
+
 if TYPE_CHECKING:
     from anabranch.settings import Settings
     from anabranch.views import View
@@ -114,7 +116,7 @@ def check(
                 typer.echo(f"{view.name} v{view.version}: fine, {'registered' if known else 'new'}")
             except AnabranchError as error:
                 refused += 1
-                typer.echo(str(error), err=True)
+                typer.echo(printable(str(error)), err=True)
     finally:
         spark.stop()
     if refused:

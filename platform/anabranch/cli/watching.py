@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from anabranch.printable import printable
+
 if TYPE_CHECKING:
     from anabranch.airflow.client import Client, Run
     from anabranch.settings import Settings
@@ -25,7 +27,7 @@ def carried_out(settings: Settings, dag: str, asked: Mapping[str, Any], *, wait:
         typer.echo(run.url)
         if wait:
             run = client.wait(run, _Progress(client, approve=approve), timeout=_PATIENCE)
-            typer.echo(run.note)
+            typer.echo(printable(run.note))
     if run.state == "failed":
         raise typer.Exit(1)
 

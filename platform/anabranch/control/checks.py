@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
 import socket
+import ssl
 import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -15,6 +17,7 @@ import psutil
 from anabranch.control.kafka import java
 from anabranch.control.part import Part
 from anabranch.errors import AnabranchError, BadInput, BrokenState, TryAgain
+from anabranch.log.login import password
 from anabranch.settings import Settings
 
 JAVA_NEEDED = 17
@@ -32,6 +35,10 @@ def check_all(settings: Settings, parts: Iterable[Part]) -> None:
         for variable, port in part.ports.items():
             check_port(part.name, variable, port)
     check_distinct({variable: port for part in parts for variable, port in part.ports.items()})
+    if settings.kafka_user:
+        password(settings)
+    if settings.kafka_certificate and not settings.bootstrap_servers:
+        check_certificate(settings)
     if settings.bootstrap_servers:
         from anabranch.log.admin import existing_topics
 
@@ -77,6 +84,28 @@ def check_disk(folder: Path, needed: int) -> None:
             free=free,
             needed=needed,
         )
+
+
+def check_certificate(settings: Settings) -> None:
+    """Raise KAFKA_CERTIFICATE when clients wouldn't trust the embedded broker: they shake hands in memory."""
+    to_broker, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    try:
+        broker, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        broker.load_cert_chain(str(settings.kafka_certificate), password="")
+        client.load_verify_locations(str(settings.kafka_ca))
+        theirs = broker.wrap_bio(to_broker, to_client, server_side=True)
+        ours = client.wrap_bio(to_client, to_broker, server_hostname=settings.kafka_host)
+        for side in (ours, theirs, ours):
+            with contextlib.suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+    except (OSError, ValueError) as error:
+        raise BadInput(
+            "KAFKA_CERTIFICATE",
+            f"the broker's certificate doesn't prove that it is {settings.kafka_host}: {error}",
+            state=NOT_STARTED,
+            next_step="check ANABRANCH_KAFKA_CERTIFICATE (key and certificate), ..._CA and ..._HOST",
+            certificate=str(settings.kafka_certificate),
+        ) from None
 
 
 def check_port(part: str, variable: str, port: int) -> None:

@@ -11,8 +11,10 @@ import subprocess
 import uuid
 from pathlib import Path
 
+from anabranch.control.environment import environment
 from anabranch.control.part import Part
 from anabranch.errors import BrokenState
+from anabranch.log.login import PROVIDERS, jaas, password_place
 from anabranch.settings import Settings
 
 BROKER_SETTINGS = {
@@ -64,6 +66,7 @@ def kafka_part(settings: Settings) -> Part:
         command=(*_command(settings, options), "kafka.Kafka", str(home / "server.properties")),
         cwd=settings.project,
         log=settings.logs / "kafka.log",
+        env=environment(settings),
         prepare=lambda: prepare(settings),
         ready=lambda _: _ready(settings),
         ports={
@@ -75,14 +78,38 @@ def kafka_part(settings: Settings) -> Part:
 
 
 def properties(settings: Settings) -> dict[str, str]:
-    """The whole configuration of the embedded broker."""
-    broker, controller = f"127.0.0.1:{settings.kafka_port}", f"127.0.0.1:{settings.kafka_controller_port}"
-    return BROKER_SETTINGS | {
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "listeners": f"PLAINTEXT://{broker},CONTROLLER://{controller}",
-        "advertised.listeners": f"PLAINTEXT://{broker}",
-        "controller.quorum.voters": f"1@{controller}",
-        "log.dirs": str(kafka_home(settings) / "data"),
+    """The whole configuration of the embedded broker. No secret is in it, only where the broker reads one."""
+    broker, controller = f"{settings.kafka_host}:{settings.kafka_port}", f"127.0.0.1:{settings.kafka_controller_port}"
+    protocol = "SASL_SSL" if settings.kafka_certificate else "PLAINTEXT"
+    return (
+        BROKER_SETTINGS
+        | _login(settings)
+        | {
+            "listener.security.protocol.map": f"{protocol}:{protocol},CONTROLLER:PLAINTEXT",
+            "inter.broker.listener.name": protocol,
+            "listeners": f"{protocol}://{broker},CONTROLLER://{controller}",
+            "advertised.listeners": f"{protocol}://{broker}",
+            "controller.quorum.voters": f"1@{controller}",
+            "log.dirs": str(kafka_home(settings) / "data"),
+        }
+    )
+
+
+def _login(settings: Settings) -> dict[str, str]:
+    """One user, by PLAIN over TLS; more of them, by SCRAM, are made with Kafka's own tools. Empty on plain loopback."""
+    if not settings.kafka_certificate:
+        return {}
+    known = f' user_{settings.kafka_user}="{password_place(settings)}"'
+    listener = "listener.name.sasl_ssl"
+    return PROVIDERS | {
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        f"{listener}.plain.sasl.jaas.config": jaas(settings, "PLAIN", known),
+        f"{listener}.scram-sha-512.sasl.jaas.config": jaas(settings, "SCRAM-SHA-512"),
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(settings.kafka_certificate),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(settings.kafka_ca),
     }
 
 
@@ -128,7 +155,7 @@ def _ready(settings: Settings) -> bool:
     from anabranch.log.admin import existing_topics
 
     try:
-        socket.create_connection(("127.0.0.1", settings.kafka_port), timeout=1).close()
+        socket.create_connection((settings.kafka_host, settings.kafka_port), timeout=1).close()
         existing_topics(settings)
     except (OSError, AnabranchError):
         return False

@@ -8,6 +8,7 @@ from typing import Any
 from anabranch.errors import BadInput
 from anabranch.explaining.guessing import by_key
 from anabranch.explaining.landed import Candidates, Row
+from anabranch.printable import printable
 from anabranch.tables import Cut
 from anabranch.views.definition import View
 
@@ -38,7 +39,7 @@ def row_missing(
 
 
 def shown(row: Row) -> str:
-    return ", ".join(f"{name}={plain(value)}" for name, value in row.items())
+    return printable(", ".join(f"{name}={plain(value)}" for name, value in row.items()))
 
 
 def plain(value: Any) -> str:

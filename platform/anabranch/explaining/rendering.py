@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rich.console import RenderableType
-from rich.markup import escape
 from rich.table import Table
 
 from anabranch.explaining.effects import Change, Effect
 from anabranch.explaining.explanation import Comparison, Explanation, Part
 from anabranch.explaining.landed import LandedEvent
 from anabranch.explaining.missing import shown
+from anabranch.printable import cell as escaped
 from anabranch.reconcile.rendering import shown_value
 
 _NAMED = 5
@@ -85,7 +85,7 @@ def _events(found: Explanation, limit: int) -> Table:
         table.add_column(heading, overflow="fold", no_wrap=heading in {"event", "event time"})
     for part in found.parts:
         if part.event.place in inside:
-            table.add_row(*map(escape, _line(part)))
+            table.add_row(*map(escaped, _line(part)))
     return table
 
 

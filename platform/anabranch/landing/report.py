@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.markup import escape
 from rich.table import Table
 
 from anabranch.landing.quarantine import Quarantined
 from anabranch.landing.verify import Proof
+from anabranch.printable import cell
 
 
 def proof_table(proof: Proof) -> Table:
@@ -37,11 +37,11 @@ def proof_table(proof: Proof) -> Table:
 def quarantine_table(topic: str, records: Sequence[Quarantined], limit: int) -> Table:
     """One line per record, the reasons counted in the title. Nothing of a record is interpreted as markup."""
     reasons = {r.reason.split(":", 1)[0] for r in records}
-    title = f"{topic}: {len(records):,} in quarantine ({', '.join(sorted(reasons)) or 'nothing'})"
+    title = f"{topic}: {len(records):,} in quarantine ({cell(', '.join(sorted(reasons))) or 'nothing'})"
     table = Table(title=title, title_justify="left")
     for name in ("partition:offset", "epoch", "appended", "type", "reason"):
         table.add_column(name)
     for r in records[:limit]:
         appended = r.append_time.isoformat(timespec="seconds")
-        table.add_row(f"{r.partition}:{r.offset}", str(r.epoch), appended, escape(r.type or ""), escape(r.reason))
+        table.add_row(f"{r.partition}:{r.offset}", str(r.epoch), appended, cell(r.type or ""), cell(r.reason))
     return table

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from anabranch.errors import BadInput, Conflict
+from anabranch.errors import Conflict
 from anabranch.events import Topic
 from anabranch.log.admin import begin_offsets, end_offsets
+from anabranch.log.login import java_client
 from anabranch.settings import Settings
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def read_log(spark: SparkSession, settings: Settings, topic: Topic, start: Mappi
         # A consumer that has read to the log's end is asked again while its last request still waits there for more.
         .option("kafka.fetch.max.wait.ms", 50)
     )
-    for name, value in java_options(settings.kafka_options).items():
+    for name, value in java_client(settings).items():
         reader = reader.option(f"kafka.{name}", value)
     return reader.load().select("topic", "partition", "offset", F.col("timestamp").alias("append_time"), "key", "value")
 
@@ -51,36 +51,9 @@ def read_range(
         .option("endingOffsets", json.dumps({topic.name: last}))
         .option("failOnDataLoss", "true")
     )
-    for name, value in java_options(settings.kafka_options).items():
+    for name, value in java_client(settings).items():
         reader = reader.option(f"kafka.{name}", value)
     return reader.load().select("topic", "partition", "offset", F.col("timestamp").alias("append_time"), "key", "value")
-
-
-def java_options(options: Mapping[str, str]) -> dict[str, str]:
-    """librdkafka's names for SASL and TLS as the Java client, which Spark uses, knows them."""
-    rest = dict(options)
-    java: dict[str, str] = {}
-    mechanism = rest.pop("sasl.mechanisms", rest.pop("sasl.mechanism", "PLAIN"))
-    user, password = rest.pop("sasl.username", None), rest.pop("sasl.password", None)
-    if user is not None:
-        if any(c in f"{user}{password}" for c in '"\\\n\r'):
-            raise BadInput("KAFKA_OPTIONS", "sasl.username and sasl.password can't hold quotes or backslashes")
-        module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
-        java["sasl.mechanism"] = mechanism
-        java["sasl.jaas.config"] = (
-            f'org.apache.kafka.common.security.{module} required username="{user}" password="{password}";'
-        )
-    authority = rest.pop("ssl.ca.location", None)
-    if authority is not None:
-        java |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": authority}
-    certificate, key = rest.pop("ssl.certificate.location", None), rest.pop("ssl.key.location", None)
-    if certificate is not None and key is not None:
-        java |= {
-            "ssl.keystore.type": "PEM",
-            "ssl.keystore.certificate.chain": Path(certificate).read_text(),
-            "ssl.keystore.key": Path(key).read_text(),
-        }
-    return {**rest, **java}
 
 
 def check_nothing_lost(settings: Settings, topic: Topic, landed: Mapping[int, int]) -> None:

@@ -20,7 +20,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs d
 
 from anabranch.errors import BadInput, Conflict, TryAgain
 from anabranch.events import Declarations, Topic
-from anabranch.log.client import REACH_SECONDS, bad_options, client_config, translated
+from anabranch.log.client import REACH_SECONDS, Heard, bad_options, client_config, translated
 from anabranch.settings import Settings
 
 _CALL_SECONDS = 10.0
@@ -41,25 +41,37 @@ class Drift:
         return self.setting == "topic"
 
 
-def _admin(settings: Settings) -> AdminClient:
-    try:
-        return AdminClient(client_config(settings, {"socket.connection.setup.timeout.ms": 4000}, {}))
-    except (KafkaException, ValueError, TypeError) as error:
-        raise bad_options(settings, error) from None
+class Admin(AdminClient):
+    """A client that remembers why it was kept out."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.heard = Heard()
+        try:
+            super().__init__(client_config(settings, {"socket.connection.setup.timeout.ms": 4000}, {}, self.heard))
+        except (KafkaException, ValueError, TypeError) as error:
+            raise bad_options(settings, error) from None
 
 
-def existing_topics(settings: Settings, admin: AdminClient | None = None) -> dict[str, int]:
-    """Every topic of the broker with its number of partitions. Raises BROKER_UNREACHABLE after 5 s."""
-    try:
-        found = (admin or _admin(settings)).list_topics(timeout=REACH_SECONDS).topics
-    except KafkaException as error:
-        raise translated(settings, error, "listing topics") from None
-    return {name: len(topic.partitions) for name, topic in found.items() if topic.error is None}
+def existing_topics(settings: Settings, admin: Admin | None = None) -> dict[str, int]:
+    """Every topic of the broker with its number of partitions. Raises BROKER_UNREACHABLE after 5 s, or
+    BROKER_LOGIN_REFUSED or BROKER_UNTRUSTED."""
+    admin = admin or Admin(settings)
+    for seconds in REACH_SECONDS:
+        try:
+            found = admin.list_topics(timeout=seconds).topics
+        except KafkaException as error:
+            admin.poll(0)  # hands over what was heard
+            reason = translated(settings, admin.heard.refused or error, "listing topics")
+        else:
+            return {name: len(topic.partitions) for name, topic in found.items() if topic.error is None}
+        if admin.heard.refused:
+            break
+    raise reason
 
 
 def create_missing(settings: Settings, topics: Iterable[Topic]) -> tuple[str, ...]:
     """Create those of ``topics`` that don't exist and wait until they can be written; returns their names."""
-    admin = _admin(settings)
+    admin = Admin(settings)
     existing = existing_topics(settings, admin)
     missing = [topic for topic in topics if topic.name not in existing]
     if not missing:
@@ -84,10 +96,10 @@ def create_missing(settings: Settings, topics: Iterable[Topic]) -> tuple[str, ..
     return names
 
 
-def _wait_for_leaders(settings: Settings, admin: AdminClient, names: tuple[str, ...]) -> None:
+def _wait_for_leaders(settings: Settings, admin: Admin, names: tuple[str, ...]) -> None:
     deadline = time.monotonic() + _CALL_SECONDS
     while time.monotonic() < deadline:
-        found = admin.list_topics(timeout=REACH_SECONDS).topics
+        found = admin.list_topics(timeout=sum(REACH_SECONDS)).topics
         if all(n in found and all(p.leader >= 0 for p in found[n].partitions.values()) for n in names):
             return
         time.sleep(0.05)
@@ -101,7 +113,7 @@ def _wait_for_leaders(settings: Settings, admin: AdminClient, names: tuple[str, 
 
 def drift(settings: Settings, topics: Iterable[Topic]) -> tuple[Drift, ...]:
     """Everything in which the broker's topics differ from their declarations, missing topics included."""
-    admin = _admin(settings)
+    admin = Admin(settings)
     existing = existing_topics(settings, admin)
     found: list[Drift] = []
     for topic in topics:
@@ -119,7 +131,7 @@ def drift(settings: Settings, topics: Iterable[Topic]) -> tuple[Drift, ...]:
     return tuple(found)
 
 
-def _config(settings: Settings, admin: AdminClient, topic: str) -> dict[str, str]:
+def _config(settings: Settings, admin: Admin, topic: str) -> dict[str, str]:
     resource = ConfigResource(ResourceType.TOPIC, topic)
     (answer,) = admin.describe_configs([resource], request_timeout=_CALL_SECONDS).values()
     try:
@@ -156,7 +168,7 @@ def end_offsets(settings: Settings, topic: str) -> dict[int, int]:
 
 
 def _offsets(settings: Settings, topic: str, spec: OffsetSpec) -> dict[int, int]:
-    admin = _admin(settings)
+    admin = Admin(settings)
     partitions = existing_topics(settings, admin).get(topic)
     if partitions is None:
         raise BadInput(

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
 from anabranch.errors import AnabranchError, BadInput, TryAgain
+from anabranch.log.login import client_login
 from anabranch.settings import Settings
 
-REACH_SECONDS = 5.0
-"""How long a call waits for the first answer of a broker."""
+REACH_SECONDS = (1.0, 4.0)
+"""How long a call waits for the first answer of a broker: a while, and, if nothing was refused by then, on."""
 
 _AWAY = {
     KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE,
@@ -25,15 +27,33 @@ LOGGER.addHandler(logging.NullHandler())
 LOGGER.propagate = False
 
 
-def client_config(settings: Settings, defaults: dict[str, Any], fixed: dict[str, Any]) -> dict[str, Any]:
-    """Settings of a client: ``defaults``, then the user's ``kafka_options``, then what the platform relies on."""
+@dataclass
+class Heard:
+    """What a client says of its connections, beside its answers: a call that needed one only times out."""
+
+    refused: KafkaError | None = None
+    """The newest refusal of a login or of a certificate."""
+
+    def __call__(self, error: KafkaError) -> None:
+        if error.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL):
+            self.refused = error
+
+
+def client_config(
+    settings: Settings, defaults: dict[str, Any], fixed: dict[str, Any], heard: Heard | None = None
+) -> dict[str, Any]:
+    """Settings of a client: ``defaults``, the login, the user's ``kafka_options``, then what the platform relies on.
+
+    They hold the password: not to be shown.
+    """
     return {
         **defaults,
+        **client_login(settings),
         **settings.kafka_options,
         **fixed,
         "bootstrap.servers": settings.brokers,
         "logger": LOGGER,
-        "error_cb": _ignore,
+        "error_cb": heard or Heard(),
     }
 
 
@@ -43,6 +63,8 @@ def translated(settings: Settings, error: KafkaError | KafkaException, doing: st
     code = cause.code() if isinstance(cause, KafkaError) else None
     if code in _AWAY:
         return unreachable(settings, doing, str(cause))
+    if code in (KafkaError._AUTHENTICATION, KafkaError._SSL):
+        return kept_out(settings, doing, str(cause), login=code == KafkaError._AUTHENTICATION)
     return TryAgain(
         "BROKER_REFUSED",
         f"{settings.brokers} refused while {doing}: {cause}",
@@ -67,6 +89,24 @@ def unreachable(settings: Settings, doing: str, reason: str) -> TryAgain:
     )
 
 
+def kept_out(settings: Settings, doing: str, reason: str, *, login: bool) -> BadInput:
+    """The broker refuses our login, or we don't trust its certificate (then it was never told the password)."""
+    if login:
+        code, what = "BROKER_LOGIN_REFUSED", f"refuses the login of {settings.kafka_user!r}"
+        next_step = "check ANABRANCH_KAFKA_USER, ANABRANCH_KAFKA_PASSWORD (or ..._FILE) and ANABRANCH_KAFKA_MECHANISM"
+    else:
+        code, what = "BROKER_UNTRUSTED", "can't prove who it is"
+        next_step = "check ANABRANCH_KAFKA_CA, and that the broker's certificate is of the name that it is called by"
+    return BadInput(
+        code,
+        f"{settings.brokers} {what}, while {doing}: {reason}",
+        state="nothing was changed by this call",
+        next_step=next_step,
+        brokers=settings.brokers,
+        reason=reason,
+    )
+
+
 def bad_options(settings: Settings, error: Exception) -> BadInput:
     """A setting that librdkafka doesn't know or can't use; it says so when a client is made."""
     return BadInput(
@@ -75,7 +115,3 @@ def bad_options(settings: Settings, error: Exception) -> BadInput:
         next_step="mend ANABRANCH_KAFKA_OPTIONS (names of librdkafka, as a JSON object)",
         options=sorted(settings.kafka_options),
     )
-
-
-def _ignore(_: KafkaError) -> None:
-    """Errors of connections come back from the call that needed one."""

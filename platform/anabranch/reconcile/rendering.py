@@ -8,9 +8,10 @@ from io import StringIO
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
+from anabranch.printable import cell as shown
+from anabranch.printable import printable
 from anabranch.reconcile.certificates import Certificate
 from anabranch.reconcile.differences import Difference
 from anabranch.reconcile.late_changes import LateChanges
@@ -25,14 +26,14 @@ def differences_table(view: View, partition: date | None, found: Sequence[Differ
     where = f" on {partition}" if partition else ""
     table = Table(title=f"{view.name} v{view.version}: {len(found)} rows differ{where}", title_justify="left")
     for heading in (*view.key, "row is", "column", "speed", "expected", "events behind it"):
-        table.add_column(escape(heading), overflow="fold")
+        table.add_column(shown(heading), overflow="fold")
     for difference in found:
         first = [shown_value(difference.key[name]) for name in view.key] + [difference.kind]
         events = _events(difference)
         for index, cell in enumerate(difference.cells):
             head, tail = (first, events) if index == 0 else ([""] * len(first), "")
             values = (*head, cell.column, shown_value(cell.speed), shown_value(cell.expected), tail)
-            table.add_row(*map(escape, values), end_section=index == len(difference.cells) - 1)
+            table.add_row(*map(shown, values), end_section=index == len(difference.cells) - 1)
     return table
 
 
@@ -47,7 +48,7 @@ def certificates_table(view: str, version: int, found: Sequence[Certificate]) ->
         mark = "[green]equal[/]" if c.equal else "[red]DIFFERS[/]"
         rows = f"{c.speed.rows:,}" if c.equal else f"{c.speed.rows:,} of {c.expected.rows:,}"
         day, hashed = str(c.partition or "whole view"), f"{c.speed.hash_xor & 0xFFFFFFFF:08x}"
-        table.add_row(day, mark, escape(str(c.cut)), rows, f"{c.late_events:,}", hashed, escape(c.run))
+        table.add_row(day, mark, shown(str(c.cut)), rows, f"{c.late_events:,}", hashed, shown(c.run))
     return table
 
 
@@ -98,7 +99,7 @@ def shown_value(value: Any) -> str:
         return "-"
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%d %H:%M:%S" + (".%f" if value.microsecond else ""))
-    return str(value)
+    return printable(str(value))
 
 
 def _events(difference: Difference) -> str:

@@ -68,6 +68,20 @@ def test_everything_listens_on_loopback(settings: Settings) -> None:
         assert "--skip-serve-logs" in part.command
 
 
+def test_no_variable_of_a_shell_opens_a_server(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each part gets the environment of who starts it, and over it its own."""
+    opening = {"AIRFLOW__API__HOST": "0.0.0.0", "SPARK_LOCAL_IP": "0.0.0.0"}  # noqa: S104
+    opening |= {"AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True", "AIRFLOW__API__EXPOSE_CONFIG": "True"}
+    for name, value in opening.items():
+        monkeypatch.setenv(name, value)
+    for part in catalog(settings):
+        seen = {**os.environ, **part.env}
+        if part.name.startswith("airflow"):
+            assert [seen[name] for name in opening] == ["127.0.0.1", "127.0.0.1", "False", "False"]
+        elif part.name in ("landing", "speed"):
+            assert seen["SPARK_LOCAL_IP"] == "127.0.0.1"
+
+
 def test_ports_name_their_setting(settings: Settings) -> None:
     ports = {variable: port for part in catalog(settings) for variable, port in part.ports.items()}
     for variable, port in ports.items():
@@ -96,7 +110,7 @@ def test_the_environment_carries_every_setting(tmp_path: Path, monkeypatch: pyte
     settings = Settings(
         home=tmp_path,
         bootstrap_servers="a:1,b:2",
-        kafka_options={"sasl.password": 'quote " and $HOME'},
+        kafka_options={"client.id": 'quote " and $HOME'},
         spark_master="local[1]",
         kafka_port=2000,
     )

@@ -1,0 +1,205 @@
+"""A log behind a login and TLS: what is right works in every client, what is wrong is a clear error within seconds."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import socket
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+from anabranch.control import lifecycle
+from anabranch.errors import BadInput
+from anabranch.events import Contract, Declarations, Event, Topic
+from anabranch.landing.source import read_range
+from anabranch.landing.stream import start
+from anabranch.landing.verify import verify
+from anabranch.log import Producer, create_missing, drift, end_offsets
+from anabranch.log.admin import Admin, existing_topics
+from anabranch.replay.relanding import Log, LogMirror
+from anabranch.settings import Settings, load_settings
+from anabranch.tables.layout import landing_table
+from certificates import Authority, authority
+from confluent_kafka.admin import (
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+from deltalake import DeltaTable
+from leaks import Secrets
+from processes import everything
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.system
+
+NOON = datetime(2020, 1, 1, 12, tzinfo=UTC)
+SECONDS = 8.0
+"""Within these a wrong login is told."""
+Change = Callable[[Settings, Path], dict[str, object]]
+
+
+@pytest.fixture
+def topic(guarded: Settings) -> Topic:
+    parcel = Contract("parcel.seen", 1, {"type": "object", "properties": {"n": {"type": "integer"}}})
+    made = Topic(f"guarded_{secrets.token_hex(4)}", (parcel,), partitions=1, allowed_lateness=timedelta(hours=1))
+    create_missing(guarded, [made])
+    return made
+
+
+@pytest.fixture
+def settings(guarded: Settings, tmp_path: Path) -> Settings:
+    return guarded.model_copy(update={"home": tmp_path})
+
+
+def send(settings: Settings, topic: Topic, count: int) -> None:
+    with Producer(settings, Declarations({topic.name: topic})) as producer:
+        for n in range(count):
+            name = f"{count}-{n}"
+            producer.send(Event(name, "/test", "parcel.seen", name, NOON, {"n": n}, topic.contracts[0].uri))
+
+
+def landed(settings: Settings, topic: Topic) -> int:
+    return DeltaTable(landing_table(settings, topic.name)).to_pyarrow_table().num_rows
+
+
+def test_what_is_sent_is_landed_and_read_again_and_spark_never_knows_the_password(
+    spark: SparkSession, settings: Settings, topic: Topic, planted: Secrets, tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    send(settings, topic, 10)
+    query = start(spark, settings, topic, once=True)
+    assert query.awaitTermination(120)
+    assert (landed(settings, topic), verify(settings, topic).sound) == (10, True)
+
+    again = read_range(spark, settings, topic, {0: (2, 7)})
+    assert [row["offset"] for row in again.sort("offset").collect()] == [2, 3, 4, 5, 6]
+    table = DeltaTable(landing_table(settings, topic.name))
+    mirror = LogMirror(table.table_uri, tmp_path / "replayed", Log(spark, settings, topic))
+    mirror.give(table.version())
+    assert (mirror.reread, DeltaTable(mirror.uri).to_pyarrow_table().num_rows) == (10, 10)
+    again.explain("extended")
+    told = [capfd.readouterr().out, str([p.json for p in query.recentProgress]), str(query.status), str(query.name)]
+    told += [query._jsq.toString(), str(spark.sparkContext.getConf().getAll())]
+    assert "kafka" in told[0].lower(), "the plan shows nothing: this test says nothing"
+    assert planted.within("".join(told).encode()) == []
+
+
+def test_a_user_by_scram(
+    spark: SparkSession, settings: Settings, topic: Topic, planted: Secrets, tmp_path: Path
+) -> None:
+    """Who is made on the broker, with a password of their own."""
+    mechanism = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+    made = UserScramCredentialUpsertion("reader", mechanism, planted.known["reader"].encode(), b"salt")
+    admin = Admin(settings)  # its answers end with it
+    for answer in admin.alter_user_scram_credentials([made]).values():
+        answer.result(10)
+    send(settings, topic, 3)
+    file = tmp_path / "password"
+    file.write_text(planted.known["reader"])
+    update = {"kafka_user": "reader", "kafka_password_file": file, "kafka_mechanism": "SCRAM-SHA-512"}
+    reader = settings.model_copy(update=update)
+    assert end_offsets(reader, topic.name) == {0: 3}
+    assert read_range(spark, reader, topic, {0: (0, 3)}).count() == 3
+
+
+def wrong_password(settings: Settings, folder: Path) -> dict[str, object]:
+    (folder / "wrong").write_text("planted-but-wrong")
+    return {"kafka_password_file": folder / "wrong"}
+
+
+def wrong_user(settings: Settings, folder: Path) -> dict[str, object]:
+    return {"kafka_user": "somebody"}
+
+
+def wrong_authority(settings: Settings, folder: Path) -> dict[str, object]:
+    return {"kafka_ca": authority(folder, "another").file}
+
+
+def wrong_host(settings: Settings, folder: Path) -> dict[str, object]:
+    return {"bootstrap_servers": f"localhost:{settings.kafka_port}"}
+
+
+WRONG: list[tuple[Change, str, str]] = [
+    (wrong_password, "BROKER_LOGIN_REFUSED", "ANABRANCH_KAFKA_PASSWORD"),
+    (wrong_user, "BROKER_LOGIN_REFUSED", "ANABRANCH_KAFKA_USER"),
+    (wrong_authority, "BROKER_UNTRUSTED", "ANABRANCH_KAFKA_CA"),
+    (wrong_host, "BROKER_UNTRUSTED", "certificate is of the name"),
+]
+
+
+@pytest.mark.parametrize(("change", "code", "advice"), WRONG, ids=[change.__name__ for change, _, _ in WRONG])
+def test_a_wrong_login_is_told_within_seconds_and_nothing_is_lost(
+    spark: SparkSession, settings: Settings, topic: Topic, planted: Secrets, tmp_path: Path,
+    change: Change, code: str, advice: str,
+) -> None:  # fmt: skip
+    send(settings, topic, 4)
+    another = {"bootstrap_servers": settings.brokers, "kafka_certificate": None}  # as of a cluster of somebody else
+    wrong = settings.model_copy(update=another | change(settings, tmp_path))
+    calls: list[Callable[[], object]] = [
+        lambda: drift(wrong, [topic]),
+        lambda: send(wrong, topic, 5),
+        lambda: start(spark, wrong, topic, once=True),
+        lambda: lifecycle.start(wrong, ["landing"]),
+    ]
+    for call in calls:
+        began = time.monotonic()
+        with pytest.raises(BadInput) as caught:
+            call()
+        assert time.monotonic() - began < SECONDS
+        assert caught.value.code == code
+        assert (caught.value.state, advice in caught.value.next_step) == ("nothing was changed by this call", True)
+        assert planted.within(str(caught.value).encode()) == []
+        assert "planted-but-wrong" not in str(caught.value)
+    assert lifecycle.status(wrong) == []
+    assert end_offsets(settings, topic.name) == {0: 4}
+    assert start(spark, settings, topic, once=True).awaitTermination(120)
+    assert (landed(settings, topic), verify(settings, topic).sound) == (4, True)
+
+
+@pytest.mark.parametrize("change", [wrong_password, wrong_authority], ids=lambda change: change.__name__)
+def test_sparks_own_client_fails_too_without_a_secret_in_its_words(
+    spark: SparkSession, settings: Settings, topic: Topic, planted: Secrets, tmp_path: Path, change: Change,
+    capfd: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """As when a password is changed while a stream runs: its query ends, it doesn't wait."""
+    wrong = settings.model_copy(update=change(settings, tmp_path))
+    began = time.monotonic()
+    with pytest.raises(Exception, match=r"uthentication|SSL|handshake") as caught:
+        read_range(spark, wrong, topic, {0: (0, 1)}).collect()
+    assert time.monotonic() - began < 30
+    told = str(caught.value) + capfd.readouterr().err
+    assert planted.within(told.encode()) == []
+    assert "planted-but-wrong" not in told
+
+
+def test_without_a_login_nobody_is_answered(settings: Settings) -> None:
+    nobody = load_settings(home=settings.home, bootstrap_servers=settings.brokers)
+    with pytest.raises(Exception, match="BROKER_UNREACHABLE"):
+        existing_topics(nobody)
+    with socket.create_connection(("127.0.0.1", settings.kafka_port), timeout=5) as plain:
+        plain.settimeout(5)
+        plain.sendall(b"\x00\x00\x00\x10\x00\x12\x00\x00\x00\x00\x00\x01\x00\x04nada")
+        assert b"apache" not in plain.recv(100)
+
+
+def test_what_the_broker_was_told_holds_no_secret(guarded: Settings, planted: Secrets, trusted: Authority) -> None:
+    properties = (guarded.home / "kafka/server.properties").read_text()
+    assert "jaas" in properties
+    assert planted.within(properties.encode()) == []
+    records = [json.loads(file.read_text()) for file in guarded.run.glob("*.json")]
+    assert planted.within(json.dumps(records).encode()) == []
+    assert trusted.file == guarded.kafka_ca
+
+
+def test_the_broker_listens_on_loopback(guarded: Settings) -> None:
+    ours = {process.pid for process in everything(guarded)}
+    found = [c for c in psutil.net_connections("inet") if c.pid in ours and c.status == psutil.CONN_LISTEN]
+    assert {c.laddr.port for c in found} >= {guarded.kafka_port, guarded.kafka_controller_port}
+    assert {c.laddr.ip.removeprefix("::ffff:") for c in found} == {"127.0.0.1"}
