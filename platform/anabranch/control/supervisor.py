@@ -119,6 +119,7 @@ class Watch:
             grace=self.part.grace,
             restarts=max(self.restarts, 0),
             detail=detail,
+            birth=records.birth(pid),
         )
         records.write(self.settings, record)
         return record
