@@ -1,0 +1,56 @@
+"""Disks that are small or read-only, and the doctor as the judge of what is left after a fault."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from anabranch.doctor.examining import CHECKS, Report, examine, log_of
+from anabranch.doctor.looking import Platform
+from anabranch.settings import Settings, load_settings
+from anabranch.tables import newest
+from disks import Disk
+from landed import DECLARED, sample_views
+
+MEGABYTE = 2**20
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Disk]:
+    """Skips where this user may not mount: only then is a disk really full, for root as well."""
+    path = tmp_path / "disk"
+    path.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={32 * MEGABYTE}", "tmpfs", path],  # noqa: S607
+        capture_output=True,
+    )
+    if mounted.returncode:
+        pytest.skip(f"no file system can be mounted here: {mounted.stderr.decode().strip()}")
+    yield Disk(path)
+    subprocess.run(["umount", "-l", path], check=True)  # noqa: S607
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return load_settings(home=tmp_path / "home", shuffle_partitions=1)
+
+
+def _is_double(uri: str) -> bool:
+    found = newest(uri)
+    return found is not None and found.note.batch.startswith("test:")
+
+
+@pytest.fixture
+def diagnosis() -> Callable[[Settings], Report]:
+    """What the doctor says of a platform. Of a table that was landed without Kafka (``landed.Landing``) it isn't asked:
+    its notes say less than landing's own."""
+
+    def ask(settings: Settings) -> Report:
+        doubles = {place.uri for place in Platform(settings, DECLARED, sample_views()).places("landing")}
+        notes = {"contents of epochs"} if any(map(_is_double, doubles)) else set()
+        checks = [check for check in CHECKS if check.name not in notes]
+        return examine(Platform(settings, DECLARED, sample_views(), log_of(settings)), checks, pause=0.1)
+
+    return ask
