@@ -18,6 +18,7 @@ import pyarrow as pa
 from anabranch.errors import BadDefinition, BrokenState, Conflict
 from anabranch.speed.handover import REPLAY, replayed
 from anabranch.tables import Committed, Cut, Note, StagedFile, covering, create, newest, replace, stage_frame, upsert
+from anabranch.tables.turns import Turn
 from anabranch.views.definition import EMPTIED, PARTITION, View
 from anabranch.views.partitions import keep, one_file_each
 
@@ -39,10 +40,13 @@ class Step(Enum):
 class SpeedTable:
     """One view's speed table, kept open by its one writer."""
 
-    def __init__(self, uri: str, view: View, schema: pa.Schema, *, mending: bool = False) -> None:
+    def __init__(
+        self, uri: str, view: View, schema: pa.Schema, *, mending: bool = False, turn: Turn | None = None
+    ) -> None:
         """Open the table, or make it. Conflict DEFINITION_CHANGED when another definition wrote it. ``mending``: for
-        whoever replaces rows that a stranger may have changed."""
+        whoever replaces rows that a stranger may have changed. ``turn``: its stream's, which ends without it."""
         self.view = view
+        self._turn = turn
         self._known = newest if mending else covering
         self.partition = None if view.kappa else PARTITION
         self.uri = uri
