@@ -27,7 +27,7 @@ from sending import landed
 
 pytestmark = pytest.mark.system
 
-Diagnosis = Callable[[Settings], Report]
+Diagnosis = Callable[..., Report]
 
 
 def part(settings: Settings, name: str) -> lifecycle.PartStatus:

@@ -12,7 +12,7 @@ import pytest
 from anabranch.batch import publish, rebuild
 from anabranch.doctor.examining import Report
 from anabranch.errors import BrokenState
-from anabranch.settings import Settings, load_settings
+from anabranch.settings import load_settings
 from anabranch.speed.runner import catch_up
 from anabranch.tables import Cut, Note, append, create, stage_arrow, upsert
 from anabranch.tables.commits import open_table
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 DELAYS = sample_views().get("departure_delays")
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
 FAULTS = ["full", "read_only"]
-Diagnosis = Callable[[Settings], Report]
+Diagnosis = Callable[..., Report]
 
 
 def fault(disk: Disk, name: str) -> AbstractContextManager[None]:

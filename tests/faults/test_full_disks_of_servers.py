@@ -29,7 +29,7 @@ pytestmark = pytest.mark.system
 @pytest.mark.parametrize("rows", ["small", "large"])
 @pytest.mark.parametrize("fault", ["full", "nearly full", "read_only"])
 def test_landing_on_a_disk_that_takes_no_more(
-    spark: SparkSession, broker: Settings, disk: Disk, fault: str, rows: str, diagnosis: Callable[[Settings], Report]
+    spark: SparkSession, broker: Settings, disk: Disk, fault: str, rows: str, diagnosis: Callable[..., Report]
 ) -> None:
     commit = {"small_commit_rows": 0} if rows == "large" else {}
     settings = broker.model_copy(update={"home": disk.path / "home", **commit})
@@ -50,7 +50,7 @@ def test_landing_on_a_disk_that_takes_no_more(
     land(spark, settings, topic)
     assert_sound(settings, topic, 210)
     assert landing_checkpoint(settings, topic.name).exists()
-    assert not diagnosis(settings).findings
+    assert not diagnosis(settings, topic).findings
 
 
 @pytest.mark.sweep

@@ -13,6 +13,7 @@ from anabranch.doctor.examining import Report
 from anabranch.events import Topic
 from anabranch.landing.quarantine import waiting
 from anabranch.settings import Settings
+from fuzzing import ACCIDENTS, fuzzed
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -24,45 +25,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.system, pytest.mark.property]
 
 FUZZED = 1_000
-HOSTILE = [
-    b"\x00",
-    b"\xff",
-    b'"',
-    b"{",
-    b"}",
-    b"[",
-    b"\\",
-    b"\\u0000",
-    b"\\ud800",
-    b"null",
-    b"1e999",
-    b"-0",
-    b"\n",
-    b",",
-]
-CUTS = st.tuples(
-    st.sampled_from(["cut", "drop", "flip", "insert", "twice", "swap"]), st.integers(0, 10_000), st.integers(0, 255)
-)
-
-
-def fuzzed(value: bytes, steps: list[tuple[str, int, int]]) -> bytes:
-    """A valid record after some accidents."""
-    for kind, at, byte in steps:
-        place = at % (len(value) + 1)
-        match kind:
-            case "cut":
-                value = value[:place]
-            case "drop":
-                value = value[:place] + value[place + 1 + byte % 8 :]
-            case "flip":
-                value = value[:place] + bytes([byte]) + value[place + 1 :]
-            case "insert":
-                value = value[:place] + HOSTILE[byte % len(HOSTILE)] + value[place:]
-            case "twice":
-                value = value[:place] + value[max(place - byte, 0) :]
-            case "swap":
-                value = value[place:] + value[:place]
-    return value
 
 
 @pytest.fixture
@@ -82,7 +44,7 @@ def drawn() -> list[bytes]:
     @hypothesis_settings(
         max_examples=60, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
     )
-    @given(st.lists(st.lists(CUTS, min_size=1, max_size=3), min_size=20, max_size=60))
+    @given(st.lists(st.lists(ACCIDENTS, min_size=1, max_size=3), min_size=20, max_size=60))
     def draw(lists: list[list[tuple[str, int, int]]]) -> None:
         for steps in lists:
             number = len(found)
@@ -98,7 +60,7 @@ def said(value: bytes) -> dict[str, Any]:
 
 
 def test_a_thousand_fuzzed_records_between_good_ones(
-    spark: SparkSession, settings: Settings, topic: Topic, diagnosis: Callable[[Settings], Report]
+    spark: SparkSession, settings: Settings, topic: Topic, diagnosis: Callable[..., Report]
 ) -> None:
     good = [parcel(n, data={"n": n}) for n in range(FUZZED)]
     sent = [value for pair in zip(drawn(), good, strict=True) for value in pair]
@@ -119,7 +81,7 @@ def test_a_thousand_fuzzed_records_between_good_ones(
     assert counted["quarantined"] > FUZZED / 2, counted
     assert counted["valid"] > 10, counted
     assert len(waiting(settings, topic)) == counted["quarantined"]
-    assert not diagnosis(settings).findings
+    assert not diagnosis(settings, topic).findings
 
 
 def nested(depth: int) -> str:

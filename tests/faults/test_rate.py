@@ -36,9 +36,7 @@ def behind(settings: Settings) -> int:
 
 
 @pytest.mark.timeout(1_200)
-def test_a_burst_is_worked_off(
-    own_settings: Callable[[str], Settings], diagnosis: Callable[[Settings], Report]
-) -> None:
+def test_a_burst_is_worked_off(own_settings: Callable[[str], Settings], diagnosis: Callable[..., Report]) -> None:
     slow = {"max_offsets_per_trigger": 2_000}  # so that the burst is more than landing takes
     with lifecycle.running(own_settings("burst").model_copy(update=slow), ["kafka", "streams"]) as settings:
         sent = list[int]()

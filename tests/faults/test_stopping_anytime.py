@@ -27,7 +27,7 @@ LIMIT = 30.0
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", ["landing", "speed"])
 def test_a_stream_that_is_told_to_stop_stops_whatever_it_is_at(
-    own_settings: Callable[[str], Settings], diagnosis: Callable[[Settings], Report], name: str
+    own_settings: Callable[[str], Settings], diagnosis: Callable[..., Report], name: str
 ) -> None:
     small = {"max_offsets_per_trigger": 200}
     took: dict[float, float] = {}

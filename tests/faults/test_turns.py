@@ -49,7 +49,7 @@ def test_whoever_took_it_last_has_it(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_a_stream_whose_successor_has_begun_writes_no_more(
-    spark: SparkSession, settings: Settings, diagnosis: Callable[[Settings], Report]
+    spark: SparkSession, settings: Settings, diagnosis: Callable[..., Report]
 ) -> None:
     """Both over one checkpoint, as it is when a process that was taken for dead comes back."""
     landing = Landing(settings)

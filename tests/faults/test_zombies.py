@@ -31,7 +31,7 @@ def send(settings: Settings, first: int) -> int:
 
 @pytest.mark.timeout(200)
 def test_a_landing_that_was_paused_ends_when_it_finds_its_successor(
-    own_settings: Callable[[str], Settings], diagnosis: Callable[[Settings], Report], tmp_path: Path
+    own_settings: Callable[[str], Settings], diagnosis: Callable[..., Report], tmp_path: Path
 ) -> None:
     small = {"max_offsets_per_trigger": 300}
     with lifecycle.running(own_settings("zombie").model_copy(update=small), ["kafka"]) as settings:

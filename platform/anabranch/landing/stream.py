@@ -47,12 +47,16 @@ class LandingQuery(StreamingQuery):
         broker doesn't answer: the next start says so); None while it runs."""
         if self.isActive:
             return None
-        return self._writer.failure or TryAgain(
-            "LANDING_ENDED",
-            f"landing of {self.topic.name} ended: {said(self.exception())}",
-            state="everything up to the table's newest epoch is landed",
-            next_step="nothing: it is started again by itself, and says then what is wrong",
-            topic=self.topic.name,
+        return (
+            self._writer.failure
+            or self._writer.turn.lost()
+            or TryAgain(
+                "LANDING_ENDED",
+                f"landing of {self.topic.name} ended: {said(self.exception())}",
+                state="everything up to the table's newest epoch is landed",
+                next_step="nothing: it is started again by itself, and says then what is wrong",
+                topic=self.topic.name,
+            )
         )
 
 

@@ -77,7 +77,7 @@ class SpeedQuery(StreamingQuery):
         """
         if self.isActive:
             return None
-        found = self.sink.failure or self.exception()
+        found = self.sink.failure or self.sink.table.lost() or self.exception()
         if _GROWN in str(found):
             return _grown(self.view)
         return found if found is None or isinstance(found, AnabranchError) else _ended(self, found)

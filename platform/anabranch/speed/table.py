@@ -53,6 +53,10 @@ class SpeedTable:
         self._table = create(uri, schema, [self.partition] if self.partition else [], self.note("create", Cut()))
         self._check_fingerprint(self.newest())
 
+    def lost(self) -> Conflict | None:
+        """Why its stream may write no more; None while it may."""
+        return self._turn.lost() if self._turn is not None else None
+
     def note(self, batch: str, cut: Cut, **extra: object) -> Note:
         return Note(f"{self.view.writer}/speed", batch, cut, self.view.fingerprint, extra)
 
@@ -69,7 +73,10 @@ class SpeedTable:
         DONE is logged, and a batch that is neither repeated, first nor next is an error.
 
         A checkpoint that was put back counts from an older batch on, and its next one may bring more than the batch of
-        that number did: every row that changed since then, so it is merged like any other."""
+        that number did: every row that changed since then, so it is merged like any other. Conflict FENCED when another
+        process has taken the turn."""
+        if self._turn is not None:
+            self._turn.check()
         found = self.newest()
         self._check_fingerprint(found)
         owner, _, number = found.note.batch.partition(":")

@@ -30,19 +30,25 @@ class Turn:
 
     def check(self) -> None:
         """Conflict FENCED when another one has taken the turn since."""
+        if (lost := self.lost()) is not None:
+            raise lost
+
+    def lost(self) -> Conflict | None:
+        """FENCED, where it is that: also the reason when the engine finds two queries over one checkpoint first."""
         try:
             holder = json.loads(self.path.read_text())
         except (FileNotFoundError, ValueError):  # tidied away, or torn: then nobody else has it
-            return
-        if holder["token"] != self.token:
-            raise Conflict(
-                "FENCED",
-                f"{self.writer}: process {holder['pid']} on {holder['host']} has taken over at {holder['at']}",
-                state="nothing more is written by this process; what it had written is kept",
-                next_step="nothing, if the other one should run; else end that one, and start this one again",
-                writer=self.writer,
-                holder=holder["pid"],
-            )
+            return None
+        if holder["token"] == self.token:
+            return None
+        return Conflict(
+            "FENCED",
+            f"{self.writer}: process {holder['pid']} on {holder['host']} has taken over at {holder['at']}",
+            state="nothing more is written by this process; what it had written is kept",
+            next_step="nothing, if the other one should run; else end that one, and start this one again",
+            writer=self.writer,
+            holder=holder["pid"],
+        )
 
 
 def take(folder: Path, writer: str) -> Turn:
