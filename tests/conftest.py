@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import tempfile
 from collections.abc import Callable, Iterator
@@ -51,7 +52,9 @@ def free_port() -> Callable[[], int]:
     Not from the range that outgoing connections take theirs from: it could be taken before a server gets it.
     """
     low, high = (int(n) for n in Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
-    candidates = iter([*range(20_000, low), *range(high + 1, 65_535)])
+    # Workers of xdist would find the same ones free at the same time.
+    first = 20_000 + 2_000 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    candidates = iter([*range(first, low), *range(high + 1, 65_535)])
 
     def next_free() -> int:
         for port in candidates:

@@ -25,7 +25,7 @@ from landed import FLIGHTS
 from processes import eventually
 from sending import landed
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.sweep]
 
 Diagnosis = Callable[..., Report]
 
@@ -80,7 +80,6 @@ def test_the_broker_is_killed_three_times_while_a_hundred_thousand_records_are_s
         assert not diagnosis(settings).findings
 
 
-@pytest.mark.sweep
 @pytest.mark.timeout(600)
 def test_a_broker_that_is_away_for_minutes_is_waited_for(
     own_settings: Callable[[str], Settings], diagnosis: Diagnosis

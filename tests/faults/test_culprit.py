@@ -53,7 +53,7 @@ def many(skip: int, count: int, day: int = 1) -> list[Event]:
     return [departed(f"05:{n // 60 + 10}:{n % 60:02}", day=day) for n in range(skip, skip + count)]
 
 
-@pytest.mark.parametrize("refresh", ["state", "partitions"])
+@pytest.mark.parametrize("refresh", ["state", pytest.param("partitions", marks=pytest.mark.sweep)])
 def test_one_event_among_many_is_named(spark: SparkSession, settings: Settings, refresh: str) -> None:
     from pyspark.sql import functions as F
 
@@ -71,6 +71,7 @@ def test_one_event_among_many_is_named(spark: SparkSession, settings: Settings, 
     assert error.what.startswith(f"{DELAYS.origin}: fragile_departure_delays v1 failed in batch 1")
 
 
+@pytest.mark.sweep
 def test_a_partition_that_always_fails_is_named_by_an_event_of_it(spark: SparkSession, settings: Settings) -> None:
     from pyspark.sql import functions as F
 

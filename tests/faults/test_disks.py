@@ -64,7 +64,7 @@ def test_a_commit_that_can_not_be_written_is_no_lost_race(disk: Disk, name: str,
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("name", ["full", pytest.param("read_only", marks=pytest.mark.sweep)])
 def test_a_stream_goes_on_where_it_was_when_the_disk_can_be_written_again(
     spark: SparkSession, disk: Disk, name: str, diagnosis: Diagnosis
 ) -> None:
@@ -90,7 +90,7 @@ def test_a_stream_goes_on_where_it_was_when_the_disk_can_be_written_again(
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("name", ["full", pytest.param("read_only", marks=pytest.mark.sweep)])
 def test_a_rebuild_is_run_again_when_the_disk_can_be_written_again(
     spark: SparkSession, disk: Disk, name: str, diagnosis: Diagnosis
 ) -> None:

@@ -26,8 +26,18 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.system
 
 
-@pytest.mark.parametrize("rows", ["small", "large"])
-@pytest.mark.parametrize("fault", ["full", "nearly full", "read_only"])
+@pytest.mark.parametrize(
+    ("fault", "rows"),
+    [
+        ("full", "small"),
+        *(
+            pytest.param(fault, rows, marks=pytest.mark.sweep)
+            for fault in ("full", "nearly full", "read_only")
+            for rows in ("small", "large")
+            if (fault, rows) != ("full", "small")
+        ),
+    ],
+)
 def test_landing_on_a_disk_that_takes_no_more(
     spark: SparkSession, broker: Settings, disk: Disk, fault: str, rows: str, diagnosis: Callable[..., Report]
 ) -> None:

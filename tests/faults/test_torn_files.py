@@ -106,7 +106,7 @@ def test_a_commit_that_is_empty_is_never_taken_for_one(
     assert not diagnosis(settings).findings
 
 
-@pytest.mark.parametrize("kept", [0.0, 0.5])
+@pytest.mark.parametrize("kept", [0.0, pytest.param(0.5, marks=pytest.mark.sweep)])
 def test_a_torn_data_file_is_named_by_whoever_reads_it(
     spark: SparkSession, settings: Settings, landing: Landing, diagnosis: Diagnosis, kept: float
 ) -> None:
@@ -124,8 +124,17 @@ def test_a_torn_data_file_is_named_by_whoever_reads_it(
     assert not diagnosis(settings).findings
 
 
-@pytest.mark.parametrize("name", ["offsets/1", "commits/1", "metadata"])
-@pytest.mark.parametrize("kept", [0.0, 0.5])
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        ("offsets/1", 0.0),
+        ("metadata", 0.5),
+        *(
+            pytest.param(name, kept, marks=pytest.mark.sweep)
+            for name, kept in [("offsets/1", 0.5), ("metadata", 0.0), ("commits/1", 0.0), ("commits/1", 0.5)]
+        ),
+    ],
+)
 def test_a_torn_file_of_a_checkpoint_is_named_and_the_half_is_built_again(
     spark: SparkSession, settings: Settings, landing: Landing, diagnosis: Diagnosis, name: str, kept: float
 ) -> None:
@@ -144,6 +153,7 @@ def test_a_torn_file_of_a_checkpoint_is_named_and_the_half_is_built_again(
     assert not diagnosis(settings).findings
 
 
+@pytest.mark.sweep
 def test_torn_state_is_said_to_be_the_checkpoint_s(
     spark: SparkSession, settings: Settings, landing: Landing, diagnosis: Diagnosis
 ) -> None:
@@ -161,6 +171,7 @@ def test_torn_state_is_said_to_be_the_checkpoint_s(
     assert not diagnosis(settings).findings
 
 
+@pytest.mark.sweep
 def test_a_checkpoint_of_another_view_writes_nothing(
     spark: SparkSession, settings: Settings, landing: Landing, diagnosis: Diagnosis
 ) -> None:

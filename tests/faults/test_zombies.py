@@ -21,7 +21,7 @@ from processes import eventually
 from running import process
 from sending import landed
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.sweep]
 
 
 def send(settings: Settings, first: int) -> int:

@@ -20,14 +20,16 @@ from anabranch.spark import OWN_CODE, session
 
 LOGGER = logging.getLogger(__name__)
 LOOK_SECONDS = 0.5
+HALTS = frozenset({"OFFSETS_LOST", "LOG_REPLACED"})
+"""What doesn't go away by starting again. A contract that was mended does: it is read when the process starts."""
 RETRY_SECONDS = 30.0
 """How long a topic rests over which a person has to decide, before it is looked at again."""
 
 
 @dataclass
-class Topics:
-    """The topics of this process. One that a person has to decide about (OFFSETS_LOST, LOG_REPLACED) is halted, and
-    the others are landed."""
+class LandingStreams:
+    """The topics of this process. One whose log a person has to decide about (HALTS) is halted, and the others are
+    landed."""
 
     topics: Sequence[Topic]
     launch: Callable[[Topic], LandingQuery]
@@ -37,8 +39,8 @@ class Topics:
     _due: float = float("-inf")
 
     def look(self) -> None:
-        """Start what doesn't run and is due. Raises what stopped a query, or what keeps one from starting and is no
-        person's decision; Conflict FENCED."""
+        """Start what doesn't run and is due. Raises what stopped a query, or what keeps one from starting and isn't
+        one of HALTS."""
         for query in self.queries.values():
             if query.failure is not None:
                 raise query.failure
@@ -53,7 +55,7 @@ class Topics:
         try:
             self.queries[topic.name] = self.launch(topic)
         except Conflict as conflict:
-            if conflict.code == "FENCED":
+            if conflict.code not in HALTS:
                 raise
             if str(self.halted.get(topic.name)) != str(conflict):
                 LOGGER.error("%s is halted: %s", topic.name, conflict)
@@ -80,7 +82,7 @@ def run(settings: Settings, only: Sequence[str] = ()) -> int:
     create_missing(settings, topics)
     turns = {topic.name: take_turn(settings, topic) for topic in topics}
     spark = session(settings, "anabranch-landing", OWN_CODE)
-    landing = Topics(topics, lambda topic: start(spark, settings, topic, turn=turns[topic.name]))
+    landing = LandingStreams(topics, lambda topic: start(spark, settings, topic, turn=turns[topic.name]))
     told: Mapping[str, Conflict] | None = None
     try:
         while True:
