@@ -45,15 +45,15 @@ def bounce(settings: Settings) -> None:
 class Sending(threading.Thread):
     """The flights of some days, sent by the platform's own producer; ``sent`` counts those with a receipt."""
 
-    def __init__(self, settings: Settings, days: int) -> None:
+    def __init__(self, settings: Settings, days: int, rate: float | None = None) -> None:
         super().__init__(daemon=True)
-        self.settings, self.days, self.sent = settings, days, 0
+        self.settings, self.days, self.pace, self.sent = settings, days, Pace(rate=rate), 0
         self.error: BaseException | None = None
 
     def run(self) -> None:
         try:
             told = produce_flights(
-                self.settings, date(2013, 1, 1), self.days, Pace(), Faults(duplicates=0.01), 7, quiet=True
+                self.settings, date(2013, 1, 1), self.days, self.pace, Faults(duplicates=0.01), 7, quiet=True
             )
             self.sent = sum(count for (topic, _, _), count in told.records.items() if topic == "flights")
         except BaseException as error:  # the test asks for it
@@ -65,11 +65,13 @@ def test_the_broker_is_killed_three_times_while_a_hundred_thousand_records_are_s
     own_settings: Callable[[str], Settings], diagnosis: Diagnosis
 ) -> None:
     with lifecycle.running(own_settings("bounced"), ["kafka", "landing"]) as settings:
-        sending = Sending(settings, 38)
+        sending = Sending(settings, 41, rate=3_000)
         sending.start()
-        for share in (0, 20_000, 50_000):
-            eventually(lambda share=share: landed(settings) > share or not sending.is_alive(), 120)
+        eventually(lambda: landed(settings), 90)
+        for _ in range(3):
+            assert sending.is_alive(), "it was sent too soon"
             bounce(settings)
+            time.sleep(3)
         sending.join(200)
         assert sending.error is None, sending.error
         assert sending.sent > 100_000
