@@ -1,13 +1,17 @@
-"""What every kind of test shares: the one Spark session of the run."""
+"""What every kind of test shares: the one Spark session of the run, a broker, and ports of one's own."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import socket
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from anabranch.control import lifecycle
 from anabranch.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -25,11 +29,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What shares the one platform runs in one process, and all that has servers of its own in another, beside it."""
+    """What shares the one platform runs in one process, and all that has servers of its own in another, beside it;
+    where there is only one process, behind it."""
+
+    def shared(item: pytest.Item) -> bool:
+        return "platform" in getattr(item, "fixturenames", ())
+
+    items.sort(key=shared)
     for item in items:
         if item.get_closest_marker("system"):
-            shared = "platform" in getattr(item, "fixturenames", ())
-            item.add_marker(pytest.mark.xdist_group("platform" if shared else "servers"))
+            item.add_marker(pytest.mark.xdist_group("platform" if shared(item) else "servers"))
 
 
 @pytest.fixture(scope="session")
@@ -47,3 +56,51 @@ def spark(engine_settings: Settings) -> Iterator[SparkSession]:
     shared = session(engine_settings, "anabranch-tests")
     yield shared
     shared.stop()
+
+
+@pytest.fixture(scope="session")
+def free_port() -> Callable[[], int]:
+    """Gives a port of loopback that nobody listens on, and each port once.
+
+    Not from the range that outgoing connections take theirs from: it could be taken before a server gets it.
+    """
+    low, high = (int(n) for n in Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+    # Workers of xdist would find the same ones free at the same time.
+    first = 20_000 + 2_000 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    candidates = iter([*range(first, low), *range(high + 1, 65_535)])
+
+    def next_free() -> int:
+        for port in candidates:
+            with socket.socket() as probe, contextlib.suppress(OSError):
+                probe.bind(("127.0.0.1", port))
+                return port
+        raise RuntimeError("no free port")
+
+    return next_free
+
+
+@pytest.fixture(scope="session")
+def own_settings(own_home: Path, free_port: Callable[[], int]) -> Callable[[str], Settings]:
+    """Makes the settings of a platform (by the name of its folder) that can run beside others on this machine."""
+    names = ("kafka_port", "kafka_controller_port", "postgres_port", "airflow_port")
+
+    def make(name: str) -> Settings:
+        ports: dict[str, Any] = {port: free_port() for port in names}
+        return Settings(home=own_home / name, bootstrap_servers="", **ports)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def own_home() -> Iterator[Path]:
+    """A folder that Postgres can reach when root runs it as another user (pytest's own folders are private)."""
+    with tempfile.TemporaryDirectory(prefix="anabranch-test-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+@pytest.fixture(scope="session")
+def broker(own_settings: Callable[[str], Settings]) -> Iterator[Settings]:
+    """A real broker, and the settings that lead to it. Its topics are shared by the session: use your own names."""
+    with lifecycle.running(own_settings("broker"), ["kafka"]) as settings:
+        yield settings

@@ -20,6 +20,9 @@ from typing import Any
 
 _RAISED = re.compile(r"([a-z_]\w*\.)*(\w*(Error|Exception)|TryAgain|Conflict|BadInput|BrokenState|BadDefinition):")
 
+_CALLING = "An error occurred while calling "
+_SPARK = re.compile(r"\[[A-Z][A-Z_.]+\]")
+
 
 class AnabranchError(Exception):
     """An error that the platform raises on purpose.
@@ -46,10 +49,21 @@ class AnabranchError(Exception):
 
 
 def said(error: BaseException | None) -> str:
-    """The line of an error's text that says it: of a Python traceback the last one, else the first."""
+    """The line of an error's text that says it: of a Python traceback the last one, of a Java call its causes, else the
+    first."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if lines and lines[0].startswith(_CALLING):
+        return _caused(lines)
     raised = [line for line in lines if _RAISED.match(line)]
     return raised[-1] if "Traceback" in str(error) and raised else (lines or [type(error).__name__])[0]
+
+
+def _caused(lines: list[str]) -> str:
+    """Spark's own word for what happened, where a cause has one, and the last cause: py4j only says what it called."""
+    causes = [line.removeprefix("Caused by:").strip() for line in lines if line.startswith(("Caused by:", ": "))]
+    named = [cause for cause in causes if _SPARK.search(cause)]
+    told = dict.fromkeys(cause.removeprefix(": ") for cause in [*named[-1:], *causes[-1:]])
+    return "; ".join(told) or lines[0]
 
 
 class TryAgain(AnabranchError):

@@ -1,16 +1,11 @@
-"""Real servers for the system tests: free ports, a home of their own, stopped by their records."""
+"""What the system tests share: the whole platform, stopped by its records."""
 
 from __future__ import annotations
 
-import contextlib
-import os
 import secrets
-import socket
-import tempfile
 from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 import pytest
 from anabranch.cli.demo_change import own_project
@@ -23,55 +18,6 @@ from certificates import Authority, authority
 from leaks import Secrets
 from processes import eventually
 from sending import landed
-
-
-@pytest.fixture(scope="session")
-def free_port() -> Callable[[], int]:
-    """Gives a port of loopback that nobody listens on, and each port once.
-
-    Not from the range that outgoing connections take theirs from: it could be taken before a server gets it. Nor from
-    those of another process of this run: who asks first is not who listens first.
-    """
-    low, high = (int(n) for n in Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
-    every = [*range(20_000, low), *range(high + 1, 65_535)]
-    mine = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    candidates = iter(every[mine * 1_000 :])
-
-    def next_free() -> int:
-        for port in candidates:
-            with socket.socket() as probe, contextlib.suppress(OSError):
-                probe.bind(("127.0.0.1", port))
-                return port
-        raise RuntimeError("no free port")
-
-    return next_free
-
-
-@pytest.fixture(scope="session")
-def own_settings(own_home: Path, free_port: Callable[[], int]) -> Callable[[str], Settings]:
-    """Makes the settings of a platform (by the name of its folder) that can run beside others on this machine."""
-    names = ("kafka_port", "kafka_controller_port", "postgres_port", "airflow_port")
-
-    def make(name: str) -> Settings:
-        ports: dict[str, Any] = {port: free_port() for port in names}
-        return Settings(home=own_home / name, bootstrap_servers="", **ports)
-
-    return make
-
-
-@pytest.fixture(scope="session")
-def own_home() -> Iterator[Path]:
-    """A folder that Postgres can reach when root runs it as another user (pytest's own folders are private)."""
-    with tempfile.TemporaryDirectory(prefix="anabranch-test-") as folder:
-        Path(folder).chmod(0o755)
-        yield Path(folder)
-
-
-@pytest.fixture(scope="session")
-def broker(own_settings: Callable[[str], Settings]) -> Iterator[Settings]:
-    """A real broker, and the settings that lead to it. Its topics are shared by the session: use your own names."""
-    with lifecycle.running(own_settings("broker"), ["kafka"]) as settings:
-        yield settings
 
 
 @pytest.fixture(scope="session")

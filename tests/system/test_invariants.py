@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 import pytest
 from anabranch.errors import AnabranchError, BadDefinition, BadInput, BrokenState
 from anabranch.events import Contract, Topic
-from anabranch.landing import stream, writer
+from anabranch.landing import resuming, stream, writer
 from anabranch.landing.index import IdIndex
 from anabranch.landing.verify import verify
 from anabranch.log import create_missing
@@ -342,7 +342,7 @@ def test_8_a_start_that_was_killed_early_starts_again(
         (checkpoint / "offsets" / ".0.3f9d.tmp").write_text("v1")
 
     killed_before_its_first_plan(speed_checkpoint(settings, DELAYS.name, 1))
-    with without(runner, "clear_unstarted", lambda _: None), pytest.raises(StreamingQueryException):
+    with without(runner, "clear_unstarted", lambda _: None), raises("STREAM_FAILED", BrokenState):
         catch_up(spark, settings, DELAYS, FLIGHTS)
     catch_up(spark, settings, DELAYS, FLIGHTS)
     assert certify(spark, settings, DELAYS, FLIGHTS, DAYS)[0].equal
@@ -350,7 +350,7 @@ def test_8_a_start_that_was_killed_early_starts_again(
     broker, topic = parcels
     send(broker, topic, [parcel(1)])
     killed_before_its_first_plan(landing_checkpoint(broker, topic.name))
-    with without(stream, "clear_unstarted", lambda _: None), pytest.raises(StreamingQueryException):
+    with without(resuming, "clear_unstarted", lambda _: None), pytest.raises(StreamingQueryException):
         stream.start(spark, broker, topic, once=True).awaitTermination(240)
     assert stream.start(spark, broker, topic, once=True).awaitTermination(240)
     assert verify(broker, topic).sound

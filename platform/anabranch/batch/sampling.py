@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date
 from typing import TYPE_CHECKING
 
-from anabranch.errors import AnabranchError, BadDefinition
+from anabranch.errors import BadDefinition
 from anabranch.events import Sources, Topic
 from anabranch.landing.rows import landed_rows
 from anabranch.landing.schema import PARTITION as EVENT_DATE
@@ -19,15 +19,14 @@ from anabranch.settings import Settings
 from anabranch.tables import Cut
 from anabranch.tables.commits import open_table
 from anabranch.tables.layout import landing_table
-from anabranch.views.definition import WATERMARK, View
-from anabranch.views.inputs import events_of, frames, rows_of, together
+from anabranch.views.breaking import error_over
+from anabranch.views.definition import View
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 OF_EACH = 20
 """Events of each version of each type."""
-_AFTER_ALL = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,25 +78,13 @@ def _sample(settings: Settings, view: View, topic: Topic, cut: Cut) -> list[Plac
 
 
 def _error(spark: SparkSession, settings: Settings, view: View, topics: Sources, places: Sequence[Place]) -> str | None:
-    """The first line of what the function fails with for these events; None when it doesn't."""
-    from pyspark.errors import PySparkException
-    from pyspark.sql import functions as F
+    """What the function fails with for these events; None when it doesn't."""
 
-    def landed(topic: Topic) -> DataFrame:
-        rows = spark.read.format("delta").load(landing_table(settings, topic.name))
-        here = [place for place in places if place.topic == topic.name]
-        return events_of(rows, view, late=True).where(" OR ".join(map(_at, here)) or "false")
+    def chosen(topic: Topic) -> str:
+        return " OR ".join(_at(place) for place in places if place.topic == topic.name) or "false"
 
-    events = together(topics, landed)
-    if view.closes:
-        events = events.withColumn(WATERMARK, F.lit(_AFTER_ALL))
-    try:
-        rows_of(view, frames(events, view, topics)).write.format("noop").mode("overwrite").save()
-    except AnabranchError:
-        raise
-    except PySparkException as error:
-        return str(error).strip().splitlines()[0]
-    return None
+    landing = {topic.name: landing_table(settings, topic.name) for topic in topics.each}
+    return error_over(spark, landing, view, topics, chosen)
 
 
 def _at(place: Place) -> str:

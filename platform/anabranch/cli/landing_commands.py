@@ -70,3 +70,12 @@ def accept_loss_command(
     settings, declared = project()
     for loss in accept_loss(settings, declared.topic(topic), why):
         typer.echo(f"{topic}/{loss['partition']}: {loss['from']}..{loss['to'] - 1} are lost, on the record")
+
+
+@commands.command("accept-log")
+def accept_log_command(topic: Annotated[str, typer.Argument()], why: Annotated[str, typer.Option(prompt=True)]) -> None:
+    """Go on from a topic that was made anew and holds the same records at the same offsets; it stays on the record."""
+    from anabranch.landing.loss import accept_log
+
+    settings, declared = project()
+    typer.echo(f"{topic}: landing goes on from the topic of the id {accept_log(settings, declared.topic(topic), why)}")

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from anabranch.errors import AnabranchError
+from anabranch.landing import halted
 from anabranch.settings import Settings
 from anabranch.tables.cut import Cut
 
@@ -19,8 +20,10 @@ def lag(settings: Settings) -> dict[str, str]:
     A part that has nothing to read yet is left out.
     """
     landed = {folder.name: _cut(folder) for folder in sorted((settings.lake / "landing").glob("*/"))}
+    stands = {topic: f", halted ({code})" for topic, code in halted.read(settings).items()}
+    behind = {topic: f"{_records_behind(settings, topic, cut)}{stands.get(topic, '')}" for topic, cut in landed.items()}
     found = {
-        "landing": ", ".join(f"{topic}: {_records_behind(settings, topic, cut)}" for topic, cut in landed.items()),
+        "landing": ", ".join(f"{topic}: {text}" for topic, text in behind.items()),
         "speed": ", ".join(_views(settings, landed)),
     }
     return {part: text for part, text in found.items() if text}

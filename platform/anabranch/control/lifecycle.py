@@ -162,7 +162,7 @@ def _launch_supervisor(settings: Settings, parts: Sequence[Part]) -> None:
     # Whoever stays (a test, the demo) takes note of its end, so that it is not left as a zombie.
     threading.Thread(target=process.wait, name="reap supervisor", daemon=True).start()
     record = Record(SUPERVISOR, "running", process.pid, created(process.pid), command, None, str(log), 99, 15, 10.0)
-    records.write(settings, record)
+    records.write(settings, record.became("running", birth=records.birth(process.pid)))
 
 
 def _wait_until_ready(settings: Settings, parts: Sequence[Part], progress: Progress) -> None:

@@ -17,14 +17,18 @@ State = Literal["starting", "running", "waiting", "done"]
 SUPERVISOR = "supervisor"
 # The kernel's clock ticks 100 times a second, and psutil adds the boot time, which can be read differently by as much.
 SAME_START_SECONDS = 0.05
+_START = 19
+"""The field of a process' start in /proc/PID/stat, counted behind its name."""
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
     """A process that the platform started. ``pid`` 0 means that none runs at the moment.
 
-    Times are Unix seconds. ``created`` is the kernel's start time of the process: a pid may be used again after a
-    crash, a pid with its start time can't. ``restarts`` counts the starts after the first.
+    Times are Unix seconds. ``created`` is the start time of the process, by a clock that may be set: it is shown.
+    ``birth`` is what a process is known by: a pid may be used again after a crash, a pid with its birth can't.
+    ``restarts`` counts the starts after the first.
     """
 
     name: str
@@ -39,25 +43,42 @@ class Record:
     grace: float
     restarts: int = 0
     detail: str = ""
+    birth: str = ""
 
     def process(self) -> psutil.Process | None:
         """The very process that was started, or None when it has ended."""
-        return find(self.pid, self.created)
+        return find(self.pid, self.created, self.birth)
 
     def became(self, state: State, **more: Any) -> Record:
         return replace(self, state=state, **more)
 
 
-def find(pid: int, created: float) -> psutil.Process | None:
-    """The live process of this pid and start time (Unix seconds), or None."""
+def birth(pid: int) -> str:
+    """The boot that a live process belongs to and the kernel's ticks from then to its start, which no setting of the
+    clock changes; nothing where the kernel doesn't tell, or no such process lives."""
+    try:
+        ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[_START]
+        return f"{_BOOT.read_text().strip()}:{ticks}"
+    except (OSError, IndexError):
+        return ""
+
+
+def find(pid: int, created: float, born: str = "") -> psutil.Process | None:
+    """The live process of this pid and birth (where that isn't known: of this start time), or None."""
     if pid <= 0:
         return None
     try:
         process = psutil.Process(pid)
-        same = abs(process.create_time() - created) <= SAME_START_SECONDS
+        same = _same(process, created, born)
         return process if same and process.status() != psutil.STATUS_ZOMBIE else None
     except psutil.NoSuchProcess:
         return None
+
+
+def _same(process: psutil.Process, created: float, born: str) -> bool:
+    if born:
+        return born == birth(process.pid)
+    return abs(process.create_time() - created) <= SAME_START_SECONDS
 
 
 def family(record: Record) -> list[psutil.Process]:
@@ -79,7 +100,7 @@ def family(record: Record) -> list[psutil.Process]:
 
 def _in_use_by_another(record: Record) -> bool:
     try:
-        return abs(psutil.Process(record.pid).create_time() - record.created) > SAME_START_SECONDS
+        return not _same(psutil.Process(record.pid), record.created, record.birth)
     except psutil.NoSuchProcess:
         return False
 

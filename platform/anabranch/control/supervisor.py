@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import psutil
@@ -69,7 +70,8 @@ class Watch:
                 reason = f"{type(error).__name__}: {error}"
             lived = time.monotonic() - ready_since
             pause = FIRST_PAUSE if lived >= HEALTHY_SECONDS else pause
-            self._note("waiting", detail=f"{reason}; next start in {pause:.0f} s")
+            with suppress(OSError):  # a full disk may be what ended it: this thread has to outlive that
+                self._note("waiting", detail=f"{reason}; next start in {pause:.0f} s")
             self.stopping.wait(pause)
             pause = next_pause(pause, lived)
         return None
@@ -82,7 +84,12 @@ class Watch:
             if self.stopping.is_set():
                 return time.monotonic(), 0
             process = launch(self.part)
-            record = self._note("starting", pid=process.pid, created=created(process.pid))
+            try:
+                record = self._note("starting", pid=process.pid, created=created(process.pid))
+            except OSError:  # without a record nobody could stop it
+                process.kill()
+                process.wait()
+                raise
         ready_since = self._wait_ready(process, record)
         code = process.wait()
         if not self.stopping.is_set():
@@ -93,8 +100,9 @@ class Watch:
         started = time.time()
         while self.part.restart is Restart.ALWAYS and process.poll() is None and not self.stopping.is_set():
             if self.part.ready(started):
-                records.write(self.settings, record.became("running"))
                 self.up.set()
+                with suppress(OSError):  # it runs, whether that can be written or not
+                    records.write(self.settings, record.became("running"))
                 break
             if time.time() - started > self.part.start_timeout:
                 stopping.end([record])
@@ -119,6 +127,7 @@ class Watch:
             grace=self.part.grace,
             restarts=max(self.restarts, 0),
             detail=detail,
+            birth=records.birth(pid),
         )
         records.write(self.settings, record)
         return record

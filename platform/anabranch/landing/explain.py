@@ -47,8 +47,9 @@ def reason(topic: Topic, value: bytes | None, append_time: datetime) -> str:
         return "not_json: the value is no JSON object"
     if not isinstance(event, dict):
         return "not_json: the value is no JSON object"
-    found = next(_wrong(topic, event, append_time), None)
-    return found or "unreadable: the engine's parser refuses it"
+    found = next(_wrong(topic, event, append_time), None) or "unreadable: the engine's parser refuses it"
+    # Half of a pair of code units, which JSON can escape and no text can hold: it would stop landing here for ever.
+    return found.encode("utf-8", "backslashreplace").decode()
 
 
 def _no_constant(name: str) -> None:

@@ -1,4 +1,5 @@
-"""Going on after the log has deleted records that were never landed: on the record, by a person, never by itself."""
+"""Going on after the log has deleted records that were never landed, or from another cluster's copy of the log: on the
+record, by a person, never by itself."""
 
 from __future__ import annotations
 
@@ -8,8 +9,9 @@ from typing import Any
 
 from anabranch.errors import BadInput
 from anabranch.events import Topic
+from anabranch.landing.source import check_nothing_lost
 from anabranch.landing.state import landed, open_landing, writer_of
-from anabranch.log.admin import begin_offsets
+from anabranch.log.admin import begin_offsets, topic_id
 from anabranch.settings import Settings
 from anabranch.tables import Cut, Note, Position, append
 from anabranch.tables.layout import landing_checkpoint
@@ -32,14 +34,25 @@ def accept_loss(settings: Settings, topic: Topic, why: str) -> list[dict[str, An
     if not lost:
         raise BadInput("NOTHING_LOST", f"{topic.name}: the log still holds everything that was not landed yet")
     offsets = {p: max(state.offsets.get(p, 0), start) for p, start in begin.items()}
-    extra: dict[str, Any] = {
-        "watermark_us": state.watermark_us,
-        "rows": 0,
-        "counts": {},
-        "released": state.released,
-        "lost": lost,
-    }
+    extra = {**state.unchanged(), "lost": lost}
     cut = Cut({topic.name: Position(state.epoch + 1, offsets)})
     append(table, [], Note(writer_of(topic), f"loss:{uuid.uuid4().hex}", cut, extra=extra))
     shutil.rmtree(landing_checkpoint(settings, topic.name), ignore_errors=True)
     return lost
+
+
+def accept_log(settings: Settings, topic: Topic, why: str) -> str:
+    """Commit an empty epoch that names the broker's topic as the one that landing goes on with; its id.
+
+    For a topic that holds the same records at the same offsets as the one that was landed; nothing checks that, but
+    that no offset is lost and none is ahead. BadInput LOG_KNOWN when it is the one that was landed.
+    """
+    table = open_landing(settings, topic)
+    state, found = landed(table, topic), topic_id(settings, topic.name)
+    if found == state.log:
+        raise BadInput("LOG_KNOWN", f"{topic.name}: the broker's topic is the one that was landed")
+    check_nothing_lost(settings, topic, state.offsets)
+    cut = Cut({topic.name: Position(state.epoch + 1, state.offsets)})
+    extra = {**state.unchanged(), "log": found, "accepted_log": {"before": state.log, "why": why}}
+    append(table, [], Note(writer_of(topic), f"log:{uuid.uuid4().hex}", cut, extra=extra))
+    return found

@@ -86,6 +86,21 @@ def hold_to_log(topic: Topic, landed: Mapping[int, int], begin: Mapping[int, int
         )
 
 
+def check_same_log(topic: Topic, known: str, found: str) -> None:
+    """Conflict LOG_REPLACED when the topic isn't the one that was landed, however many records it holds."""
+    if known and found != known:
+        raise Conflict(
+            "LOG_REPLACED",
+            f"topic {topic.name} was deleted and made again: the broker's id of it is {found}, what was landed came "
+            f"from {known}",
+            state="nothing was landed from the new log",
+            next_step="send the new log to a topic of another name; if it holds the same records at the same offsets "
+            f"(a copy of the old cluster), say so: anabranch landing accept-log {topic.name}",
+            topic=topic.name,
+            log=found,
+        )
+
+
 def starting_offsets(settings: Settings, topic: Topic, landed: Mapping[int, int]) -> dict[int, int]:
     """Where a query without a checkpoint starts: where landing stands; on a new table the log's beginning."""
     return {p: landed.get(p, start) for p, start in begin_offsets(settings, topic.name).items()}

@@ -27,17 +27,24 @@ class Landed:
     """The truth about what was landed, from the newest note of the table.
 
     ``watermark_us`` is W(epoch + 1): the largest event time of all records landed so far, in microseconds;
-    None before the first valid record. ``released`` counts the records that were released from quarantine.
+    None before the first valid record. ``released`` counts the records that were released from quarantine. ``log`` is
+    the id that the broker has given the topic: one that was deleted and made again has another.
     """
 
     epoch: int
     offsets: Mapping[int, int] = field(hash=False)
     watermark_us: int | None
     released: int
+    log: str = ""
 
     def late_before_us(self, lateness: timedelta) -> int | None:
         """Records of the next epoch with an event time below this are late."""
         return None if self.watermark_us is None else self.watermark_us - lateness // timedelta(microseconds=1)
+
+    def unchanged(self) -> dict[str, Any]:
+        """What the note of an epoch without a record says beside its cut."""
+        carried = {"watermark_us": self.watermark_us, "released": self.released, "log": self.log}
+        return {**carried, "rows": 0, "counts": {}}
 
 
 def writer_of(topic: Topic) -> str:
@@ -72,8 +79,7 @@ def open_landing(settings: Settings, topic: Topic) -> DeltaTable:
 
 def growth_note(state: Landed, topic: Topic, grown: Sequence[str]) -> Note:
     """The same epoch as before: no record lands by it."""
-    extra: dict[str, Any] = {"watermark_us": state.watermark_us, "rows": 0, "counts": {}, "released": state.released}
-    extra |= {"grown": list(grown), **versions_note(topic)}
+    extra = {**state.unchanged(), "grown": list(grown), **versions_note(topic)}
     cut = Cut({topic.name: Position(state.epoch, state.offsets)})
     return Note(writer_of(topic), f"grow:{uuid.uuid4().hex}", cut, extra=extra)
 
@@ -86,4 +92,5 @@ def landed(table: DeltaTable, topic: Topic) -> Landed:
     if note.writer != writer_of(topic):
         raise Conflict("FOREIGN_WRITER", f"{table.table_uri} was last written by {note.writer}", state="nothing landed")
     position = note.cut.positions[topic.name]
-    return Landed(position.epoch, position.offsets, note.extra["watermark_us"], int(note.extra.get("released", 0)))
+    released, log = int(note.extra.get("released", 0)), str(note.extra.get("log", ""))
+    return Landed(position.epoch, position.offsets, note.extra["watermark_us"], released, log)

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyspark.sql.streaming.query import StreamingQuery
+
+from anabranch.errors import AnabranchError, TryAgain, said
 from anabranch.events import Topic
 from anabranch.landing.decode import decode
-from anabranch.landing.source import check_nothing_lost, read_log, starting_offsets
-from anabranch.landing.state import landed, open_landing
+from anabranch.landing.resuming import goes_on
+from anabranch.landing.source import check_nothing_lost, check_same_log, read_log, starting_offsets
+from anabranch.landing.state import landed, open_landing, writer_of
 from anabranch.landing.writer import LandingWriter
+from anabranch.log.admin import topic_id
 from anabranch.settings import Settings
 from anabranch.spark import LIVE
-from anabranch.tables.checkpoints import clear_unstarted, started
-from anabranch.tables.layout import landing_checkpoint
+from anabranch.tables.layout import landing_checkpoint, turns
+from anabranch.tables.turns import Turn, take
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
 
 STREAM_CONF = {
@@ -29,26 +33,62 @@ STREAM_CONF = {
 }
 
 
-def start(spark: SparkSession, settings: Settings, topic: Topic, *, once: bool = False) -> StreamingQuery:
+class LandingQuery(StreamingQuery):
+    """Landing of one topic as it runs: Spark's StreamingQuery, with what its writer knows."""
+
+    def __init__(self, query: StreamingQuery, topic: Topic, writer: LandingWriter) -> None:
+        super().__init__(query._jsq)
+        self.topic = topic
+        self._writer = writer
+
+    @property
+    def failure(self) -> AnabranchError | None:
+        """The error that stopped it: the writer's own where it was that, else what the engine says (mostly that the
+        broker doesn't answer: the next start says so); None while it runs."""
+        if self.isActive:
+            return None
+        return (
+            self._writer.failure
+            or self._writer.turn.lost()
+            or TryAgain(
+                "LANDING_ENDED",
+                f"landing of {self.topic.name} ended: {said(self.exception())}",
+                state="everything up to the table's newest epoch is landed",
+                next_step="nothing: it is started again by itself, and says then what is wrong",
+                topic=self.topic.name,
+            )
+        )
+
+
+def take_turn(settings: Settings, topic: Topic) -> Turn:
+    return take(turns(settings), writer_of(topic))
+
+
+def start(
+    spark: SparkSession, settings: Settings, topic: Topic, *, once: bool = False, turn: Turn | None = None
+) -> LandingQuery:
     """Start landing ``topic``; with ``once`` it ends when what the log holds now is landed.
 
     Safe to call after any crash, with or without the old checkpoint. Raises OFFSETS_LOST, LOG_REPLACED,
-    BROKER_UNREACHABLE before anything is written. Not promised: two landings of one topic at the same time (one of
-    them fails with TABLE_MOVED or OFFSET_GAP, and nothing is landed twice).
+    BROKER_UNREACHABLE before anything is written. Of two landings of one topic the one that started last goes on, the
+    other ends with FENCED. ``turn``: that of a process which starts again what it has started before.
     """
+    turn = turn or take_turn(settings, topic)
+    turn.check()
     checkpoint = landing_checkpoint(settings, topic.name)
-    clear_unstarted(checkpoint)
     table = open_landing(settings, topic)
-    position = landed(table, topic)
+    position, log = landed(table, topic), topic_id(settings, topic.name)
+    check_same_log(topic, position.log, log)
     check_nothing_lost(settings, topic, position.offsets)
-    begin = {} if started(checkpoint) else starting_offsets(settings, topic, position.offsets)
+    going_on = goes_on(checkpoint, topic.name, position.offsets)
+    begin = {} if going_on else starting_offsets(settings, topic, position.offsets)
     own = spark.newSession()
     for key, value in {**STREAM_CONF, **({} if once else LIVE)}.items():
         own.conf.set(key, value)
     # More tasks than cores cost more than they bring: for few records the task itself, for many the files of each day.
     records = read_log(own, settings, topic, begin).coalesce(settings.shuffle_partitions)
-    writer = LandingWriter(settings, topic, table, checkpoint)
-    query = (
+    writer = LandingWriter(settings, topic, table, checkpoint, log, turn)
+    stream = (
         decode(records, topic)
         .writeStream.foreachBatch(writer)
         .option("checkpointLocation", str(checkpoint))
@@ -56,5 +96,5 @@ def start(spark: SparkSession, settings: Settings, topic: Topic, *, once: bool =
         .outputMode("append")
     )
     if once:
-        return query.trigger(availableNow=True).start()
-    return query.trigger(processingTime=settings.landing_interval).start()
+        return LandingQuery(stream.trigger(availableNow=True).start(), topic, writer)
+    return LandingQuery(stream.trigger(processingTime=settings.landing_interval).start(), topic, writer)

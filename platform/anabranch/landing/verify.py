@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import duckdb
 from deltalake import DeltaTable
 
 from anabranch.errors import BadInput, BrokenState
@@ -19,6 +20,7 @@ from anabranch.settings import Settings
 from anabranch.tables import notes
 from anabranch.tables.commits import open_table
 from anabranch.tables.layout import landing_table
+from anabranch.tables.refused import unreadable_file
 
 _COUNTS = """
 select "partition", count(*), count(distinct "offset"), min("offset"), max("offset"),
@@ -94,16 +96,19 @@ class Proof:
 
 def verify(settings: Settings, topic: Topic) -> Proof:
     """Compare the landing table with the broker. BROKER_UNREACHABLE when there is none, FILES_MISSING when the table
-    names files that are gone; nothing is written."""
+    names files that are gone, FILE_UNREADABLE when one is torn; nothing is written."""
     table = open_table(landing_table(settings, topic.name))
     if table is None:
         raise BadInput("NOT_LANDED", f"{topic.name} has not been landed yet", next_step="anabranch up, or make demo")
     _check_files(table)
     begin, end = begin_offsets(settings, topic.name), end_offsets(settings, topic.name)
     state = landed(table, topic)
-    with landed_rows(table) as rows:
-        counted = {row[0]: row for row in rows.execute(_COUNTS).fetchall()}
-        doubled = len(rows.execute(DOUBLED, [horizon_us(topic)]).fetchall())
+    try:
+        with landed_rows(table) as rows:
+            counted = {row[0]: row for row in rows.execute(_COUNTS).fetchall()}
+            doubled = len(rows.execute(DOUBLED, [horizon_us(topic)]).fetchall())
+    except duckdb.Error as error:
+        raise unreadable_file(table.table_uri, error) from error
     losses = tuple(loss for committed in notes(table) for loss in committed.note.extra.get("lost", ()))
     partitions = tuple(
         _prove(p, counted.get(p), state.offsets.get(p, 0), (begin.get(p, 0), end.get(p, 0)), losses)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from anabranch.errors import BrokenState, Conflict
+from anabranch.errors import AnabranchError, BrokenState, Conflict, said
 from anabranch.events import Topic
 from anabranch.landing.duplicates import IDENTITY, Duplicates, marked
 from anabranch.landing.explain import explained
@@ -25,6 +25,7 @@ from anabranch.landing.state import Landed, landed, writer_of
 from anabranch.settings import Settings
 from anabranch.tables import Cut, Note, Position, StagedFile, append, restage, stage_arrow, stage_frame
 from anabranch.tables.checkpoints import BatchPlan, batch_plan, checkpoint_id
+from anabranch.tables.turns import Turn
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,22 +42,38 @@ class LandingWriter:
 
     Called once per micro-batch, and again with the same offsets after a crash: what the table's newest note covers
     already is not written again. Of a micro-batch that begins before what was landed (an older checkpoint was
-    restored) only what lies beyond is landed.
+    restored) only what lies beyond is landed. ``failure`` keeps the error that stopped the stream as Python raised it:
+    Spark hands only its text on. ``log`` is the broker's id of the topic. Conflict FENCED when another process has
+    taken the ``turn``.
     """
 
     settings: Settings
     topic: Topic
     table: DeltaTable
     checkpoint: Path
+    log: str
+    turn: Turn
 
     def __post_init__(self) -> None:
+        self.failure: AnabranchError | None = None
         self._duplicates = Duplicates(self.settings, self.topic, self.table)
         self._uri = self.table.table_uri.removeprefix("file://")
 
     def __call__(self, decided: DataFrame, batch_id: int) -> None:
+        try:
+            self._write(decided, batch_id)
+        except AnabranchError as error:
+            self.failure = error
+            raise
+        except BaseException as error:
+            self.failure = _failed(self.topic, batch_id, error)
+            raise self.failure from error
+
+    def _write(self, decided: DataFrame, batch_id: int) -> None:
         plan = batch_plan(self.checkpoint, batch_id)
         end = kafka_offsets(plan, self.topic.name)
         for attempt in range(1, _TRIES + 1):
+            self.turn.check()
             self.table.update_incremental()
             try:
                 return self._land(decided, plan, end)
@@ -112,7 +129,7 @@ class LandingWriter:
             writer_of(self.topic),
             f"{checkpoint_id(self.checkpoint)}:{plan.batch_id}",
             Cut({self.topic.name: Position(epoch, {**before.offsets, **end})}),
-            extra={**summary(judged, before), **versions_note(self.topic)},
+            extra={**summary(judged, before), "log": self.log, **versions_note(self.topic)},
         )
         append(self.table, staged, note)
         self._duplicates.landed()
@@ -135,6 +152,18 @@ class LandingWriter:
         return restage(explained(data, self.topic), self._uri, file)
 
 
+def _failed(topic: Topic, batch: int, error: BaseException) -> BrokenState:
+    """What the engine or the disk raised in the middle of a batch, with the names that it lacks."""
+    return BrokenState(
+        "BATCH_FAILED",
+        f"landing of {topic.name} failed in batch {batch}: {said(error)}",
+        state="nothing of this micro-batch is in the table, which ends at the epoch before",
+        next_step="mend what it says; landing is started again by itself, and goes on with the same records",
+        topic=topic.name,
+        batch=batch,
+    )
+
+
 def summary(judged: pa.Table, before: Landed) -> dict[str, Any]:
     """What an epoch's note says beside its cut: counts by decision, and W of the next epoch."""
     counts = {row["values"]: row["counts"] for row in pc.value_counts(judged["decision"]).to_pylist()}
@@ -147,6 +176,7 @@ def summary(judged: pa.Table, before: Landed) -> dict[str, Any]:
         "rows": judged.num_rows,
         "counts": {**counts, "late": pc.sum(judged["late"]).as_py() or 0},
         "released": before.released,
+        "log": before.log,
     }
 
 

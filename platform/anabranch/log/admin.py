@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs don't re-export
     AdminClient,
     ConfigResource,
@@ -157,6 +157,19 @@ def ensure_topics(settings: Settings, declarations: Declarations, names: Iterabl
     return created
 
 
+def topic_id(settings: Settings, topic: str) -> str:
+    """The id that the broker gave this topic when it was made: a topic of the same name that is made later has another.
+    BadInput TOPIC_MISSING."""
+    admin = _admin(settings)  # the answer goes with it
+    try:
+        (answer,) = admin.describe_topics(TopicCollection([topic]), request_timeout=_CALL_SECONDS).values()
+        return str(answer.result(timeout=_CALL_SECONDS + 1).topic_id)
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise _missing(settings, topic) from None
+        raise translated(settings, error, f"asking for the id of topic {topic}") from None
+
+
 def begin_offsets(settings: Settings, topic: str) -> dict[int, int]:
     """The first offset that each partition still holds (what is before it has passed retention)."""
     return _offsets(settings, topic, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
@@ -171,15 +184,19 @@ def _offsets(settings: Settings, topic: str, spec: OffsetSpec) -> dict[int, int]
     admin = Admin(settings)
     partitions = existing_topics(settings, admin).get(topic)
     if partitions is None:
-        raise BadInput(
-            "TOPIC_MISSING",
-            f"{settings.brokers} holds no topic {topic!r}",
-            next_step="anabranch topics create",
-            topic=topic,
-        )
+        raise _missing(settings, topic)
     asked = {TopicPartition(topic, number): spec for number in range(partitions)}
     try:
         answers = admin.list_offsets(asked, request_timeout=_CALL_SECONDS)
         return {tp.partition: answer.result(timeout=_CALL_SECONDS + 1).offset for tp, answer in answers.items()}
     except KafkaException as error:
         raise translated(settings, error, f"asking for offsets of topic {topic}") from None
+
+
+def _missing(settings: Settings, topic: str) -> BadInput:
+    return BadInput(
+        "TOPIC_MISSING",
+        f"{settings.brokers} holds no topic {topic!r}",
+        next_step="anabranch topics create",
+        topic=topic,
+    )

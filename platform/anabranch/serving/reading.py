@@ -21,6 +21,7 @@ from anabranch.serving.predicates import Predicate, parse_predicate
 from anabranch.settings import Settings, load_settings
 from anabranch.tables import Cut, newest
 from anabranch.tables.layout import landing_table
+from anabranch.tables.refused import unreadable_file
 from anabranch.views.definition import PARTITION, is_own
 
 if TYPE_CHECKING:
@@ -197,6 +198,8 @@ class Reading:
             if self.led:
                 failed_reads.keep(self._settings, self.view, self.version, self.led, expired)
             raise expired from error
+        except (OSError, pa.ArrowInvalid) as error:
+            raise unreadable_file(f"{self.view} v{self.version} at {self.cut}", error) from error
 
 
 def _duckdb_relation(rows: pa.Table) -> duckdb.DuckDBPyRelation:

@@ -20,6 +20,7 @@ from deltalake.exceptions import DeltaError
 
 from anabranch.tables import Committed, Cut, Position, covering
 from anabranch.tables.commits import open_table
+from anabranch.tables.refused import unreadable_file
 from anabranch.views.definition import EMPTIED, PARTITION, changed_columns
 
 Epochs = dict[str, int]
@@ -120,8 +121,12 @@ def _snapshot_of(uri: str, table: DeltaTable, known: dict[str, Epochs]) -> Snaps
 
 
 def _newest_epochs(path: str, columns: Mapping[str, str]) -> Epochs:
-    """The newest epoch of each topic in a file: from its footer, because the statistics in the log are optional."""
-    footer = pq.read_metadata(path)
+    """The newest epoch of each topic in a file: from its footer, because the statistics in the log are optional.
+    BrokenState FILE_UNREADABLE."""
+    try:
+        footer = pq.read_metadata(path)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise unreadable_file(path, error) from error
     return {topic: _newest(path, footer, column) for topic, column in columns.items()}
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from anabranch.landing.schema import PARTITION as EVENT_DATE
 from anabranch.speed.covered import Covered, LandingLogs
-from anabranch.speed.sink import Batch, Sink
+from anabranch.speed.sink import Batch, Blame, Sink, nobody
 from anabranch.speed.table import SpeedTable, Step
 from anabranch.tables import Cut
 from anabranch.views.partitions import later_partitions, passed_partitions, touched_partitions
@@ -38,8 +38,10 @@ class PartitionSink(Sink):
         watermark: Callable[[Cut], datetime | None],
         landed_days: Callable[[], Sequence[date]],
         wanted: Sequence[date] | None = None,
+        *,
+        blame: Blame = nobody,
     ) -> None:
-        super().__init__(spark, table, landing, checkpoint, small_rows)
+        super().__init__(spark, table, landing, checkpoint, small_rows, blame=blame)
         self._compute = compute
         self._watermark = watermark
         self._landed_days = landed_days

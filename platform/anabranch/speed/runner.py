@@ -15,20 +15,22 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
-from anabranch.errors import TryAgain
+from anabranch.errors import AnabranchError, BrokenState, TryAgain, said
 from anabranch.events import Sources, Topic
 from anabranch.landing.schema import PARTITION as EVENT_DATE
 from anabranch.settings import Settings
 from anabranch.spark import LIVE
 from anabranch.speed.covered import LandingLogs
+from anabranch.speed.culprit import culprit
 from anabranch.speed.handover import adopt
 from anabranch.speed.partitions import PartitionSink
-from anabranch.speed.sink import Sink
+from anabranch.speed.sink import Sink, nobody
 from anabranch.speed.table import SpeedTable
 from anabranch.tables import Cut
-from anabranch.tables.checkpoints import clear_unstarted
+from anabranch.tables.checkpoints import check_whole, clear_unstarted
 from anabranch.tables.commits import open_table
-from anabranch.tables.layout import landing_table, replay_checkpoints, speed_checkpoint, speed_table
+from anabranch.tables.layout import landing_table, replay_checkpoints, speed_checkpoint, speed_table, turns
+from anabranch.tables.turns import Turn, take
 from anabranch.views.definition import View, changed_columns
 from anabranch.views.inputs import (
     events_of,
@@ -75,8 +77,10 @@ class SpeedQuery(StreamingQuery):
         """
         if self.isActive:
             return None
-        found = self.sink.failure or self.exception()
-        return _grown(self.view) if _GROWN in str(found) else found
+        found = self.sink.failure or self.sink.table.lost() or self.exception()
+        if _GROWN in str(found):
+            return _grown(self.view)
+        return found if found is None or isinstance(found, AnabranchError) else _ended(self, found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +103,10 @@ def live(settings: Settings, view: View, topics: Sources) -> Place:
     )
 
 
+def take_turn(settings: Settings, view: View) -> Turn:
+    return take(turns(settings), f"{view.writer}/speed")
+
+
 def start(
     spark: SparkSession,
     settings: Settings,
@@ -107,6 +115,7 @@ def start(
     *,
     available_now: bool = False,
     place: Place | None = None,
+    turn: Turn | None = None,
 ) -> SpeedQuery:
     """Start the stream of ``view`` from its checkpoint, in its ``place`` (``live`` when left out); with
     ``available_now`` it ends when it has caught up.
@@ -114,10 +123,13 @@ def start(
     Called at each start of the platform, after whatever ended the last one: a micro-batch that was committed but not
     checkpointed comes again and is left out. Where a replay has replaced the live table meanwhile, its checkpoint takes
     the place of the stream's own. TryAgain LANDING_ABSENT: nothing has been landed yet. Conflict
-    DEFINITION_CHANGED: the table belongs to another definition of this version. Not promised: two processes that run
-    the same view at the same time (one of them stops with an error; the table stays right).
+    DEFINITION_CHANGED: the table belongs to another definition of this version. Of two processes that run
+    the same view at the same time: the one that started last goes on, the other one ends with FENCED. ``turn``: that of
+    a process which starts again what it has started before; a ``place`` that was given has none.
     """
     if place is None:
+        turn = turn or take_turn(settings, view)
+        turn.check()
         place = live(settings, view, topics)
         adopt(place.table, place.checkpoint, replay_checkpoints(settings, view.name, view.version))
     landing = place.landing
@@ -131,15 +143,19 @@ def start(
     for key, value in {**conf, "spark.sql.shuffle.partitions": str(settings.shuffle_partitions)}.items():
         own.conf.set(key, value)
     clear_unstarted(place.checkpoint)
+    check_whole(place.checkpoint)
     again = view.refresh == "partitions"
     compute = partial(rows_at, own, settings, view, topics, late=False)
     rows = compute(Cut(), []) if again else stream_of(own, place, view, topics)
     changed = [pa.field(column, pa.int64()) for column in changed_columns(landing).values()]
     schema = pa.schema([*to_arrow_schema(rows.schema, timezone="UTC"), *changed])
-    table = SpeedTable(place.table, view, schema)
+    table = SpeedTable(place.table, view, schema, turn=turn)
     common = (own, table, LandingLogs(landing, topics), place.checkpoint, settings.small_commit_rows)
     watermark, days = partial(watermark_of, settings, view, topics), partial(landed_days, view, topics, landing)
-    sink = PartitionSink(*common, compute, watermark, days, place.days) if again else Sink(*common)
+    # A processor's errors name their event by themselves.
+    blame = nobody if view.closed_only else partial(culprit, own, landing, view, topics)
+    many = (compute, watermark, days, place.days)
+    sink = PartitionSink(*common, *many, blame=blame) if again else Sink(*common, blame=blame)
     changes = _changes(own, place, view, topics) if again else rows
     writer = changes.writeStream.outputMode("update").foreachBatch(sink).queryName(f"{view.writer}/speed")
     writer = writer.option("checkpointLocation", str(place.checkpoint))
@@ -156,6 +172,19 @@ def _grown(view: View) -> TryAgain:
         f"{view.name} v{view.version}: the contracts of its events have new fields, and landing's table has them too",
         state="the speed table ends at the batch before; the state is kept",
         next_step="start the stream again: it goes on where it was",
+        view=view.name,
+    )
+
+
+def _ended(query: SpeedQuery, error: BaseException) -> BrokenState:
+    """What the engine raised outside of the sink: where it reads landing, or its own checkpoint."""
+    view, checkpoint = query.view, query.sink.checkpoint
+    return BrokenState(
+        "STREAM_FAILED",
+        f"{view.origin}: the stream of {view.name} v{view.version} ended: {said(error)}",
+        state="nothing of its last batch was committed; the speed table ends at the batch before",
+        next_step="mend what it says; it is tried again by itself. If a file of its checkpoint is broken: delete "
+        f"{checkpoint}, and the stream builds the table again from landing",
         view=view.name,
     )
 

@@ -10,13 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from anabranch.errors import BadInput, BrokenState, Conflict, TryAgain
+from anabranch.clocks import WallClock
+from anabranch.errors import AnabranchError, BadInput, BrokenState, Conflict, TryAgain, said
 from anabranch.events import Sources, load_declarations
 from anabranch.settings import Settings
 from anabranch.spark import session
 from anabranch.speed import status
 from anabranch.speed.redeclared import Redeclared
-from anabranch.speed.runner import SpeedQuery, start
+from anabranch.speed.runner import SpeedQuery, start, take_turn
 from anabranch.speed.status import ViewStatus
 from anabranch.views import Registry, View, load_views
 from anabranch.views.retired import retired_versions
@@ -77,7 +78,9 @@ class Speed:
                     slot.query, slot.error = self.launch(slot.view, slot.topics), None
                     log.info("%s runs", slot.view.writer)
                 except Exception as error:  # whatever an author's function raises stops that view alone
-                    self._rest(slot, error, now)
+                    self._rest(
+                        slot, error if isinstance(error, AnabranchError) else _not_started(slot.view, error), now
+                    )
 
     def retire(self, gone: Callable[[View], bool]) -> None:
         """Stop the streams of the versions that are ``gone``, and let those that aren't any more go on."""
@@ -106,6 +109,11 @@ class Speed:
         """Whether events of a contract have landed that was declared after this process was started."""
         return any(isinstance(slot.error, Conflict) and slot.error.code == "CONTRACT_NEWER" for slot in self.slots)
 
+    @property
+    def fenced(self) -> bool:
+        """Whether another process has taken over one of the views."""
+        return any(isinstance(slot.error, Conflict) and slot.error.code == "FENCED" for slot in self.slots)
+
     def stop(self) -> None:
         for slot in self.slots:
             if slot.query is not None:
@@ -118,6 +126,16 @@ class Speed:
         # A replay of some days has committed between two micro-batches: nothing is wrong.
         soon = isinstance(error, TryAgain) or (isinstance(error, Conflict) and error.code == "TABLE_MOVED")
         slot.due = now + (WAIT_SECONDS if soon else RETRY_SECONDS)
+
+
+def _not_started(view: View, error: Exception) -> BrokenState:
+    return BrokenState(
+        "START_FAILED",
+        f"{view.origin}: {view.name} v{view.version} can't be started: {type(error).__name__}: {said(error)}",
+        state="nothing was read or written; the speed table is as it was",
+        next_step="mend what it says; it is tried again by itself",
+        view=view.name,
+    )
 
 
 def _too_large(view: View, kept: int, limit: int) -> BrokenState:
@@ -137,9 +155,9 @@ def _too_large(view: View, kept: int, limit: int) -> BrokenState:
 def run(settings: Settings, only: Sequence[str] = ()) -> int:
     """Stream the registered views (or ``only`` those names) until SIGTERM or SIGINT; the exit code.
 
-    1 when every view has failed, the engine is gone, a contract has a newer version than this process knows, or other
-    views are declared by now: whoever watches it starts it again. After a kill each stream goes on behind its table's
-    newest commit.
+    1 when every view has failed, the engine is gone, another process has taken over, the machine's clock was set back,
+    a contract has a newer version than this process knows, or other views are declared by now: whoever watches it
+    starts it again. After a kill each stream goes on behind its table's newest commit.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.ERROR)
@@ -150,11 +168,12 @@ def run(settings: Settings, only: Sequence[str] = ()) -> int:
     declared = load_declarations(settings.project / "spark_jobs" / "contracts")
     registry = load_views(settings.project / "spark_jobs" / "views", declared)
     slots = slots_of(registry, only)
+    turns = {slot.view.writer: take_turn(settings, slot.view) for slot in slots}
     spark = session(settings, "anabranch-speed")
 
     def launch(view: View, topics: Sources) -> SpeedQuery:
         registry.register(spark, settings, [view])
-        return start(spark, settings, view, topics)
+        return start(spark, settings, view, topics, turn=turns[view.writer])
 
     try:
         return _watch(spark, settings, Speed(slots, launch, settings.state_limit_mb * 10**6), redeclared, stop)
@@ -165,7 +184,7 @@ def run(settings: Settings, only: Sequence[str] = ()) -> int:
 
 def _watch(spark: SparkSession, settings: Settings, speed: Speed, redeclared: Redeclared, stop: threading.Event) -> int:
     running = [slot.view.writer for slot in speed.slots]
-    looks = 0
+    looks, clock = 0, WallClock()
     while not stop.is_set():
         if looks % _RETIRED_EVERY == 0:
             speed.retire(lambda view: view.version in retired_versions(settings, view.name))
@@ -175,6 +194,8 @@ def _watch(spark: SparkSession, settings: Settings, speed: Speed, redeclared: Re
         reason = (
             "every view has failed" if speed.all_failed
             else "a contract has a version that is not known here" if speed.outdated
+            else "another process has taken over" if speed.fenced
+            else "the machine's clock was set back" if clock.set_back()
             else "other views are declared" if redeclared.look(running)
             else ""
         )  # fmt: skip

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +16,7 @@ from anabranch.errors import AnabranchError, BrokenState, said
 from anabranch.speed import drops
 from anabranch.speed.checkpoint import batch_end
 from anabranch.speed.covered import Covered, LandingLogs
+from anabranch.speed.culprit import Culprit
 from anabranch.speed.table import SpeedTable, Step
 from anabranch.tables import Cut, Note
 from anabranch.tables.checkpoints import checkpoint_id
@@ -23,15 +26,28 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def _failed(view: View, batch: int, error: BaseException) -> BrokenState:
+Blame = Callable[[Cut, Cut], Culprit | None]
+log = logging.getLogger(__name__)
+
+
+def nobody(_: Cut, __: Cut) -> Culprit | None:
+    return None
+
+
+def _failed(view: View, batch: int, error: BaseException, event: Culprit | None, checkpoint: Path) -> BrokenState:
     """What an author's function or the engine raised in the middle of a batch, with the names that it lacks."""
+    next_step = "mend what it says; the stream is tried again, and goes on with this batch"
+    if "STATE_STORE" in str(error):
+        next_step = f"delete {checkpoint}: its state can't be read, and the stream builds the table again from landing"
+    alone = f"; it fails for {event} alone" if event is not None else ""
     return BrokenState(
         "BATCH_FAILED",
-        f"{view.origin}: {view.name} v{view.version} failed in batch {batch}: {said(error)}",
+        f"{view.origin}: {view.name} v{view.version} failed in batch {batch}: {said(error)}{alone}",
         state="nothing of this batch was committed; the speed table ends at the batch before",
-        next_step="mend what it says; the stream is tried again, and goes on with this batch",
+        next_step=next_step,
         view=view.name,
         batch=batch,
+        event=event,
     )
 
 
@@ -49,11 +65,19 @@ class Sink:
     """Called by Spark once per micro-batch, again with the same batch after a crash.
 
     A batch that is in the table already is logged and left out. ``failure`` keeps the error that stopped the
-    stream as Python raised it: Spark hands only its text on.
+    stream as Python raised it: Spark hands only its text on. ``blame`` finds the event between two cuts for which the
+    view's function fails.
     """
 
     def __init__(
-        self, spark: SparkSession, table: SpeedTable, landing: LandingLogs, checkpoint: Path, small_rows: int
+        self,
+        spark: SparkSession,
+        table: SpeedTable,
+        landing: LandingLogs,
+        checkpoint: Path,
+        small_rows: int,
+        *,
+        blame: Blame = nobody,
     ) -> None:
         self.table = table
         self.failure: BaseException | None = None
@@ -62,12 +86,14 @@ class Sink:
         self.seconds: dict[str, float] = {}
         self._spark = spark
         self._landing = landing
-        self._checkpoint = checkpoint
+        self.checkpoint = checkpoint
         self._small_rows = small_rows
+        self._blame = blame
+        self._span: tuple[Cut, Cut] | None = None
 
     @cached_property
     def _checkpoint_id(self) -> str:
-        return checkpoint_id(self._checkpoint)
+        return checkpoint_id(self.checkpoint)
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         try:
@@ -76,14 +102,25 @@ class Sink:
             self.failure = error
             raise
         except BaseException as error:
-            self.failure = _failed(self.table.view, batch, error)
+            self.failure = _failed(self.table.view, batch, error, self._culprit(), self.checkpoint)
             raise self.failure from error
+
+    def _culprit(self) -> Culprit | None:
+        if self._span is None:
+            return None
+        try:
+            return self._blame(*self._span)
+        except Exception as error:  # what is wrong is told all the same
+            log.warning("%s: no event was found to be the reason: %s", self.table.view.writer, error)
+            return None
 
     def _commit(self, frame: DataFrame, batch: int) -> None:
         started = time.perf_counter()
-        end = batch_end(self._checkpoint, batch)
-        covered = self._landing.covered(end, batch_end(self._checkpoint, batch - 1) if batch else None)
+        self._span = None
+        end = batch_end(self.checkpoint, batch)
+        covered = self._landing.covered(end, batch_end(self.checkpoint, batch - 1) if batch else None)
         step = self.table.step(self._checkpoint_id, batch, covered.cut)
+        self._span = (Cut() if step is Step.REFRESH else self.cut, covered.cut)
         decided = time.perf_counter()
         if step is Step.DONE:
             # The state of the repeated batch is only written when each of its partitions is read.

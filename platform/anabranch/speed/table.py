@@ -18,6 +18,7 @@ import pyarrow as pa
 from anabranch.errors import BadDefinition, BrokenState, Conflict
 from anabranch.speed.handover import REPLAY, replayed
 from anabranch.tables import Committed, Cut, Note, StagedFile, covering, create, newest, replace, stage_frame, upsert
+from anabranch.tables.turns import Turn
 from anabranch.views.definition import EMPTIED, PARTITION, View
 from anabranch.views.partitions import keep, one_file_each
 
@@ -39,15 +40,22 @@ class Step(Enum):
 class SpeedTable:
     """One view's speed table, kept open by its one writer."""
 
-    def __init__(self, uri: str, view: View, schema: pa.Schema, *, mending: bool = False) -> None:
+    def __init__(
+        self, uri: str, view: View, schema: pa.Schema, *, mending: bool = False, turn: Turn | None = None
+    ) -> None:
         """Open the table, or make it. Conflict DEFINITION_CHANGED when another definition wrote it. ``mending``: for
-        whoever replaces rows that a stranger may have changed."""
+        whoever replaces rows that a stranger may have changed. ``turn``: its stream's, which ends without it."""
         self.view = view
+        self._turn = turn
         self._known = newest if mending else covering
         self.partition = None if view.kappa else PARTITION
         self.uri = uri
         self._table = create(uri, schema, [self.partition] if self.partition else [], self.note("create", Cut()))
         self._check_fingerprint(self.newest())
+
+    def lost(self) -> Conflict | None:
+        """Why its stream may write no more; None while it may."""
+        return self._turn.lost() if self._turn is not None else None
 
     def note(self, batch: str, cut: Cut, **extra: object) -> Note:
         return Note(f"{self.view.writer}/speed", batch, cut, self.view.fingerprint, extra)
@@ -65,7 +73,10 @@ class SpeedTable:
         DONE is logged, and a batch that is neither repeated, first nor next is an error.
 
         A checkpoint that was put back counts from an older batch on, and its next one may bring more than the batch of
-        that number did: every row that changed since then, so it is merged like any other."""
+        that number did: every row that changed since then, so it is merged like any other. Conflict FENCED when another
+        process has taken the turn."""
+        if self._turn is not None:
+            self._turn.check()
         found = self.newest()
         self._check_fingerprint(found)
         owner, _, number = found.note.batch.partition(":")

@@ -32,7 +32,7 @@ def batch_plan(checkpoint: Path, batch_id: int) -> BatchPlan:
         header, metadata, *sources = path.read_text().splitlines()
         offsets = tuple(json.loads(source) for source in sources if source != "-")
         plan = BatchPlan(batch_id, int(json.loads(metadata)["batchWatermarkMs"]), offsets)
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise _unreadable(checkpoint, path, error) from error
     if header != "v1":
         raise BrokenState("CHECKPOINT_VERSION", f"{path} is of version {header}, not v1")
@@ -44,13 +44,37 @@ def checkpoint_id(checkpoint: Path) -> str:
     path = checkpoint / "metadata"
     try:
         return str(json.loads(path.read_text())["id"])
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise _unreadable(checkpoint, path, error) from error
 
 
 def started(checkpoint: Path) -> bool:
     """Whether any micro-batch was ever planned from this checkpoint."""
     return any(entry.name.isdecimal() for entry in (checkpoint / "offsets").glob("*"))
+
+
+def newest_batch(checkpoint: Path, log: str) -> int | None:
+    """The newest numbered file of ``offsets`` (planned) or ``commits`` (done); None where there is none."""
+    return max((int(p.name) for p in (checkpoint / log).glob("*") if p.name.isdecimal()), default=None)
+
+
+def check_whole(checkpoint: Path) -> int | None:
+    """The newest batch that was planned, when all that Spark reads to go on from there can be read, but its state.
+
+    BrokenState CHECKPOINT_UNREADABLE, with the file. A file that a power cut left empty is the usual one.
+    """
+    if (checkpoint / "metadata").exists():
+        checkpoint_id(checkpoint)
+    planned, done = newest_batch(checkpoint, "offsets"), newest_batch(checkpoint, "commits")
+    for batch in () if planned is None else range(max(planned - 1, 0), planned + 1):
+        batch_plan(checkpoint, batch)
+    if done is not None:
+        path = checkpoint / "commits" / str(done)
+        try:
+            json.loads(path.read_text().splitlines()[1])
+        except (OSError, ValueError, IndexError) as error:
+            raise _unreadable(checkpoint, path, error) from error
+    return planned
 
 
 def delete(checkpoint: Path) -> None:

@@ -54,7 +54,11 @@ def announce(table: DeltaTable, files: Sequence[StagedFile]) -> Path:
     }
     path = _path(table, table.version() + 1)
     draft = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
-    draft.write_text(json.dumps(content))
+    try:
+        draft.write_text(json.dumps(content))
+    except OSError:
+        withdraw(draft)
+        raise
     return draft
 
 
@@ -64,7 +68,7 @@ def confirm(draft: Path) -> None:
 
 
 def withdraw(draft: Path) -> None:
-    with suppress(FileNotFoundError):
+    with suppress(OSError):  # it is gone, or the disk is read-only by now: the doctor tells
         draft.unlink()
 
 

@@ -16,12 +16,13 @@ from typing import Any
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema
-from deltalake.exceptions import CommitFailedError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
-from anabranch.errors import BrokenState, Conflict
+from anabranch.errors import BrokenState
 from anabranch.tables.changes import changes
 from anabranch.tables.checksum import announce, confirm, withdraw
 from anabranch.tables.cut import Cut
+from anabranch.tables.refused import check_commit, refused, unreadable
 from anabranch.tables.staging import StagedFile, add_actions
 
 TABLE_PROPERTIES = {
@@ -78,11 +79,15 @@ class Committed:
 
 
 def open_table(uri: str) -> DeltaTable | None:
-    """The table at its newest version, or None where there is none."""
+    """The table at its newest version, or None where there is none. BrokenState TABLE_UNREADABLE."""
     try:
-        return DeltaTable(uri)
+        found = DeltaTable(uri)
     except TableNotFoundError:
         return None
+    except (DeltaError, OSError, ValueError) as error:
+        raise unreadable(uri, error) from error
+    check_commit(found)
+    return found
 
 
 def notes(table: DeltaTable | str, limit: int | None = None) -> Iterator[Committed]:
@@ -136,7 +141,10 @@ def _changes_rows(table: DeltaTable, version: int) -> bool:
 def create(
     uri: str, schema: pa.Schema, partition_by: Sequence[str], note: Note, properties: Mapping[str, str] | None = None
 ) -> DeltaTable:
-    """Make an empty table, or return the one that is there (two starters at once: one makes it)."""
+    """Make an empty table, or return the one that is there (two starters at once: one makes it). BrokenState
+    TABLE_UNREADABLE."""
+    if (known := open_table(uri)) is not None:
+        return known
     Path(uri).mkdir(parents=True, exist_ok=True)
     nullable = pa.schema([f.with_nullable(True) for f in schema])
     try:
@@ -164,8 +172,8 @@ def widen(table: DeltaTable, schema: pa.Schema, note: Note) -> int:
     fields = Schema.from_arrow(pa.schema([f.with_nullable(True) for f in schema])).fields
     try:
         table.alter.add_columns(list(fields), commit_properties=_properties(note))
-    except CommitFailedError as error:
-        raise _moved(table, error) from error
+    except (DeltaError, OSError) as error:
+        raise refused(table, error) from error
     table.update_incremental()
     return table.version()
 
@@ -219,8 +227,8 @@ def upsert(table: DeltaTable, rows: pa.Table, key: Sequence[str], note: Note, pa
             .when_not_matched_insert_all()
             .execute()
         )
-    except CommitFailedError as error:
-        raise _moved(table, error) from error
+    except (DeltaError, OSError) as error:
+        raise refused(table, error) from error
     return table.version()
 
 
@@ -232,16 +240,16 @@ def _commit(
     filters: list[tuple[str, str, list[str]]] | None,
 ) -> int:
     columns = table.metadata().partition_columns
-    before = table.version()
-    announced = announce(table, files) if mode == "append" and files else None
+    before, announced = table.version(), None
     try:
+        announced = announce(table, files) if mode == "append" and files else None
         table.create_write_transaction(
             add_actions(files), mode, table.schema(), columns, filters, commit_properties=_properties(note)
         )
-    except CommitFailedError as error:
+    except (DeltaError, OSError) as error:
         if announced:
             withdraw(announced)
-        raise _moved(table, error) from error
+        raise refused(table, error) from error
     if announced:
         confirm(announced)
     table.update_incremental()
@@ -250,17 +258,6 @@ def _commit(
 
 def _properties(note: Note) -> CommitProperties:
     return CommitProperties(custom_metadata={"userMetadata": note.to_text()}, max_commit_retries=0)
-
-
-def _moved(table: DeltaTable, error: Exception) -> Conflict:
-    return Conflict(
-        "TABLE_MOVED",
-        f"{table.table_uri} was committed to by another writer since version {table.version()}",
-        state="nothing of this commit was written",
-        next_step="read the newest commit and decide again",
-        version=table.version(),
-        cause=str(error),
-    )
 
 
 def _quoted(name: str) -> str:

@@ -55,6 +55,11 @@ def speed_checkpoint(settings: Settings, view: str, version: int) -> Path:
     return settings.checkpoints / "speed" / safe_name(view, "view") / f"v{version}"
 
 
+def turns(settings: Settings) -> Path:
+    """Beside the checkpoints, so that whoever shares those shares it."""
+    return settings.checkpoints / "turns"
+
+
 def replay_checkpoints(settings: Settings, view: str, version: int) -> Path:
     """The folder of the replays' checkpoints, each in one named by its run."""
     view_folder(settings, view, version)

@@ -19,6 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from anabranch.errors import BrokenState, said
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -54,12 +56,24 @@ def stage_arrow(data: pa.Table, uri: str, build: str, partition_by: str | None) 
 
 
 def stage_frame(frame: DataFrame, uri: str, build: str, partition_by: str | None) -> list[StagedFile]:
-    """The same for a Spark DataFrame of any size: written by the executors, in one pass, one job."""
+    """The same for a Spark DataFrame of any size: written by the executors, in one pass, one job. BrokenState
+    STAGING_FAILED."""
+    from py4j.protocol import Py4JJavaError
+
     folder = Path(uri) / BUILDS / build
     writer = frame.write.mode("overwrite")
     if partition_by is not None:
         writer = writer.partitionBy(partition_by)
-    writer.parquet(str(folder))
+    try:
+        writer.parquet(str(folder))
+    except Py4JJavaError as error:  # not the author's: Spark gives those names of their own
+        raise BrokenState(
+            "STAGING_FAILED",
+            f"{folder} can't be written: {said(error)}",
+            state="no commit names any of it",
+            next_step="see that its disk has space and may be written; then do it again",
+            folder=str(folder),
+        ) from error
     files = sorted(folder.rglob("*.parquet"))
     with ThreadPoolExecutor(8) as pool:
         return [staged for staged in pool.map(lambda file: describe(file, uri), files) if staged.rows]

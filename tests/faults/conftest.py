@@ -1,0 +1,58 @@
+"""Disks that are small or read-only, and the doctor as the judge of what is left after a fault."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from anabranch.doctor.examining import CHECKS, Report, examine, log_of
+from anabranch.doctor.looking import Platform
+from anabranch.events import Declarations, Topic
+from anabranch.settings import Settings, load_settings
+from anabranch.tables import newest
+from disks import Disk
+from landed import DECLARED, sample_views
+
+MEGABYTE = 2**20
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Disk]:
+    """Skips where this user may not mount: only then is a disk really full, for root as well."""
+    path = tmp_path / "disk"
+    path.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={32 * MEGABYTE}", "tmpfs", path],  # noqa: S607
+        capture_output=True,
+    )
+    if mounted.returncode:
+        pytest.skip(f"no file system can be mounted here: {mounted.stderr.decode().strip()}")
+    yield Disk(path)
+    subprocess.run(["umount", "-l", path], check=True)  # noqa: S607
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return load_settings(home=tmp_path / "home", shuffle_partitions=1)
+
+
+def _is_double(uri: str) -> bool:
+    found = newest(uri)
+    return found is not None and found.note.batch.startswith("test:")
+
+
+@pytest.fixture
+def diagnosis() -> Callable[..., Report]:
+    """What the doctor says of a platform, which has these topics more. Of a table that was landed without Kafka
+    (``landed.Landing``) it isn't asked everything: its notes say less than landing's own."""
+
+    def ask(settings: Settings, *topics: Topic) -> Report:
+        declared = Declarations({**DECLARED.topics, **{topic.name: topic for topic in topics}})
+        platform = Platform(settings, declared, sample_views(), log_of(settings))
+        double = any(_is_double(place.uri) for place in platform.places("landing"))
+        checks = [check for check in CHECKS if not (double and check.name == "contents of epochs")]
+        return examine(platform, checks, pause=0.1)
+
+    return ask

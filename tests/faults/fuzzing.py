@@ -1,0 +1,45 @@
+"""Accidents that happen to the bytes of a record."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+HOSTILE = [
+    b"\x00",
+    b"\xff",
+    b'"',
+    b"{",
+    b"}",
+    b"[",
+    b"\\",
+    b"\\u0000",
+    b"\\ud800",
+    b"null",
+    b"1e999",
+    b"-0",
+    b"\n",
+    b",",
+]
+ACCIDENTS = st.tuples(
+    st.sampled_from(["cut", "drop", "flip", "insert", "twice", "swap"]), st.integers(0, 10_000), st.integers(0, 255)
+)
+
+
+def fuzzed(value: bytes, steps: list[tuple[str, int, int]]) -> bytes:
+    """A valid record after some accidents."""
+    for kind, at, byte in steps:
+        place = at % (len(value) + 1)
+        match kind:
+            case "cut":
+                value = value[:place]
+            case "drop":
+                value = value[:place] + value[place + 1 + byte % 8 :]
+            case "flip":
+                value = value[:place] + bytes([byte]) + value[place + 1 :]
+            case "insert":
+                value = value[:place] + HOSTILE[byte % len(HOSTILE)] + value[place:]
+            case "twice":
+                value = value[:place] + value[max(place - byte, 0) :]
+            case "swap":
+                value = value[place:] + value[:place]
+    return value

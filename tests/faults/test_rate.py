@@ -1,0 +1,65 @@
+"""Ten times the usual rate for five minutes: the lag grows, is seen, and is worked off; memory stays bounded."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable
+from datetime import date
+
+import pytest
+from anabranch.cli.produce_commands import produce_flights
+from anabranch.control import lifecycle
+from anabranch.control.lag import lag
+from anabranch.doctor.examining import Report
+from anabranch.landing.verify import verify
+from anabranch.samples.faults import Faults
+from anabranch.samples.publishing import Pace
+from anabranch.settings import Settings
+from landed import FLIGHTS
+from processes import eventually
+from sending import landed
+
+pytestmark = [pytest.mark.system, pytest.mark.sweep]
+
+USUAL, TENFOLD = 300.0, 3_000.0
+"""Records a second."""
+MINUTES = 5
+BOUND = 3.5e9
+"""Bytes of one stream: the engine's 2 GB of heap, what it keeps beside it, and Python."""
+
+
+def behind(settings: Settings) -> int:
+    found = re.search(r"flights: ([\d,]+) records", lag(settings).get("landing", ""))
+    return int(found[1].replace(",", "")) if found else 0
+
+
+@pytest.mark.timeout(1_200)
+def test_a_burst_is_worked_off(own_settings: Callable[[str], Settings], diagnosis: Callable[..., Report]) -> None:
+    slow = {"max_offsets_per_trigger": 2_000}  # so that the burst is more than landing takes
+    with lifecycle.running(own_settings("burst").model_copy(update=slow), ["kafka", "streams"]) as settings:
+        sent = list[int]()
+
+        def send(rate: float, first: int, days: int) -> None:
+            told = produce_flights(settings, date(2013, 2, first), days, Pace(rate=rate), Faults(), first, quiet=True)
+            sent.append(sum(count for (topic, _, _), count in told.records.items() if topic == "flights"))
+
+        send(USUAL, 1, 1)
+        eventually(lambda: behind(settings) == 0, 120)
+        burst = threading.Thread(target=send, args=(TENFOLD, 2, int(TENFOLD * 60 * MINUTES / 2_700)), daemon=True)
+        burst.start()
+        lags, memory = list[int](), dict[str, int]()
+        while burst.is_alive() or behind(settings):
+            lags.append(behind(settings))
+            for part in lifecycle.status(settings):
+                memory[part.name] = max(memory.get(part.name, 0), part.memory_bytes)
+            time.sleep(5)
+        burst.join()
+        assert landed(settings) == sum(sent)
+        assert max(lags) > 2_000, "the burst was no burst"
+        assert verify(settings, FLIGHTS).sound
+        assert max(memory["landing"], memory["speed"]) < BOUND, memory
+        eventually(lambda: ": 0 epochs" in lag(settings)["speed"] and "1 epochs" not in lag(settings)["speed"], 300)
+        assert not diagnosis(settings).findings
+        assert {part.restarts for part in lifecycle.status(settings)} == {0}

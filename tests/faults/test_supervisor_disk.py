@@ -1,0 +1,52 @@
+"""The disk is full when a part ends, as it is what ended it: the part is started again once there is space."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from anabranch.control import lifecycle, records, stopping
+from anabranch.control.part import Part
+from anabranch.control.supervisor import supervise
+from anabranch.settings import Settings
+from disks import Disk
+from processes import alive, eventually, everything
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.fixture
+def settings(disk: Disk) -> Iterator[Settings]:
+    made = Settings(home=disk.path / "home")
+    made.home.mkdir()
+    stop = threading.Event()
+    sleeper = (sys.executable, "-c", "import time; time.sleep(600)")
+    supervise(made, [Part("stream", sleeper, made.home, made.logs / "stream.log", grace=2.0)], stop)
+    eventually(lambda: state(made) == "running", 15)
+    yield made
+    stop.set()
+    stopping.stop(made)
+
+
+def state(settings: Settings) -> str:
+    return next((part.state for part in lifecycle.status(settings)), "")
+
+
+def test_it_runs_again_and_is_known_when_there_is_space(settings: Settings, disk: Disk) -> None:
+    first = records.read(settings)["stream"]
+    with disk.full():
+        os.kill(first.pid, signal.SIGKILL)
+        eventually(lambda: first.process() is None, 5)
+        time.sleep(3)  # a start or two that fail
+    again = eventually(
+        lambda: (found := records.read(settings)["stream"]).pid != first.pid and found.state == "running" and found, 20
+    )
+    assert again.process() is not None
+    running = everything(settings)
+    assert stopping.stop(settings) == ["stream"]
+    eventually(lambda: not any(alive(process) for process in running), 5)

@@ -1,0 +1,87 @@
+"""Two writers of one table: the one that started last goes on, the other ends and says why."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from anabranch.doctor.examining import Report
+from anabranch.errors import Conflict
+from anabranch.settings import Settings
+from anabranch.speed.runner import catch_up, start, take_turn
+from anabranch.speed.service import Slot, Speed
+from anabranch.tables import newest
+from anabranch.tables.layout import speed_table
+from anabranch.tables.turns import take
+from landed import FLIGHTS, Event, Landing, sample_views
+from processes import eventually
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DELAYS = sample_views().get("departure_delays")
+
+
+def departed(at: str) -> Event:
+    time = datetime.fromisoformat(f"2013-01-01 {at}").replace(tzinfo=UTC)
+    data = {"origin": "JFK", "dest": "ATL", "carrier": "AA", "flight": 1, "dep_delay": 20, "tailnum": "N1"}
+    return Event("flight.departed", time, at, data)
+
+
+@pytest.mark.unit
+def test_whoever_took_it_last_has_it(tmp_path: Path) -> None:
+    first, other = take(tmp_path, "landing/flights"), take(tmp_path, "landing/weather")
+    first.check()
+    second = take(tmp_path, "landing/flights")
+    with pytest.raises(Conflict) as caught:
+        first.check()
+    assert caught.value.code == "FENCED"
+    assert "has taken over at 20" in caught.value.what
+    second.check()
+    other.check()
+    second.path.write_text("")  # torn by a power cut: nobody is known to have it
+    first.check()
+
+
+@pytest.mark.spark
+def test_a_stream_whose_successor_has_begun_writes_no_more(
+    spark: SparkSession, settings: Settings, diagnosis: Callable[..., Report]
+) -> None:
+    """Both over one checkpoint, as it is when a process that was taken for dead comes back."""
+    landing = Landing(settings)
+    landing.land([departed("05:10")])
+    turn = take_turn(settings, DELAYS)
+    tries: list[float] = []
+
+    def launch(view: object, topics: object) -> object:
+        tries.append(0)
+        return start(spark, settings, view, topics, turn=turn)  # type: ignore[arg-type]
+
+    zombie = Speed([Slot(DELAYS, FLIGHTS)], launch, 10**9)  # type: ignore[arg-type]
+    uri = speed_table(settings, DELAYS.name, 1)
+    zombie.look()
+    try:
+        eventually(lambda: (found := newest(uri)) and found.note.cut == landing.cut)
+        take_turn(settings, DELAYS)  # what its successor does first
+        landing.land([departed("05:20")])
+        for _ in range(300):
+            zombie.look()
+            if zombie.fenced:
+                break
+            time.sleep(0.1)
+        assert zombie.fenced, zombie.slots[0]
+        found = newest(uri)
+        assert found is not None
+        assert found.note.cut.epoch("flights") == 1
+        assert "has taken over" in zombie.slots[0].status().error
+    finally:
+        zombie.stop()
+    catch_up(spark, settings, DELAYS, FLIGHTS)
+    found = newest(uri)
+    assert found is not None
+    assert found.note.cut == landing.cut
+    assert not diagnosis(settings).findings

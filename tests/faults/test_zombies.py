@@ -1,0 +1,60 @@
+"""A process that was taken for dead comes back after its successor."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+import pytest
+from anabranch.cli.produce_commands import produce_flights
+from anabranch.control import lifecycle
+from anabranch.doctor.examining import Report
+from anabranch.landing.verify import verify
+from anabranch.samples.faults import Faults
+from anabranch.samples.publishing import Pace
+from anabranch.settings import Settings
+from landed import FLIGHTS
+from processes import eventually
+from running import process
+from sending import landed
+
+pytestmark = [pytest.mark.system, pytest.mark.sweep]
+
+
+def send(settings: Settings, first: int) -> int:
+    told = produce_flights(settings, date(2013, 1, first), 1, Pace(), Faults(duplicates=0.01), first, quiet=True)
+    return sum(count for (topic, _, _), count in told.records.items() if topic == "flights")
+
+
+@pytest.mark.timeout(200)
+def test_a_landing_that_was_paused_ends_when_it_finds_its_successor(
+    own_settings: Callable[[str], Settings], diagnosis: Callable[..., Report], tmp_path: Path
+) -> None:
+    small = {"max_offsets_per_trigger": 300}
+    with lifecycle.running(own_settings("zombie").model_copy(update=small), ["kafka"]) as settings:
+        sent = 0
+        with process(settings, "landing") as zombie:
+            eventually(lambda: "landing flights" in zombie.said, 60)
+            sent += send(settings, 1)
+            eventually(lambda: landed(settings) > 300, 60)
+            zombie.signal_all(signal.SIGSTOP)  # in the middle of one of its micro-batches
+            assert landed(settings) < sent
+            with process(settings, "landing") as successor:
+                eventually(lambda: landed(settings) == sent, 90)
+                zombie.signal_all(signal.SIGCONT)
+                started = time.monotonic()
+                assert zombie.popen.wait(45) == 1
+                seconds = time.monotonic() - started
+                assert "has taken over at" in zombie.said
+                assert "[FENCED]" in zombie.said
+                sent += send(settings, 2)
+                eventually(lambda: landed(settings) == sent, 90)
+                assert successor.popen.poll() is None, successor.said[-2_000:]
+                successor.popen.send_signal(signal.SIGTERM)
+                assert successor.popen.wait(30) == 0
+        assert verify(settings, FLIGHTS).sound
+        assert not diagnosis(settings).findings
+        assert seconds < 30
