@@ -6,7 +6,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from anabranch.doctor.computed import computed, expected
+from anabranch.cli.sample_oracle import expected
+from anabranch.doctor.computed import computed
 from anabranch.doctor.examining import examine, log_of
 from anabranch.doctor.looking import Platform
 from anabranch.landing.verify import verify

@@ -7,6 +7,7 @@ from datetime import date
 from pathlib import Path
 
 from anabranch.airflow.client import Client, Run
+from anabranch.cli.sample_oracle import held_to_oracle, oracle_of
 from anabranch.control.airflow_parts import airflow_address
 from anabranch.control.keys import airflow_login
 from anabranch.errors import BrokenState
@@ -15,7 +16,6 @@ from anabranch.landing.verify import Proof, verify
 from anabranch.log.admin import end_offsets
 from anabranch.reconcile.verdict import Verdict, read_verdict
 from anabranch.samples.oracle import Agreement
-from anabranch.samples.served import held_to_oracle, oracle_of
 from anabranch.settings import Settings
 from anabranch.tables import newest
 from anabranch.tables.layout import landing_table, speed_table

@@ -60,7 +60,8 @@ def doctor(
 @contextmanager
 def _more_checks(settings: Settings, rows: int | None, sent: Path | None) -> Iterator[list[Check]]:
     """Those that have to be asked for: they compute."""
-    from anabranch.doctor.computed import computed, expected
+    from anabranch.cli.sample_oracle import expected
+    from anabranch.doctor.computed import computed
     from anabranch.spark import session
 
     if sent is not None and not sent.is_file():

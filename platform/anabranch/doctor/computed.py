@@ -1,10 +1,9 @@
-"""Whether rows are what they must be: computed anew by the view's function, or by somebody who knows nothing of it."""
+"""Whether rows are what they must be: computed anew by the view's function."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from datetime import date
-from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -12,12 +11,9 @@ from anabranch.batch.publish import published_in
 from anabranch.doctor.commits import rebuilt, reprocessed
 from anabranch.doctor.findings import Check, Finding
 from anabranch.doctor.looking import Held, Platform, each
-from anabranch.errors import BadInput, TryAgain
 from anabranch.reconcile.certify import certify
 from anabranch.reconcile.checksums import checksums
 from anabranch.reconcile.sides import SpeedState, function_rows, speed_rows
-from anabranch.samples.oracle import VIEWS
-from anabranch.samples.served import held_to_oracle
 from anabranch.speed.runner import landed_days
 from anabranch.tables.layout import landing_table
 from anabranch.views import View
@@ -71,26 +67,6 @@ def computed(spark: SparkSession, sample: int) -> tuple[Check, Check]:
                     yield Finding("ROWS_DIFFER", where, what, reprocessed(held.place, day))
 
     return Check("speed halves computed anew", speed), Check("batch halves computed anew", batch)
-
-
-def expected(sent: Path) -> Check:
-    """Served rows of the sample views against DuckDB's own answer from ``sent``, the file of all that was produced."""
-
-    def served(platform: Platform) -> Iterator[Finding]:
-        """SERVED_OTHER: readers see other rows than the oracle expects."""
-        for view in (known for known in platform.views if known.version == 1 and known.name in VIEWS):
-            try:
-                agreement = held_to_oracle(platform.settings, view.name, platform.views.topic(view).each[0], sent)
-            except (TryAgain, BadInput):  # nothing is committed yet, or another version is served
-                continue
-            if not agreement.agreed:
-                rows = f"{len(agreement.only_served)} rows that it doesn't know, {len(agreement.only_expected)} missing"
-                example = [*agreement.only_served, *agreement.only_expected][0]
-                next_step = f"anabranch explain {view.name}: ask about {dict(example)}"
-                what = f"of {agreement.rows} rows that readers see, DuckDB's answer over {sent} has others: {rows}"
-                yield Finding("SERVED_OTHER", f"{view.name}, as it is read now", what, next_step)
-
-    return Check("served rows beside an oracle", served)
 
 
 class _Days:

@@ -160,7 +160,7 @@ def ensure_topics(settings: Settings, declarations: Declarations, names: Iterabl
 def topic_id(settings: Settings, topic: str) -> str:
     """The id that the broker gave this topic when it was made: a topic of the same name that is made later has another.
     BadInput TOPIC_MISSING."""
-    admin = _admin(settings)  # the answer goes with it
+    admin = Admin(settings)
     try:
         (answer,) = admin.describe_topics(TopicCollection([topic]), request_timeout=_CALL_SECONDS).values()
         return str(answer.result(timeout=_CALL_SECONDS + 1).topic_id)

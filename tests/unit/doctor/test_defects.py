@@ -92,7 +92,7 @@ def test_every_code_is_seeded() -> None:
     folder = Path(anabranch.__file__).parent / "doctor"
     text = "\n".join(path.read_text() for path in folder.glob("*.py"))
     codes = {*re.findall(r'(?:Finding\(|code =|else)\s*"([A-Z_]+)"', text), "OFFSETS_LOST", "LOG_REPLACED"}
-    assert codes == {code for _, code, _ in DEFECTS}
+    assert codes - {"ROWS_DIFFER"} == {code for _, code, _ in DEFECTS}, "that one needs Spark: tests/spark/doctor"
     told = (Path(__file__).parents[3] / "docs" / "doctor.md").read_text()
     assert not {code for code in codes if f"`{code}`" not in told}
 

@@ -1,13 +1,16 @@
-"""What readers see of a sample view, held to the oracle."""
+"""What readers see of the sample views, held to the oracle; also as a check of the doctor."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from anabranch.batch import publications
-from anabranch.errors import BadInput
+from anabranch.doctor.findings import Check, Finding
+from anabranch.doctor.looking import Platform
+from anabranch.errors import BadInput, TryAgain
 from anabranch.events import Topic
-from anabranch.samples.oracle import Agreement, Oracle
+from anabranch.samples.oracle import VIEWS, Agreement, Oracle
 from anabranch.serving import read
 from anabranch.settings import Settings
 from anabranch.tables import notes
@@ -37,3 +40,23 @@ def held_to_oracle(settings: Settings, view: str, topic: Topic, file: Path) -> A
     }
     complete = None if list(served.halves) == [None] else batch
     return oracle_of(settings, topic, file).compare(view, served.to_arrow(), served.cut.epoch(topic.name), complete)
+
+
+def expected(sent: Path) -> Check:
+    """Served rows of the sample views against DuckDB's own answer from ``sent``, the file of all that was produced."""
+
+    def served(platform: Platform) -> Iterator[Finding]:
+        """SERVED_OTHER: readers see other rows than the oracle expects."""
+        for view in (known for known in platform.views if known.version == 1 and known.name in VIEWS):
+            try:
+                agreement = held_to_oracle(platform.settings, view.name, platform.views.topic(view).each[0], sent)
+            except (TryAgain, BadInput):  # nothing is committed yet, or another version is served
+                continue
+            if not agreement.agreed:
+                rows = f"{len(agreement.only_served)} rows that it doesn't know, {len(agreement.only_expected)} missing"
+                example = [*agreement.only_served, *agreement.only_expected][0]
+                next_step = f"anabranch explain {view.name}: ask about {dict(example)}"
+                what = f"of {agreement.rows} rows that readers see, DuckDB's answer over {sent} has others: {rows}"
+                yield Finding("SERVED_OTHER", f"{view.name}, as it is read now", what, next_step)
+
+    return Check("served rows beside an oracle", served)
