@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 
 from anabranch.files import locked
 from anabranch.maintenance.deeds import DAY, Act, Deed, Policy
+from anabranch.maintenance.disk import in_folder, size
 from anabranch.maintenance.needs import replay_over
 from anabranch.settings import Settings
 from anabranch.tables.commits import LOG_DAYS
@@ -53,11 +54,11 @@ def clean(settings: Settings, place: Place, policy: Policy, *, plan: bool) -> It
             yield Deed(Act.HELD_BACK, str(place), "no commit is taken away: the newest says nothing")
             old = []
         old += _drafts(table, policy.now - DAY)
-        size = sum(_size(path) for path in old)
+        freed = sum(size(path) for path in old)
         for path in old if not plan else ():
             path.unlink(missing_ok=True)
     if old:
-        yield Deed(Act.CLEANED, str(place), "old files of its log", len(old), size)
+        yield Deed(Act.CLEANED, str(place), "old files of its log", len(old), freed)
 
 
 def _checkpointed(table: DeltaTable) -> int:
@@ -71,20 +72,14 @@ def _expired(table: DeltaTable, before: float) -> Iterator[Path]:
     """The oldest files of the log, up to the newest checkpoint that is itself older than ``before``: what is left
     begins with a checkpoint, and any version that is younger can still be opened."""
     log = log_of(table)
-    checkpoints = [int(path.name[:20]) for path in log.glob("*.checkpoint*.parquet") if path.stat().st_mtime < before]
+    found = [(path, _VERSION.fullmatch(path.name)) for path, stat in in_folder(log) if stat.st_mtime < before]
+    named = [(path, int(match[1])) for path, match in found if match]
+    checkpoints = [version for path, version in named if ".checkpoint" in path.name and path.suffix == ".parquet"]
     # The last checkpoint of all is what readers are led to; an older one may be a part of several.
     first = max((version for version in checkpoints if version <= _checkpointed(table)), default=None)
-    for path in sorted(log.iterdir()) if first is not None else ():
-        found = _VERSION.fullmatch(path.name)
-        if found and int(found[1]) < (first or 0) and path.stat().st_mtime < before:
-            yield path
+    yield from (path for path, version in sorted(named, key=lambda each: each[1]) if version < (first or 0))
 
 
 def _drafts(table: DeltaTable, before: float) -> list[Path]:
-    return [path for path in log_of(table).glob(".*.tmp") if path.stat().st_mtime < before]
-
-
-def _size(path: Path) -> int:
-    with suppress(FileNotFoundError):
-        return path.stat().st_size
-    return 0
+    found = [path for path, stat in in_folder(log_of(table)) if stat.st_mtime < before]
+    return [path for path in found if path.name.startswith(".") and path.suffix == ".tmp"]

@@ -12,6 +12,7 @@ from anabranch.change.estimates import outcome_files
 from anabranch.control.airflow_parts import airflow_home
 from anabranch.errors import Conflict
 from anabranch.maintenance.deeds import DAY, HOUR, Act, Deed, Policy
+from anabranch.maintenance.disk import size, stats, touched
 from anabranch.reconcile.verdict import verdict_path
 from anabranch.replay.alone import hold
 from anabranch.replay.leftovers import replaced
@@ -55,7 +56,7 @@ def replays(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Deed]
 
 def _replays_of(settings: Settings, view: str, version: int, policy: Policy, *, plan: bool) -> Iterator[Deed]:
     live = speed_checkpoint(settings, view, version).resolve()
-    old = [p for p in replaced(settings, view, version) if p.resolve() != live and _touched(p) < policy.now - DAY]
+    old = [p for p in replaced(settings, view, version) if p.resolve() != live and touched(p) < policy.now - DAY]
     yield from _deleted(f"{view} v{version}", "checkpoints of replays whose turn is over", old, plan=plan)
     left = {path.name for path in replay_checkpoints(settings, view, version).glob("*")} - {path.name for path in old}
     told = [s for s in standings(settings, view, version) if s.ended and s.updated_ms / 1000 < policy.ended_before()]
@@ -69,24 +70,23 @@ def checkpoints(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[D
         path = speed_checkpoint(settings, view, version)
         if view_folder(settings, view, version).exists() or version not in retired_versions(settings, view):
             continue
-        if _touched(path) < policy.now - DAY:
-            size = _size(path)
+        if touched(path) < policy.now - DAY:
+            freed = size(path)
             if not plan:
                 delete(path)
-            yield Deed(Act.FORGOTTEN, f"{view} v{version}", "checkpoint of a version that was dropped", 1, size)
+            yield Deed(Act.FORGOTTEN, f"{view} v{version}", "checkpoint of a version that was dropped", 1, freed)
 
 
 def logs(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Deed]:
     """Logs that were put aside, and those of Airflow's tasks."""
-    aside = [path for path in settings.logs.glob("*.log.*") if path.is_file()]
+    aside = [(path, stat) for path, stat in stats(settings.logs) if ".log." in path.name]
     folder = airflow_home(settings) / "logs"
-    tasks = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
-    old = [path for path in (*aside, *tasks) if path.stat().st_mtime < policy.ended_before()]
+    old = [path for path, stat in (*aside, *stats(folder)) if stat.st_mtime < policy.ended_before()]
     yield from _deleted("logs", "files", old, plan=plan)
-    for empty in sorted(folder.rglob("*"), reverse=True) if old and not plan else ():
-        if empty.is_dir() and not empty.is_symlink():
-            with suppress(OSError):  # it holds something still
-                empty.rmdir()
+    for path in old if not plan else ():
+        with suppress(OSError):  # it holds something still, or is the folder of all
+            while path.is_relative_to(folder) and (path := path.parent) != folder:
+                path.rmdir()
 
 
 def _versions(home: Path) -> list[Version]:
@@ -95,20 +95,11 @@ def _versions(home: Path) -> list[Version]:
 
 
 def _deleted(where: str, said: str, paths: list[Path], *, plan: bool) -> Iterator[Deed]:
-    size = sum(_size(path) for path in paths)
+    freed = sum(size(path) for path in paths)
     for path in paths if not plan else ():
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
     if paths:
-        yield Deed(Act.FORGOTTEN, where, said, len(paths), size)
-
-
-def _size(path: Path) -> int:
-    return sum(each.stat().st_size for each in (path, *path.rglob("*")) if each.is_file() and not each.is_symlink())
-
-
-def _touched(folder: Path) -> float:
-    """When anything in it was written last (seconds since 1970)."""
-    return max((path.lstat().st_mtime for path in (folder, *folder.rglob("*"))), default=0.0)
+        yield Deed(Act.FORGOTTEN, where, said, len(paths), freed)

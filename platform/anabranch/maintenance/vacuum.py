@@ -10,7 +10,7 @@ import json
 import re
 import shutil
 from collections.abc import Collection, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
@@ -20,6 +20,7 @@ from deltalake import DeltaTable
 from anabranch.batch.manifest import expired_manifests, files_of, manifests
 from anabranch.files import locked
 from anabranch.maintenance.deeds import DAY, HOUR, Act, Deed, Policy
+from anabranch.maintenance.disk import stats, touched
 from anabranch.maintenance.needs import replay_over
 from anabranch.settings import Settings
 from anabranch.tables.layout import landing_files_lock
@@ -88,11 +89,9 @@ def unneeded(settings: Settings, place: Place, policy: Policy) -> list[Old]:
 
 def _files(base: Path) -> Iterator[tuple[Path, int, float]]:
     """Each data file with its size, and when it was written or linked (seconds since 1970)."""
-    for path in base.rglob("*.parquet"):
-        if "_delta_log" not in path.parts and not path.name.startswith("."):
-            with suppress(FileNotFoundError):
-                stat = path.stat()
-                yield path, stat.st_size, max(stat.st_mtime, stat.st_ctime)
+    for path, stat in stats(base, skip="_delta_log"):
+        if path.suffix == ".parquet" and not path.name.startswith("."):
+            yield path, stat.st_size, max(stat.st_mtime, stat.st_ctime)
 
 
 def _taken_away(table: DeltaTable, since: float) -> Iterator[str]:
@@ -122,7 +121,5 @@ def _in_manifests(settings: Settings, place: Place, policy: Policy) -> Collectio
 def _clear_builds(builds: Path, before: float) -> None:
     """Folders of staged files that hold none any more, and nothing new."""
     for folder in builds.glob("*"):
-        with suppress(FileNotFoundError):
-            inside = [folder, *folder.rglob("*")]
-            if not any(path.suffix == ".parquet" or path.stat().st_mtime > before for path in inside):
-                shutil.rmtree(folder, ignore_errors=True)
+        if touched(folder) < before and not any(path.suffix == ".parquet" for path, _ in stats(folder)):
+            shutil.rmtree(folder, ignore_errors=True)
