@@ -18,7 +18,7 @@ import pyarrow as pa
 from anabranch.errors import BadDefinition, BrokenState, Conflict
 from anabranch.speed.handover import REPLAY, replayed
 from anabranch.tables import Committed, Cut, Note, StagedFile, covering, create, newest, replace, stage_frame, upsert
-from anabranch.tables.moves import behind_moves
+from anabranch.tables.moves import unmoved
 from anabranch.views.definition import EMPTIED, PARTITION, View
 from anabranch.views.partitions import keep, one_file_each
 
@@ -144,7 +144,6 @@ class SpeedTable:
 
     def merge_large(self, rows: DataFrame, batch: int, note: Note) -> None:
         """The same through Spark, for more rows than the driver should hold. ``rows`` must be persisted."""
-        from delta.exceptions import DeltaConcurrentModificationException
         from delta.tables import DeltaTable
         from pyspark.sql import functions as F
 
@@ -155,15 +154,11 @@ class SpeedTable:
             if None in dates:
                 raise self._no_partition(batch)
             matches.append(F.col(f"target.`{self.partition}`").isin(dates))
-
-        def merge() -> None:
-            target = DeltaTable.forPath(spark, self.uri).alias("target")
-            target.merge(
+        with _user_metadata(spark, note.to_text()), unmoved(self.uri):
+            merge = DeltaTable.forPath(spark, self.uri).alias("target")
+            merge.merge(
                 rows.alias("source"), reduce(and_, matches)
             ).whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
-
-        with _user_metadata(spark, note.to_text()):
-            behind_moves(self._table, merge, DeltaConcurrentModificationException)
 
     def _check_fingerprint(self, found: Committed) -> None:
         if found.note.fingerprint != self.view.fingerprint:

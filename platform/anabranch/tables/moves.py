@@ -7,13 +7,15 @@ what the table covers is in its newest commit still, and no epoch, batch or publ
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
 
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
+from anabranch.files import locked
 from anabranch.tables.changes import changes
 
 MOVED: Final = "moved"
@@ -39,18 +41,25 @@ def only_moved(table: DeltaTable, since: int) -> bool:
     return bool(newer) and all(is_move(table, version) for version in newer)
 
 
-def behind_moves(table: DeltaTable, commit: Callable[[], Made], refused: type[Exception] = CommitFailedError) -> Made:
+def behind_moves(table: DeltaTable, commit: Callable[[], Made]) -> Made:
     """What ``commit`` gives, which commits right behind the version that ``table`` is at. Where a move was quicker it
-    is called again: the rows that it was decided upon are the same. ``refused``, as ``commit`` raises it, when anything
-    else was."""
+    is called again: the rows that it was decided upon are the same. CommitFailedError when anything else was."""
     for _ in range(_TRIES):
         before = table.version()
         try:
             return commit()
-        except refused:
+        except CommitFailedError:
             if not only_moved(table, before):
                 raise
     return commit()
+
+
+@contextmanager
+def unmoved(uri: str) -> Iterator[None]:
+    """No move is committed to the table at ``uri`` while this lasts. For who commits through Spark: it stops where
+    files are gone that it has read, and the rename that ends its commit would replace a move of the same number."""
+    with locked(Path(uri) / "_delta_log" / ".moves.lock", wait=True):
+        yield
 
 
 def log_of(table: DeltaTable) -> Path:

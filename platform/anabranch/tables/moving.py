@@ -20,7 +20,7 @@ from deltalake import DeltaTable
 
 from anabranch.errors import BrokenState, Conflict
 from anabranch.tables.checksum import announce, confirm, withdraw
-from anabranch.tables.moves import MOVED, log_of
+from anabranch.tables.moves import MOVED, log_of, unmoved
 from anabranch.tables.notes import covering
 from anabranch.tables.staging import StagedFile
 
@@ -72,7 +72,8 @@ def move(table: DeltaTable, gone: Sequence[HeldFile], made: Sequence[StagedFile]
             file.writelines(json.dumps(action, separators=(",", ":")) + "\n" for action in _actions(note, gone, made))
             file.flush()
             os.fsync(file.fileno())
-        os.link(draft, path)
+        with unmoved(table.table_uri.removeprefix("file://")):
+            os.link(draft, path)
         committed = True
     except FileExistsError as error:
         raise Conflict(

@@ -6,6 +6,7 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,7 @@ NUMBERS = iter(range(10**6))
 
 def departed(minute: int, day: int = 1) -> Event:
     number = next(NUMBERS)
-    data = {"origin": f"A{minute % 5}", "dest": "ATL", "carrier": "AA", "flight": 1, "dep_delay": minute, "tailnum": f"N{minute % 7}"}  # fmt: skip # noqa: E501
+    data = {"origin": f"A{minute}", "dest": "ATL", "carrier": "AA", "flight": 1, "dep_delay": minute, "tailnum": f"N{minute % 7}"}  # fmt: skip # noqa: E501
     at = datetime(2013, 1, day, 5 + minute // 60, minute % 60, tzinfo=UTC)
     return Event("flight.departed", at, f"e{number}", data)
 
@@ -81,7 +82,7 @@ def files(uri: str) -> int:
     return len(DeltaTable(uri).file_uris())
 
 
-@pytest.mark.parametrize("days", [0, 31])
+@pytest.mark.parametrize("days", [pytest.param(0, marks=pytest.mark.sweep), 31])
 def test_a_stream_passes_over_it_and_one_from_scratch_has_the_same_rows(
     spark: SparkSession, settings: Settings, landing: Landing, days: float
 ) -> None:
@@ -172,37 +173,39 @@ def test_a_live_stream_never_stops_while_it_is_maintained_all_the_time(
     assert rows_of(settings) == expected(spark, settings, landing)
 
 
-def test_sparks_own_merge_goes_on_behind_it(
+def test_sparks_own_merge_keeps_a_compaction_waiting(
     spark: SparkSession, settings: Settings, landing: Landing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For micro-batches that the driver should not hold: Delta finds the files gone that it read, and merges again."""
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    """Of micro-batches that the driver should not hold: Delta would find the files gone that it read."""
     for minute in (20, 21, 22):
-        landing.land([departed(minute)])
         catch_up(spark, settings, DELAYS, FLIGHTS)
-    large = settings.model_copy(update={"small_commit_rows": 0})
-    landing.land([departed(23)])
-    merges, behind = [0], speed_tables.behind_moves
+        landing.land([departed(minute)])
+    uri, unmoved, versions = speed_table(settings, DELAYS.name, 1), speed_tables.unmoved, list[int]()
+    thread = threading.Thread(target=lambda: maintain(settings, Policy(few=2)))
 
-    def disturbed(table: Any, commit: Any, *refused: Any) -> Any:
-        def merge() -> None:
-            merges[0] += 1
-            if merges[0] == 1:
-                run(settings)
-                raise refused[0]("as Delta says it: files that were read are gone")
-            commit()
+    @contextmanager
+    def watched(of: str) -> Iterator[None]:
+        with unmoved(of):
+            versions.append(DeltaTable(uri).version())
+            thread.start()
+            time.sleep(1)
+            versions.append(DeltaTable(uri).version())
+            yield
+            versions.append(DeltaTable(uri).version())
 
-        return behind(table, merge, *refused)
-
-    monkeypatch.setattr(speed_tables, "behind_moves", disturbed)
-    catch_up(spark, large, DELAYS, FLIGHTS)
-    assert (merges, counted(rows_of(settings))) == ([2], 12)
+    monkeypatch.setattr(speed_tables, "unmoved", watched)
+    catch_up(spark, settings.model_copy(update={"small_commit_rows": 0}), DELAYS, FLIGHTS)
+    thread.join()
+    first, *others = versions
+    assert others == [first, first + 1]
+    assert counted(rows_of(settings)) == 11
 
 
 def asked(run_name: str = "again", **more: Any) -> Asked:
     return Asked(DELAYS, FLIGHTS, run_name, **{"pace": Pace(1.0), **more})
 
 
+@pytest.mark.sweep
 def test_a_replay_over_merged_epochs_is_given_them_one_by_one(
     spark: SparkSession, settings: Settings, landing: Landing
 ) -> None:
@@ -250,28 +253,17 @@ def test_a_replay_under_way_is_not_disturbed(
     assert rows_of(settings) == live
 
 
-def test_both_halves_are_equal_at_a_cut_of_before(spark: SparkSession, settings: Settings, landing: Landing) -> None:
-    old = landing.cut
+def test_a_cut_and_a_version_of_before_are_there(spark: SparkSession, settings: Settings, landing: Landing) -> None:
+    """The cut for ever, the version for a reader of Spark as long as it is promised."""
+    old, uri = landing.cut, speed_table(settings, DELAYS.name, 1)
     catch_up(spark, settings, DELAYS, FLIGHTS)
-    before = rows_at(spark, settings, DELAYS, FLIGHTS, old, None, late=True).count()
-    landing.land([departed(59)], [departed(100)])
-    catch_up(spark, settings, DELAYS, FLIGHTS)
-    for days in (0, 8, 31):
-        run(settings, days)
-        assert rows_at(spark, settings, DELAYS, FLIGHTS, old, None, late=True).count() == before
-        assert rows_of(settings) == expected(spark, settings, landing)
-
-
-def test_a_table_that_spark_reads_at_an_old_version_is_there_within_the_horizon(
-    spark: SparkSession, settings: Settings, landing: Landing
-) -> None:
-    catch_up(spark, settings, DELAYS, FLIGHTS)
-    uri = speed_table(settings, DELAYS.name, 1)
-    version, before = DeltaTable(uri).version(), rows_of(settings)
-    for minute in range(20, 26):
+    version, before = DeltaTable(uri).version(), len(rows_of(settings))
+    for minute in (57, 58, 59):
         landing.land([departed(minute)])
         catch_up(spark, settings, DELAYS, FLIGHTS)
     run(settings)
     run(settings, 6.9)
-    old = spark.read.format("delta").option("versionAsOf", version).load(uri)
-    assert old.count() == len(before)
+    assert spark.read.format("delta").option("versionAsOf", version).load(uri).count() == before
+    run(settings, 31)
+    assert rows_at(spark, settings, DELAYS, FLIGHTS, old, None, late=True).count() == before
+    assert rows_of(settings) == expected(spark, settings, landing)

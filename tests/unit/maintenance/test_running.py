@@ -113,7 +113,7 @@ def test_a_full_disk_leaves_nothing_staged(clinic: Clinic, monkeypatch: pytest.M
     monkeypatch.setattr(moving.os, "link", full)
     assert maintain(clinic.settings).failed
     assert on_disk(clinic.uri) | on_disk(speed_of(clinic)) == before
-    assert not [p for p in (Path(clinic.uri) / "_delta_log").iterdir() if p.name.startswith(".")]
+    assert not [p for p in (Path(clinic.uri) / "_delta_log").iterdir() if p.suffix == ".tmp"]
     assert not said(clinic).findings
 
 
