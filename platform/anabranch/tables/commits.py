@@ -80,7 +80,7 @@ def widen(table: DeltaTable, schema: pa.Schema, note: Note) -> int:
     try:
         table.alter.add_columns(list(fields), commit_properties=_properties(note))
     except CommitFailedError as error:
-        raise _moved(table, error) from error
+        raise _moved(table, error, table.version()) from error
     table.update_incremental()
     return table.version()
 
@@ -136,10 +136,11 @@ def upsert(table: DeltaTable, rows: pa.Table, key: Sequence[str], note: Note, pa
             .execute()
         )
 
+    read = table.version()
     try:
         behind_moves(table, merge)
     except CommitFailedError as error:
-        raise _moved(table, error) from error
+        raise _moved(table, error, read) from error
     return table.version()
 
 
@@ -167,10 +168,11 @@ def _commit(
             confirm(announced)
         return before + 1
 
+    read = table.version()
     try:
         version = behind_moves(table, commit)
     except CommitFailedError as error:
-        raise _moved(table, error) from error
+        raise _moved(table, error, read) from error
     table.update_incremental()
     return version
 
@@ -179,13 +181,13 @@ def _properties(note: Note) -> CommitProperties:
     return CommitProperties(custom_metadata={"userMetadata": note.to_text()}, max_commit_retries=0)
 
 
-def _moved(table: DeltaTable, error: Exception) -> Conflict:
+def _moved(table: DeltaTable, error: Exception, read: int) -> Conflict:
     return Conflict(
         "TABLE_MOVED",
-        f"{table.table_uri} was committed to by another writer since version {table.version()}",
+        f"{table.table_uri} was committed to by another writer since version {read}",
         state="nothing of this commit was written",
         next_step="read the newest commit and decide again",
-        version=table.version(),
+        version=read,
         cause=str(error),
     )
 
