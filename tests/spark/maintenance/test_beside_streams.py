@@ -25,7 +25,7 @@ from anabranch.speed.runner import catch_up, start
 from anabranch.tables import newest, notes
 from anabranch.tables.commits import open_table
 from anabranch.tables.layout import speed_checkpoint, speed_table
-from anabranch.views import Registry, View
+from anabranch.views import Registry
 from anabranch.views.inputs import rows_at
 from deltalake import DeltaTable
 from landed import DECLARED, FLIGHTS, Event, Landing, sample_views
@@ -36,15 +36,14 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 DELAYS = sample_views().get("departure_delays")
-AIRCRAFT = sample_views().get("aircraft_now")
 NUMBERS = iter(range(10**6))
 
 
-def departed(minute: int, day: int = 1) -> Event:
-    number = next(NUMBERS)
-    data = {"origin": f"A{minute}", "dest": "ATL", "carrier": "AA", "flight": 1, "dep_delay": minute, "tailnum": f"N{minute % 7}"}  # fmt: skip # noqa: E501
-    at = datetime(2013, 1, day, 5 + minute // 60, minute % 60, tzinfo=UTC)
-    return Event("flight.departed", at, f"e{number}", data)
+def departed(minute: int) -> Event:
+    """A row of its own in the view, so that a merge writes a file of its own."""
+    data = {"origin": f"A{minute}", "dest": "ATL", "carrier": "AA", "flight": 1, "dep_delay": minute, "tailnum": "N1"}
+    at = datetime(2013, 1, 1, 5 + minute // 60, minute % 60, tzinfo=UTC)
+    return Event("flight.departed", at, f"e{next(NUMBERS)}", data)
 
 
 @pytest.fixture
@@ -60,18 +59,18 @@ def run(settings: Settings, days: float = 0.0) -> Done:
     return done
 
 
-def rows_of(settings: Settings, view: View = DELAYS) -> list[dict[str, Any]]:
+def rows_of(settings: Settings) -> list[dict[str, Any]]:
     """Without the marks: from scratch every row is of the newest epoch."""
-    table = open_table(speed_table(settings, view.name, view.version))
+    table = open_table(speed_table(settings, DELAYS.name, 1))
     assert table is not None
     rows = table.to_pyarrow_table(columns=[c.name for c in table.schema().fields if not c.name.startswith("_")])
-    return sorted(rows.to_pylist(), key=lambda row: [str(row[k]) for k in view.key])
+    return sorted(rows.to_pylist(), key=lambda row: [str(row[k]) for k in DELAYS.key])
 
 
-def expected(spark: SparkSession, settings: Settings, landing: Landing, view: View = DELAYS) -> list[dict[str, Any]]:
-    """The function over all of landing, as a batch."""
-    rows = rows_at(spark, settings, view, FLIGHTS, landing.cut, None, late=view.kappa).toArrow().to_pylist()
-    return sorted(rows, key=lambda row: [str(row[k]) for k in view.key])
+def expected(spark: SparkSession, settings: Settings, landing: Landing) -> list[dict[str, Any]]:
+    """The function over all on-time events of landing, as a batch."""
+    rows = rows_at(spark, settings, DELAYS, FLIGHTS, landing.cut, None, late=False).toArrow().to_pylist()
+    return sorted(rows, key=lambda row: [str(row[k]) for k in DELAYS.key])
 
 
 def counted(rows: list[dict[str, Any]]) -> int:
@@ -201,8 +200,8 @@ def test_sparks_own_merge_keeps_a_compaction_waiting(
     assert counted(rows_of(settings)) == 11
 
 
-def asked(run_name: str = "again", **more: Any) -> Asked:
-    return Asked(DELAYS, FLIGHTS, run_name, **{"pace": Pace(1.0), **more})
+def asked() -> Asked:
+    return Asked(DELAYS, FLIGHTS, "again", pace=Pace(1.0))
 
 
 @pytest.mark.sweep
