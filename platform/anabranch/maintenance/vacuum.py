@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
+import pyarrow as pa
 from deltalake import DeltaTable
 
 from anabranch.batch.manifest import expired_manifests, files_of, manifests
+from anabranch.errors import BrokenState
 from anabranch.files import locked
 from anabranch.maintenance.deeds import DAY, HOUR, Act, Deed, Policy
 from anabranch.maintenance.disk import stats, touched
@@ -81,10 +83,21 @@ def unneeded(settings: Settings, place: Place, policy: Policy) -> list[Old]:
     if not old:
         return []
     table.update_incremental()
-    needed = {unquote(uri.removeprefix("file://")) for uri in table.file_uris()}
-    needed |= {str(base / path) for path in _taken_away(table, policy.now - kept)}
-    needed |= {str(base / path) for path in _in_manifests(settings, place, policy)}
-    return [each for each in old if str(each.path) not in needed]
+    held = {path for spelt in _held(table) for path in (spelt, unquote(spelt))}
+    if not any((base / path).exists() for path in held) and held:
+        raise BrokenState(
+            "FILES_MISSING",
+            f"{place}: none of its current files is below {base}",
+            state="nothing was taken away",
+            next_step="anabranch doctor",
+        )
+    needed = held.union(_taken_away(table, policy.now - kept), _in_manifests(settings, place, policy))
+    return [each for each in old if str(each.path.relative_to(base)) not in needed]
+
+
+def _held(table: DeltaTable) -> list[str]:
+    paths: list[str] = pa.table(table.get_add_actions(flatten=True))["path"].to_pylist()
+    return paths
 
 
 def _files(base: Path) -> Iterator[tuple[Path, int, float]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -168,6 +168,18 @@ def test_a_file_that_was_linked_a_moment_ago_is_young(clinic: Clinic) -> None:
     assert link.exists()
 
 
+def test_a_home_behind_a_link_loses_nothing(tmp_path: Path) -> None:
+    """delta-rs names a table's files by where they really are."""
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "home").symlink_to(tmp_path / "disk")
+    clinic = busy(tmp_path / "home", 4)
+    before = rows(clinic.uri)
+    for days in (0, EIGHT, MONTH):
+        assert not maintain(clinic.settings, later(days)).failed
+        assert not said(clinic, later(days)).findings
+    assert (rows(clinic.uri), len(on_disk(clinic.uri))) == (before, 2)
+
+
 def test_readers_are_led_back_to_a_version_that_was_kept(tmp_path: Path) -> None:
     clinic = Clinic(replace(busy(tmp_path / "home")).settings, (V1, V2))
     clinic.batches = {"speed-v1": EPOCHS - 1}
@@ -192,7 +204,7 @@ def test_commits_end_at_a_checkpoint_that_is_old_enough(clinic: Clinic) -> None:
     assert any(deed.said == "old files of its log" for deed in maintain(clinic.settings, later(MONTH)).deeds)
     left = versions(clinic)
     assert left == list(range(left[0], DeltaTable(clinic.uri).version() + 1))
-    assert DeltaTable(clinic.uri, version=left[0]).to_pyarrow_table is not None
+    assert DeltaTable(clinic.uri, version=left[0]).file_uris()
     assert not list((Path(clinic.uri) / "_delta_log").glob(f"{left[0] - 1:020d}*"))
     assert not said(clinic, later(MONTH)).findings
     clinic.land([departed(500)])
@@ -248,8 +260,6 @@ def test_the_checkpoint_that_a_live_stream_goes_on_with_stays(clinic: Clinic) ->
 def test_the_newest_outcomes_stay_for_estimates(clinic: Clinic) -> None:
     finished = clinic.platform().now
     for number in range(NEWEST + 5):
-        from datetime import UTC, datetime
-
         at = datetime.fromtimestamp(finished, UTC) + timedelta(seconds=number)
         record_outcome(clinic.settings, NAME, 1, Outcome(f"run-{number:02d}", 1, 1, 1.0, 1, at))
     before = outcomes(clinic.settings, NAME, 1)
