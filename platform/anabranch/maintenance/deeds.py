@@ -99,5 +99,5 @@ class Done:
             "failed": self.failed,
             "seconds": round(self.seconds, 3),
             "freed_bytes": self.freed(),
-            "deeds": [asdict(deed) for deed in self.deeds],
+            "deeds": [{**asdict(deed), "act": deed.act.value} for deed in self.deeds],
         }
