@@ -1,8 +1,11 @@
-"""Files that are whole or not there: what several processes write and read without a lock."""
+"""Files that are whole or not there, what several processes write and read without a lock; and locks for the rest."""
 
 from __future__ import annotations
 
+import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -12,3 +15,13 @@ def write_whole(path: Path, text: str) -> Path:
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     draft.write_text(text)
     return draft.replace(path)
+
+
+@contextmanager
+def locked(path: Path, *, shared: bool = False, wait: bool = False) -> Iterator[None]:
+    """Hold the lock ``path``, alone or with others that hold it ``shared``; it goes with the process. BlockingIOError
+    where somebody else has it, unless it is to ``wait``."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
+        yield

@@ -15,7 +15,7 @@ PACKAGE = Path(anabranch.__file__).parent
 FOUNDATION = ("errors", "files", "settings", "spark")
 ORDER = (
     "events", "log", "samples", "tables", "landing", "views", "speed", "batch", "reconcile", "serving", "replay",
-    "change", "explaining", "control", "doctor", "airflow", "testing", "cli",
+    "change", "explaining", "control", "maintenance", "doctor", "airflow", "testing", "cli",
 )  # fmt: skip
 # Beside the order: the sample producer is a client of the log, and nothing of the platform may build on it but the CLI.
 ONLY_FOR_CLI = {"samples"}

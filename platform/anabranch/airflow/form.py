@@ -195,6 +195,15 @@ deletes them. Until then `anabranch migrate reinstate VIEW VERSION --why ...` ta
 """
 
 
+MAINTENANCE = """### Maintenance
+
+**maintain** merges the small files that streams write, makes checkpoints of Delta's logs, and takes away what nobody
+needs any more: data files that no version names since 7 days (landing's: 30), commits older than 30 days, old builds,
+what ended replays left, logs. It changes no row, stops no stream, and may be killed at any point. Its note says what it
+did; `anabranch maintain --plan` says what it would do now.
+"""
+
+
 REPLAY = """### Replay a view
 
 **plan_replay** says how much of landing is walked and what is replaced; a large one waits for a person (**approve**).

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from anabranch.errors import BadInput, BrokenState
 from anabranch.files import write_whole
@@ -16,6 +16,8 @@ from anabranch.settings import Settings
 from anabranch.tables import Cut, StagedFile
 from anabranch.tables.layout import batch_table, safe_name
 
+EXPIRED: Final = ".expired"
+"""Behind the name of a manifest that is too old to be published from."""
 RUN = re.compile(r"[a-z0-9][a-z0-9-]{0,79}")
 
 
@@ -96,6 +98,31 @@ def read_manifest(settings: Settings, view: str, version: int, run: str) -> Buil
             state="nothing was published by this run",
             next_step="run its rebuild again",
         ) from error
+
+
+def manifests(settings: Settings, view: str, version: int) -> list[Path]:
+    """Those of all builds that may still be published."""
+    return [p for p in sorted(builds_folder(settings, view, version).glob("*.json")) if RUN.fullmatch(p.stem)]
+
+
+def expire(path: Path) -> Path:
+    """From now on nothing is published from this manifest. Its files stay known by it until they are deleted: somebody
+    may just be publishing them."""
+    return path.rename(path.with_name(path.name + EXPIRED))
+
+
+def expired_manifests(settings: Settings, view: str, version: int, after: float = 0.0) -> list[Path]:
+    """Those that have expired ``after`` this moment (seconds since 1970)."""
+    found = sorted(builds_folder(settings, view, version).glob(f"*.json{EXPIRED}"))
+    return [path for path in found if path.stat().st_ctime >= after]
+
+
+def files_of(path: Path) -> tuple[StagedFile, ...]:
+    """The files that a manifest names; none for what is no manifest, or gone."""
+    try:
+        return Build.from_json(json.loads(path.read_text())).files
+    except (OSError, ValueError, KeyError, TypeError):
+        return ()
 
 
 def discard(settings: Settings, build: Build) -> None:

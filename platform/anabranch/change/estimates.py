@@ -100,6 +100,12 @@ def outcomes(settings: Settings, view: str, version: int) -> list[Outcome]:
     return sorted(found, key=lambda outcome: outcome.finished)[-NEWEST:]
 
 
+def outcome_files(settings: Settings, view: str, version: int) -> list[Path]:
+    """The files of older runs, which no estimate is made from."""
+    found = builds_folder(settings, view, version).glob(f"*{_SUFFIX}")
+    return sorted(found, key=lambda path: path.stat().st_mtime)[:-NEWEST]
+
+
 def _time(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -27,6 +27,7 @@ MODULES = (
     "explain_commands",
     "certificate_commands",
     "doctor_commands",
+    "maintain_commands",
     "demo",
 )
 """In the order in which the help lists them."""

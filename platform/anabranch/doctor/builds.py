@@ -11,9 +11,11 @@ from urllib.parse import unquote
 
 import pyarrow.parquet as pq
 
-from anabranch.batch.manifest import Build
+from anabranch.batch.manifest import Build, expired_manifests, files_of
+from anabranch.batch.manifest import manifests as manifests_of
 from anabranch.doctor.findings import Finding, Severity
 from anabranch.doctor.looking import EVERY, Held, Platform, each
+from anabranch.maintenance.journal import in_hand
 from anabranch.reconcile.verdict import verdict_path
 from anabranch.serving.routes import route_history
 from anabranch.settings import Settings
@@ -67,10 +69,13 @@ def _waits(settings: Settings, build: Build) -> bool:
 @each(*EVERY)
 def staged(platform: Platform, held: Held) -> Iterator[Finding]:
     """BUILD_ORPHANED: files below ``builds/`` that neither a commit nor a manifest names, after an hour. Not of a table
-    whose log doesn't reach back any more to when they were written."""
+    whose log doesn't reach back any more to when they were written, nor what a compaction has in hand: what
+    a killed one leaves, the next takes away."""
     base = Path(held.place.uri)
     known = {file.path for file in held.files()} | _in_manifests(platform, held)
-    folders = {folder: _parquet(folder) for folder in sorted((base / BUILDS).glob("*"))}
+    work = in_hand(platform.settings)
+    being_merged = work.folders if work is not None else ()
+    folders = {f: _parquet(f) for f in sorted((base / BUILDS).glob("*")) if f not in being_merged}
     old = {f: files for f, files in folders.items() if files and _since(f, platform.now) > STAGED}
     unknown = {folder: files for folder, files in old.items() if not known.intersection(files)}
     if not unknown:
@@ -121,6 +126,6 @@ def _in_manifests(platform: Platform, held: Held) -> set[Path]:
     place = held.place
     if place.kind != "batch":
         return set()
-    folder = platform.settings.home / "control" / "builds" / place.name / f"v{place.version}"
-    builds = [build for path in folder.glob("*.json") if (build := _build(path))]
-    return {Path(place.uri) / file.path for build in builds for file in build.files}
+    of = (platform.settings, place.name, place.version)
+    paths = [*manifests_of(*of), *expired_manifests(*of)]
+    return {Path(place.uri) / file.path for path in paths for file in files_of(path)}

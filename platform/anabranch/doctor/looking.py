@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import unquote
 
 import duckdb
@@ -19,51 +19,19 @@ from deltalake import DeltaTable
 
 from anabranch.doctor.findings import Finding, failed
 from anabranch.events import Declarations
-from anabranch.settings import SAFE_NAME, Settings
+from anabranch.settings import Settings
 from anabranch.speed.handover import REPLAY, owner_of
 from anabranch.tables import Committed, Cut, Note, Position, newest, notes
 from anabranch.tables.commits import open_table
-from anabranch.tables.layout import certificates_table, landing_table
+from anabranch.tables.layout import landing_table
+from anabranch.tables.places import EVERY, Kind, Place, places
 from anabranch.views import Registry, View
 
-Kind = Literal["landing", "speed", "batch", "certificates", "routes"]
-EVERY: tuple[Kind, ...] = ("speed", "batch", "certificates", "routes", "landing")
+__all__ = ["EVERY", "DataFile", "Held", "Kind", "LogOffsets", "Place", "Platform", "each", "rows_of"]
 LogOffsets = Callable[[str], tuple[Mapping[int, int], Mapping[int, int]]]
 """Where the partitions of a topic begin and end, as the broker says."""
 _FOOT = 8
 _MAGIC = b"PAR1"
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A table of the platform. ``name`` is its topic or its view; empty for the one of the certificates."""
-
-    kind: Kind
-    uri: str
-    name: str = ""
-    version: int = 0
-
-    def __str__(self) -> str:
-        match self.kind:
-            case "certificates":
-                return "certificates"
-            case "speed" | "batch":
-                return f"{self.name} v{self.version}, {self.kind} half"
-            case kind:
-                return f"{kind} of {self.name}"
-
-    @property
-    def writer(self) -> str:
-        """Who commits to it, and nobody else."""
-        match self.kind:
-            case "certificates":
-                return "certificates"
-            case "routes":
-                return f"route/{self.name}"
-            case "landing":
-                return f"landing/{self.name}"
-            case half:
-                return f"view/{self.name}/v{self.version}/{half}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,20 +116,7 @@ class Platform:
 
     def places(self, *kinds: Kind) -> list[Place]:
         """The tables of these kinds that there are."""
-        return [place for kind in kinds for place in self._places(kind) if (Path(place.uri) / "_delta_log").is_dir()]
-
-    def _places(self, kind: Kind) -> Iterator[Place]:
-        lake = self.settings.lake
-        if kind == "certificates":
-            yield Place(kind, certificates_table(self.settings))
-        elif kind in ("speed", "batch"):
-            for folder in sorted((lake / "views").glob(f"*/v*/{kind}")):
-                view, version = folder.parents[1].name, folder.parent.name[1:]
-                if SAFE_NAME.fullmatch(view) and version.isdecimal():
-                    yield Place(kind, str(folder), view, int(version))
-        else:
-            found = sorted((lake / kind).glob("*"))
-            yield from (Place(kind, str(folder), folder.name) for folder in found if SAFE_NAME.fullmatch(folder.name))
+        return places(self.settings, *kinds)
 
     def held(self, place: Place) -> Held | None:
         """The table at one version, the same for all checks of a look; None when it has gone meanwhile."""

@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 
 from anabranch.events import Sources
 from anabranch.landing.rows import landed_rows, no_rows, rows_of_files
-from anabranch.landing.schema import PARTITION, VALID, epoch_of_file
+from anabranch.landing.schema import PARTITION, VALID, epochs_of_file
 from anabranch.settings import Settings
 from anabranch.tables.commits import open_table
 from anabranch.tables.layout import landing_table
@@ -87,8 +87,8 @@ def _files_since(table: DeltaTable, since: Callable[[date], int | None]) -> list
     low = functools.cache(since)
     found = []
     for path, day in zip(files["path"].to_pylist(), files[f"partition.{PARTITION}"].to_pylist(), strict=True):
-        epoch, after = epoch_of_file(path), None if day is None else low(day)
-        if after is not None and (epoch is None or epoch > after):
+        epochs, after = epochs_of_file(path), None if day is None else low(day)
+        if after is not None and (epochs is None or epochs[1] > after):
             found.append(f"{uri}/{path}")
     return found
 

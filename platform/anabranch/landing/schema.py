@@ -45,7 +45,7 @@ FIXED: Final = pa.schema(
     ]
 )
 PARTITION: Final = "event_date"
-_BUILD: Final = re.compile(r"(?:^|/)epoch-(\d+)-[^/]*/")
+_BUILD: Final = re.compile(r"(?:^|/)epoch(?:s-(\d+))?-(\d+)-[^/]*/")
 
 
 def epoch_build(epoch: int) -> str:
@@ -53,10 +53,16 @@ def epoch_build(epoch: int) -> str:
     return f"epoch-{epoch}-{uuid.uuid4().hex}"
 
 
-def epoch_of_file(path: str) -> int | None:
-    """The epoch that a data file was staged for, by its path; None for one that something else has written."""
+def epochs_build(low: int, high: int) -> str:
+    """The folder of what a compaction has merged of the epochs from ``low`` to ``high``."""
+    return f"epochs-{low}-{high}-{uuid.uuid4().hex}"
+
+
+def epochs_of_file(path: str) -> tuple[int, int] | None:
+    """The first and the last epoch that a data file may hold rows of, by its path; None for one that something else has
+    written."""
     found = _BUILD.search(path)
-    return int(found[1]) if found else None
+    return (int(found[1] or found[2]), int(found[2])) if found else None
 
 
 def landing_schema(topic: Topic) -> pa.Schema:

@@ -155,7 +155,7 @@ def _at_one_cut(settings: Settings, old: View, new: View) -> tuple[Cut, list[Del
         for committed in notes(table, _COMMITS):
             epochs = tuple(sorted((t, p.epoch) for t, p in committed.note.cut.positions.items()))
             if epochs:
-                known.setdefault(epochs, (committed.version, committed.note.cut))
+                known.setdefault(epochs, (committed.rows_at, committed.note.cut))
         cuts.append(known)
     common = [epochs for epochs in cuts[0] if epochs in cuts[1]]
     if not common:

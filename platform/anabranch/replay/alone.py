@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 from anabranch.errors import BadInput, Conflict
+from anabranch.files import locked
 from anabranch.replay.leftovers import finish
 from anabranch.replay.pace import Pace
 from anabranch.replay.publishing import published
@@ -20,7 +20,7 @@ from anabranch.views.definition import View
 @contextmanager
 def alone(settings: Settings, view: View, run: str) -> Iterator[None]:
     """Hold the lock of this version's replays; it goes with the process. Conflict REPLAY_RUNNING."""
-    with _locked(settings, view.name, view.version):
+    with hold(settings, view.name, view.version):
         waiting = [s.run for s in standings(settings, view.name, view.version) if not s.ended and s.run != run]
         if waiting:
             what = f"replay {waiting[0]} of it has not ended"
@@ -52,7 +52,7 @@ def cancel(settings: Settings, view: str, version: int, by: str) -> Standing:
     standing = under_way(settings, view, version)
     set_wish(settings, standing, replace(wish(settings, standing), cancelled_by=by))
     try:
-        with _locked(settings, view, version):
+        with hold(settings, view, version):
             if published(settings, view, version, standing.run, standing.started_ms):
                 return finish(settings, standing, PUBLISHED, "published before it was cancelled")
             return finish(settings, standing, CANCELLED, cancelled(by))
@@ -61,13 +61,12 @@ def cancel(settings: Settings, view: str, version: int, by: str) -> Standing:
 
 
 @contextmanager
-def _locked(settings: Settings, view: str, version: int) -> Iterator[None]:
+def hold(settings: Settings, view: str, version: int) -> Iterator[None]:
+    """The lock of a version's replays. Conflict REPLAY_RUNNING."""
     view_folder(settings, view, version)  # checks the names
-    path = settings.locks / f"replay-{view}-v{version}"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
+    with ExitStack() as held:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            held.enter_context(locked(settings.locks / f"replay-{view}-v{version}"))
         except BlockingIOError:
             raise _running(view, version, "another replay of it runs", "wait for it") from None
         yield

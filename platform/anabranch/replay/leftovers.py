@@ -32,8 +32,15 @@ def finish(settings: Settings, standing: Standing, phase: str, said: str) -> Sta
 
 def clear_replaced(settings: Settings, view: View) -> None:
     """Delete the checkpoints of replays that were published and never went on, because another one came first."""
-    for path in replay_checkpoints(settings, view.name, view.version).glob("*"):
-        standing = standing_of(settings, view.name, view.version, path.name)
-        ended = standing is None or standing.ended
-        if ended and not owns_live(settings, view.name, view.version, path):
-            shutil.rmtree(path)
+    for path in replaced(settings, view.name, view.version):
+        shutil.rmtree(path)
+
+
+def replaced(settings: Settings, view: str, version: int) -> list[Path]:
+    """The checkpoints of replays that have ended, and whose turn it is not."""
+    found = []
+    for path in sorted(replay_checkpoints(settings, view, version).glob("*")):
+        standing = standing_of(settings, view, version, path.name)
+        if (standing is None or standing.ended) and not owns_live(settings, view, version, path):
+            found.append(path)
+    return found

@@ -16,6 +16,7 @@ from deltalake import DeltaTable
 from anabranch.errors import BrokenState
 from anabranch.tables import Cut, Note
 from anabranch.tables.checksum import metadata_of
+from anabranch.tables.moves import MOVED
 
 _LOG = "_delta_log"
 _METADATA = '"metaData"'
@@ -159,8 +160,8 @@ def _landed(version: int, path: Path) -> LandedCommit:
     time = int(str(said.get("timestamp") or 0))
     if note is None:
         return LandedCommit(version, time, 0, None, None)
-    newest = note.extra.get("watermark_us")
-    return LandedCommit(version, time, int(note.extra.get("rows", 0)), newest, note.cut)
+    newest, rows = note.extra.get("watermark_us"), int(note.extra.get("rows", 0))
+    return LandedCommit(version, time, 0 if MOVED in note.extra else rows, newest, note.cut)
 
 
 def _name(version: int) -> str:

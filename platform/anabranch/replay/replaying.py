@@ -14,6 +14,7 @@ from deltalake import DeltaTable
 
 from anabranch.batch.manifest import days_text
 from anabranch.errors import AnabranchError, TryAgain
+from anabranch.files import locked
 from anabranch.replay.alone import alone
 from anabranch.replay.asked import Asked
 from anabranch.replay.certifying import certify
@@ -40,7 +41,7 @@ from anabranch.replay.standing import (
 from anabranch.settings import Settings
 from anabranch.speed.runner import Place, SpeedQuery, live, start
 from anabranch.tables import Cut
-from anabranch.tables.layout import replay_checkpoints, replay_mirrors, replay_table
+from anabranch.tables.layout import landing_files_lock, replay_checkpoints, replay_mirrors, replay_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -97,7 +98,9 @@ class _Replay:
         self._spark, self._settings, self._asked, self._standing = spark, settings, asked, standing
         self._live = live(settings, view, asked.topics)
         mirrors = replay_mirrors(settings, view.name, view.version) / asked.run
-        self._slices = Slices(self._live.landing, mirrors, asked.until, self._mirror)
+        # A mirror begins where all files of later commits are there; from then on they are kept for it.
+        with locked(landing_files_lock(settings), shared=True, wait=True):
+            self._slices = Slices(self._live.landing, mirrors, asked.until, self._mirror)
         table = replay_table(settings, view.name, view.version, asked.run)
         checkpoint = replay_checkpoints(settings, view.name, view.version) / asked.run
         self._place = Place(self._slices.uris, table, checkpoint, asked.days)

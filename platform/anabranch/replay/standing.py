@@ -88,12 +88,12 @@ class Standing:
 
 def write_standing(settings: Settings, standing: Standing) -> Standing:
     now = replace(standing, updated_ms=int(time.time() * 1000))
-    write_whole(_file(settings, now.view, now.version, now.run), json.dumps(asdict(now)))
+    write_whole(standing_file(settings, now.view, now.version, now.run), json.dumps(asdict(now)))
     return now
 
 
 def standing_of(settings: Settings, view: str, version: int, run: str) -> Standing | None:
-    return _read(_file(settings, view, version, run))
+    return _read(standing_file(settings, view, version, run))
 
 
 def standings(settings: Settings, view: str, version: int) -> list[Standing]:
@@ -141,14 +141,15 @@ def _folder(settings: Settings, view: str, version: int) -> Path:
     return settings.home / "control" / "replays" / view / f"v{version}"
 
 
-def _file(settings: Settings, view: str, version: int, run: str) -> Path:
+def standing_file(settings: Settings, view: str, version: int, run: str) -> Path:
+    """Where it is written down. BadInput RUN_ID."""
     if not RUN.fullmatch(run):
         raise BadInput("RUN_ID", f"{run!r} is no run id", next_step="use a-z, 0-9 and -", field="run")
     return _folder(settings, view, version) / f"{run}.json"
 
 
 def _wish_file(settings: Settings, view: str, version: int, run: str) -> Path:
-    return _file(settings, view, version, run).with_suffix(_WISH)
+    return standing_file(settings, view, version, run).with_suffix(_WISH)
 
 
 def _read(path: Path) -> Standing | None:

@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from anabranch.events import Sources, Topic
 from anabranch.landing.rows import rows_of_files
 from anabranch.landing.schema import PARTITION as EVENT_DATE
-from anabranch.landing.schema import VALID, epoch_of_file
+from anabranch.landing.schema import VALID, epochs_of_file
 from anabranch.spark import small
 from anabranch.tables import Cut
 from anabranch.views.breaking import error_over
@@ -79,7 +79,7 @@ def _events(uri: str, view: View, topic: Topic, after: Cut, upto: Cut) -> list[C
     }
     files = pa.table(DeltaTable(uri).get_add_actions(flatten=True))
     each = zip(files["path"].to_pylist(), files["num_records"].to_pylist(), strict=True)
-    new = {path: count for path, count in each if (epoch := epoch_of_file(path)) is None or epoch > low}
+    new = {path: count for path, count in each if (epochs := epochs_of_file(path)) is None or epochs[1] > low}
     if not new or sum(new.values()) > MOST:
         return []
     with rows_of_files([f"{uri}/{path}" for path in new]) as rows:

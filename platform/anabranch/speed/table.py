@@ -18,6 +18,7 @@ import pyarrow as pa
 from anabranch.errors import BadDefinition, BrokenState, Conflict
 from anabranch.speed.handover import REPLAY, replayed
 from anabranch.tables import Committed, Cut, Note, StagedFile, covering, create, newest, replace, stage_frame, upsert
+from anabranch.tables.moves import unmoved
 from anabranch.tables.turns import Turn
 from anabranch.views.definition import EMPTIED, PARTITION, View
 from anabranch.views.partitions import keep, one_file_each
@@ -164,7 +165,7 @@ class SpeedTable:
             if None in dates:
                 raise self._no_partition(batch)
             matches.append(F.col(f"target.`{self.partition}`").isin(dates))
-        with _user_metadata(spark, note.to_text()):
+        with _user_metadata(spark, note.to_text()), unmoved(self.uri):
             merge = DeltaTable.forPath(spark, self.uri).alias("target")
             merge.merge(
                 rows.alias("source"), reduce(and_, matches)

@@ -34,8 +34,9 @@ def metadata_of(table: DeltaTable) -> dict[str, Any]:
     }
 
 
-def announce(table: DeltaTable, files: Sequence[StagedFile]) -> Path:
-    """Write the checksum of the version that an append of ``files`` is about to make, as a draft; returns its path.
+def announce(table: DeltaTable, files: Sequence[StagedFile], gone: Sequence[int] = ()) -> Path:
+    """Write the checksum of the version that is about to be made by adding ``files`` and taking away others, whose
+    sizes are ``gone``, as a draft; returns its path.
 
     It is ready before the commit and gets its name right behind it (``confirm``), so that a reader that polls every
     10 ms mostly finds it. Never the other way round: delta-rs can't open a table whose checksum is ahead of its
@@ -43,8 +44,8 @@ def announce(table: DeltaTable, files: Sequence[StagedFile]) -> Path:
     """
     count, size = _held(table)
     content = {
-        "tableSizeBytes": size + sum(file.size for file in files),
-        "numFiles": count + len(files),
+        "tableSizeBytes": size + sum(file.size for file in files) - sum(gone),
+        "numFiles": count + len(files) - len(gone),
         "numMetadata": 1,
         "numProtocol": 1,
         "setTransactions": [],

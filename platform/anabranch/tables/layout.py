@@ -75,3 +75,8 @@ def replay_mirrors(settings: Settings, view: str, version: int) -> Path:
     """The folder of what landing gives out to the replays, each in one named by its run."""
     view_folder(settings, view, version)
     return settings.home / "replays" / view / f"v{version}"
+
+
+def landing_files_lock(settings: Settings) -> Path:
+    """Held shared by who begins to read landing commit by commit, alone by who takes old files or commits away."""
+    return settings.locks / "landing-files"

@@ -12,16 +12,16 @@ from deltalake.exceptions import CommitFailedError
 from anabranch.errors import BrokenState, Conflict
 
 
-def refused(table: DeltaTable, error: Exception) -> Exception:
-    """Conflict TABLE_MOVED when another writer has committed since ``table`` was read; BrokenState COMMIT_UNWRITTEN
-    where the disk is the reason; what isn't either is ``error`` itself (rows that don't fit the table)."""
-    if DeltaTable(table.table_uri).version() > table.version():
+def refused(table: DeltaTable, error: Exception, read: int) -> Exception:
+    """Conflict TABLE_MOVED when another writer has committed since ``table`` was read, at version ``read``; BrokenState
+    COMMIT_UNWRITTEN where the disk is the reason; what isn't either is ``error`` itself (rows that don't fit)."""
+    if DeltaTable(table.table_uri).version() > read:
         return Conflict(
             "TABLE_MOVED",
-            f"{table.table_uri} was committed to by another writer since version {table.version()}",
+            f"{table.table_uri} was committed to by another writer since version {read}",
             state="nothing of this commit was written",
             next_step="read the newest commit and decide again",
-            version=table.version(),
+            version=read,
             cause=str(error),
         )
     if not isinstance(error, OSError | CommitFailedError) and "os error" not in str(error):

@@ -12,7 +12,7 @@ from anabranch.batch.manifest import days_text, parse_days
 from anabranch.change.dirty import Dirty, dirty_partitions
 from anabranch.events import Topic
 from anabranch.events.declarations import load_declarations
-from anabranch.landing.schema import epoch_build, epoch_of_file
+from anabranch.landing.schema import epoch_build, epochs_of_file
 from anabranch.settings import Settings, project_root
 from anabranch.tables import Cut, Note, create
 from anabranch.tables.layout import batch_table, landing_table
@@ -95,9 +95,9 @@ def test_a_day_published_at_an_old_cut_does_not_open_the_files_of_others(setting
 
 
 def test_a_file_of_another_name_is_opened(settings: Settings) -> None:
-    """One that compaction wrote, say: it may hold any epoch."""
-    assert epoch_of_file(f"builds/{epoch_build(12)}/event_date=2013-01-01/part-00000.parquet") == 12
-    assert epoch_of_file("event_date=2013-01-01/part-00000-epoch-3-x.parquet") is None
+    """One that a stranger wrote, say: it may hold any epoch."""
+    assert epochs_of_file(f"builds/{epoch_build(12)}/event_date=2013-01-01/part-00000.parquet") == (12, 12)
+    assert epochs_of_file("event_date=2013-01-01/part-00000-epoch-3-x.parquet") is None
 
 
 def test_days_as_text_and_back() -> None:

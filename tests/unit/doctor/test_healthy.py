@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,6 +13,8 @@ import pyarrow as pa
 import pytest
 from anabranch import tables
 from anabranch.doctor.examining import CHECKS, examine
+from anabranch.maintenance.deeds import DAY, Policy
+from anabranch.maintenance.running import maintain
 from anabranch.replay.standing import CANCELLED, PUBLISHED, REFUSED, standings
 from anabranch.serving.retirement import drop, reinstate, retire
 from anabranch.serving.routes import route_of, set_route
@@ -90,6 +93,9 @@ def seen() -> dict[int, dict[str, bool]]:
 @pytest.mark.parametrize("seed", range(STATES))
 def test_a_healthy_platform_is_left_in_peace(seed: int, tmp_path: Path, seen: dict[int, dict[str, bool]]) -> None:
     clinic = healthy(seed, tmp_path / "home")
+    seen[seed] = kinds(clinic)
+    if seed % 4 == 0:
+        assert not maintain(clinic.settings, Policy(few=2, now=time.time() + (seed % 3) * 16 * DAY)).failed
     before = {p: p.stat().st_mtime_ns for p in (tmp_path / "home").rglob("*")}
     later = datetime.now(UTC) + timedelta(hours=random.Random(seed).choice([0, 3]))
     begin, offsets = dict.fromkeys(range(4), 0), dict(clinic.offsets)
@@ -99,7 +105,6 @@ def test_a_healthy_platform_is_left_in_peace(seed: int, tmp_path: Path, seen: di
     assert str(report).startswith(f"all {len(CHECKS)} checks are quiet")
     assert ("broker" in str(report)) == (log is None)
     assert {p: p.stat().st_mtime_ns for p in (tmp_path / "home").rglob("*")} == before, "it has changed something"
-    seen[seed] = kinds(clinic)
 
 
 def test_a_platform_that_runs_is_left_in_peace(tmp_path: Path) -> None:

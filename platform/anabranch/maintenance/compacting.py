@@ -1,0 +1,114 @@
+"""Merging the small files of one table, commit by commit, beside whoever writes to it."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from anabranch.errors import BrokenState, Conflict
+from anabranch.maintenance import journal
+from anabranch.maintenance.deeds import Act, Deed, Policy
+from anabranch.maintenance.journal import InHand
+from anabranch.maintenance.merging import Group, groups_of, merge
+from anabranch.settings import Settings
+from anabranch.tables import StagedFile
+from anabranch.tables.moving import held_files, move
+from anabranch.tables.notes import open_table
+from anabranch.tables.places import Place
+from anabranch.tables.staging import BUILDS
+
+_TRIES = 10
+_AT_ONCE = 32
+"""Groups of one commit."""
+_SAID = "small files"
+log = logging.getLogger(__name__)
+
+
+def planned(place: Place, policy: Policy) -> Iterator[Deed]:
+    """What ``compact`` would do now."""
+    table = _table(place)
+    found = groups_of(place.kind, held_files(table), policy)
+    if found:
+        yield _deed(place, found)
+
+
+def compact(settings: Settings, place: Place, policy: Policy) -> Iterator[Deed]:
+    """Merge the small files of a table. Its rows stay, its writer goes on: what that has changed meanwhile is left out.
+
+    Each commit is told when it is made. A kill leaves the table as it was, or as it was to be, and at most staged files
+    that the next run takes away (``journal.tidy``).
+    """
+    table = _table(place)
+    for groups in _rounds(groups_of(place.kind, held_files(table), policy), policy.at_once):
+        journal.begin(settings, InHand(place.uri, table.version(), tuple(group.build for group in groups)))
+        schema = pa.schema(table.schema().to_arrow())
+        staged = [(group, merge(place.uri, schema, group)) for group in groups]
+        done = _committed(place, table, staged)
+        journal.end(settings)
+        if done:
+            yield _deed(place, done)
+
+
+def _committed(place: Place, table: DeltaTable, staged: Sequence[tuple[Group, StagedFile]]) -> list[Group]:
+    """Commit what is still as it was when it was read; what isn't is deleted. The groups that were."""
+    for _ in range(_TRIES):
+        table.update_incremental()
+        held = {file.path for file in held_files(table)}
+        good = [(group, made) for group, made in staged if held.issuperset(file.path for file in group.files)]
+        for group, _ in staged:
+            if all(group is not each for each, _ in good):
+                log.info("%s: its writer has changed %s meanwhile", place, group.files[0].partition or "it")
+                shutil.rmtree(Path(place.uri) / BUILDS / group.build, ignore_errors=True)
+        staged = good
+        if not good:
+            return []
+        try:
+            gone = [file for group, _ in good for file in group.files]
+            move(table, gone, [made for _, made in good], builds=[group.build for group, _ in good])
+        except Conflict as conflict:
+            if conflict.code != "TABLE_MOVED":
+                raise
+            continue
+        return [group for group, _ in good]
+    for group, _ in staged:
+        shutil.rmtree(Path(place.uri) / BUILDS / group.build, ignore_errors=True)
+    log.info("%s: its writer commits faster; the next run tries again", place)
+    return []
+
+
+def _rounds(groups: Sequence[Group], at_once: int) -> Iterator[list[Group]]:
+    """Groups for one commit each: a reader has to read what it took away in one go."""
+    found, files = list[Group](), 0
+    for group in groups:
+        if found and (files + len(group.files) > at_once or len(found) >= _AT_ONCE):
+            yield found
+            found, files = [], 0
+        found.append(group)
+        files += len(group.files)
+    if found:
+        yield found
+
+
+def _table(place: Place) -> DeltaTable:
+    table = open_table(place.uri)
+    if table is None:
+        raise BrokenState("TABLE_GONE", f"{place.uri} is no table any more", next_step="anabranch doctor")
+    protocol = table.protocol()
+    if protocol.reader_features or protocol.min_reader_version > 1:
+        raise BrokenState(
+            "TABLE_FEATURES",
+            f"{place}: its files can't be moved as they are, by its features {protocol.reader_features}",
+            state="the table is as it was",
+            next_step="find out who has turned them on: no writer of this platform does",
+        )
+    return table
+
+
+def _deed(place: Place, groups: Sequence[Group]) -> Deed:
+    files, size = sum(len(group.files) for group in groups), sum(group.size for group in groups)
+    return Deed(Act.MERGED, str(place), _SAID, files, size, len(groups))

@@ -1,0 +1,125 @@
+"""Moving rows from some data files of a table into others, in one commit that changes no row.
+
+delta-rs can only replace whole partitions, so the commit is written here, as Delta's protocol spells it: its file gets
+its name by a link, which fails where another commit has that number.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import quote
+from uuid import uuid4
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from anabranch.errors import BrokenState, Conflict
+from anabranch.tables.checksum import announce, confirm, withdraw
+from anabranch.tables.moves import MOVED, log_of, unmoved
+from anabranch.tables.notes import covering
+from anabranch.tables.staging import StagedFile
+
+_PLAIN = "/=-_.~"
+"""Beside letters and digits: what a path in Delta's log holds as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldFile:
+    """A data file that a table's newest version names. ``path`` is relative to the table, ``partition`` its value as
+    Delta's log has it, by column."""
+
+    path: str
+    size: int
+    partition: Mapping[str, str | None] = field(hash=False)
+
+
+def held_files(table: DeltaTable) -> list[HeldFile]:
+    """The data files of the version that ``table`` is at, but those whose path Delta's log spells in another way."""
+    actions = pa.table(table.get_add_actions(flatten=True))
+    columns = table.metadata().partition_columns
+    partitions = [actions[f"partition.{column}"].to_pylist() for column in columns]
+    files = zip(actions["path"].to_pylist(), actions["size_bytes"].to_pylist(), *partitions, strict=True)
+    return [
+        HeldFile(path, size, {c: None if v is None else str(v) for c, v in zip(columns, values, strict=True)})
+        for path, size, *values in files
+        if quote(path, safe=_PLAIN) == path
+    ]
+
+
+def move(table: DeltaTable, gone: Sequence[HeldFile], made: Sequence[StagedFile], **said: Any) -> int:
+    """Name ``made`` in the place of ``gone``, which hold the same rows, right behind the version that ``table`` is at;
+    the new version. ``said`` stands in the commit's note, beside the note that it carries.
+
+    Conflict TABLE_MOVED: nothing was committed, look again whether ``gone`` are all there. BrokenState COMMIT_UNNAMED
+    when a stranger has changed rows.
+    """
+    carried = covering(table)
+    if carried is None:
+        raise BrokenState("TABLE_GONE", f"{table.table_uri} is no table any more")
+    moved = {"version": carried.version, "commit_time_ms": carried.commit_time_ms, **said}
+    note = replace(carried.note, extra={**carried.note.extra, MOVED: moved}).to_text()
+    path = log_of(table) / f"{table.version() + 1:020d}.json"
+    draft = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
+    announced = announce(table, made, [file.size for file in gone])
+    committed = False
+    try:
+        with draft.open("w") as file:
+            file.writelines(json.dumps(action, separators=(",", ":")) + "\n" for action in _actions(note, gone, made))
+            file.flush()
+            os.fsync(file.fileno())
+        with unmoved(table.table_uri.removeprefix("file://")):
+            os.link(draft, path)
+        committed = True
+    except FileExistsError as error:
+        raise Conflict(
+            "TABLE_MOVED",
+            f"{table.table_uri} was committed to by another writer since version {table.version()}",
+            state="nothing of this commit was written",
+            next_step="look again which files there are",
+            version=table.version(),
+        ) from error
+    finally:
+        draft.unlink(missing_ok=True)
+        if not committed:
+            withdraw(announced)
+    confirm(announced)
+    table.update_incremental()
+    return int(path.stem)
+
+
+def _actions(note: str, gone: Sequence[HeldFile], made: Sequence[StagedFile]) -> list[dict[str, Any]]:
+    now = int(time.time() * 1000)
+    metrics = {"numRemovedFiles": str(len(gone)), "numAddedFiles": str(len(made))}
+    info = {"timestamp": now, "operation": "OPTIMIZE", "operationParameters": {}, "operationMetrics": metrics}
+    removes = [
+        {
+            "remove": {
+                "path": file.path,
+                "deletionTimestamp": now,
+                "dataChange": False,
+                "extendedFileMetadata": True,
+                "partitionValues": dict(file.partition),
+                "size": file.size,
+            }
+        }
+        for file in gone
+    ]
+    adds = [
+        {
+            "add": {
+                "path": quote(file.path, safe=_PLAIN),
+                "partitionValues": dict(file.partition),
+                "size": file.size,
+                "modificationTime": now,
+                "dataChange": False,
+                "stats": file.stats,
+            }
+        }
+        for file in made
+    ]
+    return [{"commitInfo": {**info, "isBlindAppend": False, "userMetadata": note}}, *removes, *adds]

@@ -1,0 +1,154 @@
+"""What commits say of themselves: the notes of a table, newest first, and what it covers by them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from dataclasses import replace as with_fields
+from typing import Any
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from anabranch.errors import BrokenState
+from anabranch.tables.changes import changes
+from anabranch.tables.cut import Cut
+from anabranch.tables.moves import MOVED
+from anabranch.tables.refused import check_commit, unreadable
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a commit says of itself. ``batch`` is the idempotency key: it is unique among a writer's commits."""
+
+    writer: str
+    batch: str
+    cut: Cut
+    fingerprint: str = ""
+    extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def to_text(self) -> str:
+        return json.dumps(
+            {
+                "anabranch": 1,
+                "writer": self.writer,
+                "batch": self.batch,
+                "cut": self.cut.to_json(),
+                "fingerprint": self.fingerprint,
+                **self.extra,
+            },
+            separators=(",", ":"),
+        )
+
+    @staticmethod
+    def from_text(text: str | None) -> Note | None:
+        """The note in a commit's ``userMetadata``; None when the commit isn't one of ours (OPTIMIZE, say)."""
+        try:
+            content = json.loads(text or "")
+        except ValueError:
+            return None
+        if not isinstance(content, dict) or content.pop("anabranch", None) != 1:
+            return None
+        cut = Cut.from_json(content.pop("cut"))
+        return Note(content.pop("writer"), content.pop("batch"), cut, content.pop("fingerprint"), content)
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A note, with the table version that carries it and the commit's time (ms since 1970). ``moved``: the newest later
+    version that holds the same rows in other files."""
+
+    version: int
+    note: Note
+    commit_time_ms: int
+    moved: int | None = None
+
+    @property
+    def rows_at(self) -> int:
+        """The version whose files are kept the longest."""
+        return self.version if self.moved is None else self.moved
+
+
+def open_table(uri: str) -> DeltaTable | None:
+    """The table at its newest version, or None where there is none. BrokenState TABLE_UNREADABLE."""
+    try:
+        found = DeltaTable(uri)
+    except TableNotFoundError:
+        return None
+    except (DeltaError, OSError, ValueError) as error:
+        raise unreadable(uri, error) from error
+    check_commit(found)
+    return found
+
+
+def notes(table: DeltaTable | str, limit: int | None = None) -> Iterator[Committed]:
+    """Our commits, newest first, from at most the ``limit`` newest of all commits; ends with the kept log.
+
+    One that only moves rows isn't told beside the commit whose note it carries, but in its place where that is gone.
+    """
+    found = open_table(table) if isinstance(table, str) else table
+    entries = found.history(limit) if found else []
+    moved: Committed | None = None
+    for committed, is_move in _committed(entries):
+        if is_move:
+            moved = moved or committed
+            continue
+        yield committed if moved is None else with_fields(committed, moved=moved.version)
+        moved = None
+    if moved is not None and (limit is None or len(entries) < limit):
+        yield moved
+
+
+def _committed(entries: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Committed, bool]]:
+    """Each commit with a note, and whether it only moves rows: then it stands for the one that it carries, with that
+    one's time."""
+    for entry in entries:
+        note = Note.from_text(entry.get("userMetadata"))
+        if note is None:
+            continue
+        version, time = int(entry["version"]), int(entry["timestamp"])
+        move = note.extra.get(MOVED)
+        if move is not None:
+            note = with_fields(note, extra={name: said for name, said in note.extra.items() if name != MOVED})
+            time = int(move["commit_time_ms"])
+        yield Committed(version, note, time), move is not None
+
+
+def newest(table: DeltaTable | str) -> Committed | None:
+    """The newest commit of ours, at the newest version that holds its rows; None when the table doesn't exist."""
+    found = open_table(table) if isinstance(table, str) else table
+    if found is None:
+        return None
+    for limit in (1, 20, None):
+        for committed, _ in _committed(found.history(limit)):
+            return committed
+    raise BrokenState("NOTES_LOST", f"no commit of {found.table_uri} says what it covers")
+
+
+def covering(table: DeltaTable | str) -> Committed | None:
+    """The newest commit of ours, when the table's rows are what it left: for whoever believes its cut.
+
+    Commits of others behind it that moved rows between files, or took back what they had done, are none of our
+    business. BrokenState COMMIT_UNNAMED when one changed rows: then nothing says what the table covers.
+    """
+    found = open_table(table) if isinstance(table, str) else table
+    committed = newest(found) if found is not None else None
+    if found is None or committed is None or committed.version == found.version():
+        return committed
+    strangers = [v for v in range(committed.version + 1, found.version() + 1) if _changes_rows(found, v)]
+    if strangers and set(DeltaTable(found.table_uri, version=committed.version).file_uris()) != set(found.file_uris()):
+        raise BrokenState(
+            "COMMIT_UNNAMED",
+            f"{found.table_uri}: commit {strangers[0]} changed rows and says neither its cut nor who wrote it",
+            state=f"version {committed.version} is the newest that is known to be right",
+            next_step=f"restore the table to version {committed.version}, and let nobody else write to it",
+            table=found.table_uri,
+            versions=strangers,
+        )
+    return committed
+
+
+def _changes_rows(table: DeltaTable, version: int) -> bool:
+    made = changes(table, version)
+    return bool(made.added or made.removed)

@@ -1,0 +1,296 @@
+"""What is taken away, and above all what isn't: for readers, replays, builds, rollbacks and old cuts."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from anabranch.batch.manifest import manifests, read_manifest
+from anabranch.batch.publish import publish
+from anabranch.change.estimates import NEWEST, Outcome, outcomes, record_outcome
+from anabranch.errors import BrokenState, TryAgain
+from anabranch.landing.counts import count_events
+from anabranch.maintenance.deeds import DAY, Act
+from anabranch.maintenance.running import maintain
+from anabranch.replay.mirror import Mirror
+from anabranch.replay.standing import PUBLISHED, standings
+from anabranch.serving.reading import read
+from anabranch.serving.retirement import drop, retire
+from anabranch.serving.routes import route_history, route_of, set_route
+from anabranch.tables import newest
+from anabranch.tables.layout import batch_table, certificates_table, routes_table, speed_checkpoint
+from clinic import DAYS, NAME, V1, V2, Clinic, departed
+from deltalake import DeltaTable
+from maintained import EPOCHS, busy, files, later, on_disk, rows, said, speed_of
+
+pytestmark = pytest.mark.unit
+SIX, EIGHT, MONTH = 6.9, 8, 31
+
+
+@pytest.fixture
+def clinic(tmp_path: Path) -> Clinic:
+    return busy(tmp_path / "home")
+
+
+def test_a_reader_has_seven_days(clinic: Clinic) -> None:
+    held = read(NAME, settings=clinic.settings)
+    expected = len(read(NAME, settings=clinic.settings).to_arrow())
+    maintain(clinic.settings)
+    maintain(clinic.settings, later(SIX))
+    assert len(read(NAME, settings=clinic.settings).to_arrow()) == expected
+    assert all(Path(path).exists() for path in held._pinned.files())
+    assert DeltaTable(speed_of(clinic), version=3).to_pyarrow_table().num_rows
+    maintain(clinic.settings, later(EIGHT))
+    with pytest.raises(TryAgain) as expired:
+        held.to_arrow()
+    assert expired.value.code == "READING_EXPIRED"
+    assert len(read(NAME, settings=clinic.settings).to_arrow()) == expected
+
+
+def test_what_a_micro_batch_has_replaced_is_kept_as_long(clinic: Clinic) -> None:
+    """Not only what a compaction took away; by when that was, not by when it was written."""
+    uri = speed_of(clinic)
+    for path in on_disk(uri):
+        os.utime(path, (1, 1))
+    before = on_disk(uri)
+    clinic.speed(DAYS[:2], origin="A00")
+    maintain(clinic.settings, later(SIX))
+    assert before <= on_disk(uri)
+    maintain(clinic.settings, later(EIGHT))
+    assert on_disk(uri) == set(files(uri))
+
+
+def test_landings_files_are_there_as_long_as_its_log_names_them(clinic: Clinic, tmp_path: Path) -> None:
+    before = on_disk(clinic.uri)
+    maintain(clinic.settings)
+    maintain(clinic.settings, later(29))
+    assert before <= on_disk(clinic.uri)
+    assert Mirror(clinic.uri, tmp_path / "early").given == 0, "a replay is given one epoch after the other"
+    maintain(clinic.settings, later(MONTH))
+    assert on_disk(clinic.uri) == set(files(clinic.uri))
+    late = Mirror(clinic.uri, tmp_path / "late")
+    assert late.given == EPOCHS + 1, "all of it at once"
+    assert rows(late.uri) == rows(clinic.uri)
+
+
+def test_an_old_cut_can_be_computed_for_ever(clinic: Clinic) -> None:
+    def events(epoch: int) -> int:
+        table = DeltaTable(clinic.uri)
+        return sum(n.events for n in count_events(table, ["flight.departed"], None, epoch).values())
+
+    before = [events(epoch) for epoch in range(EPOCHS + 1)]
+    for days in (0, EIGHT, MONTH, 400):
+        maintain(clinic.settings, later(days))
+        assert [events(epoch) for epoch in range(EPOCHS + 1)] == before
+    assert len(set(before)) > EPOCHS - 3
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_replay_under_way_keeps_landings_files_and_commits(clinic: Clinic, killed: bool) -> None:
+    clinic.replay("r1")
+    _, mirrors, _ = clinic.folders_of("r1")
+    mirror = Mirror(clinic.uri, mirrors / "flights")
+    mirror.give(3)
+    maintain(clinic.settings)
+    before, commits = on_disk(clinic.uri), log(clinic)
+    done = maintain(clinic.settings, later(400))
+    assert before <= on_disk(clinic.uri)
+    assert commits <= log(clinic)
+    assert next(deed.said for deed in done.deeds if deed.act is Act.HELD_BACK).endswith(
+        f"replay r1 of {NAME} v1 is under way"
+    )
+    mirror = Mirror(clinic.uri, mirrors / "flights") if killed else mirror
+    mirror.give(EPOCHS + 1)
+    assert rows(mirror.uri) == rows(clinic.uri)
+
+
+def log(clinic: Clinic) -> set[str]:
+    return {path.name for path in (Path(clinic.uri) / "_delta_log").glob("*.json")}
+
+
+def test_a_build_that_waits_is_published_weeks_later(clinic: Clinic) -> None:
+    build = clinic.build("waits", DAYS[:2])
+    clinic.certify("waits", DAYS[:2])
+    maintain(clinic.settings, later(29))
+    assert publish(clinic.settings, V1, read_manifest(clinic.settings, NAME, 1, "waits"), DAYS[:2])
+    assert len(rows(batch_table(clinic.settings, NAME, 1))) == build.rows
+    assert not said(clinic, later(29)).findings
+
+
+def test_a_build_that_nobody_published_goes_in_two_steps(clinic: Clinic) -> None:
+    clinic.reprocess("shown", DAYS[2:4])
+    clinic.build("waits", DAYS[:2])
+    folder = manifests(clinic.settings, NAME, 1)[0].parent
+    uri = batch_table(clinic.settings, NAME, 1)
+    maintain(clinic.settings, later(MONTH))
+    assert manifests(clinic.settings, NAME, 1) == []
+    assert len(on_disk(uri)) == 4, "somebody may just be publishing them"
+    assert not said(clinic).findings
+    with pytest.raises(BrokenState) as gone:
+        read_manifest(clinic.settings, NAME, 1, "waits")
+    assert gone.value.code == "BUILD_MISSING"
+    maintain(clinic.settings, later(MONTH + 1))
+    assert on_disk(uri) == set(files(uri))
+    assert len(files(uri)) == 2
+    assert list(folder.iterdir()) == []
+    assert not said(clinic).findings
+
+
+def test_staged_files_of_nobody_go_after_a_week_and_no_sooner(clinic: Clinic) -> None:
+    orphan = (
+        Path(batch_table(clinic.settings, NAME, 1)) / "builds" / "died-1" / "partition_date=2013-01-01" / "p.parquet"
+    )
+    clinic.reprocess("shown", DAYS[2:3])
+    orphan.parent.mkdir(parents=True)
+    pq.write_table(pq.read_table(files(speed_of(clinic))[0]), orphan)
+    for beside in (orphan.with_name(f".{orphan.name}.crc"), orphan.parents[1] / "_SUCCESS"):
+        beside.touch()
+    maintain(clinic.settings, later(SIX))
+    assert orphan.exists()
+    maintain(clinic.settings, later(EIGHT))
+    assert not orphan.parents[1].exists()
+
+
+def test_a_file_that_was_linked_a_moment_ago_is_young(clinic: Clinic) -> None:
+    """A replay is published by links to files that may be weeks old."""
+    uri = speed_of(clinic)
+    source = Path(files(uri)[0])
+    os.utime(source, (time.time() - 60 * DAY,) * 2)
+    link = Path(uri) / "builds" / "replay-r-1" / "partition_date=2013-01-01" / "part-0.parquet"
+    link.parent.mkdir(parents=True)
+    os.link(source, link)
+    maintain(clinic.settings)
+    assert link.exists()
+
+
+def test_a_home_behind_a_link_loses_nothing(tmp_path: Path) -> None:
+    """delta-rs names a table's files by where they really are."""
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "home").symlink_to(tmp_path / "disk")
+    clinic = busy(tmp_path / "home", 4)
+    before = rows(clinic.uri)
+    for days in (0, EIGHT, MONTH):
+        assert not maintain(clinic.settings, later(days)).failed
+        assert not said(clinic, later(days)).findings
+    assert (rows(clinic.uri), len(on_disk(clinic.uri))) == (before, 2)
+
+
+def test_readers_are_led_back_to_a_version_that_was_kept(tmp_path: Path) -> None:
+    clinic = Clinic(replace(busy(tmp_path / "home")).settings, (V1, V2))
+    clinic.batches = {"speed-v1": EPOCHS - 1}
+    clinic.speed(view=V2)
+    for share in (1, 5, 25, 50, 100):
+        set_route(clinic.settings, NAME, {1: 100 - share, 2: share}, by="anna", why="test")
+    history, expected = route_history(clinic.settings, NAME), len(read(NAME, 1, settings=clinic.settings).to_arrow())
+    for days in (0, EIGHT, MONTH):
+        maintain(clinic.settings, later(days))
+    assert (len(files(routes_table(clinic.settings, NAME))), route_history(clinic.settings, NAME)) == (1, history)
+    route = route_of(clinic.settings, NAME)
+    assert route == history[-1]
+    back = set_route(clinic.settings, NAME, {1: 100}, by="anna", why="back", after=5)
+    assert (back.number, len(read(NAME, settings=clinic.settings).to_arrow())) == (6, expected)
+
+
+def test_commits_end_at_a_checkpoint_that_is_old_enough(clinic: Clinic) -> None:
+    maintain(clinic.settings, replace(later(0), checkpoint_commits=5))
+    clinic.land([departed(100)])
+    maintain(clinic.settings, later(29))
+    assert 0 in versions(clinic)
+    assert any(deed.said == "old files of its log" for deed in maintain(clinic.settings, later(MONTH)).deeds)
+    left = versions(clinic)
+    assert left == list(range(left[0], DeltaTable(clinic.uri).version() + 1))
+    assert DeltaTable(clinic.uri, version=left[0]).file_uris()
+    assert not list((Path(clinic.uri) / "_delta_log").glob(f"{left[0] - 1:020d}*"))
+    assert not said(clinic, later(MONTH)).findings
+    clinic.land([departed(500)])
+    assert newest(clinic.uri).version == left[-1] + 1  # type: ignore[union-attr]
+
+
+def versions(clinic: Clinic) -> list[int]:
+    return sorted(int(name.removesuffix(".json")) for name in log(clinic))
+
+
+def test_a_newest_commit_that_says_nothing_keeps_the_log(clinic: Clinic) -> None:
+    clinic.land(*([departed(100 + n)] for n in range(4)))
+    clinic.compact()
+    clinic.table.update_incremental()
+    clinic.table.create_checkpoint()
+    before = versions(clinic)
+    done = maintain(clinic.settings, later(MONTH))
+    assert any("the newest says nothing" in deed.said for deed in done.deeds)
+    assert versions(clinic) == before
+
+
+def test_certificates_are_merged_and_say_the_same(clinic: Clinic) -> None:
+    for number in range(8):
+        clinic.reprocess(f"run-{number}", DAYS[:1])
+    uri = certificates_table(clinic.settings)
+    before = rows(uri)
+    maintain(clinic.settings)
+    assert (len(files(uri)), rows(uri)) == (1, before)
+    assert not said(clinic).findings
+
+
+def test_how_old_replays_ended_is_forgotten_and_their_checkpoints_go(clinic: Clinic) -> None:
+    clinic.replay("whole", PUBLISHED)
+    clinic.replay("days", PUBLISHED, "2013-01-01")
+    _, _, checkpoint = clinic.folders_of("whole")
+    maintain(clinic.settings, later(29))
+    assert len(standings(clinic.settings, NAME, 1)) == 2
+    assert not checkpoint.exists(), "its turn never came"
+    maintain(clinic.settings, later(MONTH))
+    assert standings(clinic.settings, NAME, 1) == []
+    assert not said(clinic).findings
+
+
+def test_the_checkpoint_that_a_live_stream_goes_on_with_stays(clinic: Clinic) -> None:
+    clinic.replay("whole", PUBLISHED)
+    _, _, checkpoint = clinic.folders_of("whole")
+    (checkpoint / "metadata").write_text('{"id": "speed-v1"}')
+    maintain(clinic.settings, later(400))
+    assert checkpoint.exists()
+    assert len(standings(clinic.settings, NAME, 1)) == 1
+
+
+def test_the_newest_outcomes_stay_for_estimates(clinic: Clinic) -> None:
+    finished = clinic.platform().now
+    for number in range(NEWEST + 5):
+        at = datetime.fromtimestamp(finished, UTC) + timedelta(seconds=number)
+        record_outcome(clinic.settings, NAME, 1, Outcome(f"run-{number:02d}", 1, 1, 1.0, 1, at))
+    before = outcomes(clinic.settings, NAME, 1)
+    maintain(clinic.settings, later(MONTH))
+    assert outcomes(clinic.settings, NAME, 1) == before
+    assert len(list((clinic.settings.home / "control" / "builds" / NAME / "v1").iterdir())) == NEWEST
+
+
+def test_the_checkpoint_of_a_dropped_version_goes_and_that_of_a_living_one_stays(tmp_path: Path) -> None:
+    clinic = Clinic(busy(tmp_path / "home").settings, (V1, V2))
+    clinic.batches = {"speed-v1": EPOCHS - 1}
+    clinic.speed(view=V2)
+    set_route(clinic.settings, NAME, {2: 100}, by="anna", why="test")
+    retire(clinic.settings, NAME, 1, by="anna", why="test", grace=timedelta(0))
+    one, two = (speed_checkpoint(clinic.settings, NAME, version) for version in (1, 2))
+    maintain(clinic.settings, later(400))
+    assert one.exists(), "it may be reinstated"
+    drop(clinic.settings, NAME, 1)
+    one.mkdir(parents=True)  # a drop that was killed before its end
+    (one / "metadata").write_text("{}")
+    maintain(clinic.settings, later(2))
+    assert (one.exists(), two.exists()) == (False, True)
+
+
+def test_old_logs_go_and_the_ones_in_use_stay(clinic: Clinic) -> None:
+    aside, used = (clinic.settings.logs / name for name in ("landing.log.1", "landing.log"))
+    task = clinic.settings.home / "airflow" / "logs" / "dag_id=repair" / "run_id=1" / "attempt=1.log"
+    for path in (aside, used, task):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x")
+    maintain(clinic.settings, later(29))
+    assert aside.exists()
+    maintain(clinic.settings, later(MONTH))
+    assert (aside.exists(), used.exists(), task.exists(), task.parents[1].exists()) == (False, True, False, False)

@@ -1,0 +1,248 @@
+"""A whole run: what it says, that it is alone, that a plan changes nothing, and that a kill leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anabranch.cli.main import app
+from anabranch.errors import Conflict
+from anabranch.files import locked
+from anabranch.maintenance import compacting, history, journal, leftovers, running, vacuum
+from anabranch.maintenance.deeds import Act, Done
+from anabranch.maintenance.running import maintain
+from anabranch.serving.reading import read
+from anabranch.tables import moving
+from clinic import DAYS, NAME, Clinic, departed
+from maintained import EPOCHS, busy, files, later, on_disk, rows, said, speed_of, tree
+from typer.testing import CliRunner
+
+pytestmark = pytest.mark.unit
+
+
+class Killed(BaseException):
+    """As a SIGKILL: nothing catches it, and what would be tidied up on the way stays (see ``cut_off``)."""
+
+
+@pytest.fixture
+def clinic(tmp_path: Path) -> Clinic:
+    found = busy(tmp_path / "home")
+    found.reprocess("published", DAYS[:2])
+    found.build("waits", DAYS[2:3])
+    return found
+
+
+def test_a_run_leaves_few_files_the_same_rows_and_a_quiet_doctor(clinic: Clinic) -> None:
+    landed, speed = rows(clinic.uri), rows(speed_of(clinic))
+    assert not said(clinic).findings
+    done = maintain(clinic.settings)
+    assert (rows(clinic.uri), rows(speed_of(clinic))) == (landed, speed)
+    assert [(deed.act, deed.where) for deed in done.deeds] == [
+        (Act.MERGED, f"{NAME} v1, speed half"),
+        (Act.MERGED, "landing of flights"),
+    ]
+    assert len(files(clinic.uri)) + len(files(speed_of(clinic))) < 10
+    assert not said(clinic).findings
+    assert not maintain(clinic.settings).deeds
+
+
+def test_a_month_later_only_what_is_named_is_on_disk(clinic: Clinic) -> None:
+    maintain(clinic.settings)
+    landed, before = rows(clinic.uri), len(on_disk(clinic.uri))
+    for days in (8, 31):
+        assert not maintain(clinic.settings, later(days)).failed
+        assert not said(clinic, later(days)).findings
+    assert on_disk(clinic.uri) == set(files(clinic.uri)) < set(map(str, Path(clinic.uri).rglob("*")))
+    assert (rows(clinic.uri), before > 2 * EPOCHS) == (landed, True)
+
+
+def test_a_plan_says_what_would_be_done_and_changes_nothing(clinic: Clinic) -> None:
+    maintain(clinic.settings)
+    clinic.land(*([departed(100 + n, DAYS[n % 2])] for n in range(8)))
+    for policy in (None, later(31)):
+        before = tree(clinic.settings.home)
+        planned = maintain(clinic.settings, policy, plan=True)
+        assert tree(clinic.settings.home) == before
+        done = maintain(clinic.settings, policy)
+        assert [(d.act, d.where, d.files) for d in planned.deeds] == [(d.act, d.where, d.files) for d in done.deeds]
+        assert planned.deeds
+        assert (planned.planned, done.planned) == (True, False)
+        assert str(planned).endswith("nothing was changed")
+
+
+def test_two_at_once_are_refused_and_the_second_changes_nothing(clinic: Clinic) -> None:
+    before = tree(clinic.settings.home)
+    with locked(clinic.settings.locks / "maintenance"), pytest.raises(Conflict) as refused:
+        maintain(clinic.settings)
+    assert refused.value.code == "MAINTENANCE_RUNNING"
+    assert {path: of for path, of in tree(clinic.settings.home).items() if "/locks" not in path and path in before} == {
+        path: of for path, of in before.items() if "/locks" not in path
+    }
+    assert not maintain(clinic.settings).failed
+
+
+def test_what_fails_at_one_table_is_told_and_the_others_go_on(clinic: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
+    compact = running.compact
+
+    def failing(settings: Any, place: Any, policy: Any) -> Any:
+        if place.kind == "speed":
+            raise OSError("no space left on device")
+        return compact(settings, place, policy)
+
+    monkeypatch.setattr(running, "compact", failing)
+    done = maintain(clinic.settings)
+    assert done.failed
+    assert [(deed.act, deed.said) for deed in done.deeds if deed.act is Act.FAILED] == [
+        (Act.FAILED, "no space left on device")
+    ]
+    assert len(files(clinic.uri)) < 10
+    assert not said(clinic).findings
+
+
+def test_a_full_disk_leaves_nothing_staged(clinic: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = on_disk(clinic.uri) | on_disk(speed_of(clinic))
+
+    def full(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(moving.os, "link", full)
+    assert maintain(clinic.settings).failed
+    assert on_disk(clinic.uri) | on_disk(speed_of(clinic)) == before
+    assert not [p for p in (Path(clinic.uri) / "_delta_log").iterdir() if p.suffix == ".tmp"]
+    assert not said(clinic).findings
+
+
+def at_call(number: int, before: bool) -> Callable[[Any], Any]:
+    """Die at the n-th call of a function, before or behind what it does."""
+
+    def wrap(function: Any) -> Any:
+        calls = [0]
+
+        def dying(*args: Any, **kwargs: Any) -> Any:
+            calls[0] += 1
+            if before and calls[0] == number:
+                raise Killed
+            result = function(*args, **kwargs)
+            if not before and calls[0] == number:
+                raise Killed
+            return result
+
+        return dying
+
+    return wrap
+
+
+KILLS = [
+    *[(journal, "begin", 1, before) for before in (True, False)],
+    *[(compacting, "merge", number, False) for number in (1, 2)],
+    *[(compacting, "move", 1, before) for before in (True, False)],
+    *[(moving.os, "link", 1, before) for before in (True, False)],
+    *[(moving, "confirm", 1, before) for before in (True, False)],
+    *[(journal, "end", 1, before) for before in (True, False)],
+]
+
+
+@pytest.mark.parametrize(("where", "name", "number", "before"), KILLS)
+def test_a_kill_in_a_compaction_leaves_the_table_as_it_was_or_as_it_was_to_be(
+    clinic: Clinic, monkeypatch: pytest.MonkeyPatch, where: Any, name: str, number: int, before: bool
+) -> None:
+    landed, speed = rows(clinic.uri), rows(speed_of(clinic))
+    with monkeypatch.context() as patched:
+        cut_off(patched)
+        patched.setattr(where, name, at_call(number, before)(getattr(where, name)))
+        with pytest.raises(Killed):
+            maintain(clinic.settings)
+    assert (rows(clinic.uri), rows(speed_of(clinic))) == (landed, speed)
+    assert not said(clinic).findings
+    clinic.land([departed(900, DAYS[0])])  # whoever writes goes on
+    clinic.speed([DAYS[1]], origin="LIVE")
+    assert not maintain(clinic.settings).failed
+    assert len(files(clinic.uri)) + len(files(speed_of(clinic))) < 10
+    assert not said(clinic).findings
+    maintain(clinic.settings, later(31))
+    assert on_disk(speed_of(clinic)) == set(files(speed_of(clinic))), "nothing is left that nobody knows"
+    assert journal.in_hand(clinic.settings) is None
+
+
+def cut_off(patched: pytest.MonkeyPatch) -> None:
+    """What a process does when an exception passes, a killed one doesn't."""
+    patched.setattr(running, "journal", _Dead(journal))
+    patched.setattr(moving, "withdraw", lambda _: None)
+
+
+class _Dead:
+    def __init__(self, module: Any) -> None:
+        self._tidied, self._module = 0, module
+
+    def tidy(self, settings: Any) -> int:
+        self._tidied += 1
+        return int(self._module.tidy(settings)) if self._tidied == 1 else 0
+
+
+@pytest.mark.parametrize("number", [1, 4])
+@pytest.mark.parametrize("step", [vacuum, history, leftovers])
+def test_a_kill_while_old_things_are_deleted_leaves_the_rest_to_the_next_run(
+    clinic: Clinic, monkeypatch: pytest.MonkeyPatch, number: int, step: Any
+) -> None:
+    maintain(clinic.settings, replace(later(0), checkpoint_commits=5))
+    clinic.land([departed(300)])
+    landed, calls = rows(clinic.uri), [0]
+    unlink = Path.unlink
+    modules = {vacuum: "/lake/", history: "_delta_log", leftovers: "/control/"}
+
+    def dying(path: Path, missing_ok: bool = False) -> None:
+        calls[0] += modules[step] in str(path)
+        if calls[0] == number and modules[step] in str(path):
+            raise Killed
+        unlink(path, missing_ok=missing_ok)
+
+    policy = later(31)
+    for path in (Path(clinic.uri) / "_delta_log").glob("*.checkpoint.parquet"):
+        os.utime(path, (1, 1))
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", dying)
+        try:
+            maintain(clinic.settings, policy)
+            killed = False
+        except Killed:
+            killed = True
+    assert killed == (calls[0] >= number)
+    assert rows(clinic.uri) == landed
+    assert not said(clinic, policy).findings
+    assert not maintain(clinic.settings, later(33)).failed
+    assert rows(clinic.uri) == landed
+    assert not said(clinic, later(33)).findings
+
+
+def test_readers_have_the_same_rows_before_during_and_after(clinic: Clinic) -> None:
+    reading = read(NAME, settings=clinic.settings)
+    before = sorted(map(str, reading.to_arrow().to_pylist()))
+    held = read(NAME, settings=clinic.settings)
+    maintain(clinic.settings)
+    assert sorted(map(str, held.to_arrow().to_pylist())) == before
+    again = read(NAME, settings=clinic.settings)
+    assert sorted(map(str, again.to_arrow().to_pylist())) == before
+    assert (again.cut, again.halves) == (reading.cut, reading.halves)
+    assert again.freshness.committed == reading.freshness.committed
+
+
+def test_the_command_prints_what_was_done_as_text_and_as_data(clinic: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANABRANCH_HOME", str(clinic.settings.home))
+    told = CliRunner().invoke(app, ["maintain", "--plan"])
+    assert told.exit_code == 0, told.output
+    assert "landing of flights" in told.output
+    assert "nothing was changed" in told.output
+    done = json.loads(CliRunner().invoke(app, ["maintain", "--json"]).output)
+    assert (done["planned"], done["failed"]) == (False, False)
+    assert {deed["act"] for deed in done["deeds"]} == {"merged"}
+    monkeypatch.setattr(running, "_steps", lambda *_, **__: iter([("a table", lambda: 1 / 0)]))  # type: ignore[misc]
+    assert CliRunner().invoke(app, ["maintain"]).exit_code == 1
+
+
+def test_what_was_done_reads_well() -> None:
+    assert str(Done((), 1.25)) == "0 files merged into 0, 0.00 MB freed, in 1.2 s"
