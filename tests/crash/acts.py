@@ -27,6 +27,8 @@ from anabranch.change.plan import make_plan
 from anabranch.events import Declarations, Topic, load_declarations
 from anabranch.landing.quarantine import release, waiting
 from anabranch.landing.stream import start
+from anabranch.maintenance.deeds import Policy
+from anabranch.maintenance.running import maintain
 from anabranch.reconcile.judge import reconcile
 from anabranch.replay.asked import Asked as AskedReplay
 from anabranch.replay.pace import Pace
@@ -142,6 +144,10 @@ class Stage:
             retire(self.settings, DELAYS, 1, by=BY, why="a test", grace=timedelta(0))
         drop(self.settings, DELAYS, 1)
 
+    def maintain(self) -> None:
+        done = maintain(self.settings, Policy(few=2))
+        assert not done.failed, done
+
     def release(self) -> None:
         release(self.spark, self.settings, self.parcels, None, "the contract was too narrow")
         assert not waiting(self.settings, self.parcels)
@@ -185,6 +191,7 @@ ACTS: Final[Mapping[str, Act]] = MappingProxyType({
     "replay: a day": Act("level", lambda stage: stage.replay([FIRST])),
     "migration: to its end": Act("level", Stage.migrate, ((DELAYS, 1), (DELAYS, 2))),
     "migration: back": Act("level", Stage.back, ((DELAYS, 1), (DELAYS, 2))),
+    "maintenance": Act("level", Stage.maintain),
     "retirement": Act("migrated", Stage.take_away, ((DELAYS, 2),)),
 })  # fmt: skip
 
