@@ -161,6 +161,7 @@ def topic_id(settings: Settings, topic: str) -> str:
     """The id that the broker gave this topic when it was made: a topic of the same name that is made later has another.
     BadInput TOPIC_MISSING."""
     admin = Admin(settings)
+    existing_topics(settings, admin)  # what keeps us out is told here, and soon
     try:
         (answer,) = admin.describe_topics(TopicCollection([topic]), request_timeout=_CALL_SECONDS).values()
         return str(answer.result(timeout=_CALL_SECONDS + 1).topic_id)
