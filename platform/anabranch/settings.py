@@ -113,6 +113,8 @@ class Settings(BaseSettings):
                 if _SECRET.search(name) and not name.endswith((".file", ".location")):
                     advice = "use ANABRANCH_KAFKA_USER, _PASSWORD_FILE and _MECHANISM, or a file that an option names"
                     raise _refused(field, f"{name} isn't given here: logs, plans and ps show options", advice)
+        if self.kafka_user and "security.protocol" in self.kafka_options:
+            raise _refused("kafka_options", "security.protocol: a login goes over TLS (SASL_SSL)", "leave it out")
         given = bool(self.kafka_password.get_secret_value()) + bool(self.kafka_password_file)
         if given > 1:
             raise _refused("kafka_password_file", "the password is given twice", "unset ANABRANCH_KAFKA_PASSWORD")

@@ -96,6 +96,9 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("a password among the options", {"kafka_options": {"sasl.password": SECRET}}, "kafka_options"),
     ("a key among the options", {"kafka_options": {"ssl.key.pem": SECRET}}, "kafka_options"),
     ("a key's password among the options", {"kafka_options": {"ssl.key.password": SECRET}}, "kafka_options"),
+    ("a login without TLS",
+     {"bootstrap_servers": "b:1", "kafka_user": "a", "kafka_password": SECRET,
+      "kafka_options": {"security.protocol": "SASL_PLAINTEXT"}}, "kafka_options"),
     ("a secret for Spark", {"spark_conf": {"spark.authenticate.secret": SECRET}}, "spark_conf"),
     ("a key of S3 for Spark", {"spark_conf": {"spark.hadoop.fs.s3a.access.key": SECRET}}, "spark_conf"),
     ("Spark's driver opened", {"spark_conf": {"spark.driver.bindAddress": "0.0.0.0"}}, "spark_conf"),  # noqa: S104
