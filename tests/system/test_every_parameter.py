@@ -16,13 +16,11 @@ from typer.testing import CliRunner
 pytestmark = pytest.mark.system
 
 TEXTS = [
-    f"$(touch {CANARY})`touch {CANARY}`; touch {CANARY}\ntouch {CANARY} #",
+    f"$(touch {CANARY})`touch {CANARY}`; touch {CANARY}\ntouch {CANARY} #{{{{ ''.__class__.__mro__ }}}}{{% raw %}}",
     f"'; COPY (SELECT 1) TO '{CANARY}'; -- ${{jndi:ldap://127.0.0.1/x}}",
     f"../../../../../..{CANARY}",
-    "{{ ''.__class__.__mro__ }}{% raw %}" + "x" * 5_000,
-    "<script>alert(1)</script>a\x00b\x1b]0;x\x07[red]\N{RIGHT-TO-LEFT OVERRIDE}txt.exe",
+    "<script>alert(1)</script>a\x00b\x1b]0;x\x07[red]\N{RIGHT-TO-LEFT OVERRIDE}txt.exe" + "x" * 5_000,
     "-rf",
-    " ",
 ]
 GOOD = {
     "view": "departure_delays", "topic": "flights", "version": "1", "old": "1", "new": "2", "key": "origin=JFK",
@@ -31,8 +29,6 @@ GOOD = {
 """A value for each parameter that a command can't do without."""
 ANY_TEXT = {("produce flights", "log"), ("quarantine release", "why"), ("landing accept-loss", "why")}
 """A person's own file, and words that are only kept: with the others in place the command would do its work."""
-NOTHING = {("up", "only")}
-"""Empty means: everything."""
 Command = tuple[str, Any, Any]
 
 
@@ -75,10 +71,7 @@ def test_a_hostile_text_ends_in_a_clear_error(
 ) -> None:
     monkeypatch.setenv("ANABRANCH_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("ANABRANCH_BOOTSTRAP_SERVERS", broker.brokers)
-    name, _, tried = ALL[number]
-    for text in [*TEXTS, *([""] if tried.required else [])]:
-        if not text.strip() and (name, tried.name) in NOTHING:
-            continue
+    for text in [*TEXTS, *([""] if ALL[number][2].required else [])]:
         result = CliRunner().invoke(app, line(*ALL[number], text))
         assert result.exit_code in (1, 2), (text, result.output)
         assert isinstance(result.exception, SystemExit), (text, result.exception)

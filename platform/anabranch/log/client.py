@@ -12,7 +12,7 @@ from anabranch.errors import AnabranchError, BadInput, TryAgain
 from anabranch.log.login import client_login
 from anabranch.settings import Settings
 
-REACH_SECONDS = (1.0, 4.0)
+REACH_SECONDS = (0.5, 4.5)
 """How long a call waits for the first answer of a broker: a while, and, if nothing was refused by then, on."""
 
 _AWAY = {
