@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
+
+import psutil
+
+WRITTEN: Final = ("control", "run", "secrets")
+"""The folders of a home in which files are written whole."""
+_DRAFT = re.compile(r"\..+\.([0-9]+)(?:\.new)?")
 
 
 def write_whole(path: Path, text: str) -> Path:
@@ -15,6 +23,12 @@ def write_whole(path: Path, text: str) -> Path:
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     draft.write_text(text)
     return draft.replace(path)
+
+
+def drafts_left(folder: Path) -> list[Path]:
+    """Drafts below ``folder`` of processes that live no more: killed before they gave them their names."""
+    found = [(path, _DRAFT.fullmatch(path.name)) for path in sorted(folder.rglob(".*"))]
+    return [path for path, draft in found if draft and path.is_file() and not psutil.pid_exists(int(draft[1]))]
 
 
 @contextmanager

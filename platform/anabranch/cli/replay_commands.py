@@ -18,7 +18,7 @@ From = Annotated[str, typer.Option("--from", help="The first day, YYYY-MM-DD; th
 To = Annotated[str, typer.Option("--to", help="The last day, included.")]
 Since = Annotated[str, typer.Option(help="Days that events behind this cut touch, like flights@12.")]
 Until = Annotated[str, typer.Option(help="How far, like flights@20; the newest when left out.")]
-Share = Annotated[float | None, typer.Option(help="Percent of all cores, at most; 25 when left out.")]
+Share = Annotated[float | None, typer.Option(help="Percent of all cores, at most; 10 when left out.")]
 Source = Annotated[str, typer.Option(help="Whose bytes are read: landing, or log, where it still reaches.")]
 Speed = Annotated[float | None, typer.Option(help="Times real time, at most; 0 for no limit.")]
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-
-import psutil
 
 from anabranch.control import records
 from anabranch.control.records import SUPERVISOR
 from anabranch.doctor.findings import Finding, Severity
 from anabranch.doctor.looking import Platform
+from anabranch.files import WRITTEN, drafts_left
 
-_DRAFT = re.compile(r"\.(.+)\.([0-9]+)(?:\.new)?")
-_WRITTEN = ("control", "run", "secrets")
-"""Below the home: where files are written as ``files.write_whole`` does."""
+_NOTICED = 2 * 86_400
+"""Seconds after which the daily maintenance should have come by."""
 
 
 def parts(platform: Platform) -> Iterator[Finding]:
@@ -36,13 +33,10 @@ def parts(platform: Platform) -> Iterator[Finding]:
 
 
 def drafts(platform: Platform) -> Iterator[Finding]:
-    """DRAFT_LEFT: a file that was being written by a process that lives no more."""
-    found = []
-    for folder in _WRITTEN:
-        for path in sorted((platform.settings.home / folder).rglob(".*")):
-            draft = _DRAFT.fullmatch(path.name)
-            if draft and path.is_file() and not psutil.pid_exists(int(draft[2])):
-                found.append(path)
+    """DRAFT_LEFT: a file that was being written by a process that lives no more, and that no maintenance took away."""
+    old = platform.now - _NOTICED
+    found = [path for folder in WRITTEN for path in drafts_left(platform.settings.home / folder)]
+    found = [path for path in found if path.stat().st_mtime < old]
     if found:
         what = f"{len(found)} files were being written by processes that live no more; what they replace is whole"
-        yield Finding("DRAFT_LEFT", str(found[0]), what, f"rm {' '.join(map(str, found))}", Severity.DOUBTFUL)
+        yield Finding("DRAFT_LEFT", str(found[0]), what, "anabranch maintain takes them away", Severity.DOUBTFUL)

@@ -11,6 +11,7 @@ from anabranch.batch.manifest import EXPIRED, expire, expired_manifests, manifes
 from anabranch.change.estimates import outcome_files
 from anabranch.control.airflow_parts import airflow_home
 from anabranch.errors import Conflict
+from anabranch.files import WRITTEN, drafts_left
 from anabranch.maintenance.deeds import DAY, HOUR, Act, Deed, Policy
 from anabranch.maintenance.disk import size, stats, touched
 from anabranch.reconcile.verdict import verdict_path
@@ -87,6 +88,13 @@ def logs(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Deed]:
         with suppress(OSError):  # it holds something still, or is the folder of all
             while path.is_relative_to(folder) and (path := path.parent) != folder:
                 path.rmdir()
+
+
+def drafts(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Deed]:
+    """Files that processes were writing that were killed."""
+    found = [path for folder in WRITTEN for path in drafts_left(settings.home / folder)]
+    old = [path for path in found if path.stat().st_mtime < policy.now - HOUR]
+    yield from _deleted("control", "drafts of processes that were killed", old, plan=plan)
 
 
 def _versions(home: Path) -> list[Version]:

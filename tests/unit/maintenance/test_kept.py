@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -15,13 +16,15 @@ from anabranch.batch.publish import publish
 from anabranch.change.estimates import NEWEST, Outcome, outcomes, record_outcome
 from anabranch.errors import BrokenState, TryAgain
 from anabranch.landing.counts import count_events
-from anabranch.maintenance.deeds import DAY, Act
+from anabranch.maintenance import leftovers
+from anabranch.maintenance.deeds import DAY, Act, Policy
 from anabranch.maintenance.running import maintain
 from anabranch.replay.mirror import Mirror
 from anabranch.replay.standing import PUBLISHED, standings
 from anabranch.serving.reading import read
 from anabranch.serving.retirement import drop, retire
 from anabranch.serving.routes import route_history, route_of, set_route
+from anabranch.settings import Settings
 from anabranch.tables import newest
 from anabranch.tables.layout import batch_table, certificates_table, routes_table, speed_checkpoint
 from clinic import DAYS, NAME, V1, V2, Clinic, departed
@@ -294,3 +297,20 @@ def test_old_logs_go_and_the_ones_in_use_stay(clinic: Clinic) -> None:
     assert aside.exists()
     maintain(clinic.settings, later(MONTH))
     assert (aside.exists(), used.exists(), task.exists(), task.parents[1].exists()) == (False, True, False, False)
+
+
+def test_drafts_of_killed_processes_go_after_an_hour(tmp_path: Path) -> None:
+    settings, now = Settings(home=tmp_path), time.time()
+    with subprocess.Popen(["/bin/true"]) as ended:
+        ended.wait()
+    folder = settings.home / "control" / "builds"
+    folder.mkdir(parents=True)
+    old, young, mine = (folder / f".{n}.json.{pid}" for n, pid in enumerate((ended.pid, ended.pid, os.getpid())))
+    for path in (old, young, mine, folder / "0.json"):
+        path.write_text("{}")
+        os.utime(path, (now - 7_200, now - 7_200))
+    os.utime(young, (now, now))
+    (deed,) = leftovers.drafts(settings, Policy(), plan=True)
+    assert (deed.files, old.exists()) == (1, True)
+    assert len([*leftovers.drafts(settings, Policy(), plan=False)]) == 1
+    assert sorted(folder.iterdir()) == sorted([young, mine, folder / "0.json"])
