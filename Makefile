@@ -29,10 +29,10 @@ screenshots: setup browser
 sweep: setup
 	@$(BIN)/pytest -m sweep -n 2 --dist loadfile
 
-# Kills at every commit point, for hours; SAMPLE=40 takes so many of them, SEED the same ones again.
+# Kills at every commit point, for hours; SAMPLE=40 takes so many of them, MINUTES=60 so long, SEED the same ones again.
 crash: setup
 	@cd tests && PYTHONUNBUFFERED=1 ../$(BIN)/python -m crash --report ../docs/crash-report.md \
-		$(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED))
+		$(if $(SAMPLE),--sample $(SAMPLE)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))
 
 lint: setup
 	@$(BIN)/ruff check .

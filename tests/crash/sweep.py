@@ -112,13 +112,12 @@ def tries(found: Mapping[Point, int], each: int, rng: Random) -> Iterator[Try]:
             yield Try(point, next(passes), after=number % 2 == 1, alone=number % 3 == 2)
 
 
-def sweep(world: World, stage: Stage, chosen: Sequence[Try], tell: Callable[[str], None]) -> list[Outcome]:
+def sweep(world: World, stage: Stage, chosen: Sequence[Try], tell: Callable[[str], None]) -> Iterator[Outcome]:
     """All of them, in their order."""
-    made, begun, log = list[Outcome](), time.monotonic(), world.root / "try.log"
+    begun, log = time.monotonic(), world.root / "try.log"
     for number, one in enumerate(chosen, 1):
         done = attempt(world, stage, one, log)
-        made.append(done)
         left = (time.monotonic() - begun) / number * (len(chosen) - number)
         state = "; ".join(done.wrong) or ("whole" if done.killed else "not passed")
         tell(f"{number}/{len(chosen)} ({left / 60:.0f} min left) {one}: {state} in {done.seconds:.1f} s")
-    return made
+        yield done
