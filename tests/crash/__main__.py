@@ -57,9 +57,8 @@ def main() -> int:
         asked.report.write_text(page(made, asked.seed))
     bad = [each for each in made if each.wrong]
     hit = {each.made.point for each in made if each.killed}
-    print(
-        f"{sum(each.killed for each in made)} kills at {len(hit)} points in {(time.monotonic() - begun) / 60:.0f} min; {len(bad)} left something"
-    )
+    kills, minutes = sum(each.killed for each in made), (time.monotonic() - begun) / 60
+    print(f"{kills} kills at {len(hit)} points in {minutes:.0f} min; {len(bad)} left something")
     return 1 if bad else 0
 
 

@@ -16,7 +16,7 @@ from anabranch.batch.publish import publish
 from anabranch.change.estimates import NEWEST, Outcome, outcomes, record_outcome
 from anabranch.errors import BrokenState, TryAgain
 from anabranch.landing.counts import count_events
-from anabranch.maintenance import leftovers
+from anabranch.maintenance import leftovers, vacuum
 from anabranch.maintenance.deeds import DAY, Act, Policy
 from anabranch.maintenance.running import maintain
 from anabranch.replay.mirror import Mirror
@@ -55,11 +55,18 @@ def test_a_reader_has_seven_days(clinic: Clinic) -> None:
     assert len(read(NAME, settings=clinic.settings).to_arrow()) == expected
 
 
+@pytest.fixture
+def ancient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every file on disk was written long ago."""
+    monkeypatch.setattr(
+        vacuum, "_files", lambda base: ((Path(path), Path(path).stat().st_size, 0.0) for path in on_disk(str(base)))
+    )
+
+
+@pytest.mark.usefixtures("ancient")
 def test_what_a_micro_batch_has_replaced_is_kept_as_long(clinic: Clinic) -> None:
     """Not only what a compaction took away; by when that was, not by when it was written."""
     uri = speed_of(clinic)
-    for path in on_disk(uri):
-        os.utime(path, (1, 1))
     before = on_disk(uri)
     clinic.speed(DAYS[:2], origin="A00")
     maintain(clinic.settings, later(SIX))
@@ -117,11 +124,12 @@ def log(clinic: Clinic) -> set[str]:
 
 
 def test_a_build_that_waits_is_published_weeks_later(clinic: Clinic) -> None:
+    clinic.reprocess("shown", DAYS[2:3])
     build = clinic.build("waits", DAYS[:2])
     clinic.certify("waits", DAYS[:2])
     maintain(clinic.settings, later(29))
     assert publish(clinic.settings, V1, read_manifest(clinic.settings, NAME, 1, "waits"), DAYS[:2])
-    assert len(rows(batch_table(clinic.settings, NAME, 1))) == build.rows
+    assert len(rows(batch_table(clinic.settings, NAME, 1))) == build.rows + 2
     assert not said(clinic, later(29)).findings
 
 
@@ -142,6 +150,19 @@ def test_a_build_that_nobody_published_goes_in_two_steps(clinic: Clinic) -> None
     assert len(files(uri)) == 2
     assert list(folder.iterdir()) == []
     assert not said(clinic).findings
+
+
+@pytest.mark.usefixtures("ancient")
+def test_a_build_that_has_just_expired_keeps_its_files_for_an_hour(clinic: Clinic) -> None:
+    clinic.reprocess("shown", DAYS[2:4])
+    build = clinic.build("waits", DAYS[:2])
+    uri = Path(batch_table(clinic.settings, NAME, 1))
+    for minutes in (0, 30):
+        maintain(clinic.settings, Policy(keep_days=0, now=time.time() + 60 * minutes + 1))
+        assert manifests(clinic.settings, NAME, 1) == []
+        assert all((uri / file.path).exists() for file in build.files), "somebody may just be publishing them"
+    maintain(clinic.settings, Policy(keep_days=0, now=time.time() + 7_200))
+    assert not any((uri / file.path).exists() for file in build.files)
 
 
 def test_staged_files_of_nobody_go_after_a_week_and_no_sooner(clinic: Clinic) -> None:
