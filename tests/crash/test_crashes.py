@@ -21,6 +21,8 @@ from crash.world import World, free_ports, world
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 KILLS = 3
+SOON = [name for name, act in ACTS.items() if act.prepared in ("quarantined", "landed", "ahead")]
+"""Acts that need no day of work before them: landing's and the streams'. The others are in ``make crash``."""
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +43,7 @@ def test_a_random_sample_of_kills_leaves_nothing_wrong(
 ) -> None:
     seed = int(os.environ.get("ANABRANCH_CRASH_SEED", time.time_ns() % 1_000_000))
     rng, log = Random(seed), tmp_path / "try.log"
-    act = rng.choice(sorted(ACTS))
+    act = rng.choice(SOON)
     place.prepare(stage, ACTS[act].prepared)
     found = points(place, act, log)
     for number, point in enumerate(rng.sample(sorted(found), KILLS)):

@@ -14,7 +14,8 @@ from anabranch.landing.state import landed, open_landing, writer_of
 from anabranch.log.admin import begin_offsets, topic_id
 from anabranch.settings import Settings
 from anabranch.tables import Cut, Note, Position, append
-from anabranch.tables.layout import landing_checkpoint
+from anabranch.tables.commits import open_table
+from anabranch.tables.layout import landing_checkpoint, landing_table
 
 
 def accept_loss(settings: Settings, topic: Topic, why: str) -> list[dict[str, Any]]:
@@ -45,8 +46,10 @@ def accept_log(settings: Settings, topic: Topic, why: str) -> str:
     """Commit an empty epoch that names the broker's topic as the one that landing goes on with; its id.
 
     For a topic that holds the same records at the same offsets as the one that was landed; nothing checks that, but
-    that no offset is lost and none is ahead. BadInput LOG_KNOWN when it is the one that was landed.
+    that no offset is lost and none is ahead. BadInput LOG_KNOWN when it is the one that was landed, or nothing was.
     """
+    if open_table(landing_table(settings, topic.name)) is None:
+        raise BadInput("LOG_KNOWN", f"{topic.name}: nothing has landed yet: landing takes the broker's topic as it is")
     table = open_landing(settings, topic)
     state, found = landed(table, topic), topic_id(settings, topic.name)
     if found == state.log:
