@@ -20,7 +20,8 @@ browser:
 # groups: tests of the one platform that they share, and those that have servers of their own.
 test: setup lint browser
 	@$(BIN)/pytest -m "not system and not sweep" -n 2 --dist loadfile
-	@$(BIN)/pytest -m "system and not sweep" -n 2 --dist loadgroup
+	@TESTS_BESIDE=1 $(BIN)/pytest -m "system and not sweep and not shared" $(SYSTEM) & servers=$$!; \
+		$(BIN)/pytest -m "system and not sweep and shared" $(SYSTEM); shared=$$?; wait $$servers && exit $$shared
 
 # The pictures of the docs, made anew by the test that clicks through them.
 screenshots: setup browser

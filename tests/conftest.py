@@ -28,18 +28,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--pictures", type=Path, default=None, help=where)
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in its own
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What shares the one platform runs in one process, and all that has servers of its own in another, beside it;
-    where there is only one process, behind it."""
+    """What shares the one platform is marked, so that it can run beside all that has servers of its own; where there is
+    only one process, behind it."""
 
     def shared(item: pytest.Item) -> bool:
         return "platform" in getattr(item, "fixturenames", ())
 
     items.sort(key=shared)
-    for item in items:
-        if item.get_closest_marker("system"):
-            item.add_marker(pytest.mark.xdist_group("platform" if shared(item) else "servers"))
+    for item in filter(shared, items):
+        item.add_marker(pytest.mark.shared)
 
 
 @pytest.fixture(scope="session")
@@ -66,8 +65,9 @@ def free_port() -> Callable[[], int]:
     Not from the range that outgoing connections take theirs from: it could be taken before a server gets it.
     """
     low, high = (int(n) for n in Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
-    # Workers of xdist would find the same ones free at the same time.
+    # Workers of xdist, or two runs beside each other, would find the same ones free at the same time.
     first = 20_000 + 2_000 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    first += 500 * int(os.environ.get("TESTS_BESIDE", "0"))
     candidates = iter([*range(first, low), *range(high + 1, 65_535)])
 
     def next_free() -> int:

@@ -65,8 +65,7 @@ def test_it_kills_before_a_change_or_after_it(tmp_path: Path, after: bool) -> No
 
 def test_it_kills_at_the_nth_of_several_threads(tmp_path: Path) -> None:
     assert traced(tmp_path, operation="rename", path=r"of-\d", nth=2)["killed"]
-    assert len(list(tmp_path.glob("of-*"))) <= 2
-    assert len(list(tmp_path.glob("of-*"))) >= 1
+    assert len(list(tmp_path.glob("of-*"))) <= 2, "the third one may have been at work beside it"
 
 
 def test_it_kills_one_process_alone(tmp_path: Path) -> None:
