@@ -74,7 +74,9 @@ def test_a_thousand_fuzzed_records_between_good_ones(
     for row in rows[::2]:
         if row["decision"] == "valid":  # the accident has spared what the contract asks for
             told = said(row["value"])
-            assert (row["event_id"], row["parcel_seen"]["n"]) == (told["id"], told["data"]["n"])
+            # Half of a pair of code units is no text: the engine's parser has a question mark in its place.
+            known = told["id"].encode(errors="replace").decode()
+            assert (row["event_id"], row["parcel_seen"]["n"]) == (known, told["data"]["n"])
         elif row["decision"] == "quarantined":
             assert row["reason"]
     counted = {d: sum(row["decision"] == d for row in rows[::2]) for d in ("valid", "quarantined", "duplicate")}
