@@ -3,7 +3,7 @@ PYTHON ?= python3
 export PYTHON
 BIN := .venv/bin
 
-.PHONY: setup demo browser test screenshots sweep crash lint up down status bench clean
+.PHONY: setup demo browser test screenshots sweep crash soak lint up down status bench clean
 .DEFAULT_GOAL := demo
 
 setup:
@@ -30,10 +30,16 @@ screenshots: setup browser
 sweep: setup
 	@$(BIN)/pytest -m sweep -n 2 --dist loadfile
 
-# Kills at every commit point, for hours; SAMPLE=40 takes so many of them, MINUTES=60 so long, SEED the same ones again.
+# Kills at every commit point, for hours; SAMPLE=40 takes so many of them, MINUTES=60 so long, SEED the same ones again,
+# and MORE=1 goes on with what docs/crash-report has.
 crash: setup
 	@cd tests && PYTHONUNBUFFERED=1 ../$(BIN)/python -m crash --report ../docs/crash-report.md \
-		$(if $(SAMPLE),--sample $(SAMPLE)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))
+		$(if $(SAMPLE),--sample $(SAMPLE)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(if $(MORE),--more)
+
+# Half an hour of steady load, random kills and work that goes on; MINUTES, RATE (events a second) and SEED can be set.
+soak: setup
+	@cd tests && PYTHONUNBUFFERED=1 ../$(BIN)/python -m soak --report ../docs/soak-report.md \
+		$(if $(MINUTES),--minutes $(MINUTES)) $(if $(RATE),--rate $(RATE)) $(if $(SEED),--seed $(SEED))
 
 lint: setup
 	@$(BIN)/ruff check .

@@ -5,11 +5,10 @@ When is the setting ANABRANCH_MAINTENANCE_SCHEDULE, a cron expression in UTC.
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from airflow.sdk import DAG, CronTriggerTimetable
 from anabranch.airflow.form import MAINTENANCE
 from anabranch.airflow.maintaining import maintain
+from anabranch.airflow.trying import DEFAULT_ARGS
 from anabranch.settings import load_settings
 
 with DAG(
@@ -21,6 +20,6 @@ with DAG(
     max_active_runs=1,
     doc_md=MAINTENANCE,
     tags=["maintenance"],
-    default_args={"owner": "anabranch", "retries": 1, "retry_delay": timedelta(minutes=5)},
+    default_args=dict(DEFAULT_ARGS),
 ) as dag:
     maintain()

@@ -5,12 +5,11 @@ Its form asks for the view, the versions, the steps and what is promised; who ap
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from airflow.sdk import DAG
 from anabranch.airflow.declared import declared_views
 from anabranch.airflow.form import MIGRATION, migration_parameters
 from anabranch.airflow.migrating import carry_out_migration
+from anabranch.airflow.trying import DEFAULT_ARGS
 from anabranch.settings import load_settings
 
 with DAG(
@@ -24,6 +23,6 @@ with DAG(
     params=migration_parameters(declared_views(load_settings().project / "spark_jobs" / "views")),
     doc_md=MIGRATION,
     tags=["migrate"],
-    default_args={"owner": "anabranch", "retries": 1, "retry_delay": timedelta(seconds=10)},
+    default_args=dict(DEFAULT_ARGS),
 ) as dag:
     carry_out_migration()

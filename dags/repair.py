@@ -14,6 +14,7 @@ from anabranch.airflow.declared import Declared, declared_views
 from anabranch.airflow.form import repair_documentation
 from anabranch.airflow.steps import plan_repair
 from anabranch.airflow.submit import carry_out
+from anabranch.airflow.trying import DEFAULT_ARGS
 from anabranch.settings import load_settings
 
 
@@ -30,7 +31,7 @@ def repair(view: Declared) -> DAG:
         max_active_runs=1,
         doc_md=repair_documentation(view),
         tags=["repair", *view.events],
-        default_args={"owner": "anabranch", "retries": 1, "retry_delay": timedelta(seconds=10)},
+        default_args=dict(DEFAULT_ARGS),
     ) as dag:
         carry_out(plan_repair(view.name, view.version))
     return dag

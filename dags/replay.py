@@ -5,12 +5,11 @@ Its form asks for the view, the range, and how much of the machine it may take.
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from airflow.sdk import DAG
 from anabranch.airflow.declared import declared_views
 from anabranch.airflow.form import REPLAY, replay_parameters
 from anabranch.airflow.replaying import carry_out_replay
+from anabranch.airflow.trying import DEFAULT_ARGS
 from anabranch.settings import load_settings
 
 with DAG(
@@ -24,6 +23,6 @@ with DAG(
     params=replay_parameters(declared_views(load_settings().project / "spark_jobs" / "views")),
     doc_md=REPLAY,
     tags=["replay"],
-    default_args={"owner": "anabranch", "retries": 1, "retry_delay": timedelta(seconds=10)},
+    default_args=dict(DEFAULT_ARGS),
 ) as dag:
     carry_out_replay()

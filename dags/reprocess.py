@@ -9,13 +9,12 @@ A range of days is asked for with the parameters, or as an Airflow backfill (one
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from airflow.sdk import DAG, CronPartitionTimetable
 from anabranch.airflow.declared import Declared, declared_views
 from anabranch.airflow.form import documentation, parameters
 from anabranch.airflow.steps import plan
 from anabranch.airflow.submit import carry_out
+from anabranch.airflow.trying import DEFAULT_ARGS
 from anabranch.settings import load_settings
 
 
@@ -33,7 +32,7 @@ def reprocess(versions: list[Declared]) -> DAG:
         params=parameters(versions),
         doc_md=documentation(versions),
         tags=["reprocess", *view.events],
-        default_args={"owner": "anabranch", "retries": 1, "retry_delay": timedelta(seconds=10)},
+        default_args=dict(DEFAULT_ARGS),
     ) as dag:
         carry_out(plan(view.name))
     return dag

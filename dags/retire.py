@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from airflow.sdk import DAG
 from anabranch.airflow.declared import declared_views
 from anabranch.airflow.form import RETIREMENT, retirement_parameters
 from anabranch.airflow.retiring import carry_out_retirement
+from anabranch.airflow.trying import DEFAULT_ARGS
 from anabranch.settings import load_settings
 
 with DAG(
@@ -21,6 +20,6 @@ with DAG(
     params=retirement_parameters(declared_views(load_settings().project / "spark_jobs" / "views")),
     doc_md=RETIREMENT,
     tags=["migrate"],
-    default_args={"owner": "anabranch", "retries": 1, "retry_delay": timedelta(seconds=10)},
+    default_args=dict(DEFAULT_ARGS),
 ) as dag:
     carry_out_retirement()

@@ -11,16 +11,18 @@ from anabranch.batch.manifest import parse_days
 from anabranch.batch.rebuild import cut_at
 from anabranch.batch.sampling import try_each_version
 from anabranch.change.plan import check_still_holds
-from anabranch.errors import AnabranchError
+from anabranch.errors import AnabranchError, exit_code
 from anabranch.events import load_declarations
+from anabranch.owned import end_with_owners
 from anabranch.settings import load_settings
 from anabranch.spark import session
 from anabranch.tables.cut import parse_epochs
 from anabranch.tables.layout import batch_table
-from anabranch.views import load_views
+from anabranch.views import readable_views
 
 
 def main() -> int:
+    end_with_owners()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--view", required=True)
     parser.add_argument("--version", type=int, required=True)
@@ -31,7 +33,7 @@ def main() -> int:
     args = parser.parse_args()
     settings = load_settings()
     declared = load_declarations(settings.project / "spark_jobs" / "contracts")
-    registry = load_views(settings.project / "spark_jobs" / "views", declared)
+    registry = readable_views(settings.project / "spark_jobs" / "views", declared)
     view = registry.get(args.view, args.version)
     topics = registry.topic(view)
     spark = session(settings, f"anabranch-rebuild-{view.name}")
@@ -44,7 +46,7 @@ def main() -> int:
         build = rebuild(spark, settings, view, topics, args.days, args.run, parse_epochs(args.cut))
     except AnabranchError as error:
         sys.stderr.write(f"{error}\n")
-        return 1
+        return exit_code(error)
     finally:
         spark.stop()
     sys.stdout.write(json.dumps({k: v for k, v in build.to_json().items() if k not in ("files", "partitions")}) + "\n")

@@ -10,16 +10,18 @@ import json
 import sys
 
 from anabranch.batch.manifest import read_manifest
-from anabranch.errors import AnabranchError
+from anabranch.errors import AnabranchError, exit_code
 from anabranch.events import load_declarations
+from anabranch.owned import end_with_owners
 from anabranch.reconcile.judge import reconcile
 from anabranch.reconcile.suite import load_ahead
 from anabranch.settings import load_settings
 from anabranch.spark import session
-from anabranch.views import load_views
+from anabranch.views import readable_views
 
 
 def main() -> int:
+    end_with_owners()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--view", required=True)
     parser.add_argument("--version", type=int, required=True)
@@ -29,7 +31,7 @@ def main() -> int:
     load_ahead()
     try:
         declared = load_declarations(settings.project / "spark_jobs" / "contracts")
-        registry = load_views(settings.project / "spark_jobs" / "views", declared)
+        registry = readable_views(settings.project / "spark_jobs" / "views", declared)
         view = registry.get(args.view, args.version)
         build = None if view.kappa else read_manifest(settings, view.name, view.version, args.run)
         spark = session(settings, f"anabranch-reconcile-{view.name}")
@@ -40,7 +42,7 @@ def main() -> int:
             spark.stop()
     except AnabranchError as error:
         sys.stderr.write(f"{error}\n")
-        return 1
+        return exit_code(error)
     sys.stderr.write(verdict.report)
     shown = {name: value for name, value in verdict.to_json().items() if name not in ("late_changes", "report")}
     sys.stdout.write(json.dumps(shown) + "\n")

@@ -13,15 +13,16 @@ from datetime import date
 
 from anabranch.batch.manifest import parse_days
 from anabranch.change.plan import check_still_holds
-from anabranch.errors import AnabranchError
+from anabranch.errors import AnabranchError, exit_code
 from anabranch.events import load_declarations
+from anabranch.owned import end_with_owners
 from anabranch.replay.asked import Asked
 from anabranch.replay.pace import DEFAULT_SHARE, Pace, give_way
 from anabranch.replay.replaying import replay
 from anabranch.settings import load_settings
 from anabranch.spark import session
 from anabranch.tables.cut import parse_epochs
-from anabranch.views import load_views
+from anabranch.views import readable_views
 
 
 def days(text: str) -> tuple[date, ...] | None:
@@ -30,6 +31,7 @@ def days(text: str) -> tuple[date, ...] | None:
 
 
 def main() -> int:
+    end_with_owners()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--view", required=True)
     parser.add_argument("--version", type=int, required=True)
@@ -47,7 +49,7 @@ def main() -> int:
     give_way()
     settings = load_settings()
     declared = load_declarations(settings.project / "spark_jobs" / "contracts")
-    registry = load_views(settings.project / "spark_jobs" / "views", declared)
+    registry = readable_views(settings.project / "spark_jobs" / "views", declared)
     try:
         view = registry.get(args.view, args.version)
         check_still_holds(view, args.fingerprint or view.fingerprint)
@@ -61,7 +63,7 @@ def main() -> int:
             spark.stop()
     except AnabranchError as error:
         sys.stderr.write(f"{error}\n")
-        return 1
+        return exit_code(error)
     sys.stdout.write(json.dumps(ended.to_json()) + "\n")
     return 0
 

@@ -70,6 +70,20 @@ class TryAgain(AnabranchError):
     """Nothing is wrong with the call; something was away or busy."""
 
 
+MEND_FIRST = 65
+"""The exit code of a program that would end in the same way again (as in sysexits.h); a crash has another one."""
+
+
+def may_be_repeated(error: AnabranchError) -> bool:
+    """Whether the same call can end otherwise with nothing mended in between."""
+    return isinstance(error, TryAgain) or error.code == "TABLE_MOVED"
+
+
+def exit_code(error: AnabranchError) -> int:
+    """Of a program that ends with ``error``."""
+    return 1 if may_be_repeated(error) else MEND_FIRST
+
+
 class BadInput(AnabranchError):
     """A parameter, an event or a setting has to be mended."""
 

@@ -20,6 +20,8 @@ Port = Annotated[int, Field(ge=1024, le=65535)]
 SAFE_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 _SECRET = re.compile(r"(?i)secret|password|token|access\.?key|jaas|username|mechanism|\.pem$|oauthbearer\.config")
 """Names of options that hold a secret, or say whose. What they hold would be in Spark's plans and in ``ps``."""
+_SPELT_OTHERWISE = re.compile(r'[^\x21-\x7e]|["#%:<>?`{}|\\^\[\]]')
+"""What delta-rs and Hadoop spell otherwise where they take a path for a URL."""
 UNFIT = re.compile(r'["\\\x00-\x1f\x7f]')
 """What a password of Kafka's Java client can't hold."""
 UNFIT_PASSWORD = (
@@ -123,6 +125,13 @@ class Settings(BaseSettings):
             raise _refused("kafka_user", "a user and a password are given together", advice)
         if UNFIT.search(self.kafka_password.get_secret_value()):
             raise _refused("kafka_password", *UNFIT_PASSWORD)
+        return self
+
+    @model_validator(mode="after")
+    def _a_home_that_is_a_plain_path(self) -> Self:
+        if found := _SPELT_OTHERWISE.search(str(self.home)):
+            advice = "choose a folder whose path a URL spells alike: no spaces, colons, brackets, %, # or ?, only ASCII"
+            raise _refused("home", f"{str(self.home)!r} holds {found[0]!r}", advice)
         return self
 
     @model_validator(mode="after")

@@ -15,6 +15,8 @@ from anabranch.settings import Settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+SCRATCH = "tmp"
+"""The folder of a home that holds a folder for each engine."""
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 ENGINE = {
@@ -85,6 +87,12 @@ def jar_paths(settings: Settings) -> list[Path]:
     return jars
 
 
+def scratch(settings: Settings) -> Path:
+    """Where this process' engine puts what it can't hold in memory. An engine that is killed leaves it: the number of
+    the process says whose it was (``maintenance.leftovers``)."""
+    return settings.home / SCRATCH / str(os.getpid())
+
+
 def engine_conf(settings: Settings) -> dict[str, str]:
     """Every Spark setting of this platform; also what a job submitted by Airflow is given."""
     return {
@@ -94,7 +102,7 @@ def engine_conf(settings: Settings) -> dict[str, str]:
         "spark.driver.extraJavaOptions": JAVA_OPTIONS,
         "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
         "spark.sql.warehouse.dir": str(settings.home / "warehouse"),
-        "spark.local.dir": str(settings.home / "tmp"),
+        "spark.local.dir": str(scratch(settings)),
         **settings.spark_conf,
     }
 

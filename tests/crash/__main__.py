@@ -1,6 +1,6 @@
 """Kill every commit, and write down what came of it.
 
-    python -m crash [--tries 3] [--only 'batch: .*'] [--sample 20] [--minutes 60] [--seed 7] [--report FILE]
+    python -m crash [--tries 3] [--only 'batch: .*'] [--sample 20] [--minutes 60] [--seed 7] [--report FILE [--more]]
 
 It prepares a broker and a platform in a folder of its own, finds every point by carrying each act out once, and tries
 each of them.
@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import argparse
 import re
+import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 from crash.acts import ACTS, Stage
-from crash.report import page
+from crash.report import keep, kept, page
 from crash.sweep import Outcome, Point, drawn, points, sweep, tries
 from crash.world import free_ports, world
 
@@ -29,11 +32,15 @@ def main() -> int:
     parser.add_argument("--sample", type=int, help="only so many points, drawn at random")
     parser.add_argument("--minutes", type=float, help="no further try after so many")
     parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000)
-    parser.add_argument("--report", type=Path, help="where the page is written")
+    parser.add_argument("--report", type=Path, help="where the page is written, and beside it (.jsonl) each try")
+    parser.add_argument("--more", action="store_true", help="go on with what the report has, and repeat no try of it")
     asked = parser.parse_args()
-    begun, made = time.monotonic(), list[Outcome]()
+    file = asked.report.with_suffix(".jsonl") if asked.report else None
+    before = kept(file) if file and asked.more else []
+    done = Counter(each.made.point for each in before if each.killed)
+    begun, made, commit = time.monotonic(), list[Outcome](), _commit()
     print(f"seed {asked.seed}", flush=True)
-    with tempfile.TemporaryDirectory(prefix="anabranch-crash-") as folder, world(Path(folder), free_ports()) as place:
+    with tempfile.TemporaryDirectory(prefix="anabranch-crash-") as folder, world(Path(folder), free_ports(2)) as place:
         stage = Stage(place.settings, place.session())
         try:
             rng, found = Random(asked.seed), dict[Point, int]()
@@ -42,24 +49,33 @@ def main() -> int:
                 known = points(place, act, place.root / "whole.log")
                 found |= known
                 print(f"{time.monotonic() - begun:.0f} s: {act} has {len(known)} points", flush=True)
-            if asked.sample is not None:
-                found = drawn(found, asked.sample, rng)
-            chosen = list(tries(found, asked.tries, rng))
-            for done in sweep(place, stage, chosen, lambda line: print(line, flush=True)):
-                made.append(done)
+            left = {point: count for point, count in found.items() if done[point] < asked.tries}
+            chosen = list(tries(drawn(left, asked.sample, rng), asked.tries, rng, done))
+            for outcome in sweep(place, stage, chosen, lambda line: print(line, flush=True)):
+                made.append(replace(outcome, commit=commit))
+                if asked.report and file:  # at once: a sweep of hours may be killed, too
+                    keep(file, [*before, *made])
+                    asked.report.write_text(page([*before, *made]))
                 if asked.minutes and time.monotonic() - begun > asked.minutes * 60:
                     break
         except KeyboardInterrupt:
             print("stopped: the report is of what was tried until here")
         finally:
             stage.spark.stop()
-    if asked.report and made:
-        asked.report.write_text(page(made, asked.seed))
     bad = [each for each in made if each.wrong]
     hit = {each.made.point for each in made if each.killed}
     kills, minutes = sum(each.killed for each in made), (time.monotonic() - begun) / 60
     print(f"{kills} kills at {len(hit)} points in {minutes:.0f} min; {len(bad)} left something")
     return 1 if bad else 0
+
+
+def _commit() -> str:
+    """Of the checkout, shortened; with a + where something has changed since."""
+    said = [
+        subprocess.run(["git", *command], capture_output=True, text=True, check=False).stdout.strip()  # noqa: S607
+        for command in (("rev-parse", "--short", "HEAD"), ("status", "--porcelain", "--untracked-files=no"))
+    ]
+    return said[0] + ("+" if said[1] else "")
 
 
 if __name__ == "__main__":

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import statistics
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
 
-from crash.sweep import Outcome, Point
+from anabranch.files import write_whole
+
+from crash.sweep import Outcome, Point, Try
 
 _HEAD = """# Crash report
 
@@ -23,7 +28,22 @@ warm Spark session: a process of its own needs some seconds more).
 _COLUMNS = "| point | before | after | wrong | slowest recovery |\n| --- | --- | --- | --- | --- |\n"
 
 
-def page(outcomes: Sequence[Outcome], seed: int) -> str:
+def keep(file: Path, outcomes: Iterable[Outcome]) -> None:
+    """One try a line, so that a later run can go on."""
+    write_whole(file, "".join(json.dumps(asdict(each)) + "\n" for each in outcomes))
+
+
+def kept(file: Path) -> list[Outcome]:
+    """What earlier runs have tried."""
+    found = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    return [
+        Outcome(**{**each, "made": Try(**{**each["made"], "point": Point(**each["made"]["point"])}),
+                   "wrong": tuple(each["wrong"])})
+        for each in found
+    ]  # fmt: skip
+
+
+def page(outcomes: Sequence[Outcome]) -> str:
     """The whole page."""
     hit = [each for each in outcomes if each.killed]
     bad = [each for each in hit if each.wrong]
@@ -33,13 +53,15 @@ def page(outcomes: Sequence[Outcome], seed: int) -> str:
     count = sum(len(found) for found in by_act.values())
     seconds = sorted(each.seconds for each in hit)
     took = f"Recovery: median {statistics.median(seconds):.1f} s, slowest {seconds[-1]:.1f} s."
-    text = [_HEAD, f"**{len(hit)} kills at {count} points: {len(bad)} left something wrong.** {took} Seed {seed}.\n"]
+    text = [_HEAD, f"**{len(hit)} kills at {count} points: {len(bad)} left something wrong.** {took}\n"]
+    commits = Counter(each.commit for each in hit)
+    text.append("\nOf " + ", ".join(f"{number} at commit {commit}" for commit, number in commits.items()) + ".\n")
     missed = len(outcomes) - len(hit)
     if missed:
         text.append(f"\n{missed} more tries came to their end without passing the point again; they don't count.\n")
     for act, found in by_act.items():
         text.append(f"\n## {act}\n\n{_COLUMNS}")
-        text += [_line(point, made) for point, made in found.items()]
+        text += [_line(point, made) for point, made in sorted(found.items())]
     text += [f"\n- **{each.made}**: {'; '.join(each.wrong)}\n" for each in bad]
     return "".join(text)
 

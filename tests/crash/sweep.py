@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import cycle, zip_longest
 from pathlib import Path
 from random import Random
+from types import MappingProxyType
 
 from crash.acts import ACTS, Stage
 from crash.judging import settle, wrong
@@ -55,12 +56,16 @@ class Try:
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """``killed``: whether the point was passed at all. ``seconds``: from the restart until the act had come to its
-    end."""
+    end. ``commit``: of the code that was tried."""
 
     made: Try
     killed: bool
     seconds: float
     wrong: tuple[str, ...]
+    commit: str = ""
+
+
+_NONE: Mapping[Point, int] = MappingProxyType({})
 
 
 def points(world: World, act: str, log: Path) -> dict[Point, int]:
@@ -96,19 +101,20 @@ def attempt(world: World, stage: Stage, one: Try, log: Path) -> Outcome:
     return Outcome(one, found["killed"], round(took, 2), tuple(bad))
 
 
-def drawn(found: Mapping[Point, int], most: int, rng: Random) -> dict[Point, int]:
-    """``most`` points, from every act as many as from the others: some pass a hundred, some only three."""
+def drawn(found: Mapping[Point, int], most: int | None, rng: Random) -> dict[Point, int]:
+    """``most`` points, or all, each act's turn by turn: so a sweep that is stopped has tried as many of each act, of
+    which some pass a hundred points and some three."""
     left = {act: rng.sample(own, len(own)) for act in ACTS if (own := sorted(p for p in found if p.act == act))}
     chosen = [point for turn in zip_longest(*left.values()) for point in turn if point is not None][:most]
-    return {point: found[point] for point in sorted(chosen)}
+    return {point: found[point] for point in chosen}
 
 
-def tries(found: Mapping[Point, int], each: int, rng: Random) -> Iterator[Try]:
-    """``each`` tries of every point: before it, after it, and so on, at different passes of it; in one of three only
-    that process dies."""
+def tries(found: Mapping[Point, int], each: int, rng: Random, done: Mapping[Point, int] = _NONE) -> Iterator[Try]:
+    """``each`` tries of every point, so many of which have been ``done``: before it, after it, and so on, at different
+    passes of it; in one of three only that process dies."""
     for point, count in found.items():
         passes = cycle(rng.sample(range(1, count + 1), count))
-        for number in range(each):
+        for number in range(done.get(point, 0), each):
             yield Try(point, next(passes), after=number % 2 == 1, alone=number % 3 == 2)
 
 

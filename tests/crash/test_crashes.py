@@ -27,7 +27,7 @@ SOON = [name for name, act in ACTS.items() if act.prepared in ("quarantined", "l
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with world(tmp_path_factory.mktemp("crash"), free_ports()) as found:
+    with world(tmp_path_factory.mktemp("crash"), free_ports(2)) as found:
         yield found
 
 

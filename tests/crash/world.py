@@ -170,15 +170,15 @@ def project(root: Path) -> Path:
     return root / "project"
 
 
-def free_ports() -> tuple[int, int]:
-    """Two that nobody listens on now: below those that outgoing connections take, and not those of other tests."""
-    found = []
+def free_ports(count: int) -> list[int]:
+    """So many that nobody listens on now: below those that outgoing connections take, and not those of other tests."""
+    found = list[int]()
     for port in range(25_000, 30_000):
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
             found.append(port)
-        if len(found) == 2:
-            return found[0], found[1]
+        if len(found) == count:
+            return found
     raise RuntimeError("no free port")
 
 

@@ -101,11 +101,38 @@ def test_a_part_that_is_killed_comes_back(platform: Settings, name: str) -> None
     assert existing_topics(platform) is not None  # the broker answers, or this raises
 
 
+def test_beside_a_file_of_views_that_is_no_python_the_streams_start_again(platform: Settings) -> None:
+    broken = platform.project / "spark_jobs" / "views" / "broken.py"
+    broken.write_text("def broken(:\n")
+    try:
+        kill_and_wait(platform, "speed")
+        said = eventually(lambda: (told := command(platform, "status")) and "SyntaxError" in told and told)
+        assert re.search(r"^broken\.py +unread ", said, re.MULTILINE)
+        assert len(re.findall(r"^\w+ v1 +(running|waiting) ", said, re.MULTILINE)) == 3
+    finally:
+        broken.unlink()
+
+
 def test_a_run_that_a_killed_scheduler_had_in_hand_goes_on(platform: Settings) -> None:
     """Of a day without events. Airflow would leave it, and each later run of the view, for five minutes."""
     with Client(airflow_address(platform), airflow_login(platform)) as client:
         run = a_run_in_hand(client)
         kill_and_wait(platform, "airflow-scheduler")
+        assert client.wait(run, timeout=150).state == "success"
+
+
+@pytest.mark.sweep
+def test_tasks_start_again_after_a_waiting_worker_was_killed(platform: Settings) -> None:
+    """The one that waits at the queue of tasks holds its lock, and nobody else gets it then."""
+    before = part(platform, "airflow-scheduler")
+    family = records.family(records.read(platform)["airflow-scheduler"])
+    idle = [process for process in family if "<idle>" in " ".join(process.cmdline())]
+    for process in idle:
+        process.kill()
+    assert idle
+    eventually(lambda: part(platform, "airflow-scheduler").restarts > before.restarts)
+    with Client(airflow_address(platform), airflow_login(platform)) as client:
+        run = client.trigger("reprocess_departure_delays", {})
         assert client.wait(run, timeout=150).state == "success"
 
 

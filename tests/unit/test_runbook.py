@@ -35,8 +35,7 @@ def codes_in(package: Path) -> tuple[dict[str, str], list[str]]:
     A code is the first argument of an error or a finding, what is given for a parameter ``code``, the first of a tuple
     that says what is wrong and what to do as well, or a constant beside a class that carries one.
     """
-    trees = {".".join(file.relative_to(package.parent).with_suffix("").parts): ast.parse(file.read_text())
-             for file in sorted(package.rglob("*.py"))}  # fmt: skip
+    trees = _trees(package)
     classes, constants = _classes(trees), _constants(trees)
     own = {module: _own_takers(tree) for module, tree in trees.items()}
     found, unseen = dict[str, str](), list[str]()
@@ -51,6 +50,27 @@ def codes_in(package: Path) -> tuple[dict[str, str], list[str]]:
                 if not codes and not _PASSED_ON.fullmatch(ast.unparse(written)):
                     unseen.append(f"{where}: {ast.unparse(written)}")
     return found, unseen
+
+
+def silent_in(package: Path) -> list[str]:
+    """The places of errors that don't say what to do next."""
+    trees = _trees(package)
+    errors = _classes(trees) - {"Finding"}
+    return [
+        f"{module.replace('.', '/')}.py:{node.lineno}"
+        for module, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and {ast.unparse(part).rpartition(".")[2] for part in ast.walk(node.func)} & errors
+        and {keyword.arg for keyword in node.keywords}.isdisjoint({"next_step", None})
+    ]
+
+
+def _trees(package: Path) -> dict[str, ast.Module]:
+    return {
+        ".".join(file.relative_to(package.parent).with_suffix("").parts): ast.parse(file.read_text())
+        for file in sorted(package.rglob("*.py"))
+    }
 
 
 def _written(node: ast.AST, takers: Mapping[str, int]) -> Iterator[ast.expr]:
@@ -157,6 +177,20 @@ def test_the_runbook_names_no_code_that_is_never_raised(codes: tuple[dict[str, s
 def test_every_code_can_be_read_from_the_source(codes: tuple[dict[str, str], list[str]]) -> None:
     """Write a code as a literal, or hand it on by a parameter ``code``: else nobody knows that it is in no runbook."""
     assert codes[1] == []
+
+
+def test_every_error_says_what_to_do_next() -> None:
+    assert silent_in(PACKAGE) == []
+
+
+@pytest.mark.parametrize(
+    "raised", ['BadInput("A_B", "what")', '(TryAgain if away else BadInput)("A_B", "what", state="as it was")']
+)
+def test_an_error_without_a_next_step_is_found(raised: str, tmp_path: Path) -> None:
+    package = tmp_path / "anabranch"
+    package.mkdir()
+    (package / "seeded.py").write_text(f"class BadInput(AnabranchError): ...\nraise {raised}\n")
+    assert silent_in(package) == ["anabranch/seeded.py:2"]
 
 
 @pytest.mark.parametrize(

@@ -188,7 +188,7 @@ class Move(BaseSensorOperator):
             if conflict.code not in ("ROUTE_MOVED", "NOT_MOVING"):
                 raise
             # A person was faster: what they did is seen at the next look.
-            raise TryAgain(conflict.code, conflict.what, state=conflict.state, seconds=0.5) from None
+            raise TryAgain(conflict.code, conflict.what, state=conflict.state, next_step="", seconds=0.5) from None
 
     def _tell(self, settings: Settings, context: Context, made: Migration) -> None:
         from anabranch.change.migration import carried_by

@@ -29,5 +29,7 @@ class AnabranchPlugin(AirflowPlugin):
     @property
     def fastapi_apps(self) -> list[dict[str, Any]]:  # type: ignore[override]  # read when asked for, never set
         from anabranch.airflow.page.app import app
+        from anabranch.airflow.page.looking import warm
 
+        warm()
         return [{"app": app, "url_prefix": PREFIX, "name": "Anabranch"}]

@@ -6,7 +6,7 @@ from anabranch.events import Sources
 from anabranch.events.declarations import load_declarations
 from anabranch.settings import Settings
 from anabranch.views.definition import View
-from anabranch.views.registry import Registry, load_views
+from anabranch.views.registry import Registry, readable_views
 
 
 def registered(settings: Settings, name: str, version: int | None = None) -> tuple[View, Sources]:
@@ -17,6 +17,6 @@ def registered(settings: Settings, name: str, version: int | None = None) -> tup
 
 
 def project_views(settings: Settings) -> Registry:
-    """All views of the project. BadDefinition."""
+    """All views of the project, without files that can't be read."""
     jobs = settings.project / "spark_jobs"
-    return load_views(jobs / "views", load_declarations(jobs / "contracts"))
+    return readable_views(jobs / "views", load_declarations(jobs / "contracts"))

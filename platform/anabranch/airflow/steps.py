@@ -12,7 +12,7 @@ from airflow.sdk import get_current_context, task
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from anabranch.errors import AnabranchError, TryAgain
+from anabranch.errors import AnabranchError, may_be_repeated
 from anabranch.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -160,6 +160,6 @@ def failing() -> Iterator[None]:
     try:
         yield
     except AnabranchError as error:
-        if isinstance(error, TryAgain) or error.code == "TABLE_MOVED":
+        if may_be_repeated(error):
             raise
         raise AirflowFailException(str(error)) from None

@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from anabranch.airflow.approval import PlanApproval
 from anabranch.airflow.links import CertificatesLink, DataDocsLink
 from anabranch.airflow.steps import publish
+from anabranch.errors import MEND_FIRST
 from anabranch.files import write_whole
+from anabranch.owned import own
 from anabranch.settings import Settings, load_settings
-from anabranch.spark import engine_conf
+from anabranch.spark import engine_conf, scratch
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -25,7 +28,8 @@ class SparkJob(SparkSubmitOperator):
     """``spark_jobs/<task_id>.py --view V --version N --run ID`` and an ``options`` flag for each named entry of
     the plan that isn't None. What the job found out is in the record that it leaves for the next step.
 
-    A retry submits the job again; the job is keyed by ``--run``, so a second try repeats or finishes the first.
+    A retry submits the job again; the job is keyed by ``--run``, so a second try repeats or finishes the first. What a
+    person has to mend first is not tried again. The job ends with the task, and with the worker that carries it out.
     Nothing is read from this machine before the task runs, so parsing the DAG needs neither JARs nor settings.
     Values go to the job as separate arguments, never through a shell.
     """
@@ -49,7 +53,14 @@ class SparkJob(SparkSubmitOperator):
         given = {name: str(value) for name, value in flags.items() if value is not None}
         self.application_args = [text for name, value in given.items() for text in (f"--{name}", value)]
         self.properties_file = str(engine_properties(settings))
-        super().execute(context)
+        self.conf = {**(self.conf or {}), "spark.local.dir": str(scratch(settings))}
+        own()
+        try:
+            super().execute(context)
+        except AirflowException as error:
+            if f"Error code is: {MEND_FIRST}." in str(error):
+                raise AirflowFailException(str(error)) from None
+            raise
 
 
 def carry_out(planned: Any) -> None:
@@ -69,6 +80,7 @@ def engine_properties(settings: Settings) -> Path:
     Equal settings make an equal file, and it appears in one step: tasks side by side can't disturb each other.
     """
     conf = {**engine_conf(settings), "spark.pyspark.python": sys.executable, "spark.log.level": "WARN"}
+    conf.pop("spark.local.dir")  # each has its own
     lines = (f"{key} {value}".replace("\\", "\\\\") for key, value in sorted(conf.items()))
     path = settings.home / "control" / "spark.properties"
     return write_whole(path, "\n".join(lines) + "\n")

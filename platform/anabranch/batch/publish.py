@@ -12,7 +12,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, Schema
 
 from anabranch.batch.manifest import Build
-from anabranch.errors import BrokenState, Conflict
+from anabranch.errors import BrokenState, Conflict, TryAgain
 from anabranch.settings import Settings
 from anabranch.tables import Cut, Note, covering, create, replace
 from anabranch.tables.commits import open_table
@@ -46,7 +46,11 @@ def publish(settings: Settings, view: View, build: Build, partitions: Sequence[d
         )
     strangers = sorted(set(partitions) - set(build.partitions))
     if strangers:
-        raise BrokenState("NOT_BUILT", f"run {build.run} has not built {[d.isoformat() for d in strangers]}")
+        raise BrokenState(
+            "NOT_BUILT",
+            f"run {build.run} has not built {[d.isoformat() for d in strangers]}",
+            next_step="build these partitions first: anabranch reprocess names what a run builds",
+        )
     for _ in range(5):
         table = _table(settings, view, build)
         known = publications(table)
@@ -60,7 +64,7 @@ def publish(settings: Settings, view: View, build: Build, partitions: Sequence[d
         except Conflict as conflict:
             if conflict.code != "TABLE_MOVED":
                 raise
-    raise Conflict("TABLE_BUSY", f"{view.writer}/batch: others commit faster", next_step="try again in a moment")
+    raise TryAgain("TABLE_BUSY", f"{view.writer}/batch: others commit faster", next_step="try again in a moment")
 
 
 def publications(table: DeltaTable | str) -> dict[date, Published]:

@@ -145,13 +145,13 @@ def _print_views(views: Sequence[ViewStatus], limit_mb: int) -> None:
     table = Table(box=None, pad_edge=False)
     for column in ("view", "stream", "cut", "micro-batch", "state", ""):
         table.add_column(column, no_wrap=bool(column))
-    colours = {"running": "green", "waiting": "yellow", "failed": "red", "retired": "dim"}
+    colours = {"running": "green", "waiting": "yellow", "failed": "red", "unread": "red", "retired": "dim"}
     for view in views:
         large = view.state_bytes > limit_mb * 10**6 / 2
         kept = f"{view.state_rows:,} rows, {view.state_bytes / 1e6:,.0f} MB" if view.batch is not None else ""
         warning = f"more than half of the {limit_mb:,} MB that it may keep: it stops there" if large else ""
         table.add_row(
-            f"{view.view} v{view.version}",
+            escape(str(view)),
             f"[{colours[view.state]}]{view.state}[/]",
             view.cut,
             f"{view.batch_ms / 1000:.1f} s" if view.batch is not None else "",

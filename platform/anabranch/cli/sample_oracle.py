@@ -31,7 +31,11 @@ def held_to_oracle(settings: Settings, view: str, topic: Topic, file: Path) -> A
     """Every served row of ``view``, at the cuts that it is served at, against the oracle's, which knows version 1."""
     served = read(view, settings=settings)
     if served.version != 1:
-        raise BadInput("NO_ORACLE", f"the oracle knows version 1 of {view}, and v{served.version} is served")
+        raise BadInput(
+            "NO_ORACLE",
+            f"the oracle knows version 1 of {view}, and v{served.version} is served",
+            next_step="run the doctor without --sent: it still computes rows anew with --rows",
+        )
     published = publications(batch_table(settings, view, served.version))
     batch = {
         day: published[day].cut.epoch(topic.name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import urllib.request
+from dataclasses import replace
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -14,6 +15,7 @@ from anabranch.control.environment import environment
 from anabranch.control.keys import airflow_login, fernet_key, passwords_file, secret
 from anabranch.control.part import Part, Restart
 from anabranch.control.postgres import dsn
+from anabranch.control.workers import Workers
 from anabranch.settings import Settings
 
 COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
@@ -105,7 +107,7 @@ def airflow_parts(settings: Settings) -> tuple[Part, ...]:
     return (
         migration,
         component("api-server", "metadatabase", ports={"ANABRANCH_AIRFLOW_PORT": settings.airflow_port}),
-        component("scheduler", "scheduler", "--skip-serve-logs"),
+        replace(component("scheduler", "scheduler", "--skip-serve-logs"), ails=Workers().lost),
         component("dag-processor", "dag_processor"),
         component("triggerer", "triggerer", "--skip-serve-logs"),
     )

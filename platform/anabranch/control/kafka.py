@@ -131,6 +131,7 @@ def prepare(settings: Settings) -> None:
             "KAFKA_FORMAT",
             f"the broker's storage can't be formatted: {(made.stderr or made.stdout).strip()[-500:]}",
             state=f"{home / 'data'} holds no events",
+            next_step="mend what it names (its disk, its folder), and start again: anabranch up",
         )
 
 

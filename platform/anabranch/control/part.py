@@ -30,7 +30,7 @@ def always(_: float = 0.0) -> bool:
 class Part:
     """One process of the platform.
 
-    The four functions are called by the supervisor, in its own process. Each must be safe to repeat: after any
+    The functions are called by the supervisor, in its own process. Each must be safe to repeat: after any
     crash they are simply called again.
     """
 
@@ -47,6 +47,9 @@ class Part:
     """Called before every start of the process."""
     ready: Callable[[float], bool] = always
     """Asked again and again with the Unix time of the start; answers within seconds, says no while it isn't up."""
+    ails: Callable[[int], str] | None = None
+    """Asked every few seconds while the process of this number runs: why it has to be started again although it lives,
+    in words; empty where nothing is wrong."""
     finish: Callable[[], None] = nothing
     """Called when a step has ended with 0."""
     depends_on: tuple[str, ...] = ()

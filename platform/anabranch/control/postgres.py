@@ -125,7 +125,12 @@ def _prepare(settings: Settings, where: Place) -> None:
     finally:
         password.unlink(missing_ok=True)
     if made.returncode:
-        raise BrokenState("POSTGRES_INIT", f"initdb failed: {made.stderr.strip()[-500:]}", state=f"{where.data}: empty")
+        raise BrokenState(
+            "POSTGRES_INIT",
+            f"initdb failed: {made.stderr.strip()[-500:]}",
+            state=f"{where.data}: empty",
+            next_step="mend what it names (its disk, its folder), and start again: anabranch up",
+        )
     building.rename(where.data)
 
 

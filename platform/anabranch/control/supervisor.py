@@ -24,8 +24,13 @@ from anabranch.settings import Settings, load_settings
 
 FIRST_PAUSE, LONGEST_PAUSE, HEALTHY_SECONDS = 1.0, 30.0, 60.0
 POLL_SECONDS = 0.1
+LOOK_SECONDS = 3.0
 LOG_BYTES = 20_000_000
 """A log that is longer than this is put aside (one older file is kept) before its part starts again."""
+
+
+class Ailing(Exception):
+    """A part that lives and doesn't do its work."""
 
 
 def next_pause(pause: float, lived: float) -> float:
@@ -91,7 +96,7 @@ class Watch:
                 process.wait()
                 raise
         ready_since = self._wait_ready(process, record)
-        code = process.wait()
+        code = self._wait(process, record)
         if not self.stopping.is_set():
             stopping.end([record])  # what a dead scheduler leaves behind must not write beside the next one's tasks
         return ready_since, code
@@ -108,6 +113,17 @@ class Watch:
                 stopping.end([record])
             time.sleep(POLL_SECONDS)
         return time.monotonic()
+
+    def _wait(self, process: subprocess.Popen[bytes], record: Record) -> int:
+        """The exit code. Ailing when it had to be ended."""
+        while self.part.ails is not None and not self.stopping.is_set():
+            if (why := self.part.ails(process.pid)) and not self.stopping.is_set():
+                stopping.end([record])
+                process.wait()
+                raise Ailing(why)
+            with suppress(subprocess.TimeoutExpired):
+                return process.wait(LOOK_SECONDS)
+        return process.wait()
 
     def _done(self) -> None:
         self._note("done")

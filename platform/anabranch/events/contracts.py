@@ -51,9 +51,17 @@ class Contract:
                 "CONTRACT_NAME", f"{self.name!r} is no event type", next_step="write it like flight.departed"
             )
         if self.version < 1:
-            raise BadDefinition("CONTRACT_VERSION", f"{self.name}: version {self.version} is below 1")
+            raise BadDefinition(
+                "CONTRACT_VERSION",
+                f"{self.name}: version {self.version} is below 1",
+                next_step="number versions from 1 on",
+            )
         if self.schema.get("type") != "object":
-            raise BadDefinition("CONTRACT_SCHEMA", f"{self.name} v{self.version}: the data must be an object")
+            raise BadDefinition(
+                "CONTRACT_SCHEMA",
+                f"{self.name} v{self.version}: the data must be an object",
+                next_step="describe an object with named fields",
+            )
         for path, node in _nodes("data", self.schema):
             _check_node(f"{self.name} v{self.version}: {path}", node)
 
@@ -92,7 +100,11 @@ def _nodes(path: str, node: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[st
     yield path, node
     for name, child in node.get("properties", {}).items():
         if not FIELD_NAME.fullmatch(name):
-            raise BadDefinition("CONTRACT_SCHEMA", f"{path}.{name}: use lower case, digits and _ in names")
+            raise BadDefinition(
+                "CONTRACT_SCHEMA",
+                f"{path}.{name}: use lower case, digits and _ in names",
+                next_step="give the field such a name; an upcaster can rename what is sent otherwise",
+            )
         yield from _nodes(f"{path}.{name}", child)
     if "items" in node:
         yield from _nodes(f"{path}[]", node["items"])
@@ -101,17 +113,35 @@ def _nodes(path: str, node: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[st
 def _check_node(path: str, node: Mapping[str, Any]) -> None:
     unknown = set(node) - _KEYWORDS
     if unknown:
-        raise BadDefinition("CONTRACT_SCHEMA", f"{path}: {', '.join(sorted(unknown))} can't be checked by landing")
+        raise BadDefinition(
+            "CONTRACT_SCHEMA",
+            f"{path}: {', '.join(sorted(unknown))} can't be checked by landing",
+            next_step="leave them out of the contract; a view or a check can look at more",
+        )
     kind = node.get("type")
     unchecked = set(node) & {"required", "enum", "minimum", "maximum", "pattern"}
     if "[]" in path and unchecked:
-        raise BadDefinition("CONTRACT_SCHEMA", f"{path}: {sorted(unchecked)} isn't checked inside of arrays")
+        raise BadDefinition(
+            "CONTRACT_SCHEMA",
+            f"{path}: {sorted(unchecked)} isn't checked inside of arrays",
+            next_step="say it of the array as a whole, or check it in a view",
+        )
     if kind == "object":
         missing = set(node.get("required", ())) - set(node.get("properties", {}))
         if missing:
-            raise BadDefinition("CONTRACT_SCHEMA", f"{path}: required but not described: {sorted(missing)}")
+            raise BadDefinition(
+                "CONTRACT_SCHEMA",
+                f"{path}: required but not described: {sorted(missing)}",
+                next_step="describe them under properties, or don't require them",
+            )
     elif kind == "array":
         if "items" not in node:
-            raise BadDefinition("CONTRACT_SCHEMA", f"{path}: an array needs items of one type")
+            raise BadDefinition(
+                "CONTRACT_SCHEMA", f"{path}: an array needs items of one type", next_step="give items one type"
+            )
     elif not isinstance(kind, str) or kind not in _SCALARS:
-        raise BadDefinition("CONTRACT_SCHEMA", f"{path}: type {kind!r} is none of {sorted(_SCALARS)}, object, array")
+        raise BadDefinition(
+            "CONTRACT_SCHEMA",
+            f"{path}: type {kind!r} is none of {sorted(_SCALARS)}, object, array",
+            next_step="use one of these",
+        )

@@ -43,7 +43,11 @@ def load_module(path: Path) -> ModuleType:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise BadDefinition("DECLARATION_UNREADABLE", f"{path} can't be imported")
+        raise BadDefinition(
+            "DECLARATION_UNREADABLE",
+            f"{path} can't be imported",
+            next_step="see that it is a Python file that this user may read",
+        )
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
@@ -63,11 +67,15 @@ def load_declarations(folder: Path) -> Declarations:
             if not isinstance(value, Topic) or topics.get(value.name) is value:
                 continue
             if value.name in topics:
-                raise BadDefinition("TOPIC_TWICE", f"{path}: topic {value.name} is declared twice")
+                raise BadDefinition(
+                    "TOPIC_TWICE", f"{path}: topic {value.name} is declared twice", next_step="declare it in one file"
+                )
             for event_type in value.event_types:
                 if event_type in carriers:
                     raise BadDefinition(
-                        "EVENT_TYPE_TWICE", f"{path}: {event_type} is carried by {carriers[event_type]} already"
+                        "EVENT_TYPE_TWICE",
+                        f"{path}: {event_type} is carried by {carriers[event_type]} already",
+                        next_step="an event type belongs to one topic: give one of them another name",
                     )
                 carriers[event_type] = value.name
             topics[value.name] = value

@@ -42,12 +42,24 @@ class Topic:
         if not TOPIC_NAME.fullmatch(self.name):
             raise BadDefinition("TOPIC_NAME", f"{self.name!r} is no topic name", next_step="use a-z, 0-9 and _")
         if self.partitions < 1 or not self.contracts:
-            raise BadDefinition("TOPIC_EMPTY", f"{self.name}: a topic needs a partition and a contract")
+            raise BadDefinition(
+                "TOPIC_EMPTY",
+                f"{self.name}: a topic needs a partition and a contract",
+                next_step="give it partitions=1 or more, and the contracts of its events",
+            )
         if min(self.allowed_lateness, self.future_bound) < timedelta(0):
-            raise BadDefinition("TOPIC_TIMES", f"{self.name}: allowed lateness and future bound can't be negative")
+            raise BadDefinition(
+                "TOPIC_TIMES",
+                f"{self.name}: allowed lateness and future bound can't be negative",
+                next_step="give timedelta(0) or more",
+            )
         keys = [(c.name, c.version) for c in self.contracts]
         if len(set(keys)) != len(keys):
-            raise BadDefinition("TOPIC_CONTRACTS", f"{self.name}: a contract is listed twice")
+            raise BadDefinition(
+                "TOPIC_CONTRACTS",
+                f"{self.name}: a contract is listed twice",
+                next_step="list each version of a contract once",
+            )
         check_upcasters(self.name, self.contracts, self.upcasters)
         check_versions(self.contracts, {(u.event_type, u.version) for u in self.upcasters})
         for event_type in self.event_types:

@@ -53,6 +53,8 @@ def check_upcasters(topic: str, contracts: Sequence[Contract], upcasters: Sequen
             )
         if (each.event_type, each.version) in seen:
             raise BadDefinition(
-                "UPCASTER_TWICE", f"topic {topic}: two upcasters from {each.event_type} v{each.version}"
+                "UPCASTER_TWICE",
+                f"topic {topic}: two upcasters from {each.event_type} v{each.version}",
+                next_step="keep the one that is meant",
             )
         seen.add((each.event_type, each.version))

@@ -33,7 +33,11 @@ def accept_loss(settings: Settings, topic: Topic, why: str) -> list[dict[str, An
         if state.offsets and start > state.offsets.get(p, 0)
     ]
     if not lost:
-        raise BadInput("NOTHING_LOST", f"{topic.name}: the log still holds everything that was not landed yet")
+        raise BadInput(
+            "NOTHING_LOST",
+            f"{topic.name}: the log still holds everything that was not landed yet",
+            next_step="nothing has to be accepted; landing goes on by itself",
+        )
     offsets = {p: max(state.offsets.get(p, 0), start) for p, start in begin.items()}
     extra = {**state.unchanged(), "lost": lost}
     cut = Cut({topic.name: Position(state.epoch + 1, offsets)})
@@ -49,11 +53,19 @@ def accept_log(settings: Settings, topic: Topic, why: str) -> str:
     that no offset is lost and none is ahead. BadInput LOG_KNOWN when it is the one that was landed, or nothing was.
     """
     if open_table(landing_table(settings, topic.name)) is None:
-        raise BadInput("LOG_KNOWN", f"{topic.name}: nothing has landed yet: landing takes the broker's topic as it is")
+        raise BadInput(
+            "LOG_KNOWN",
+            f"{topic.name}: nothing has landed yet: landing takes the broker's topic as it is",
+            next_step="nothing has to be accepted; landing goes on by itself",
+        )
     table = open_landing(settings, topic)
     state, found = landed(table, topic), topic_id(settings, topic.name)
     if found == state.log:
-        raise BadInput("LOG_KNOWN", f"{topic.name}: the broker's topic is the one that was landed")
+        raise BadInput(
+            "LOG_KNOWN",
+            f"{topic.name}: the broker's topic is the one that was landed",
+            next_step="nothing has to be accepted; landing goes on by itself",
+        )
     check_nothing_lost(settings, topic, state.offsets)
     cut = Cut({topic.name: Position(state.epoch + 1, state.offsets)})
     extra = {**state.unchanged(), "log": found, "accepted_log": {"before": state.log, "why": why}}

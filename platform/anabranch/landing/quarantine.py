@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 from numpy.typing import NDArray
 
-from anabranch.errors import BadInput, Conflict
+from anabranch.errors import BadInput, Conflict, TryAgain
 from anabranch.events import Topic
 from anabranch.landing.decode import decode, raw_frame
 from anabranch.landing.duplicates import marked
@@ -101,7 +101,7 @@ def release(
             if conflict.code != "TABLE_MOVED":
                 raise
             table.update_incremental()
-    raise Conflict(
+    raise TryAgain(
         "TABLE_BUSY", f"{topic.name}: landing commits faster than the release", next_step="try it again in a moment"
     )
 

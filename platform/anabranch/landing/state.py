@@ -90,7 +90,12 @@ def landed(table: DeltaTable, topic: Topic) -> Landed:
     assert committed is not None  # noqa: S101 - open_landing has made the table
     note = committed.note
     if note.writer != writer_of(topic):
-        raise Conflict("FOREIGN_WRITER", f"{table.table_uri} was last written by {note.writer}", state="nothing landed")
+        raise Conflict(
+            "FOREIGN_WRITER",
+            f"{table.table_uri} was last written by {note.writer}",
+            state="nothing landed",
+            next_step="one landing per home: end the other writer, or give this one a home of its own (ANABRANCH_HOME)",
+        )
     position = note.cut.positions[topic.name]
     released, log = int(note.extra.get("released", 0)), str(note.extra.get("log", ""))
     return Landed(position.epoch, position.offsets, note.extra["watermark_us"], released, log)

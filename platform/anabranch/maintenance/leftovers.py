@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
+
 from anabranch.batch.manifest import EXPIRED, expire, expired_manifests, manifests
 from anabranch.change.estimates import outcome_files
 from anabranch.control.airflow_parts import airflow_home
@@ -19,6 +21,7 @@ from anabranch.replay.alone import hold
 from anabranch.replay.leftovers import replaced
 from anabranch.replay.standing import standing_file, standings
 from anabranch.settings import SAFE_NAME, Settings
+from anabranch.spark import SCRATCH
 from anabranch.tables.checkpoints import delete
 from anabranch.tables.layout import replay_checkpoints, speed_checkpoint, view_folder
 from anabranch.views.retired import retired_versions
@@ -95,6 +98,17 @@ def drafts(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Deed]:
     found = [path for folder in WRITTEN for path in drafts_left(settings.home / folder)]
     old = [path for path in found if path.stat().st_mtime < policy.now - HOUR]
     yield from _deleted("control", "drafts of processes that were killed", old, plan=plan)
+
+
+def engines(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Deed]:
+    """What engines that were killed had put on disk, each in a folder by the number of its process."""
+    found = [path for path in sorted((settings.home / SCRATCH).glob("*")) if not _runs(path.name)]
+    old = [path for path in found if touched(path) < policy.now - HOUR]
+    yield from _deleted("engines", "folders of processes that were killed", old, plan=plan)
+
+
+def _runs(name: str) -> bool:
+    return name.isdecimal() and psutil.pid_exists(int(name))
 
 
 def _versions(home: Path) -> list[Version]:

@@ -53,7 +53,9 @@ def maintain(settings: Settings, policy: Policy | None = None, *, plan: bool = F
 def _steps(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[tuple[str, Step]]:
     for place in places(settings, *EVERY):
         yield str(place), _of_table(settings, place, policy, plan=plan)
-    for step in (leftovers.builds, leftovers.replays, leftovers.checkpoints, leftovers.logs, leftovers.drafts):
+    for step in (
+        leftovers.builds, leftovers.replays, leftovers.checkpoints, leftovers.logs, leftovers.drafts, leftovers.engines
+    ):  # fmt: skip
         yield step.__name__, _beside(step, settings, policy, plan=plan)
 
 

@@ -65,7 +65,12 @@ class Mirror:
         self._link_data()
         commits = _versions(self._landing / _LOG)
         if not commits:
-            raise BrokenState("LANDING_GONE", f"{self._landing} has no commit", state="nothing was replayed")
+            raise BrokenState(
+                "LANDING_GONE",
+                f"{self._landing} has no commit",
+                state="nothing was replayed",
+                next_step="anabranch doctor says what else is missing; put the table back, or land the log again",
+            )
         base, schema_of = self._base(commits)
         (self._folder / _SCHEMA_OF).write_text(str(schema_of))
         draft = self._folder / ".log"

@@ -167,7 +167,7 @@ def set_route(
                 raise
             continue
         return made
-    raise Conflict("ROUTE_BUSY", f"{view}: others change its route all the time", next_step="try again in a moment")
+    raise TryAgain("ROUTE_BUSY", f"{view}: others change its route all the time", next_step="try again in a moment")
 
 
 def _checked(view: str, shares: Mapping[int, int]) -> dict[int, int]:

@@ -66,7 +66,9 @@ class LandingLog:
                 break
             if limit > self._table.version():
                 raise BrokenState(
-                    "NOTES_LOST", f"no commit of {self._table.table_uri} below version {below} has a note"
+                    "NOTES_LOST",
+                    f"no commit of {self._table.table_uri} below version {below} has a note",
+                    next_step="delete the view's speed checkpoint: its stream builds the table again from landing",
                 )
             limit *= 2
         if self._topic is not None:

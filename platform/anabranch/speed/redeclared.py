@@ -14,7 +14,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from anabranch.events import load_declarations
-from anabranch.views.registry import load_views
+from anabranch.views.registry import readable_views
 
 _PATIENCE = 60.0
 """Seconds that the declarations may take to be read."""
@@ -37,7 +37,8 @@ class Redeclared:
         self._since = 0.0
 
     def look(self, running: Collection[str]) -> bool:
-        """Whether the writers of the views that are declared aren't those ``running``. Costs a look at some files."""
+        """Whether the writers of the views that are declared aren't those ``running``. Costs a look at some files.
+        While a file can't be read nobody knows what isn't declared any more."""
         if self._child is None:
             self._ask_when_settled()
             return False
@@ -50,11 +51,15 @@ class Redeclared:
         if code:
             log.error("the declarations can't be read; the streams go on as they are:\n%s", errors.strip()[-_TOLD:])
             return False
-        declared = set(json.loads(said))
-        for what, writers in (("new", declared - {*running}), ("gone", {*running} - declared)):
+        found = json.loads(said)
+        for path, error in found["unread"].items():
+            log.error("%s can't be read; its streams go on as they are: %s", path, error)
+        new = {*found["writers"]} - {*running}
+        gone = set() if found["unread"] else {*running} - {*found["writers"]}
+        for what, writers in (("new", new), ("gone", gone)):
             if writers:
                 log.warning("%s among the declared views: %s", what, ", ".join(sorted(writers)))
-        return declared != {*running}
+        return bool(new or gone)
 
     def stop(self) -> None:
         if self._child is not None:
@@ -79,10 +84,12 @@ class Redeclared:
 
 
 def main() -> None:
-    """The writers of all declared views, or of those named, as JSON."""
+    """The writers of all declared views, or of those named, and the files that can't be read, as JSON."""
     jobs, only = Path(sys.argv[1]), sys.argv[2:]
-    registry = load_views(jobs / "views", load_declarations(jobs / "contracts"))
-    sys.stdout.write(json.dumps(sorted(view.writer for view in registry if not only or view.name in only)))
+    registry = readable_views(jobs / "views", load_declarations(jobs / "contracts"))
+    writers = sorted(view.writer for view in registry if not only or view.name in only)
+    unread = {path: f"{type(error).__name__}: {error}" for path, error in registry.unread.items()}
+    sys.stdout.write(json.dumps({"writers": writers, "unread": unread}))
 
 
 if __name__ == "__main__":

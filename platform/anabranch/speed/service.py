@@ -6,8 +6,9 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anabranch.clocks import WallClock
@@ -19,7 +20,7 @@ from anabranch.speed import status
 from anabranch.speed.redeclared import Redeclared
 from anabranch.speed.runner import SpeedQuery, start, take_turn
 from anabranch.speed.status import ViewStatus
-from anabranch.views import Registry, View, load_views
+from anabranch.views import Registry, View, readable_views
 from anabranch.views.retired import retired_versions
 
 if TYPE_CHECKING:
@@ -66,13 +67,15 @@ class Speed:
     state_limit: int
     """Of one view, in bytes."""
     clock: Callable[[], float] = field(default=time.monotonic)
+    unread: Mapping[str, Exception] = field(default_factory=dict)
+    """Why files of declarations can't be read, by path: their views have no streams here."""
 
     def look(self) -> None:
         """Note which streams have ended, and start those that are due."""
         now = self.clock()
         for slot in self.slots:
             if slot.query is not None and not slot.query.isActive:
-                self._rest(slot, slot.query.failure or TryAgain("STREAM_ENDED", f"{slot.view.writer} has ended"), now)
+                self._rest(slot, slot.query.failure or _ended(slot.view), now)
             if slot.query is None and not slot.retired and now >= slot.due:
                 try:
                     slot.query, slot.error = self.launch(slot.view, slot.topics), None
@@ -98,7 +101,7 @@ class Speed:
             if slot.query is not None and status_now.state_bytes > self.state_limit:
                 slot.query.stop()
                 self._rest(slot, _too_large(slot.view, status_now.state_bytes, self.state_limit), self.clock())
-        return found
+        return [*found, *(status.unread(Path(path).name, error) for path, error in self.unread.items())]
 
     @property
     def all_failed(self) -> bool:
@@ -126,6 +129,14 @@ class Speed:
         # A replay of some days has committed between two micro-batches: nothing is wrong.
         soon = isinstance(error, TryAgain) or (isinstance(error, Conflict) and error.code == "TABLE_MOVED")
         slot.due = now + (WAIT_SECONDS if soon else RETRY_SECONDS)
+
+
+def _ended(view: View) -> TryAgain:
+    return TryAgain(
+        "STREAM_ENDED",
+        f"{view.writer} has ended",
+        next_step="nothing: it is started again by itself; anabranch status says whether it stays",
+    )
 
 
 def _not_started(view: View, error: Exception) -> BrokenState:
@@ -166,7 +177,9 @@ def run(settings: Settings, only: Sequence[str] = ()) -> int:
         signal.signal(number, lambda *_: stop.set())
     redeclared = Redeclared(settings.project, only)
     declared = load_declarations(settings.project / "spark_jobs" / "contracts")
-    registry = load_views(settings.project / "spark_jobs" / "views", declared)
+    registry = readable_views(settings.project / "spark_jobs" / "views", declared)
+    for path, error in registry.unread.items():
+        log.error("%s can't be read; its views have no streams until it is mended: %s", path, error)
     slots = slots_of(registry, only)
     turns = {slot.view.writer: take_turn(settings, slot.view) for slot in slots}
     spark = session(settings, "anabranch-speed")
@@ -176,7 +189,8 @@ def run(settings: Settings, only: Sequence[str] = ()) -> int:
         return start(spark, settings, view, topics, turn=turns[view.writer])
 
     try:
-        return _watch(spark, settings, Speed(slots, launch, settings.state_limit_mb * 10**6), redeclared, stop)
+        speed = Speed(slots, launch, settings.state_limit_mb * 10**6, unread=registry.unread)
+        return _watch(spark, settings, speed, redeclared, stop)
     finally:
         redeclared.stop()
         spark.stop()
@@ -217,5 +231,6 @@ def slots_of(registry: Registry, only: Sequence[str] = ()) -> list[Slot]:
         registry.get(name)
     chosen = [view for view in registry if not only or view.name in only]
     if not chosen:
-        raise BadInput("NO_VIEWS", "no view is registered", next_step="declare one in spark_jobs/views")
+        files = "".join(f"; {path} can't be read: {said(error)}" for path, error in registry.unread.items())
+        raise BadInput("NO_VIEWS", f"no view is registered{files}", next_step="declare one in spark_jobs/views")
     return [Slot(view, registry.topic(view)) for view in chosen]

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from anabranch.errors import said
 from anabranch.files import write_whole
 from anabranch.settings import Settings
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ViewStatus:
-    """One view's stream. ``state`` is running, waiting (for landing's table), failed or retired; times in ms.
+    """One view's stream. ``state`` is running, waiting (for landing's table), failed or retired; times in ms. A file of
+    declarations that can't be read stands for its views, which nobody knows: unread, of version 0.
 
     ``state_rows`` and ``state_bytes`` are what the engine keeps for it, in memory and on disk.
     """
@@ -36,6 +38,9 @@ class ViewStatus:
     state_bytes: int = 0
     committed_at_ms: int | None = None
     error: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.view} v{self.version}" if self.version else self.view
 
 
 def progress_file(settings: Settings) -> Path:
@@ -57,6 +62,11 @@ def running(query: SpeedQuery) -> ViewStatus:
         state_bytes=sum(map(_bytes, progress.stateOperators)),
         committed_at_ms=query.sink.committed_at_ms,
     )
+
+
+def unread(file: str, error: Exception) -> ViewStatus:
+    """Of a file that can't be read."""
+    return ViewStatus(file, 0, "unread", error=f"{type(error).__name__}: {said(error)}")
 
 
 def _bytes(operator: StateOperatorProgress) -> int:

@@ -18,7 +18,8 @@ import pyarrow as pa
 from anabranch.errors import BadDefinition, BrokenState, Conflict
 from anabranch.speed.handover import REPLAY, replayed
 from anabranch.tables import Committed, Cut, Note, StagedFile, covering, create, newest, replace, stage_frame, upsert
-from anabranch.tables.moves import unmoved
+from anabranch.tables.moves import committing, unchanged
+from anabranch.tables.refused import table_moved
 from anabranch.tables.turns import Turn
 from anabranch.views.definition import EMPTIED, PARTITION, View
 from anabranch.views.partitions import keep, one_file_each
@@ -66,7 +67,11 @@ class SpeedTable:
         self._table.update_incremental()
         found = self._known(self._table)
         if found is None:
-            raise BrokenState("TABLE_GONE", f"{self.uri} is no table any more")
+            raise BrokenState(
+                "TABLE_GONE",
+                f"{self.uri} is no table any more",
+                next_step="delete the view's speed checkpoint as well: its stream builds the table again from landing",
+            )
         return found
 
     def step(self, checkpoint: str, batch: int, cut: Cut) -> Step:
@@ -154,7 +159,8 @@ class SpeedTable:
         upsert(self._table, rows, self.view.key, note, self.partition)
 
     def merge_large(self, rows: DataFrame, batch: int, note: Note) -> None:
-        """The same through Spark, for more rows than the driver should hold. ``rows`` must be persisted."""
+        """The same through Spark, for more rows than the driver should hold. ``rows`` must be persisted. Conflict
+        TABLE_MOVED: Spark itself would commit behind whatever came in between."""
         from delta.tables import DeltaTable
         from pyspark.sql import functions as F
 
@@ -165,7 +171,10 @@ class SpeedTable:
             if None in dates:
                 raise self._no_partition(batch)
             matches.append(F.col(f"target.`{self.partition}`").isin(dates))
-        with _user_metadata(spark, note.to_text()), unmoved(self.uri):
+        with _user_metadata(spark, note.to_text()), committing(self.uri):
+            read = self._table.version()
+            if not unchanged(self._table, read):
+                raise table_moved(self.uri, read)
             merge = DeltaTable.forPath(spark, self.uri).alias("target")
             merge.merge(
                 rows.alias("source"), reduce(and_, matches)

@@ -35,7 +35,11 @@ def batch_plan(checkpoint: Path, batch_id: int) -> BatchPlan:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise _unreadable(checkpoint, path, error) from error
     if header != "v1":
-        raise BrokenState("CHECKPOINT_VERSION", f"{path} is of version {header}, not v1")
+        raise BrokenState(
+            "CHECKPOINT_VERSION",
+            f"{path} is of version {header}, not v1",
+            next_step="another version of Spark wrote it: go on with that one, or delete it and build again",
+        )
     return plan
 
 

@@ -18,7 +18,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 
 from anabranch.errors import BrokenState
 from anabranch.tables.checksum import announce, confirm, withdraw
-from anabranch.tables.moves import behind_moves
+from anabranch.tables.moves import behind_moves, committing
 from anabranch.tables.notes import Committed, Note, covering, newest, notes, open_table
 from anabranch.tables.refused import refused
 from anabranch.tables.staging import StagedFile, add_actions
@@ -82,7 +82,8 @@ def widen(table: DeltaTable, schema: pa.Schema, note: Note) -> int:
     """
     fields = Schema.from_arrow(pa.schema([f.with_nullable(True) for f in schema])).fields
     try:
-        table.alter.add_columns(list(fields), commit_properties=_properties(note))
+        with committing(table.table_uri):
+            table.alter.add_columns(list(fields), commit_properties=_properties(note))
     except (DeltaError, OSError) as error:
         raise refused(table, error, table.version()) from error
     table.update_incremental()
@@ -106,7 +107,11 @@ def replace(
     column, values = partitions
     strays = {f.partition[column] for f in files} - set(values)
     if strays:
-        raise BrokenState("STRAY_PARTITION", f"files of {sorted(map(str, strays))} are no part of this replacement")
+        raise BrokenState(
+            "STRAY_PARTITION",
+            f"files of {sorted(map(str, strays))} are no part of this replacement",
+            next_step="this is a fault of the platform: report it with this text",
+        )
     if not values:
         return _commit(table, files, note, "append", None)
     return _commit(table, files, note, "overwrite", [(column, "in", list(values))])
@@ -127,18 +132,19 @@ def upsert(table: DeltaTable, rows: pa.Table, key: Sequence[str], note: Note, pa
         matches.append(f"({' or '.join(choices)})")
 
     def merge() -> None:
-        (
-            table.merge(
-                rows,
-                predicate=" and ".join(matches),
-                source_alias="source",
-                target_alias="target",
-                commit_properties=_properties(note),
+        with committing(table.table_uri):
+            (
+                table.merge(
+                    rows,
+                    predicate=" and ".join(matches),
+                    source_alias="source",
+                    target_alias="target",
+                    commit_properties=_properties(note),
+                )
+                .when_matched_update_all()
+                .when_not_matched_insert_all()
+                .execute()
             )
-            .when_matched_update_all()
-            .when_not_matched_insert_all()
-            .execute()
-        )
 
     read = table.version()
     try:
@@ -158,19 +164,20 @@ def _commit(
     columns = table.metadata().partition_columns
 
     def commit() -> int:
-        before, announced = table.version(), None
-        try:
-            announced = announce(table, files) if mode == "append" and files else None
-            table.create_write_transaction(
-                add_actions(files), mode, table.schema(), columns, filters, commit_properties=_properties(note)
-            )
-        except (DeltaError, OSError):
+        with committing(table.table_uri):
+            before, announced = table.version(), None
+            try:
+                announced = announce(table, files) if mode == "append" and files else None
+                table.create_write_transaction(
+                    add_actions(files), mode, table.schema(), columns, filters, commit_properties=_properties(note)
+                )
+            except (DeltaError, OSError):
+                if announced:
+                    withdraw(announced)
+                raise
             if announced:
-                withdraw(announced)
-            raise
-        if announced:
-            confirm(announced)
-        return before + 1
+                confirm(announced)
+            return before + 1
 
     read = table.version()
     try:

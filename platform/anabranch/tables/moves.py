@@ -7,20 +7,24 @@ what the table covers is in its newest commit still, and no epoch, batch or publ
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
 
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
+from anabranch.errors import TryAgain
 from anabranch.files import locked
 from anabranch.tables.changes import changes
 
 MOVED: Final = "moved"
 """In a note: that its commit moves rows only, and whose note it carries."""
 _TRIES = 20
+_PATIENCE = 300.0
+"""Seconds: a merge of a year by Spark is one commit."""
 Made = TypeVar("Made")
 
 
@@ -34,11 +38,10 @@ def is_move(table: DeltaTable, version: int) -> bool:
     return isinstance(said, dict) and MOVED in said and not (made.added or made.removed)
 
 
-def only_moved(table: DeltaTable, since: int) -> bool:
-    """Bring ``table`` up to its newest version; whether there is a newer one than ``since``, and all are moves."""
+def unchanged(table: DeltaTable, since: int) -> bool:
+    """Bring ``table`` up to its newest version; whether its rows are those of version ``since``."""
     table.update_incremental()
-    newer = range(since + 1, table.version() + 1)
-    return bool(newer) and all(is_move(table, version) for version in newer)
+    return all(is_move(table, version) for version in range(since + 1, table.version() + 1))
 
 
 def behind_moves(table: DeltaTable, commit: Callable[[], Made]) -> Made:
@@ -49,16 +52,36 @@ def behind_moves(table: DeltaTable, commit: Callable[[], Made]) -> Made:
         try:
             return commit()
         except CommitFailedError:
-            if not only_moved(table, before):
+            if not unchanged(table, before) or table.version() == before:
                 raise
     return commit()
 
 
 @contextmanager
-def unmoved(uri: str) -> Iterator[None]:
-    """No move is committed to the table at ``uri`` while this lasts. For who commits through Spark: it stops where
-    files are gone that it has read, and the rename that ends its commit would replace a move of the same number."""
-    with locked(Path(uri) / "_delta_log" / ".moves.lock", wait=True):
+def committing(uri: str) -> Iterator[None]:
+    """Nobody else of the platform commits to the table at ``uri`` while this lasts.
+
+    delta-rs and a move give their commit its name by a link, which fails where that name is taken. Spark's store for
+    local files looks first and then renames: it would replace a commit of the same number that came in between.
+    TryAgain TABLE_HELD after five minutes: a process that is stopped in the middle of its commit can still make it.
+    """
+    lock = Path(uri.removeprefix("file://")) / "_delta_log" / ".commit.lock"
+    until = time.monotonic() + _PATIENCE
+    with ExitStack() as held:
+        while True:
+            try:
+                held.enter_context(locked(lock))
+                break
+            except BlockingIOError as error:
+                if time.monotonic() > until:
+                    raise TryAgain(
+                        "TABLE_HELD",
+                        f"{uri}: another process has been at a commit for more than {_PATIENCE:g} s",
+                        state="nothing of this commit was written; whoever wrote tries again by itself",
+                        next_step=f"find that process (fuser {lock}); one that is stopped has to go on, or be killed",
+                        table=uri,
+                    ) from error
+            time.sleep(0.01)
         yield
 
 

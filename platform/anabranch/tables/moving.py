@@ -18,10 +18,11 @@ from uuid import uuid4
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from anabranch.errors import BrokenState, Conflict
+from anabranch.errors import BrokenState
 from anabranch.tables.checksum import announce, confirm, withdraw
-from anabranch.tables.moves import MOVED, log_of, unmoved
+from anabranch.tables.moves import MOVED, committing, log_of
 from anabranch.tables.notes import covering
+from anabranch.tables.refused import table_moved
 from anabranch.tables.staging import StagedFile
 
 _PLAIN = "/=-_.~"
@@ -60,7 +61,11 @@ def move(table: DeltaTable, gone: Sequence[HeldFile], made: Sequence[StagedFile]
     """
     carried = covering(table)
     if carried is None:
-        raise BrokenState("TABLE_GONE", f"{table.table_uri} is no table any more")
+        raise BrokenState(
+            "TABLE_GONE",
+            f"{table.table_uri} is no table any more",
+            next_step="anabranch doctor says what is missing and how to make it again",
+        )
     moved = {"version": carried.version, "commit_time_ms": carried.commit_time_ms, **said}
     note = replace(carried.note, extra={**carried.note.extra, MOVED: moved}).to_text()
     path = log_of(table) / f"{table.version() + 1:020d}.json"
@@ -72,17 +77,11 @@ def move(table: DeltaTable, gone: Sequence[HeldFile], made: Sequence[StagedFile]
             file.writelines(json.dumps(action, separators=(",", ":")) + "\n" for action in _actions(note, gone, made))
             file.flush()
             os.fsync(file.fileno())
-        with unmoved(table.table_uri.removeprefix("file://")):
+        with committing(table.table_uri):
             os.link(draft, path)
         committed = True
     except FileExistsError as error:
-        raise Conflict(
-            "TABLE_MOVED",
-            f"{table.table_uri} was committed to by another writer since version {table.version()}",
-            state="nothing of this commit was written",
-            next_step="look again which files there are",
-            version=table.version(),
-        ) from error
+        raise table_moved(table.table_uri, table.version()) from error
     finally:
         draft.unlink(missing_ok=True)
         if not committed:

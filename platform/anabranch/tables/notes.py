@@ -123,7 +123,11 @@ def newest(table: DeltaTable | str) -> Committed | None:
     for limit in (1, 20, None):
         for committed, _ in _committed(found.history(limit)):
             return committed
-    raise BrokenState("NOTES_LOST", f"no commit of {found.table_uri} says what it covers")
+    raise BrokenState(
+        "NOTES_LOST",
+        f"no commit of {found.table_uri} says what it covers",
+        next_step="anabranch doctor names the table and the command that builds it again",
+    )
 
 
 def covering(table: DeltaTable | str) -> Committed | None:

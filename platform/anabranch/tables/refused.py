@@ -16,14 +16,7 @@ def refused(table: DeltaTable, error: Exception, read: int) -> Exception:
     """Conflict TABLE_MOVED when another writer has committed since ``table`` was read, at version ``read``; BrokenState
     COMMIT_UNWRITTEN where the disk is the reason; what isn't either is ``error`` itself (rows that don't fit)."""
     if DeltaTable(table.table_uri).version() > read:
-        return Conflict(
-            "TABLE_MOVED",
-            f"{table.table_uri} was committed to by another writer since version {read}",
-            state="nothing of this commit was written",
-            next_step="read the newest commit and decide again",
-            version=read,
-            cause=str(error),
-        )
+        return table_moved(table.table_uri, read, str(error))
     if not isinstance(error, OSError | CommitFailedError) and "os error" not in str(error):
         return error
     return BrokenState(
@@ -33,6 +26,17 @@ def refused(table: DeltaTable, error: Exception, read: int) -> Exception:
         next_step="see that its disk has space and may be written; whoever wrote tries again by itself",
         table=table.table_uri,
         version=table.version(),
+    )
+
+
+def table_moved(uri: str, read: int, cause: str = "") -> Conflict:
+    return Conflict(
+        "TABLE_MOVED",
+        f"{uri} was committed to by another writer since version {read}",
+        state="nothing of this commit was written",
+        next_step="read the newest commit and decide again",
+        version=read,
+        cause=cause,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -10,7 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anabranch.errors import BadDefinition, BadInput
+from anabranch.errors import BadDefinition, BadInput, said
 from anabranch.events import Declarations, Sources, Topics
 from anabranch.events.declarations import load_module
 from anabranch.settings import Settings
@@ -49,7 +49,11 @@ def view(
             before, after = duration(lookback), duration(lookahead)
         except ValueError as error:
             raise BadDefinition(
-                "VIEW_DURATION", f"{origin}: {name} v{version}: {error}", file=origin.file, definition=origin.line
+                "VIEW_DURATION",
+                f"{origin}: {name} v{version}: {error}",
+                file=origin.file,
+                definition=origin.line,
+                next_step="write a number and a unit, as in '15 minutes' or '1 hour'",
             ) from None
         times = (partition_by, before, after, refresh, closes)
         inputs = (*names(events), *names(tables))
@@ -77,10 +81,12 @@ def collecting() -> Iterator[list[View]]:
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """All versions of all views of a project, by name and version."""
+    """All versions of all views of a project, by name and version. ``unread``: why files can't be read, by path; what
+    they declare isn't known."""
 
     views: Sequence[View] = field(default_factory=tuple)
     declarations: Declarations = field(default_factory=Declarations)
+    unread: Mapping[str, Exception] = field(default_factory=dict, hash=False)
 
     def __iter__(self) -> Iterator[View]:
         return iter(self.views)
@@ -91,7 +97,8 @@ class Registry:
         if not found:
             known = ", ".join(f"{v.name} v{v.version}" for v in self.views) or "none"
             wanted = name if version is None else f"{name} v{version}"
-            raise BadInput("VIEW_UNKNOWN", f"no view {wanted!r} is registered", next_step=f"there are: {known}")
+            files = "".join(f"; {path} can't be read: {said(error)}" for path, error in self.unread.items())
+            raise BadInput("VIEW_UNKNOWN", f"no view {wanted!r} is registered{files}", next_step=f"there are: {known}")
         return max(found, key=lambda v: v.version)
 
     def newest(self, name: str) -> View:
@@ -122,15 +129,31 @@ class Registry:
 
 
 def load_views(folder: Path, declarations: Declarations) -> Registry:
-    """Every view of the modules in ``folder`` (``spark_jobs/views``), whose events topics carry."""
+    """Every view of the modules in ``folder`` (``spark_jobs/views``), whose events topics carry. Raises what the first
+    module does that can't be read: for who asks about the project."""
+    registry = readable_views(folder, declarations)
+    for error in registry.unread.values():
+        raise error
+    return registry
+
+
+def readable_views(folder: Path, declarations: Declarations) -> Registry:
+    """The same, without the modules that can't be read: for who keeps views up to date, each by itself."""
     found: dict[tuple[str, int], View] = {}
+    unread: dict[str, Exception] = {}
     for path in sorted(folder.glob("[a-z]*.py")):
-        for each in _declared_in(path):
-            if (each.name, each.version) in found:
-                raise refusal("VIEW_TWICE", each, f"it is declared in {found[each.name, each.version].origin} too")
-            sources_of(each, declarations)
-            found[each.name, each.version] = each
-    return Registry(tuple(found[key] for key in sorted(found)), declarations)
+        try:
+            known = dict(found)
+            for each in _declared_in(path):
+                if (each.name, each.version) in known:
+                    raise refusal("VIEW_TWICE", each, f"it is declared in {known[each.name, each.version].origin} too")
+                sources_of(each, declarations)
+                known[each.name, each.version] = each
+        except Exception as error:  # a module may raise anything
+            unread[str(path)] = error
+        else:
+            found = known
+    return Registry(tuple(found[key] for key in sorted(found)), declarations, unread)
 
 
 def sources_of(view: View, declarations: Declarations) -> Sources:

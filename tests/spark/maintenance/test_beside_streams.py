@@ -179,12 +179,12 @@ def test_sparks_own_merge_keeps_a_compaction_waiting(
     for minute in (20, 21, 22):
         catch_up(spark, settings, DELAYS, FLIGHTS)
         landing.land([departed(minute)])
-    uri, unmoved, versions = speed_table(settings, DELAYS.name, 1), speed_tables.unmoved, list[int]()
+    uri, committing, versions = speed_table(settings, DELAYS.name, 1), speed_tables.committing, list[int]()
     thread = threading.Thread(target=lambda: maintain(settings, Policy(few=2)))
 
     @contextmanager
     def watched(of: str) -> Iterator[None]:
-        with unmoved(of):
+        with committing(of):
             versions.append(DeltaTable(uri).version())
             thread.start()
             time.sleep(1)
@@ -192,7 +192,7 @@ def test_sparks_own_merge_keeps_a_compaction_waiting(
             yield
             versions.append(DeltaTable(uri).version())
 
-    monkeypatch.setattr(speed_tables, "unmoved", watched)
+    monkeypatch.setattr(speed_tables, "committing", watched)
     catch_up(spark, settings.model_copy(update={"small_commit_rows": 0}), DELAYS, FLIGHTS)
     thread.join()
     first, *others = versions
@@ -217,6 +217,7 @@ def test_a_replay_over_merged_epochs_is_given_them_one_by_one(
     assert (rows_of(settings), ended.mended) == (live, 0)
 
 
+@pytest.mark.sweep
 def test_a_replay_from_beyond_the_horizon_gives_the_same_rows_at_once(
     spark: SparkSession, settings: Settings, landing: Landing
 ) -> None:

@@ -164,6 +164,18 @@ def test_all_failed_is_not_all_waiting() -> None:
     assert speed.all_failed
 
 
+def test_a_file_that_cant_be_read_is_told_beside_the_streams() -> None:
+    def launch(view: object, topic: object) -> SpeedQuery:
+        raise TryAgain("LANDING_ABSENT", "not yet")
+
+    speed = Speed([Slot(DELAYS, FLIGHTS)], launch, 10**9, unread={"/views/later.py": SyntaxError("invalid syntax")})
+    speed.look()
+    assert [(str(each), each.state, each.error) for each in speed.told()][1:] == [
+        ("later.py", "unread", "SyntaxError: invalid syntax")
+    ]
+    assert not speed.all_failed
+
+
 def test_a_stream_whose_table_was_moved_goes_on_soon() -> None:
     def launch(view: object, topic: object) -> SpeedQuery:
         tries.append(clock.now)

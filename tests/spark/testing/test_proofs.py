@@ -95,6 +95,7 @@ def test_a_replay_of_the_command_line_is_for_its_own_view(spark: SparkSession, t
         options.ask(before)
 
 
+@pytest.mark.sweep
 def test_the_command_line_replays_in_a_session_of_its_own(spark: SparkSession, tmp_path: Path) -> None:
     """Another process without any session, fixture or setting."""
     file = failed(numbered, tmp_path, seed=1).fields["replay"]

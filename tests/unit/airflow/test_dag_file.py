@@ -93,7 +93,7 @@ def test_each_view_with_partitions_has_its_dag(parsed: dict[str, Any], file: str
             ["rebuild", "reconcile"],
             ["reconcile", "publish"],
         ]
-        assert (dag["catchup"], set(dag["retries"].values())) == (False, {1})
+        assert (dag["catchup"], set(dag["retries"].values())) == (False, {3})
         assert dag["params"] == (["from", "to", "cut", "version"] if file == "reprocess" else [])
 
 
@@ -147,7 +147,7 @@ def test_the_dag_of_migrations_builds_compares_asks_and_moves(tmp_path: Path) ->
     way = ["plan_migration", "level", "approve_build", "rebuild", "reconcile", "publish", "compare", "approve", "move"]
     assert {(task, after) for task, after in itertools.pairwise(way)} <= {(task, down) for task, down in dag["edges"]}
     assert (dag["id"], dag["catchup"]) == ("migrate", False)
-    assert dag["retries"] == dict.fromkeys(way, 1), "an answer that Airflow lost would be a failure"
+    assert dag["retries"] == dict.fromkeys(way, 3), "an answer that Airflow lost would be a failure"
     assert dag["params"] == ["view", "from", "to", "why", "steps", "soak", "changed", "checks", "behind"]
 
 

@@ -28,7 +28,7 @@ def test_it_is_parsed_in_under_a_second_without_a_connection(tmp_path: Path) -> 
         "maintain",
         ["maintenance"],
         False,
-        {"maintain": 1},
+        {"maintain": 3},
     )
     assert "anabranch maintain --plan" in dag["doc"]
 

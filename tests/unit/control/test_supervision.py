@@ -18,6 +18,7 @@ from anabranch.control import lifecycle, records, stopping
 from anabranch.control.part import Part, Restart, depths
 from anabranch.control.records import SUPERVISOR, Record
 from anabranch.control.supervisor import LOG_BYTES, created, launch, next_pause, supervise
+from anabranch.control.workers import Workers
 from anabranch.errors import BadInput, Conflict
 from anabranch.settings import Settings
 
@@ -115,6 +116,66 @@ def test_a_part_that_dies_is_started_again(settings: Settings, supervised: Calla
     assert "ended with -9" in waiting.detail
     second = eventually(settings, state("stream", "running"))["stream"]
     assert (second.restarts, second.pid != first.pid) == (1, True)
+
+
+def test_a_part_that_ails_is_ended_and_started_again(settings: Settings, supervised: Callable[..., None]) -> None:
+    asked = list[int]()
+
+    def ails(pid: int) -> str:
+        asked.append(pid)
+        return "it does nothing" if len(asked) == 1 else ""
+
+    supervised(part(settings, "lame", ails=ails))
+    first = eventually(settings, state("lame", "running"))["lame"]
+    told = eventually(settings, state("lame", "waiting"))["lame"]
+    again = eventually(settings, lambda found: state("lame", "running")(found) and len(set(asked)) == 2)["lame"]
+    assert "Ailing: it does nothing; next start in 1 s" in told.detail
+    assert (set(asked), again.restarts) == ({first.pid, again.pid}, 1)
+    assert records.family(first) == []
+
+
+SCHEDULER = """
+import multiprocessing, sys, time
+from setproctitle import setproctitle
+
+def worker(queue):
+    setproctitle("airflow worker -- LocalExecutor: <idle>")
+    while True:
+        queue.get()
+        print("taken", flush=True)
+
+if __name__ == "__main__":
+    multiprocessing.set_start_method("fork")
+    queue = multiprocessing.SimpleQueue()
+    for _ in range(3):
+        multiprocessing.Process(target=worker, args=(queue,), daemon=True).start()
+    time.sleep(1)
+    print("up", flush=True)
+    for line in sys.stdin:
+        queue.put(line)
+"""
+
+
+def test_a_worker_of_the_scheduler_that_is_killed_is_noticed() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", SCHEDULER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    ) as scheduler:
+        assert scheduler.stdin is not None
+        assert scheduler.stdout is not None
+        assert scheduler.stdout.readline() == "up\n"
+        workers = Workers()
+        assert [workers.lost(scheduler.pid) for _ in range(3)] == [""] * 3
+        scheduler.stdin.write("a task\n")
+        assert scheduler.stdout.readline() == "taken\n"
+        assert workers.lost(scheduler.pid) == "", "it has done its work, and waits"
+        killed = psutil.Process(scheduler.pid).children()[0]
+        killed.kill()
+        gone = time.monotonic() + 10
+        while not (why := workers.lost(scheduler.pid)) and time.monotonic() < gone:
+            time.sleep(0.05)
+        assert f"worker {killed.pid} was killed" in why
+        assert workers.lost(os.getpid()) == "", "another process is another scheduler"
+        scheduler.kill()
 
 
 def test_pauses_grow_and_start_over_after_a_healthy_minute() -> None:

@@ -320,6 +320,18 @@ def test_old_logs_go_and_the_ones_in_use_stay(clinic: Clinic) -> None:
     assert (aside.exists(), used.exists(), task.exists(), task.parents[1].exists()) == (False, True, False, False)
 
 
+def test_what_a_killed_engine_had_on_disk_goes_after_an_hour(tmp_path: Path) -> None:
+    settings, ended = Settings(home=tmp_path), subprocess.Popen(["/bin/true"])
+    ended.wait()
+    for name in (f"{ended.pid}", f"{os.getpid()}", "blockmgr-of-an-older-release"):
+        (tmp_path / "tmp" / name / "0c").mkdir(parents=True)
+        (tmp_path / "tmp" / name / "0c" / "shuffle_0_0_0.data").write_bytes(b"rows")
+    assert [*leftovers.engines(settings, Policy(), plan=False)] == [], "it may have been killed a moment ago"
+    (deed,) = leftovers.engines(settings, Policy(now=time.time() + 3_700), plan=False)
+    assert (deed.files, deed.bytes) == (2, 8)
+    assert [path.name for path in (tmp_path / "tmp").iterdir()] == [f"{os.getpid()}"]
+
+
 def test_drafts_of_killed_processes_go_after_an_hour(tmp_path: Path) -> None:
     settings, now = Settings(home=tmp_path), time.time()
     with subprocess.Popen(["/bin/true"]) as ended:

@@ -73,6 +73,15 @@ def test_a_file_that_is_no_python_is_told_and_nothing_is_stopped(
     assert asked(redeclared), "mended, and not noticed"
 
 
+def test_beside_a_file_that_is_no_python_others_are_noticed(project: Path, redeclared: Redeclared) -> None:
+    views = project / "spark_jobs" / "views"
+    (views / "route_day.py").write_text("def broken(:\n")
+    deploy(project, second_version(project))
+    assert asked(redeclared)
+    (views / "aircraft_now.py").unlink()
+    assert not asked(redeclared, RUNNING | {"view/departure_delays/v2"}), "nobody knows what that file declares"
+
+
 def test_a_file_that_is_just_being_written_is_left_alone(project: Path, redeclared: Redeclared) -> None:
     for n in range(5):
         deploy(project, "x = 1\n" * (n + 1))

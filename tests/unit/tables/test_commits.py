@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pytest
-from anabranch.errors import BrokenState, Conflict
+from anabranch.errors import BrokenState, Conflict, TryAgain
 from anabranch.tables import (
     Cut,
     Note,
@@ -19,13 +19,16 @@ from anabranch.tables import (
     StagedFile,
     append,
     create,
+    moves,
     newest,
     notes,
     replace,
     stage_arrow,
     upsert,
+    widen,
 )
 from anabranch.tables.checksum import announce
+from anabranch.tables.moves import committing
 from deltalake import DeltaTable
 
 pytestmark = pytest.mark.unit
@@ -72,6 +75,8 @@ def losing(write: str, stale: DeltaTable, staged: list[StagedFile]) -> None:
             replace(stale, staged, note("late"), ("day", ["2013-01-01"]))
         case "replace everything":
             replace(stale, staged, note("late"), None)
+        case "widen":
+            widen(stale, SCHEMA.append(pa.field("more", pa.string())), note("late"))
         case _:
             upsert(stale, arrow([("a", 9, ONE)]), [QUOTED], note("late"), "day")
 
@@ -180,6 +185,32 @@ def test_a_table_without_any_note_says_so(tmp_path: Path) -> None:
     with pytest.raises(BrokenState) as caught:
         newest(uri)
     assert caught.value.code == "NOTES_LOST"
+
+
+@pytest.mark.parametrize("write", ["append", "replace", "replace everything", "upsert", "widen"])
+def test_a_commit_waits_for_the_one_that_is_being_made(table: DeltaTable, write: str) -> None:
+    """Spark's store gives its commits their names by a rename, which would replace one that came in between."""
+    staged = stage(uri_of(table), [("c", 1, ONE)])
+    with ThreadPoolExecutor(1) as pool:
+        with committing(uri_of(table)):
+            made = pool.submit(losing, write, table, staged)
+            with pytest.raises(TimeoutError):
+                made.result(timeout=0.3)
+            assert DeltaTable(uri_of(table)).version() == 1
+        made.result(timeout=30)
+    assert DeltaTable(uri_of(table)).version() == 2
+
+
+def test_who_is_at_a_commit_for_ever_is_told(table: DeltaTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(moves, "_PATIENCE", 0.1)
+    staged = stage(uri_of(table), [("c", 1, ONE)])
+    with committing(uri_of(table)):
+        log = sorted((Path(uri_of(table)) / "_delta_log").iterdir())
+        with pytest.raises(TryAgain) as caught:
+            append(table, staged, note("2"))
+    assert caught.value.code == "TABLE_HELD"
+    assert sorted((Path(uri_of(table)) / "_delta_log").iterdir()) == log, "a checksum that was announced and not made"
+    assert append(table, stage(uri_of(table), [("c", 1, ONE)]), note("2")) == 2
 
 
 def test_of_two_creators_one_makes_the_table(table: DeltaTable) -> None:

@@ -33,6 +33,15 @@ def test_no_name_leads_out_of_the_lake(tmp_path: Path, name: str) -> None:
         assert caught.value.code == "NAME_UNSAFE"
 
 
+@pytest.mark.parametrize("name", ["a b", "a%20b", "ä", "a#b", "a?b", "a[b]", "a:b", "a\nb", "a{b}"])
+def test_a_home_that_deltas_writers_would_read_as_another_is_refused(tmp_path: Path, name: str) -> None:
+    """``a%20b`` and ``a b`` are one folder to delta-rs."""
+    with pytest.raises(BadInput) as caught:
+        load_settings(home=tmp_path / name)
+    assert (caught.value.code, caught.value.fields["settings"]) == ("SETTINGS_REFUSED", ["home"])
+    assert load_settings(home=tmp_path / "a-b_c.d+e@f,g=h~1'(2);$3!&*").home.parent == tmp_path
+
+
 def test_good_names_stay_below_the_lake(tmp_path: Path) -> None:
     settings = load_settings(home=tmp_path)
     assert Path(landing_table(settings, "flights_2")).parent == tmp_path / "lake" / "landing"

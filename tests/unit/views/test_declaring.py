@@ -9,7 +9,7 @@ import pytest
 from anabranch.errors import BadDefinition, BadInput
 from anabranch.events.declarations import load_declarations
 from anabranch.settings import project_root
-from anabranch.views import Registry, collecting, load_views, view
+from anabranch.views import Registry, collecting, load_views, readable_views, view
 from anabranch.views.definition import duration
 
 pytestmark = pytest.mark.unit
@@ -99,6 +99,12 @@ def test_a_version_is_declared_once(tmp_path: Path) -> None:
     assert "two.py:4" in str(caught.value)
 
 
+def test_also_in_one_file_a_version_is_declared_once(tmp_path: Path) -> None:
+    with pytest.raises(BadDefinition) as caught:
+        load(tmp_path, declared() + declared())
+    assert caught.value.code == "VIEW_TWICE"
+
+
 def test_two_versions_may_share_a_file_and_a_function_name(tmp_path: Path) -> None:
     registry = load(tmp_path, declared() + declared(version="2"))
     assert [v.version for v in registry] == [1, 2]
@@ -113,6 +119,18 @@ def test_an_unknown_view_is_answered_with_those_that_there_are(tmp_path: Path) -
         with pytest.raises(BadInput, match="counted v1") as caught:
             registry.get(*wanted)
         assert caught.value.code == "VIEW_UNKNOWN"
+
+
+@pytest.mark.parametrize("text", ["def broken(:\n", "1 / 0\n", declared(), declared(events="['no.such.event']")])
+def test_a_file_that_cant_be_read_costs_its_own_views_only(tmp_path: Path, text: str) -> None:
+    load(tmp_path, declared())
+    (tmp_path / "two.py").write_text(declared(name="'later'") + text)
+    with pytest.raises((SyntaxError, ZeroDivisionError, BadDefinition)):
+        load_views(tmp_path, DECLARED)
+    registry = readable_views(tmp_path, DECLARED)
+    assert ([view.name for view in registry], list(registry.unread)) == (["counted"], [str(tmp_path / "two.py")])
+    with pytest.raises(BadInput, match=r"two\.py can't be read"):
+        registry.get("later")
 
 
 def test_a_view_without_a_file_is_refused() -> None:

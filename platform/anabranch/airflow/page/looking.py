@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 from datetime import UTC, date, datetime
+from functools import cache
 from typing import Annotated
 
 from airflow.api_fastapi.core_api.security import GetUserDep
@@ -27,10 +30,27 @@ router = APIRouter()
 WHOLE = "whole"
 """In place of a day: a kappa view has no partitions."""
 LOOKUP = Lookup()
+log = logging.getLogger(__name__)
 
 
 def platform() -> Settings:
     return load_settings()
+
+
+@cache
+def warm() -> threading.Thread:
+    """Open every table once, beside whatever the server does: else the first look at the page does, for seconds where
+    there are many."""
+
+    def look() -> None:
+        try:
+            overview(platform(), LOOKUP)
+        except Exception as error:  # the page itself says so
+            log.warning("the page can't be warmed up: %s", error)
+
+    thread = threading.Thread(target=look, name="anabranch-warm", daemon=True)
+    thread.start()
+    return thread
 
 
 def of_view(view: str, settings: Annotated[Settings, Depends(platform)]) -> KnownView:

@@ -95,7 +95,7 @@ class Streams:
 
     @property
     def failed(self) -> list[ViewStatus]:
-        return [each for each in self.views.values() if each.state == "failed"]
+        return [each for each in self.views.values() if each.state in ("failed", "unread")]
 
 
 def overview(settings: Settings, lookup: Lookup) -> Overview:

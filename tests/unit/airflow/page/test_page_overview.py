@@ -84,6 +84,13 @@ def test_a_stream_that_failed_says_why(client: TestClient, settings: Settings) -
     assert "has said nothing" not in page
 
 
+def test_a_file_of_declarations_that_cant_be_read_is_named(client: TestClient, settings: Settings) -> None:
+    status.write(settings, [ViewStatus(VIEW, 1, "running"), status.unread("later.py", SyntaxError("<b>:"))])
+    page = client.get("/anabranch/").text
+    assert "later.py can't be read" in text_of(page)
+    assert "SyntaxError: &lt;b&gt;:" in page
+
+
 def test_a_speed_process_that_is_silent_is_not_believed(client: TestClient, settings: Settings) -> None:
     status.write(settings, [ViewStatus(VIEW, 1, "running")])
     an_hour_ago = time.time() - 3600
@@ -181,19 +188,23 @@ def many(settings: Settings) -> Settings:
 
 
 def test_fifty_views_and_a_year_in_less_than_a_second(
-    many: Settings, client: TestClient, record_property: pytest.RecordProperty
+    many: Settings, client: TestClient, record_property: pytest.RecordProperty, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Also the first time: its tables are opened while the server starts."""
+    monkeypatch.setattr(looking, "platform", lambda: many)
+    looking.warm.cache_clear()
+    looking.warm().join()
     taken = []
     for _ in range(4):
-        begun = time.perf_counter()
+        begun = time.process_time()  # whatever else the machine does
         page = client.get("/anabranch/").text
-        taken.append(time.perf_counter() - begun)
+        taken.append(time.process_time() - begun)
         assert page.count("365 of 365") == VIEWS
-    cold, warm = taken[0], median(taken[1:])
-    record_property("cold_seconds", round(cold, 2))
-    record_property("warm_seconds", round(warm, 2))
-    print(f"cold {cold:.2f} s, warm {warm:.2f} s")  # noqa: T201
-    assert warm < 1.0
+    first, later = taken[0], median(taken[1:])
+    record_property("first_seconds", round(first, 2))
+    record_property("later_seconds", round(later, 2))
+    print(f"first {first:.2f} s, later {later:.2f} s")  # noqa: T201
+    assert max(first, later) < 1.0
     begun = time.perf_counter()
     assert client.get("/anabranch/views/view_7").text.count('<rect class="equal"') == len(A_YEAR) + 1
     print(f"one view {time.perf_counter() - begun:.2f} s")  # noqa: T201

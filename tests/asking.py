@@ -1,0 +1,70 @@
+"""Asking a running platform for DAG runs by Airflow's public REST API, while parts of it are killed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from anabranch.airflow.client import Client, Run
+from anabranch.control.airflow_parts import airflow_address
+from anabranch.control.keys import airflow_login
+from anabranch.errors import BrokenState, TryAgain
+from anabranch.settings import Settings
+
+_ANSWERS = 180.0
+Made = TypeVar("Made")
+
+
+class Asking:
+    """A person at Airflow's UI, who loads the page again where nobody answers."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    def ended(
+        self,
+        dag: str,
+        conf: Mapping[str, Any],
+        name: str,
+        look: Callable[[Run], None] = lambda _: None,
+        *,
+        answer: str = "Approve",
+        patience: float = 900.0,
+    ) -> Run:
+        """The run ``name`` of a DAG, as it is when it has ended, or after ``patience`` seconds. ``look`` sees it every
+        second; what it asks is answered with ``answer``."""
+        until = time.monotonic() + patience
+        run = self.again(lambda: self.client.trigger(dag, conf, run_id=name))
+        while not run.finished and time.monotonic() < until:
+            if run.tasks.get("approve") == "awaiting_input":
+                self._answer(run, answer)
+            look(run)
+            time.sleep(1)
+            run = self.again(lambda: self.client.run(dag, name))
+        return run
+
+    def again(self, call: Callable[[], Made]) -> Made:
+        """What ``call`` gives, as soon as somebody answers it."""
+        until = time.monotonic() + _ANSWERS
+        while True:
+            try:
+                return call()
+            except TryAgain:
+                if time.monotonic() > until:
+                    raise
+            time.sleep(1)
+
+    def _answer(self, run: Run, answer: str) -> None:
+        try:
+            self.again(lambda: self.client.respond(run, "approve", answer))
+        except BrokenState as refused:  # the answer to the answer got lost
+            if refused.code != "AIRFLOW_REFUSED":
+                raise
+
+
+@contextmanager
+def asking(settings: Settings) -> Iterator[Asking]:
+    with Client(airflow_address(settings), airflow_login(settings)) as client:
+        yield Asking(client)

@@ -1,0 +1,127 @@
+"""What the soak found, judged, and as a page for people."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from soak.watching import Sample, halves, peak
+from soak.works import Worked
+
+MORE_MEMORY = 1.3
+"""The most that a part's peak in the second half may be of that in the first: a killed one begins anew and is small."""
+MEMORY_BOUND = 3.5e9
+"""Bytes of one part: an engine's 2 GB of heap, what it keeps beside it, and Python."""
+MORE_FILES = 1.5
+LEVEL_SECONDS = 120.0
+_HEAD = """# Soak report
+
+Written by `make soak`: the whole platform with real parts; a steady stream of flights (two years of them, with late,
+doubled and broken ones); somebody who asks for days again, compactions, repairs and migrations, one after the other, by
+Airflow's REST API; and every one to two minutes a SIGKILL to a part or to a task's engine, drawn at random. Nothing is
+done by hand.
+"""
+
+
+@dataclass
+class Soak:
+    """``level_seconds``: from the last record until readers saw it. ``expired``: files and bytes below the home once 31
+    days have passed for maintenance."""
+
+    seed: int
+    rate: float
+    minutes: float
+    sent: int = 0
+    landed: int = 0
+    killed: list[tuple[float, str]] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
+    works: list[Worked] = field(default_factory=list)
+    level_seconds: float = 0.0
+    doctor: list[str] = field(default_factory=list)
+    expired: tuple[int, int] = (0, 0)
+
+    def wrong(self) -> Iterator[str]:
+        """Everything that isn't as it must be at the end."""
+        if self.sent != self.landed:
+            yield f"{self.sent:,} records were sent, {self.landed:,} have landed"
+        if self.level_seconds > LEVEL_SECONDS:
+            yield f"readers saw the last record {self.level_seconds:.0f} s after it was sent"
+        yield from (f"the doctor says: {finding}" for finding in self.doctor)
+        for each in self.works:
+            if not each.wanted:
+                yield f"{each.kind} ended as {each.state}: {each.note}"
+        first, second = halves(self.samples)
+        for part in sorted({name for sample in self.samples for name in sample.memory}):
+            before, after = peak(first, part), peak(second, part)
+            if after > MEMORY_BOUND or after > MORE_MEMORY * before + 2e8:
+                yield f"{part} grew from {before / 1e6:,.0f} to {after / 1e6:,.0f} MB"
+        before, after = (max((sample.named for sample in half), default=0) for half in (first, second))
+        if after > MORE_FILES * before + 200:
+            yield f"tables named up to {before:,} data files in the first half, {after:,} in the second"
+
+
+def page(soak: Soak) -> str:
+    """The whole page."""
+    wrong = list(soak.wrong())
+    first, second = halves(soak.samples)
+    runs = Counter((each.kind, each.state) for each in soak.works)
+    lines = [
+        _HEAD,
+        f"**{soak.minutes:.0f} minutes at {soak.rate:,.0f} events/s, {len(soak.killed)} kills, {len(soak.works)} runs: "
+        + ("nothing is wrong.**" if not wrong else f"{len(wrong)} of it wrong, see below.**")
+        + f" Seed {soak.seed}.",
+        "",
+        *(f"- **wrong**: {each}" for each in wrong),
+        f"- {soak.sent:,} records were sent, {soak.landed:,} have landed, once each.",
+        f"- Readers saw the last record {soak.level_seconds:.1f} s after it was sent. {_freshness(soak)}",
+        "- The doctor, with partitions of each half computed anew, and served rows beside DuckDB's answer over all "
+        + ("that was sent, is silent." if not soak.doctor else "that was sent, isn't silent."),
+        "",
+        "| | first half | second half |",
+        "| --- | --- | --- |",
+        *(
+            f"| {part}: most memory, MB | {peak(first, part) / 1e6:,.0f} | {peak(second, part) / 1e6:,.0f} |"
+            for part in sorted({name for sample in soak.samples for name, used in sample.memory.items() if used})
+        ),
+        f"| most data files that tables name | {_most(first, 'named'):,} | {_most(second, 'named'):,} |",
+        f"| files below the home, at its end | {_last(first, 'files'):,} | {_last(second, 'files'):,} |",
+        f"| MB below the home, at its end | {_last(first, 'bytes') // 10**6:,} | {_last(second, 'bytes') // 10**6:,} |",
+        "",
+        "Files below the home are what is kept for readers, cuts and replays: 7 days of data, 30 days of commits.",
+        f"After 31 days for maintenance there were {soak.expired[0]:,} files of {soak.expired[1] // 10**6:,} MB.",
+        "",
+        "| runs | ended as | how many | slowest |",
+        "| --- | --- | --- | --- |",
+        *(
+            f"| {kind} | {state} | {count} | {_slowest(soak, kind, state):.0f} s |"
+            for (kind, state), count in sorted(runs.items())
+        ),
+        "",
+        "| second | killed |",
+        "| --- | --- |",
+        *(f"| {at:.0f} | {what} |" for at, what in soak.killed),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _slowest(soak: Soak, kind: str, state: str) -> float:
+    return max(each.seconds for each in soak.works if (each.kind, each.state) == (kind, state))
+
+
+def _freshness(soak: Soak) -> str:
+    known = [sample.behind / soak.rate for sample in soak.samples if sample.behind is not None]
+    if not known:
+        return ""
+    median, most = statistics.median(known), max(known)
+    return f"Meanwhile they were {median:.1f} s behind the log's end at the median, {most:.0f} s at most."
+
+
+def _most(samples: Sequence[Sample], name: str) -> int:
+    return max((getattr(sample, name) for sample in samples), default=0)
+
+
+def _last(samples: Sequence[Sample], name: str) -> int:
+    return getattr(samples[-1], name) if samples else 0

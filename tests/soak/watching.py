@@ -1,0 +1,81 @@
+"""What is looked at while it goes on: how far readers are behind, memory, files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from anabranch.control import lifecycle
+from anabranch.errors import AnabranchError
+from anabranch.log.admin import end_offsets
+from anabranch.settings import Settings
+from anabranch.tables import newest
+from anabranch.tables.commits import open_table
+from anabranch.tables.layout import speed_table
+from anabranch.tables.places import EVERY, places
+
+TOPIC = "flights"
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """``behind``: records of the log that readers of the view don't see yet; None while nobody can say. ``named``: data
+    files that the tables' newest versions name. ``files`` and ``bytes``: all below the home."""
+
+    seconds: float
+    behind: int | None
+    memory: dict[str, int]
+    named: int
+    files: int
+    bytes: int
+
+
+def look(settings: Settings, view: str, seconds: float) -> Sample:
+    files, size = _disk(settings.home)
+    memory = {part.name: part.memory_bytes for part in lifecycle.status(settings)}
+    return Sample(seconds, behind(settings, view), memory, _named(settings), files, size)
+
+
+def behind(settings: Settings, view: str) -> int | None:
+    """Of version 1, the live half."""
+    try:
+        return sum(end_offsets(settings, TOPIC).values()) - covered(speed_table(settings, view, 1), TOPIC)
+    except AnabranchError:  # the broker was killed
+        return None
+
+
+def covered(uri: str, topic: str) -> int:
+    """Records of the topic that the newest version of a table covers."""
+    committed = newest(uri)
+    position = committed.note.cut.positions.get(topic) if committed else None
+    return sum(position.offsets.values()) if position else 0
+
+
+def _named(settings: Settings) -> int:
+    tables = (open_table(place.uri) for place in places(settings, *EVERY))
+    return sum(len(table.file_uris()) for table in tables if table is not None)
+
+
+def _disk(home: Path) -> tuple[int, int]:
+    files = size = 0
+    for folder, _, names in os.walk(home):
+        for name in names:
+            try:
+                size += os.lstat(f"{folder}/{name}").st_size
+                files += 1
+            except FileNotFoundError:  # gone since
+                continue
+    return files, size
+
+
+def peak(samples: Sequence[Sample], of: str) -> float:
+    """The most memory of a part, in bytes."""
+    return float(max((sample.memory.get(of, 0) for sample in samples), default=0))
+
+
+def halves(samples: Sequence[Sample]) -> tuple[Sequence[Sample], Sequence[Sample]]:
+    """What was seen after the first fifth, which is the start, in two halves."""
+    steady = samples[len(samples) // 5 :]
+    return steady[: len(steady) // 2], steady[len(steady) // 2 :]
