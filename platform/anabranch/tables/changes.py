@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final
 from urllib.parse import unquote
 
 from deltalake import DeltaTable
+
+_INFO: Final = '"commitInfo"'
+_NEAR: Final = 20
+"""Characters: an action is an object with one key, which other lines of a large commit needn't be parsed for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +28,8 @@ class Changes:
 
 def changes(table: DeltaTable, version: int) -> Changes:
     """The commit that made ``version``. FileNotFoundError when the log doesn't hold it any more."""
-    folder = Path(table.table_uri.removeprefix("file://"))
-    lines = (folder / "_delta_log" / f"{version:020d}.json").read_text().splitlines()
-    actions = [json.loads(line) for line in lines if line]
+    folder = folder_of(table)
+    actions = [json.loads(line) for line in _lines(folder, version)]
     files = {
         kind: tuple(
             folder / unquote(action[kind]["path"])
@@ -35,3 +40,28 @@ def changes(table: DeltaTable, version: int) -> Changes:
     }
     said = [action["commitInfo"].get("userMetadata") for action in actions if "commitInfo" in action]
     return Changes(files["add"], files["remove"], said[0] if said else None)
+
+
+def sayings(table: DeltaTable) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Each version with its ``commitInfo``, from the one that ``table`` is at back to where the kept log ends.
+
+    delta-rs's own ``history()`` lists the commits that came after the table was opened, too, and counts their numbers
+    from the version that was opened: each is told under the number of an older one. ValueError at a torn file.
+    """
+    folder = folder_of(table)
+    for version in range(table.version(), -1, -1):
+        try:
+            lines = _lines(folder, version)
+        except FileNotFoundError:  # cleaned up, and so are all before it
+            return
+        infos = (json.loads(line)["commitInfo"] for line in lines if _INFO in line[:_NEAR])
+        yield version, next(infos, {})
+
+
+def folder_of(table: DeltaTable) -> Path:
+    return Path(table.table_uri.removeprefix("file://"))
+
+
+def _lines(folder: Path, version: int) -> list[str]:
+    text = (folder / "_delta_log" / f"{version:020d}.json").read_text()
+    return [line for line in text.splitlines() if line]

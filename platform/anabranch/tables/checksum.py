@@ -16,6 +16,7 @@ from uuid import uuid4
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from anabranch.tables.changes import folder_of
 from anabranch.tables.staging import StagedFile
 
 
@@ -90,4 +91,4 @@ def _protocol(protocol: Any) -> dict[str, Any]:
 
 
 def _path(table: DeltaTable, version: int) -> Path:
-    return Path(table.table_uri.removeprefix("file://")) / "_delta_log" / f"{version:020d}.crc"
+    return folder_of(table) / "_delta_log" / f"{version:020d}.crc"

@@ -18,7 +18,7 @@ from deltalake.exceptions import CommitFailedError
 
 from anabranch.errors import TryAgain
 from anabranch.files import locked
-from anabranch.tables.changes import changes
+from anabranch.tables.changes import changes, folder_of
 
 MOVED: Final = "moved"
 """In a note: that its commit moves rows only, and whose note it carries."""
@@ -86,4 +86,4 @@ def committing(uri: str) -> Iterator[None]:
 
 
 def log_of(table: DeltaTable) -> Path:
-    return Path(table.table_uri.removeprefix("file://")) / "_delta_log"
+    return folder_of(table) / "_delta_log"

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from dataclasses import replace as with_fields
+from itertools import islice
 from typing import Any
 
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from anabranch.errors import BrokenState
-from anabranch.tables.changes import changes
+from anabranch.tables.changes import changes, sayings
 from anabranch.tables.cut import Cut
 from anabranch.tables.moves import MOVED
 from anabranch.tables.refused import check_commit, unreadable
@@ -88,31 +89,39 @@ def notes(table: DeltaTable | str, limit: int | None = None) -> Iterator[Committ
     One that only moves rows isn't told beside the commit whose note it carries, but in its place where that is gone.
     """
     found = open_table(table) if isinstance(table, str) else table
-    entries = found.history(limit) if found else []
+    if found is None:
+        return
     moved: Committed | None = None
-    for committed, is_move in _committed(entries):
+    left = limit
+    for committed, is_move in islice(_commits(found), limit):
+        left = None if left is None else left - 1
+        if committed is None:
+            continue
         if is_move:
             moved = moved or committed
             continue
         yield committed if moved is None else with_fields(committed, moved=moved.version)
         moved = None
-    if moved is not None and (limit is None or len(entries) < limit):
+    if moved is not None and left != 0:  # the log ended first
         yield moved
 
 
-def _committed(entries: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Committed, bool]]:
-    """Each commit with a note, and whether it only moves rows: then it stands for the one that it carries, with that
-    one's time."""
-    for entry in entries:
-        note = Note.from_text(entry.get("userMetadata"))
-        if note is None:
-            continue
-        version, time = int(entry["version"]), int(entry["timestamp"])
-        move = note.extra.get(MOVED)
-        if move is not None:
-            note = with_fields(note, extra={name: said for name, said in note.extra.items() if name != MOVED})
-            time = int(move["commit_time_ms"])
-        yield Committed(version, note, time), move is not None
+def _commits(table: DeltaTable) -> Iterator[tuple[Committed | None, bool]]:
+    """Each commit that has a note (None: it has none), and whether it only moves rows: then it stands for the one that
+    it carries, with that one's time. BrokenState TABLE_UNREADABLE."""
+    try:
+        for version, info in sayings(table):
+            note, time = Note.from_text(info.get("userMetadata")), int(info.get("timestamp", 0))
+            if note is None:
+                yield None, False
+                continue
+            move = note.extra.get(MOVED)
+            if move is not None:
+                note = with_fields(note, extra={name: said for name, said in note.extra.items() if name != MOVED})
+                time = int(move["commit_time_ms"])
+            yield Committed(version, note, time), move is not None
+    except (ValueError, OSError) as error:
+        raise unreadable(table.table_uri, error) from error
 
 
 def newest(table: DeltaTable | str) -> Committed | None:
@@ -120,8 +129,8 @@ def newest(table: DeltaTable | str) -> Committed | None:
     found = open_table(table) if isinstance(table, str) else table
     if found is None:
         return None
-    for limit in (1, 20, None):
-        for committed, _ in _committed(found.history(limit)):
+    for committed, _ in _commits(found):
+        if committed is not None:
             return committed
     raise BrokenState(
         "NOTES_LOST",

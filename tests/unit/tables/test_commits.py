@@ -178,6 +178,37 @@ def test_commits_of_others_are_passed_over(table: DeltaTable) -> None:
     assert [c.note.batch for c in notes(table, 3)] == ["ours"]
 
 
+def test_what_came_after_a_table_was_opened_is_not_told_of_it(table: DeltaTable) -> None:
+    """delta-rs's history() tells the newer commits, under the numbers of older ones: a cut that its rows don't have."""
+    opened = DeltaTable(uri_of(table))
+    for batch in ("2", "3"):
+        append(table, stage(uri_of(table), [("c", 3, TWO)]), note(batch))
+    told = [(committed.version, committed.note.batch) for committed in notes(opened)]
+    assert told == [(1, "1"), (0, "0")]
+    known = newest(opened)
+    assert known is not None
+    assert (known.version, known.note.batch) == (1, "1")
+    assert [committed.version for committed in notes(opened, 1)] == [1]
+    assert [committed.version for committed in notes(uri_of(table))] == [3, 2, 1, 0]
+
+
+def test_notes_end_where_the_kept_log_ends(table: DeltaTable) -> None:
+    for batch in ("2", "3"):
+        append(table, stage(uri_of(table), [("c", 3, TWO)]), note(batch))
+    table.create_checkpoint()
+    for version in (0, 1):
+        (Path(uri_of(table)) / "_delta_log" / f"{version:020d}.json").unlink()
+    assert [(committed.version, committed.note.batch) for committed in notes(uri_of(table))] == [(3, "3"), (2, "2")]
+
+
+def test_a_torn_commit_before_the_newest_is_named(table: DeltaTable) -> None:
+    append(table, stage(uri_of(table), [("c", 3, TWO)]), note("2"))
+    torn = Path(uri_of(table)) / "_delta_log" / f"{1:020d}.json"
+    torn.write_text(torn.read_text()[:40])
+    with pytest.raises(BrokenState, match=torn.name):
+        list(notes(table))
+
+
 def test_a_table_without_any_note_says_so(tmp_path: Path) -> None:
     uri = str(tmp_path / "foreign")
     assert newest(uri) is None
