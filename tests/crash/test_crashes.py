@@ -19,7 +19,7 @@ from crash.judging import settle, wrong
 from crash.sweep import Try, attempt, points
 from crash.world import World, free_ports, world
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(2_700)]
 KILLS = 3
 SOON = [name for name, act in ACTS.items() if act.prepared in ("quarantined", "landed", "ahead")]
 """Acts that need no day of work before them: landing's and the streams'. The others are in ``make crash``."""

@@ -22,12 +22,12 @@ pytestmark = [pytest.mark.system, pytest.mark.sweep]
 LIBRARIES = [*Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), *Path("/usr/lib").glob("faketime/*MT.so.1")]
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_landing_goes_on_when_its_clock_is_set(
     own_settings: Callable[[str], Settings], diagnosis: Callable[..., Report], tmp_path: Path
 ) -> None:
     if not LIBRARIES:
-        pytest.skip("libfaketime isn't installed")
+        pytest.skip("libfaketime isn't installed (Debian: apt-get install libfaketime)")
     shift = tmp_path / "shift"
     shift.write_text("+0\n")
     # What isn't set: the clock that nobody sets, and what waits are made of.

@@ -64,7 +64,7 @@ def test_landing_on_a_disk_that_takes_no_more(
 
 
 @pytest.mark.sweep
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_the_disk_of_the_broker(
     spark: SparkSession, own_settings: Callable[[str], Settings], disk: Disk, tmp_path: Path
 ) -> None:

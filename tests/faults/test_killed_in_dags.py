@@ -35,7 +35,7 @@ from asking import asking
 from processes import alive, eventually
 from sending import landed
 
-pytestmark = [pytest.mark.system, pytest.mark.sweep, pytest.mark.timeout(1_200)]
+pytestmark = [pytest.mark.system, pytest.mark.sweep, pytest.mark.timeout(3_600)]
 VIEW, BY = "departure_delays", {"by": "a test", "why": "a test"}
 DAYS = {"from": "2013-01-01", "to": "2013-01-02"}
 NUMBERS = count(1)

@@ -35,7 +35,7 @@ def behind(settings: Settings) -> int:
     return int(found[1].replace(",", "")) if found else 0
 
 
-@pytest.mark.timeout(1_200)
+@pytest.mark.timeout(3_600)
 def test_a_burst_is_worked_off(own_settings: Callable[[str], Settings], diagnosis: Callable[..., Report]) -> None:
     slow = {"max_offsets_per_trigger": 2_000}  # so that the burst is more than landing takes
     with lifecycle.running(own_settings("burst").model_copy(update=slow), ["kafka", "streams"]) as settings:

@@ -24,7 +24,7 @@ SECONDS = [0.3, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 15.0]
 LIMIT = 30.0
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(2_700)
 @pytest.mark.parametrize("name", ["landing", "speed"])
 def test_a_stream_that_is_told_to_stop_stops_whatever_it_is_at(
     own_settings: Callable[[str], Settings], diagnosis: Callable[..., Report], name: str

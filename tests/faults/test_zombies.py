@@ -29,7 +29,7 @@ def send(settings: Settings, first: int) -> int:
     return sum(count for (topic, _, _), count in told.records.items() if topic == "flights")
 
 
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(600)
 def test_a_landing_that_was_paused_ends_when_it_finds_its_successor(
     own_settings: Callable[[str], Settings], diagnosis: Callable[..., Report], tmp_path: Path
 ) -> None:

@@ -29,7 +29,7 @@ from pyspark.sql import functions as F
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.property, pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.property, pytest.mark.spark, pytest.mark.timeout(900)]
 
 VIEWS = flight_views()
 START = datetime(2013, 1, 1, 22, tzinfo=UTC)

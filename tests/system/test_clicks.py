@@ -18,11 +18,11 @@ from anabranch.settings import Settings
 from anabranch.speed import status
 from clicking import Picture, browsing, chromium, dialogue_of, field, log_in, our_page, pick, picture, triggered
 from playwright.sync_api import FrameLocator, Page, expect
-from processes import eventually
+from processes import SLOW, eventually
 
 pytestmark = [
     pytest.mark.system,
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(2_700),
     pytest.mark.skipif(chromium() is None, reason="no Chromium on PATH: run infra/chromium.sh as root, or install one"),
 ]
 
@@ -85,7 +85,7 @@ def test_a_migration_is_approved_and_rolled_back(
     route = route_of(platform, VIEW)
     assert route is not None
     assert (dict(route.shares), route.changed_by, route.why) == ({1: 100}, "admin", BACK)
-    assert client.wait(run, timeout=120).state == "failed"
+    assert client.wait(run, timeout=120 * SLOW).state == "failed"
     _sees_why_the_run_is_red(page, ours, run)
 
 
@@ -138,7 +138,7 @@ def test_days_are_reprocessed_by_the_form_and_by_a_backfill(
     _by_a_backfill(page, take)
     page.goto("about:blank")  # an open page asks for all tasks again and again, and never for a run's new note
 
-    run = client.wait(run, timeout=300)
+    run = client.wait(run, timeout=300 * SLOW)
     assert run.state == "success", run.note
     days = ("2012-12-31", f"{DAY}")
     assert eventually(lambda: len(found := _backfilled(client)) == 2 and found, 300) == dict.fromkeys(days, "success")

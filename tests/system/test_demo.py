@@ -14,7 +14,7 @@ from anabranch.control import lifecycle
 from anabranch.control.environment import environment
 from anabranch.settings import Settings
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(3_600)]
 
 
 # make test has a repair and a migration of its own on a real Airflow (test_reprocess_dag, test_clicks); both acts, and

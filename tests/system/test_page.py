@@ -12,7 +12,7 @@ from anabranch.control.keys import airflow_login
 from anabranch.settings import Settings
 from processes import eventually
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(3_600)]
 A_BROWSER = {"accept": "text/html"}
 
 

@@ -22,11 +22,11 @@ from anabranch.log import end_offsets
 from anabranch.settings import Settings, load_settings
 from hostile import CANARY
 from leaks import Secrets
-from processes import eventually
+from processes import SLOW, eventually
 from psycopg import sql
 from sending import landed
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(1_800)]
 
 WRONG = "planted-wrong-0123456789abcdef"
 HOSTILE = {
@@ -138,7 +138,7 @@ def after_runs(platform: Settings) -> Settings:
             client.trigger("reprocess_departure_delays", {"from": "2012-12-24"}),
             client.trigger("migrate", HOSTILE),
         ]
-        states = [client.wait(run, timeout=300).state for run in runs]
+        states = [client.wait(run, timeout=300 * SLOW).state for run in runs]
         assert states[1] == "failed"
         said = client.task_log(runs[1], "plan_migration")
     assert "13377" not in said

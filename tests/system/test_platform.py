@@ -26,7 +26,7 @@ from anabranch.control.records import SUPERVISOR
 from anabranch.errors import BrokenState, Conflict, TryAgain
 from anabranch.log.admin import existing_topics
 from anabranch.settings import Settings
-from processes import alive, eventually, everything
+from processes import SLOW, alive, eventually, everything
 
 pytestmark = pytest.mark.system
 
@@ -118,7 +118,7 @@ def test_a_run_that_a_killed_scheduler_had_in_hand_goes_on(platform: Settings) -
     with Client(airflow_address(platform), airflow_login(platform)) as client:
         run = a_run_in_hand(client)
         kill_and_wait(platform, "airflow-scheduler")
-        assert client.wait(run, timeout=150).state == "success"
+        assert client.wait(run, timeout=150 * SLOW).state == "success"
 
 
 @pytest.mark.sweep
@@ -133,7 +133,7 @@ def test_tasks_start_again_after_a_waiting_worker_was_killed(platform: Settings)
     eventually(lambda: part(platform, "airflow-scheduler").restarts > before.restarts)
     with Client(airflow_address(platform), airflow_login(platform)) as client:
         run = client.trigger("reprocess_departure_delays", {})
-        assert client.wait(run, timeout=150).state == "success"
+        assert client.wait(run, timeout=150 * SLOW).state == "success"
 
 
 def a_run_in_hand(client: Client) -> Run:

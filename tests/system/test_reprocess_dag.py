@@ -31,10 +31,10 @@ from anabranch.tables import Note, newest, upsert
 from anabranch.tables.commits import open_table
 from anabranch.tables.layout import batch_table, landing_table, speed_table
 from deltalake import QueryBuilder
-from processes import eventually
+from processes import SLOW, eventually
 from sending import landed
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(3_600)]
 
 VIEW, DAG = "departure_delays", "reprocess_departure_delays"
 FIRST, BETWEEN, LAST, AFTER, EMPTY, ALONE = ALL = [date(2013, 1, day) for day in (1, 2, 3, 4, 5, 6)]
@@ -68,7 +68,7 @@ def published(settings: Settings) -> Mapping[date, Any]:
 
 
 def reprocess(client: Client, conf: Mapping[str, Any], run_id: str | None = None) -> Run:
-    return client.wait(client.trigger(DAG, conf, run_id=run_id), timeout=600)
+    return client.wait(client.trigger(DAG, conf, run_id=run_id), timeout=600 * SLOW)
 
 
 def why(client: Client, run: Run) -> str:
@@ -106,7 +106,7 @@ def green(platform: Settings) -> Run:
         assert run.tasks["rebuild"] == "", "it began without the approval"
         client.respond(run, "approve", "Approve")
         said = asked.stdout.read()
-        assert asked.wait(timeout=600) == 0, said
+        assert asked.wait(timeout=600 * SLOW) == 0, said
         run = client.run(run.dag_id, run.run_id)
         assert run.state == "success", why(client, run)
         assert run.note in said
@@ -148,7 +148,7 @@ def test_a_step_that_is_repeated_changes_nothing(platform: Settings, client: Cli
     before = newest(batch_table(platform, VIEW, 1))
     body = {"dry_run": False, "dag_run_id": green.run_id, "task_ids": ["publish"]}
     client.post(f"/dags/{DAG}/clearTaskInstances", body | {"only_failed": False, "reset_dag_runs": True})
-    again = client.wait(green, timeout=600)
+    again = client.wait(green, timeout=600 * SLOW)
     assert again.state == "success", why(client, again)
     assert newest(batch_table(platform, VIEW, 1)) == before
 
@@ -281,7 +281,7 @@ def test_a_repair_takes_the_dirty_days_and_holds_a_wrong_one_back(
     eventually(lambda: speed_is_level(platform))
     break_a_row(platform, LAST)
 
-    run = client.wait(the_run_of_an_asset_event(client, f"late_events_of_{VIEW}", f"repair_{VIEW}"), timeout=600)
+    run = client.wait(the_run_of_an_asset_event(client, f"late_events_of_{VIEW}", f"repair_{VIEW}"), timeout=600 * SLOW)
 
     assert (run.state, run.tasks["reconcile"], run.tasks["publish"]) == ("failed", "success", "failed")
     assert f"Rebuilt 2 days between {FIRST} and {LAST} of {VIEW} v1" in run.note

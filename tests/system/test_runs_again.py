@@ -26,10 +26,10 @@ from anabranch.tables import Committed, newest, upsert
 from anabranch.tables.checkpoints import checkpoint_id
 from anabranch.tables.commits import open_table
 from anabranch.tables.layout import landing_table, replay_checkpoints, speed_checkpoint, speed_table
-from processes import eventually
+from processes import SLOW, eventually
 from sending import landed
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(2_700)]
 VIEW = "departure_delays"
 A_DAY_IN_TEN_SECONDS = 8_640
 
@@ -122,7 +122,7 @@ def test_a_replay_is_killed_goes_on_faster_and_mends_the_live_table(platform: Se
     kill_replay()
     assert "no limit" in command(platform, "pace", VIEW, "--speed", "0", "--share", "100")
     send(platform, date(2013, 1, 22), 1)  # the stream of its own goes on beside it
-    run = client.wait(run, timeout=400)
+    run = client.wait(run, timeout=400 * SLOW)
     assert run.state == "success", run.note
 
     (ended,) = (s for s in standings(platform, VIEW, 1) if s.run == killed.run)
@@ -152,7 +152,7 @@ def test_a_replay_is_cancelled_and_nothing_has_happened(platform: Settings, clie
     run = asked_for(client, speed=A_DAY_IN_TEN_SECONDS)
     eventually(lambda: streaming(platform), 180)
     command(platform, "cancel", VIEW)
-    run = client.wait(run, timeout=200)
+    run = client.wait(run, timeout=200 * SLOW)
     assert run.state == "failed"
     assert "nothing was published, and nothing of it is left" in run.note
     assert (head(platform), leftovers(platform)) == (before, [])
@@ -162,7 +162,7 @@ def test_what_can_not_be_replayed_is_refused_before_anything_runs(platform: Sett
     for conf in ({"view": "no_such_view"}, {"share": 0}, {"since": "flights@1; ls"}, {"from": "{{ 7 * 7 }}"}):
         with pytest.raises(BadInput):
             client.trigger("replay", {"view": VIEW, **conf})
-    run = client.wait(client.trigger("replay", {"view": VIEW, "since": "flights@999999"}), timeout=120)
+    run = client.wait(client.trigger("replay", {"view": VIEW, "since": "flights@999999"}), timeout=120 * SLOW)
     assert run.state == "failed"
     assert run.tasks["plan_replay"] == "failed"
     assert "parameter" in (log := client.task_log(run, "plan_replay")) or "cut: flights@999999" in log

@@ -129,7 +129,7 @@ class Platform:
         if table is None:
             return None
         limit = self.commits or None
-        known = [committed for committed in notes(table, limit) if committed.version <= table.version()]
+        known = list(notes(table, limit))
         return Held(place, table, tuple(reversed(known)), bool(known) and known[-1].version == 0)
 
     def again(self) -> Platform:

@@ -24,7 +24,7 @@ from rich.console import Console
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 DELAYS = VIEWS["departure_delays"]
 Ask = Callable[..., Explanation]
 

@@ -26,7 +26,7 @@ from landed import ALL_DECLARED, Landing, gallery
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(2_700)]
 
 REGISTRY = gallery()
 VIEWS = {view.name: view for view in REGISTRY}

@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 BEGIN = datetime(2013, 1, 1, tzinfo=UTC)
 PLACE = "event_time timestamp, log_partition int, log_offset bigint"
