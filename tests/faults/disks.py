@@ -21,8 +21,10 @@ class Disk:
         """No more than ``left`` bytes are free inside of this block."""
         filler = self.path / "filler"
         free = os.statvfs(self.path)
-        filler.write_bytes(b"\0" * max(free.f_bavail * free.f_frsize - left, 0))
         try:
+            with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:  # others may write meanwhile
+                for _ in range(max(free.f_bavail * free.f_frsize - left, 0) // 4096):
+                    file.write(b"\0" * 4096)
             yield
         finally:
             filler.unlink()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import confluent_kafka
 import pytest
 from anabranch.control import lifecycle
+from anabranch.control.kafka import kafka_home
 from anabranch.doctor.examining import Report
 from anabranch.errors import AnabranchError
 from anabranch.settings import Settings
@@ -68,7 +69,9 @@ def test_landing_on_a_disk_that_takes_no_more(
 def test_the_disk_of_the_broker(
     spark: SparkSession, own_settings: Callable[[str], Settings], disk: Disk, tmp_path: Path
 ) -> None:
-    settings = own_settings("full-broker").model_copy(update={"home": disk.path / "home"})
+    settings = own_settings("full-broker")
+    kafka_home(settings).parent.mkdir(parents=True, exist_ok=True)
+    kafka_home(settings).symlink_to(disk.path, target_is_directory=True)  # up asks for gigabytes where the rest is
     with lifecycle.running(settings, ["kafka"]):
         topic = made_topic(settings)
         own = settings.model_copy(update={"home": tmp_path / "home"})
