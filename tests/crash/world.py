@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import confluent_kafka
 import polars as pl
 from anabranch.control import lifecycle
 from anabranch.control.environment import environment
@@ -23,6 +22,7 @@ from anabranch.samples.flights import flight_events
 from anabranch.samples.publishing import Pace, publish
 from anabranch.settings import Settings, project_root
 from anabranch.spark import session
+from sending import raw_producer
 
 from crash.acts import AIRCRAFT, CORRECTED, DELAYS, FIRST, TURNS, Stage, narrow
 
@@ -113,7 +113,7 @@ class World:
         return inject(flight_events(FIRST, 2, stage.declared).filter(topic="flights"), _FAULTS, 7)
 
     def _quarantined(self, stage: Stage) -> None:
-        producer = confluent_kafka.Producer({"bootstrap.servers": self.settings.brokers})
+        producer = raw_producer(self.settings)
         for number in range(40):
             producer.produce(stage.parcels.name, value=_parcel(number), partition=number % 2)
         assert producer.flush(20) == 0

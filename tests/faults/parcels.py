@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-import confluent_kafka
 from anabranch.events import Contract, Topic
 from anabranch.landing.stream import LandingQuery, start
 from anabranch.landing.verify import verify
@@ -16,6 +15,7 @@ from anabranch.log import create_missing
 from anabranch.settings import Settings
 from anabranch.tables.layout import landing_table
 from deltalake import DeltaTable
+from sending import raw_producer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,7 +48,7 @@ def parcel(number: int | str, **more: Any) -> bytes:
 
 def send(settings: Settings, topic: Topic, values: Iterable[bytes], partition: int | None = None) -> int:
     """Send records in turn to both partitions, or to one; how many."""
-    producer = confluent_kafka.Producer({"bootstrap.servers": settings.brokers, "message.max.bytes": 12 * MEGABYTE})
+    producer = raw_producer(settings, **{"message.max.bytes": 12 * MEGABYTE})
     count = 0
     for count, value in enumerate(values, 1):
         while True:

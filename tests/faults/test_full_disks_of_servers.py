@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import confluent_kafka
 import pytest
 from anabranch.control import lifecycle
 from anabranch.control.kafka import kafka_home
@@ -20,6 +19,7 @@ from anabranch.tables.layout import landing_checkpoint, landing_table
 from disks import Disk
 from parcels import assert_sound, land, made_topic, parcel, rows_of, send
 from processes import eventually
+from sending import raw_producer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,9 +79,7 @@ def test_the_disk_of_the_broker(
         land(spark, own, topic)
         receipts, refused = list[int](), list[object]()
         with disk.full():
-            producer = confluent_kafka.Producer(
-                {"bootstrap.servers": settings.brokers, "enable.idempotence": True, "message.timeout.ms": 8_000}
-            )
+            producer = raw_producer(settings, **{"message.timeout.ms": 8_000})
             for n in range(10, 400):
                 value = parcel(n, data={"n": n, "text": os.urandom(2_000).hex()})
                 producer.produce(

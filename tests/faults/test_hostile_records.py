@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from parcels import MEGABYTE, assert_sound, land, made_topic, parcel, rows_of, send
+from sending import raw_producer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -120,10 +121,8 @@ def test_large_deep_and_wide_records_in_front_of_the_queue_hold_nobody_up(
 
 def test_a_hot_key_with_half_of_the_traffic(spark: SparkSession, settings: Settings, broker: Settings) -> None:
     """Its partition is far longer than the others, which don't wait for it."""
-    import confluent_kafka
-
     topic = made_topic(broker, partitions=4)
-    producer = confluent_kafka.Producer({"bootstrap.servers": settings.brokers})
+    producer = raw_producer(settings)
     for n in range(4_000):
         subject = "hot" if n % 2 else f"cold-{n % 97}"
         producer.produce(topic.name, key=subject, value=parcel(n, subject=subject, data={"n": n}))

@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import confluent_kafka
 import pytest
 from anabranch.errors import BadInput
 from anabranch.events import Contract, Declarations, Event, Topic
@@ -21,6 +20,7 @@ from anabranch.settings import Settings
 from anabranch.tables.layout import landing_table
 from deltalake import DeltaTable
 from hostile import CANARY, HOSTILE
+from sending import raw_producer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,7 +83,7 @@ def test_whatever_a_record_holds_those_beside_it_are_landed(
         event("huge", "y" * (10 * MEGABYTE)),
         *(event(f"subject-{n}", t, subject=t or "s") for n, t in enumerate(HOSTILE)),
     ]
-    producer = confluent_kafka.Producer({"bootstrap.servers": settings.brokers, "message.max.bytes": 11 * MEGABYTE})
+    producer = raw_producer(settings, **{"message.max.bytes": 11 * MEGABYTE})
     sent = [value for pair in zip(good, bad, strict=True) for value in pair]
     for value in sent:
         producer.produce(topic.name, value=value, key=b"k")

@@ -18,7 +18,6 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import confluent_kafka
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -41,6 +40,7 @@ from anabranch.views import View, load_views
 from deltalake import DeltaTable, write_deltalake
 from landed import DECLARED, FLIGHTS, Event, Landing, sample_views
 from pyspark.errors import StreamingQueryException
+from sending import raw_producer
 from served import DAYS as SERVED_DAYS
 from served import KEYS, VIEW, merge_speed, rows_at, start_speed
 
@@ -103,7 +103,7 @@ def parcel(number: int, **more: Any) -> bytes:
 
 
 def send(settings: Settings, topic: Topic, values: Sequence[bytes]) -> None:
-    producer = confluent_kafka.Producer({"bootstrap.servers": settings.brokers})
+    producer = raw_producer(settings)
     for number, value in enumerate(values):
         producer.produce(topic.name, value=value, partition=number % 2)
     assert producer.flush(20) == 0

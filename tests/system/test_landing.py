@@ -28,6 +28,7 @@ from anabranch.tables import notes
 from anabranch.tables.layout import landing_checkpoint, landing_table
 from confluent_kafka.admin import AdminClient
 from deltalake import DeltaTable
+from sending import raw_producer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,7 +89,7 @@ def land(spark: SparkSession, settings: Settings) -> Callable[..., list[Row]]:
 
 
 def send(settings: Settings, topic: Topic, records: Iterable[Sent]) -> None:
-    producer = confluent_kafka.Producer({"bootstrap.servers": settings.brokers})
+    producer = raw_producer(settings)
     for partition, value in records:
         producer.produce(topic.name, value=value, key=b"k", partition=partition)
     assert producer.flush(20) == 0

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import date
 from typing import Any
 
-import confluent_kafka
 import httpx
 import pyarrow as pa
 import pytest
@@ -32,7 +31,7 @@ from anabranch.tables.commits import open_table
 from anabranch.tables.layout import batch_table, landing_table, speed_table
 from deltalake import QueryBuilder
 from processes import SLOW, eventually
-from sending import landed
+from sending import landed, raw_producer
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(3_600)]
 
@@ -82,7 +81,7 @@ def send_departure(settings: Settings, day: date) -> None:
     data |= {"scheduled_departure": noon, "actual_departure": noon}
     event = {"specversion": "1.0", "id": f"late-{day}", "source": "/test", "type": "flight.departed", "subject": "late"}
     event |= {"time": noon, "dataschema": "urn:anabranch:contract:flight.departed:1", "data": data}
-    producer = confluent_kafka.Producer({"bootstrap.servers": settings.brokers})
+    producer = raw_producer(settings)
     producer.produce("flights", value=json.dumps(event).encode(), key=b"late")
     assert producer.flush(20) == 0
 
