@@ -1,0 +1,38 @@
+"""A clock that is set while a process runs, for that process alone (libfaketime)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+_LIBRARIES = [*Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), *Path("/usr/lib").glob("faketime/*MT.so.1")]
+
+_SLEEP = "import select, time\ntime.sleep = lambda seconds: select.select([], [], [], seconds) and None\n"
+"""libfaketime 0.9.10 gives time.sleep a time that the kernel refuses, where the steady clock isn't to be faked."""
+
+
+class Clock:
+    """``environment`` is for the processes whose clock it is. Only the clock that can be set is: not the steady one, of
+    which waits are made. Skips where libfaketime isn't installed."""
+
+    def __init__(self, folder: Path) -> None:
+        if not _LIBRARIES:
+            pytest.skip("libfaketime isn't installed (Debian: apt-get install libfaketime)")
+        self._shift = folder / "shift"
+        self.set("+0")
+        (folder / "sitecustomize.py").write_text(_SLEEP)
+        self.environment = {
+            "LD_PRELOAD": str(_LIBRARIES[0]),
+            "FAKETIME_TIMESTAMP_FILE": str(self._shift),
+            "FAKETIME_CACHE_DURATION": "1",
+            "DONT_FAKE_MONOTONIC": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            "FAKETIME_FORCE_MONOTONIC_FIX": "0",  # with it the waits of a JVM take a core each
+            "PYTHONPATH": os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]),
+        }
+
+    def set(self, shift: str) -> None:
+        """By so much, as in ``+1d``; seen after up to a second."""
+        self._shift.write_text(f"{shift}\n")
