@@ -1,4 +1,4 @@
-"""The DAG ``maintain``: merges small files and takes away what is old and needed by nobody, once a day.
+"""The DAG ``maintain``: merges small files and takes away what is old and needed by nobody, every hour.
 
 When is the setting ANABRANCH_MAINTENANCE_SCHEDULE, a cron expression in UTC.
 """

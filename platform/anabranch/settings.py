@@ -100,8 +100,9 @@ class Settings(BaseSettings):
     approval_events: int = Field(default=10_000_000, ge=0)
     """A reprocess or repair that reads more events than this waits until a person has approved its plan in Airflow."""
 
-    maintenance_schedule: str = "30 3 * * *"
-    """When the DAG maintain runs: a cron expression, in UTC."""
+    maintenance_schedule: str = "40 * * * *"
+    """When the DAG maintain runs: a cron expression, in UTC. Streams at a commit a second leave thousands of
+    files an hour, and whoever reads opens them all."""
     keep_days: int = Field(default=30, ge=7)
     """How long logs, and the control files of builds and replays that have ended, are kept."""
 

@@ -17,7 +17,7 @@ def maintain(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Merge small files; take away old files, commits, builds, checkpoints and logs that nobody needs any more. The DAG
-    maintain does it every day. Exit code 1 when it failed at something; the rest was done."""
+    maintain does it every hour. Exit code 1 when it failed at something; the rest was done."""
     from anabranch.maintenance.running import maintain as run
     from anabranch.settings import load_settings
 

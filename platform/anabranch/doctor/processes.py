@@ -11,7 +11,7 @@ from anabranch.doctor.looking import Platform
 from anabranch.files import WRITTEN, drafts_left
 
 _NOTICED = 2 * 86_400
-"""Seconds after which the daily maintenance should have come by."""
+"""Seconds after which a maintenance should have come by, where it is scheduled once a day."""
 
 
 def parts(platform: Platform) -> Iterator[Finding]:
