@@ -5,7 +5,7 @@ from __future__ import annotations
 import confluent_kafka
 from anabranch.settings import Settings
 from anabranch.tables import newest
-from anabranch.tables.layout import landing_table
+from anabranch.tables.layout import landing_table, speed_table
 
 
 def landed(settings: Settings) -> int:
@@ -14,6 +14,13 @@ def landed(settings: Settings) -> int:
     if committed is None or not committed.note.cut.positions:
         return 0
     return sum(committed.note.cut.positions["flights"].offsets.values())
+
+
+def speed_is_level(settings: Settings, view: str) -> bool:
+    """Whether the stream of a view has all that has landed by now. Ask after ``landed``, not before: what lands in
+    between would be missed."""
+    here, there = newest(landing_table(settings, "flights")), newest(speed_table(settings, view, 1))
+    return here is not None and there is not None and here.note.cut == there.note.cut
 
 
 def raw_producer(settings: Settings, **options: str | int) -> confluent_kafka.Producer:

@@ -24,11 +24,12 @@ def settle(stage: Stage, act: Act) -> None:
         stage.stream(name, version)
 
 
-def wrong(stage: Stage, act: Act, sent: Path) -> list[str]:
-    """Everything that isn't as if nobody had been killed."""
+def wrong(stage: Stage, act: Act, sent: Path | None) -> list[str]:
+    """Everything that isn't as if nobody had been killed. ``sent``: the flights in the log; None where there are
+    none."""
     platform = Platform(stage.settings, stage.declared, stage.registry, log_of(stage.settings))
     about = Registry(tuple(stage.view(name, version) for name, version in act.views), stage.declared)
-    rows = (*computed(stage.spark, 0), expected(sent))
+    rows = (*computed(stage.spark, 0), *([expected(sent)] if sent is not None else []))
     reports = (examine(platform, pause=0.1), examine(replace(platform, views=about), rows, pause=0.1))
     found = [str(finding) for report in reports for finding in report.findings]
     unseen = [f"not looked at: {each}" for report in reports for each in report.unseen]

@@ -125,8 +125,10 @@ class World:
             publish(producer, events, file, Pace())
         self.sent.append(file)
 
-    def everything_sent(self) -> Path:
-        """The producer's own file of all that is in the log."""
+    def everything_sent(self) -> Path | None:
+        """The producer's own file of all that is in the log; None before the first."""
+        if not self.sent:
+            return None
         target = self.root / f"sent-all-{len(self.sent)}.parquet"
         if not target.exists():
             pl.concat([pl.read_parquet(file) for file in self.sent]).write_parquet(target)

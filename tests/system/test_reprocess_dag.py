@@ -28,10 +28,10 @@ from anabranch.reconcile.certificates import newest_certificates
 from anabranch.settings import Settings
 from anabranch.tables import Note, newest, upsert
 from anabranch.tables.commits import open_table
-from anabranch.tables.layout import batch_table, landing_table, speed_table
+from anabranch.tables.layout import batch_table, speed_table
 from deltalake import QueryBuilder
 from processes import SLOW, eventually
-from sending import landed, raw_producer
+from sending import landed, raw_producer, speed_is_level
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(3_600)]
 
@@ -47,7 +47,7 @@ def platform(platform: Settings, three_days: Callable[[Settings], int]) -> Setti
     one more flight."""
     flights = three_days(platform)
     send_departure(platform, ALONE)
-    eventually(lambda: landed(platform) == flights + 1 and speed_is_level(platform), 500)
+    eventually(lambda: landed(platform) == flights + 1 and speed_is_level(platform, VIEW), 500)
     return platform
 
 
@@ -55,11 +55,6 @@ def platform(platform: Settings, three_days: Callable[[Settings], int]) -> Setti
 def client(platform: Settings) -> Iterator[Client]:
     with Client(airflow_address(platform), airflow_login(platform)) as client:
         yield client
-
-
-def speed_is_level(settings: Settings) -> bool:
-    here, there = newest(landing_table(settings, "flights")), newest(speed_table(settings, VIEW, 1))
-    return here is not None and there is not None and here.note.cut == there.note.cut
 
 
 def published(settings: Settings) -> Mapping[date, Any]:
@@ -277,7 +272,7 @@ def test_a_repair_takes_the_dirty_days_and_holds_a_wrong_one_back(
         (FIRST, before[FIRST].cut, 1, 1),
         (LAST, before[LAST].cut, 1, 1),
     ]
-    eventually(lambda: speed_is_level(platform))
+    eventually(lambda: speed_is_level(platform, VIEW))
     break_a_row(platform, LAST)
 
     run = client.wait(the_run_of_an_asset_event(client, f"late_events_of_{VIEW}", f"repair_{VIEW}"), timeout=600 * SLOW)

@@ -25,9 +25,9 @@ from anabranch.speed.handover import owner_of
 from anabranch.tables import Committed, newest, upsert
 from anabranch.tables.checkpoints import checkpoint_id
 from anabranch.tables.commits import open_table
-from anabranch.tables.layout import landing_table, replay_checkpoints, speed_checkpoint, speed_table
+from anabranch.tables.layout import replay_checkpoints, speed_checkpoint, speed_table
 from processes import SLOW, eventually
-from sending import landed
+from sending import landed, speed_is_level
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(2_700)]
 VIEW = "departure_delays"
@@ -52,12 +52,7 @@ def send(settings: Settings, first: date, days: int) -> None:
     known = landed(settings)
     sent = produce_flights(settings, first, days, Pace(), Faults(), 7, quiet=True)
     wanted = known + sum(count for (topic, _, _), count in sent.records.items() if topic == "flights")
-
-    def level() -> bool:
-        here, live = newest(landing_table(settings, "flights")), newest(speed_table(settings, VIEW, 1))
-        return landed(settings) >= wanted and here is not None and live is not None and live.note.cut == here.note.cut
-
-    eventually(level, 300)
+    eventually(lambda: landed(settings) >= wanted and speed_is_level(settings, VIEW), 300)
 
 
 def head(settings: Settings) -> Committed:
@@ -127,8 +122,9 @@ def test_a_replay_is_killed_goes_on_faster_and_mends_the_live_table(platform: Se
 
     (ended,) = (s for s in standings(platform, VIEW, 1) if s.run == killed.run)
     assert (ended.phase, ended.equal, ended.done) == ("published", ended.partitions, ended.total)
-    others = {each for each, known in before.items() if each != key and rows(platform)[each] != known}
-    assert (rows(platform)[key], ended.mended) == (before[key], 1 + len(others))
+    after = rows(platform)
+    others = {each: (known, after[each]) for each, known in before.items() if each != key and after[each] != known}
+    assert (after[key], ended.mended) == (before[key], 1 + len(others)), others
     assert ended.done > killed.done
     assert f"published: {ended.equal} of {ended.partitions} partitions equal" in run.note
     send(platform, date(2013, 1, 23), 1)
