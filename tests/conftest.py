@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 TEST_OPTIONS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.default.parallelism": "2",
+    # As in the streams that run on and on: most of a job over a handful of rows is else the compiling of its code.
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 
 

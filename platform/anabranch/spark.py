@@ -93,16 +93,24 @@ def scratch(settings: Settings) -> Path:
     return settings.home / SCRATCH / str(os.getpid())
 
 
+def scratch_conf(settings: Settings) -> dict[str, str]:
+    """What is another one in each process. The JVM unpacks native libraries there, too (14 MB of RocksDB's alone): an
+    engine that is killed would leave them in the machine's ``/tmp`` for ever."""
+    folder = str(scratch(settings))
+    quoted = folder.replace("\\", "\\\\").replace('"', '\\"')
+    return {"spark.local.dir": folder, "spark.driver.extraJavaOptions": f'"-Djava.io.tmpdir={quoted}"'}
+
+
 def engine_conf(settings: Settings) -> dict[str, str]:
     """Every Spark setting of this platform; also what a job submitted by Airflow is given."""
     return {
         **ENGINE,
         "spark.jars": ",".join(str(jar) for jar in jar_paths(settings)),
         "spark.driver.memory": settings.spark_driver_memory,
-        "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+        "spark.driver.defaultJavaOptions": JAVA_OPTIONS,
         "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
         "spark.sql.warehouse.dir": str(settings.home / "warehouse"),
-        "spark.local.dir": str(scratch(settings)),
+        **scratch_conf(settings),
         **settings.spark_conf,
     }
 
@@ -119,6 +127,7 @@ def session(settings: Settings, app: str, more: Mapping[str, str] = MappingProxy
     builder = SparkSession.builder.appName(app)
     if "SPARK_ENV_LOADED" not in os.environ:  # spark-submit has chosen the master already
         builder = builder.master(settings.spark_master)
+    scratch(settings).mkdir(parents=True, exist_ok=True)
     for key, value in {**engine_conf(settings), **more}.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()

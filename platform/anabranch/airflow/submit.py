@@ -18,7 +18,7 @@ from anabranch.errors import MEND_FIRST
 from anabranch.files import write_whole
 from anabranch.owned import own
 from anabranch.settings import Settings, load_settings
-from anabranch.spark import engine_conf, scratch
+from anabranch.spark import engine_conf, scratch, scratch_conf
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -53,7 +53,8 @@ class SparkJob(SparkSubmitOperator):
         given = {name: str(value) for name, value in flags.items() if value is not None}
         self.application_args = [text for name, value in given.items() for text in (f"--{name}", value)]
         self.properties_file = str(engine_properties(settings))
-        self.conf = {**(self.conf or {}), "spark.local.dir": str(scratch(settings))}
+        scratch(settings).mkdir(parents=True, exist_ok=True)
+        self.conf = {**(self.conf or {}), **scratch_conf(settings)}
         own()
         try:
             super().execute(context)
@@ -80,7 +81,7 @@ def engine_properties(settings: Settings) -> Path:
     Equal settings make an equal file, and it appears in one step: tasks side by side can't disturb each other.
     """
     conf = {**engine_conf(settings), "spark.pyspark.python": sys.executable, "spark.log.level": "WARN"}
-    conf.pop("spark.local.dir")  # each has its own
-    lines = (f"{key} {value}".replace("\\", "\\\\") for key, value in sorted(conf.items()))
+    equal = {key: value for key, value in conf.items() if key not in scratch_conf(settings)}
+    lines = (f"{key} {value}".replace("\\", "\\\\") for key, value in sorted(equal.items()))
     path = settings.home / "control" / "spark.properties"
     return write_whole(path, "\n".join(lines) + "\n")

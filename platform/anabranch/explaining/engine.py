@@ -39,5 +39,5 @@ def _engine(settings: Settings, given: SparkSession | None) -> tuple[SparkSessio
         return found, False
     # It lives for seconds: what the optimizing compiler would make of its code comes too late. Nobody reads where an
     # author's expression failed: a choice of events that the function can't take just has no rows.
-    quick = {**OWN_CODE, "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} -XX:TieredStopAtLevel=1"}
+    quick = {**OWN_CODE, "spark.driver.defaultJavaOptions": f"{JAVA_OPTIONS} -XX:TieredStopAtLevel=1"}
     return session(settings, "anabranch-explain", quick), True

@@ -1,0 +1,33 @@
+"""What an engine leaves on the machine, and where."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from anabranch.settings import Settings
+from anabranch.spark import scratch
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+UNPACKED = ("librocksdbjni", "liblz4", "snappy")
+
+
+def test_native_libraries_are_unpacked_where_maintenance_finds_them(
+    spark: SparkSession, engine_settings: Settings, tmp_path: Path
+) -> None:
+    """A killed engine takes none of them away: in ``/tmp`` they would stay."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "one.json").write_text('{"key": 1}')
+    counted = spark.readStream.schema("key INT").json(str(tmp_path / "in")).groupBy("key").count()
+    started = counted.writeStream.format("noop").outputMode("update").option("checkpointLocation", str(tmp_path / "c"))
+    started.trigger(availableNow=True).start().awaitTermination()
+
+    assert spark._jvm is not None
+    maps = Path(f"/proc/{spark._jvm.java.lang.ProcessHandle.current().pid()}/maps").read_text().splitlines()
+    files = {line.split(maxsplit=5)[-1] for line in maps if any(name in line for name in UNPACKED)}
+    assert any("librocksdbjni" in file for file in files)
+    assert {file for file in files if not Path(file).is_relative_to(scratch(engine_settings))} == set()
