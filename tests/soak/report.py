@@ -6,6 +6,7 @@ import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from soak.watching import Sample, halves, peak
 from soak.works import Worked
@@ -14,7 +15,8 @@ MORE_MEMORY = 1.3
 """The most that a part's peak in the second half may be of that in the first: a killed one begins anew and is small."""
 MEMORY_BOUND = 3.5e9
 """Bytes of one part: an engine's 2 GB of heap, what it keeps beside it, and Python."""
-MORE_FILES = 1.5
+MOST_FILES = 3.0
+"""Of a partition, at the mean of all tables: one that is merged, and what has come since."""
 LEVEL_SECONDS = 120.0
 _HEAD = """# Soak report
 
@@ -57,9 +59,9 @@ class Soak:
             before, after = peak(first, part), peak(second, part)
             if after > MEMORY_BOUND or after > MORE_MEMORY * before + 2e8:
                 yield f"{part} grew from {before / 1e6:,.0f} to {after / 1e6:,.0f} MB"
-        before, after = (max((sample.named for sample in half), default=0) for half in (first, second))
-        if after > MORE_FILES * before + 200:
-            yield f"tables named up to {before:,} data files in the first half, {after:,} in the second"
+        most = _most(second, "merged")
+        if most > MOST_FILES:
+            yield f"tables named up to {most:.1f} data files for each of their partitions in the second half"
 
 
 def page(soak: Soak) -> str:
@@ -86,6 +88,8 @@ def page(soak: Soak) -> str:
             for part in sorted({name for sample in soak.samples for name, used in sample.memory.items() if used})
         ),
         f"| most data files that tables name | {_most(first, 'named'):,} | {_most(second, 'named'):,} |",
+        f"| partitions of tables, at its end | {_last(first, 'partitions'):,} | {_last(second, 'partitions'):,} |",
+        f"| most data files for each partition | {_most(first, 'merged'):.2f} | {_most(second, 'merged'):.2f} |",
         f"| files below the home, at its end | {_last(first, 'files'):,} | {_last(second, 'files'):,} |",
         f"| MB below the home, at its end | {_last(first, 'bytes') // 10**6:,} | {_last(second, 'bytes') // 10**6:,} |",
         "",
@@ -119,7 +123,7 @@ def _freshness(soak: Soak) -> str:
     return f"Meanwhile they were {median:.1f} s behind the log's end at the median, {most:.0f} s at most."
 
 
-def _most(samples: Sequence[Sample], name: str) -> int:
+def _most(samples: Sequence[Sample], name: str) -> Any:
     return max((getattr(sample, name) for sample in samples), default=0)
 
 

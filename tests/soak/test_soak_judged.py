@@ -16,7 +16,9 @@ pytestmark = pytest.mark.unit
 
 
 def whole() -> Soak:
-    samples = [Sample(15.0 * n, 900, {"landing": 2 * 10**9}, 300 + n % 7, 5_000 + 40 * n, 10**9) for n in range(120)]
+    samples = [
+        Sample(15.0 * n, 900, {"landing": 2 * 10**9}, 300 + n % 7, 250, 5_000 + 40 * n, 10**9) for n in range(120)
+    ]
     works = [Worked("reprocess", "success", True, 40.0, ""), Worked("migrate", "led back", True, 90.0, "rolled back")]
     return Soak(7, 1_000, 30, 1_800, 1_800, [(61.0, "kafka, all its processes")], samples, works, 2.0)
 
@@ -39,7 +41,7 @@ def test_nothing_is_wrong_with_what_is_whole() -> None:
         (lambda soak: soak.doctor.append(json.dumps({"code": "ROWS_DIFFER"})), "ROWS_DIFFER"),
         (lambda soak: soak.works.append(Worked("repair", "failed", False, 9.0, "why")), "repair ended as failed: why"),
         (lambda soak: grown(soak, "memory", lambda _: {"landing": 3 * 10**9}), "landing grew from 2,000 to 3,000 MB"),
-        (lambda soak: grown(soak, "named", lambda sample: sample.named * 4), "data files in the first half"),
+        (lambda soak: grown(soak, "named", lambda sample: sample.named * 4), "data files for each of their partitions"),
     ],
 )
 def test_each_thing_that_is_wrong_is_said(break_it: Callable[[Soak], None], said: str) -> None:

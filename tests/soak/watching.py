@@ -22,20 +22,27 @@ TOPIC = "flights"
 @dataclass(frozen=True, slots=True)
 class Sample:
     """``behind``: records of the log that readers of the view don't see yet; None while nobody can say. ``named``: data
-    files that the tables' newest versions name. ``files`` and ``bytes``: all below the home."""
+    files that the tables' newest versions name, of so many ``partitions``. ``files`` and ``bytes``: all below the home.
+    """
 
     seconds: float
     behind: int | None
     memory: dict[str, int]
     named: int
+    partitions: int
     files: int
     bytes: int
+
+    @property
+    def merged(self) -> float:
+        """Data files for each partition: history goes by at twenty days a minute, and every day is a partition more."""
+        return self.named / max(self.partitions, 1)
 
 
 def look(settings: Settings, view: str, seconds: float) -> Sample:
     files, size = _disk(settings.home)
     memory = {part.name: part.memory_bytes for part in lifecycle.status(settings)}
-    return Sample(seconds, behind(settings, view), memory, _named(settings), files, size)
+    return Sample(seconds, behind(settings, view), memory, *_named(settings), files, size)
 
 
 def behind(settings: Settings, view: str) -> int | None:
@@ -53,9 +60,10 @@ def covered(uri: str, topic: str) -> int:
     return sum(position.offsets.values()) if position else 0
 
 
-def _named(settings: Settings) -> int:
+def _named(settings: Settings) -> tuple[int, int]:
     tables = (open_table(place.uri) for place in places(settings, *EVERY))
-    return sum(len(table.file_uris()) for table in tables if table is not None)
+    named = [uri for table in tables if table is not None for uri in table.file_uris()]
+    return len(named), len({uri.rpartition("/")[0] for uri in named})
 
 
 def _disk(home: Path) -> tuple[int, int]:
