@@ -43,6 +43,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.shared)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_priority() -> Iterator[None]:
+    """What comes behind a test that has given this process' priority away is starved by what runs beside it."""
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    yield
+    assert os.getpriority(os.PRIO_PROCESS, 0) == before, "a test has given the priority of this process away"
+
+
 @pytest.fixture(scope="session")
 def engine_settings() -> Iterator[Settings]:
     """Settings that the session is started with; tables belong into a home of the test's own."""
