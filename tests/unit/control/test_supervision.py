@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -156,10 +157,22 @@ if __name__ == "__main__":
 """
 
 
+@contextlib.contextmanager
+def all_killed(pid: int) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        for process in (*psutil.Process(pid).children(), psutil.Process(pid)):
+            process.kill()
+
+
 def test_a_worker_of_the_scheduler_that_is_killed_is_noticed() -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", SCHEDULER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-    ) as scheduler:
+    with (
+        subprocess.Popen(
+            [sys.executable, "-c", SCHEDULER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        ) as scheduler,
+        all_killed(scheduler.pid),
+    ):
         assert scheduler.stdin is not None
         assert scheduler.stdout is not None
         assert scheduler.stdout.readline() == "up\n"
@@ -175,7 +188,6 @@ def test_a_worker_of_the_scheduler_that_is_killed_is_noticed() -> None:
             time.sleep(0.05)
         assert f"worker {killed.pid} was killed" in why
         assert workers.lost(os.getpid()) == "", "another process is another scheduler"
-        scheduler.kill()
 
 
 def test_pauses_grow_and_start_over_after_a_healthy_minute() -> None:
