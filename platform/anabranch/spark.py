@@ -95,10 +95,10 @@ def scratch(settings: Settings) -> Path:
 
 def scratch_conf(settings: Settings) -> dict[str, str]:
     """What is another one in each process. The JVM unpacks native libraries there, too (14 MB of RocksDB's alone): an
-    engine that is killed would leave them in the machine's ``/tmp`` for ever."""
-    folder = str(scratch(settings))
-    quoted = folder.replace("\\", "\\\\").replace('"', '\\"')
-    return {"spark.local.dir": folder, "spark.driver.extraJavaOptions": f'"-Djava.io.tmpdir={quoted}"'}
+    engine that is killed would leave them in the machine's ``/tmp`` for ever. What the settings say goes first."""
+    folder, given = str(scratch(settings)), settings.spark_conf
+    java = f'"-Djava.io.tmpdir={folder}" {given.get("spark.driver.extraJavaOptions", "")}'.rstrip()
+    return {"spark.local.dir": given.get("spark.local.dir", folder), "spark.driver.extraJavaOptions": java}
 
 
 def engine_conf(settings: Settings) -> dict[str, str]:
@@ -110,8 +110,8 @@ def engine_conf(settings: Settings) -> dict[str, str]:
         "spark.driver.defaultJavaOptions": JAVA_OPTIONS,
         "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
         "spark.sql.warehouse.dir": str(settings.home / "warehouse"),
-        **scratch_conf(settings),
         **settings.spark_conf,
+        **scratch_conf(settings),
     }
 
 

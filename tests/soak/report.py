@@ -17,6 +17,8 @@ MEMORY_BOUND = 3.5e9
 """Bytes of one part: an engine's 2 GB of heap, what it keeps beside it, and Python."""
 MOST_FILES = 3.0
 """Of a partition, at the mean of all tables: one that is merged, and what has come since."""
+MORE_FILES = 1.5
+"""The most that it may be in the second half of what it was in the first."""
 LEVEL_SECONDS = 120.0
 _HEAD = """# Soak report
 
@@ -59,9 +61,9 @@ class Soak:
             before, after = peak(first, part), peak(second, part)
             if after > MEMORY_BOUND or after > MORE_MEMORY * before + 2e8:
                 yield f"{part} grew from {before / 1e6:,.0f} to {after / 1e6:,.0f} MB"
-        most = _most(second, "merged")
-        if most > MOST_FILES:
-            yield f"tables named up to {most:.1f} data files for each of their partitions in the second half"
+        before, after = _most(first, "merged"), _most(second, "merged")
+        if after > MOST_FILES or after > MORE_FILES * before:
+            yield f"tables named up to {before:.1f} data files for each partition in the first half, {after:.1f} later"
 
 
 def page(soak: Soak) -> str:

@@ -28,6 +28,10 @@ def grown(soak: Soak, name: str, more: Callable[[Sample], object]) -> None:
     soak.samples[half:] = [replace(sample, **{name: more(sample)}) for sample in soak.samples[half:]]
 
 
+def crowded(soak: Soak) -> None:
+    soak.samples[:] = [replace(sample, named=sample.named * 3) for sample in soak.samples]
+
+
 def test_nothing_is_wrong_with_what_is_whole() -> None:
     assert list(whole().wrong()) == []
     assert "1 kills, 2 runs: nothing is wrong.**" in page(whole())
@@ -41,7 +45,11 @@ def test_nothing_is_wrong_with_what_is_whole() -> None:
         (lambda soak: soak.doctor.append(json.dumps({"code": "ROWS_DIFFER"})), "ROWS_DIFFER"),
         (lambda soak: soak.works.append(Worked("repair", "failed", False, 9.0, "why")), "repair ended as failed: why"),
         (lambda soak: grown(soak, "memory", lambda _: {"landing": 3 * 10**9}), "landing grew from 2,000 to 3,000 MB"),
-        (lambda soak: grown(soak, "named", lambda sample: sample.named * 4), "data files for each of their partitions"),
+        (
+            lambda soak: grown(soak, "named", lambda sample: sample.named * 2),
+            "1.2 data files for each partition in",
+        ),
+        (crowded, "data files for each partition in the first half, 3.7 later"),
     ],
 )
 def test_each_thing_that_is_wrong_is_said(break_it: Callable[[Soak], None], said: str) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from anabranch.settings import Settings
+from anabranch.control.environment import environment
+from anabranch.settings import Settings, load_settings
 from anabranch.spark import scratch
 
 if TYPE_CHECKING:
@@ -31,3 +34,24 @@ def test_native_libraries_are_unpacked_where_maintenance_finds_them(
     files = {line.split(maxsplit=5)[-1] for line in maps if any(name in line for name in UNPACKED)}
     assert any("librocksdbjni" in file for file in files)
     assert {file for file in files if not Path(file).is_relative_to(scratch(engine_settings))} == set()
+
+
+OWN = """
+from anabranch.settings import load_settings
+from anabranch.spark import scratch, session
+
+settings = load_settings()
+jvm = session(settings, "own")._jvm
+print(jvm.System.getProperty("java.io.tmpdir") == str(scratch(settings)), jvm.System.getProperty("own.option"))
+"""
+
+
+def test_a_home_of_any_name_and_ones_own_options_go_together(tmp_path: Path) -> None:
+    own = {"spark.driver.extraJavaOptions": "-Down.option=kept"}
+    settings = load_settings(home=tmp_path / "it's$HOME;(a)&!*", spark_conf=own)
+    settings.home.mkdir()
+    said = subprocess.run(
+        [sys.executable, "-c", OWN],
+        env=environment(settings), check=True, stdout=subprocess.PIPE, text=True, timeout=120,
+    ).stdout  # fmt: skip
+    assert said.split() == ["True", "kept"]
