@@ -11,9 +11,11 @@ from typing import Any
 
 import confluent_kafka
 import polars as pl
+import processes
 import pytest
 import typer
 from anabranch.cli import produce_commands, topics_commands
+from anabranch.control.kafka import unpacked
 from anabranch.errors import BadInput, Conflict, TryAgain
 from anabranch.events import Contract, Declarations, Event, Topic, load_declarations
 from anabranch.log import Producer, begin_offsets, create_missing, drift, end_offsets, ensure_topics
@@ -140,6 +142,9 @@ def test_a_receipt_says_where_the_event_is(broker: Settings, parcels: Declaratio
     assert found == {}
     assert all(len(places) == 1 for places in partitions.values())
     assert abs(receipt.append_time - datetime.now(UTC)) < timedelta(minutes=1)
+    # A broker that is killed leaves what it has unpacked.
+    libraries = {m.path for process in processes.everything(broker) for m in process.memory_maps() if "lz4" in m.path}
+    assert {Path(library).parent for library in libraries} == {unpacked(broker)}
 
 
 def test_what_is_refused_is_not_sent_and_what_stands_beside_it_is(broker: Settings, parcels: Declarations) -> None:

@@ -56,6 +56,11 @@ def kafka_home(settings: Settings) -> Path:
     return settings.home / "kafka"
 
 
+def unpacked(settings: Settings) -> Path:
+    """Where the broker unpacks native libraries: one that is killed leaves them, and the next start takes them away."""
+    return kafka_home(settings) / "unpacked"
+
+
 def kafka_part(settings: Settings) -> Part:
     """The part. Its data survives a kill: Kafka recovers its segments by itself at the next start."""
     home = kafka_home(settings)
@@ -116,7 +121,8 @@ def _login(settings: Settings) -> dict[str, str]:
 def prepare(settings: Settings) -> None:
     """Write the configuration, and format the storage where that was not done (or not to its end)."""
     home = kafka_home(settings)
-    home.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(unpacked(settings), ignore_errors=True)
+    unpacked(settings).mkdir(parents=True, exist_ok=True)
     (home / "log4j2.properties").write_text(LOG4J)
     lines = "".join(f"{name}={value}\n" for name, value in properties(settings).items())
     (home / "server.properties").write_text(lines)
@@ -137,8 +143,8 @@ def prepare(settings: Settings) -> None:
 
 def _command(settings: Settings, options: list[str]) -> tuple[str, ...]:
     home = kafka_home(settings)
-    log = f"-Dlog4j2.configurationFile={home / 'log4j2.properties'}"
-    return (java(), *options, "-Djava.net.preferIPv4Stack=true", log, "-cp", _class_path(settings))
+    places = (f"-Dlog4j2.configurationFile={home / 'log4j2.properties'}", f"-Djava.io.tmpdir={unpacked(settings)}")
+    return (java(), *options, "-Djava.net.preferIPv4Stack=true", *places, "-cp", _class_path(settings))
 
 
 def _class_path(settings: Settings) -> str:
