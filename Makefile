@@ -2,6 +2,8 @@
 PYTHON ?= python3
 export PYTHON
 BIN := .venv/bin
+# Where tests with real servers are: reading all the others, to leave them out, takes twenty seconds.
+SYSTEM := tests/crash tests/faults tests/system
 
 .PHONY: setup demo browser test screenshots sweep crash soak lint up down status bench clean
 .DEFAULT_GOAL := demo

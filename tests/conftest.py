@@ -17,6 +17,8 @@ from anabranch.settings import Settings, load_settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+SYSTEM = [Path(__file__).parent / folder for folder in ("crash", "faults", "system")]
+"""The folders that the Makefile names, too."""
 TEST_OPTIONS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.default.parallelism": "2",
@@ -33,11 +35,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What shares the one platform is marked, so that it can run beside all that has servers of its own; where there is
-    only one process, behind it."""
+    only one process, behind it. A system test elsewhere would never be run."""
 
     def shared(item: pytest.Item) -> bool:
         return "platform" in getattr(item, "fixturenames", ())
 
+    for item in items:
+        if item.get_closest_marker("system") and not any(item.path.is_relative_to(folder) for folder in SYSTEM):
+            raise pytest.UsageError(f"make test looks for system tests in other folders than {item.nodeid}'s")
     items.sort(key=shared)
     for item in filter(shared, items):
         item.add_marker(pytest.mark.shared)
