@@ -2,7 +2,7 @@
 PYTHON ?= python3
 export PYTHON
 BIN := .venv/bin
-# Where tests with real servers are: reading all the others, to leave them out, takes twenty seconds.
+# Where tests with real servers are: reading all the others, to leave them out, takes up to a minute.
 SYSTEM := tests/crash tests/faults tests/system
 
 .PHONY: setup demo browser test screenshots sweep crash soak lint up down status bench clean

@@ -17,8 +17,7 @@ from anabranch.settings import Settings, load_settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SYSTEM = [Path(__file__).parent / folder for folder in ("crash", "faults", "system")]
-"""The folders that the Makefile names, too."""
+PROJECT = Path(__file__).parent.parent
 TEST_OPTIONS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.default.parallelism": "2",
@@ -40,9 +39,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     def shared(item: pytest.Item) -> bool:
         return "platform" in getattr(item, "fixturenames", ())
 
+    _, _, named = (PROJECT / "Makefile").read_text().partition("\nSYSTEM := ")
+    folders = [PROJECT / folder for folder in named.partition("\n")[0].split()]
     for item in items:
-        if item.get_closest_marker("system") and not any(item.path.is_relative_to(folder) for folder in SYSTEM):
-            raise pytest.UsageError(f"make test looks for system tests in other folders than {item.nodeid}'s")
+        if item.get_closest_marker("system") and not any(item.path.is_relative_to(folder) for folder in folders):
+            raise pytest.UsageError(f"{item.nodeid} is a system test, but in no folder of SYSTEM in the Makefile")
     items.sort(key=shared)
     for item in filter(shared, items):
         item.add_marker(pytest.mark.shared)

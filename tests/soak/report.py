@@ -18,7 +18,7 @@ MEMORY_BOUND = 3.5e9
 MOST_FILES = 3.0
 """Of a partition, at the mean of all tables: one that is merged, and what has come since."""
 MORE_FILES = 1.5
-"""The most that it may be in the second half of what it was in the first."""
+"""At most so many times the files for each partition of the first half."""
 LEVEL_SECONDS = 120.0
 _HEAD = """# Soak report
 

@@ -10,7 +10,7 @@ import pytest
 from anabranch.control.airflow_parts import airflow_environment
 from anabranch.control.catalog import catalog, parts_named
 from anabranch.control.environment import environment
-from anabranch.control.kafka import properties
+from anabranch.control.kafka import kafka_home, prepare, properties, unpacked
 from anabranch.control.keys import airflow_login, fernet_key, passwords_file, secret
 from anabranch.control.lag import lag
 from anabranch.control.postgres import place
@@ -146,3 +146,13 @@ def test_lag_says_nothing_about_what_is_not_there_and_never_raises(settings: Set
     found = lag(settings)
     assert found["landing"].startswith("flights: unknown (")
     assert found["speed"] == "delays v1: no commit yet"
+
+
+def test_a_start_takes_away_what_a_killed_broker_has_unpacked(settings: Settings) -> None:
+    formatted = kafka_home(settings) / "data" / "meta.properties"
+    for file in (formatted, unpacked(settings) / "liblz4-java-1.so"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    prepare(settings)
+    assert list(unpacked(settings).iterdir()) == []
+    assert formatted.exists()
