@@ -1,4 +1,4 @@
-"""One step of a benchmark run in a process of its own: ``python -m benchmarks.child STEP FILE [--quick]``.
+"""One step of a benchmark run in a process of its own: ``python -m benchmarks.child STEP FILE [--size SIZE]``.
 
 A step is ``fill-log``, ``fill-landing`` or the name of a benchmark; its report goes into FILE as JSON. The settings
 come from the environment, as every process of the platform gets them.
@@ -9,35 +9,45 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import os
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import get_args
 
-from anabranch.settings import load_settings
+from anabranch.settings import load_settings, project_root
 
 from benchmarks.cases import CASES
-from benchmarks.figures import Report
-from benchmarks.world import World, fill_landing, fill_log
+from benchmarks.figures import Origin, Report
+from benchmarks.trust import busy_share, commit_of, stolen_share
+from benchmarks.world import Size, World, fill_landing, fill_log
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("step", choices=["fill-log", "fill-landing", *CASES])
     parser.add_argument("file", type=Path)
-    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--size", choices=get_args(Size), default="full")
     args = parser.parse_args()
-    world = World(load_settings(), args.quick)
+    world = World(load_settings(), args.size)
     if args.step == "fill-log":
         print(f"    {fill_log(world):,} records", flush=True)
-        return
-    if args.step == "fill-landing":
+    elif args.step == "fill-landing":
         fill_landing(world)
-        return
-    load, when = os.getloadavg()[0], datetime.now(UTC)
-    report: Report = importlib.import_module(CASES[args.step].module).run(world)
-    report = replace(report, when=f"{when:%Y-%m-%d %H:%M} UTC", load=load)
-    args.file.write_text(json.dumps(report.to_json()))
+    else:
+        args.file.write_text(json.dumps(measured(args.step, world).to_json()))
+
+
+def measured(name: str, world: World) -> Report:
+    """Run one benchmark, and record where, when and beside what."""
+    patience = 120.0 if world.size == "full" else 0.0
+    busy, begun = busy_share(patience, look=5.0 if world.size == "full" else 0.1), datetime.now(UTC)
+    run: Callable[[World], Report] = importlib.import_module(CASES[name].module).run
+    with stolen_share() as stolen:
+        report = run(world)
+    when = f"{begun:%Y-%m-%d %H:%M} UTC"
+    origin = Origin(commit_of(project_root()), when, world.size, round(busy, 3), round(stolen[0], 3))
+    return replace(report, origin=origin)
 
 
 if __name__ == "__main__":

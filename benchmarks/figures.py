@@ -1,4 +1,4 @@
-"""What a benchmark finds out: tables, targets and notes, as data that can be kept and rendered later."""
+"""What a benchmark measured: figures, tables and notes, as data that is kept and rendered later."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One run of one job: its seconds on the wall, and what parts of it took."""
+    """One run of one job: its wall-clock seconds, and the seconds of its stages."""
 
     seconds: float
     stages: Mapping[str, float] = field(default_factory=dict)
@@ -25,39 +25,74 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """One promise. ``value`` is what was measured, ``limit`` what it should be at least (or at most), in ``unit``."""
+class Figure:
+    """One measured value with all its runs. ``name`` is what README and docs cite (``landing.speed``).
 
+    ``limit``: the target, None where there is none; ``at_least``: whether the value should be above it.
+    """
+
+    name: str
     what: str
-    value: float
-    limit: float
-    at_least: bool
+    values: tuple[float, ...]
     unit: str = ""
+    digits: int = 2
+    limit: float | None = None
+    at_least: bool = True
 
     @property
-    def met(self) -> bool:
-        return self.value >= self.limit if self.at_least else self.value <= self.limit
+    def value(self) -> float:
+        """The median of the runs."""
+        return median(self.values)
+
+    @property
+    def text(self) -> str:
+        return self._shown(self.value)
+
+    @property
+    def spread(self) -> str:
+        """The smallest and the largest run."""
+        return f"{min(self.values):,.{self.digits}f} to {self._shown(max(self.values))}"
+
+    @property
+    def target(self) -> str:
+        return "" if self.limit is None else f"at {'least' if self.at_least else 'most'} {self.limit:,g}{self.unit}"
 
     @property
     def verdict(self) -> str:
-        """``met``, or by how much it is missed."""
-        return "met" if self.met else f"**missed by {abs(self.value / self.limit - 1):.0%}**"
+        """``met``, or by how much the target is missed; empty without a target."""
+        if self.limit is None:
+            return ""
+        met = self.value >= self.limit if self.at_least else self.value <= self.limit
+        return "met" if met else f"**missed by {abs(self.value / self.limit - 1):.0%}**"
+
+    def _shown(self, value: float) -> str:
+        return f"{value:,.{self.digits}f}{self.unit}"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where and when a report was measured. ``busy``: the share of all cores that was in use just before; ``stolen``:
+    the share of the cores' time that the host gave to other machines during the run."""
+
+    commit: str
+    when: str
+    size: str
+    busy: float
+    stolen: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One benchmark's result. ``samples`` are the seconds of every run, by job, so that others can judge the spread."""
+    """One benchmark's result. ``samples`` are the values of every run, by job, so that others can judge the spread."""
 
     name: str
     title: str
     what: str
     tables: tuple[Table, ...]
-    targets: tuple[Target, ...] = ()
+    figures: tuple[Figure, ...] = ()
     notes: tuple[str, ...] = ()
     samples: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    when: str = ""
-    load: float = 0.0
-    """The machine's load average just before the run: far from 0 means that others were at work."""
+    origin: Origin | None = None
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -70,8 +105,9 @@ class Report:
                 "tables": tuple(
                     Table(t["title"], tuple(t["columns"]), tuple(map(tuple, t["rows"]))) for t in content["tables"]
                 ),
-                "targets": tuple(Target(**t) for t in content["targets"]),
+                "figures": tuple(Figure(**{**f, "values": tuple(f["values"])}) for f in content["figures"]),
                 "notes": tuple(content["notes"]),
+                "origin": Origin(**content["origin"]) if content["origin"] else None,
             }
         )
 
@@ -84,9 +120,14 @@ def middle(samples: Sequence[Sample]) -> float:
     return median(sample.seconds for sample in samples)
 
 
-def jobs_table(samples: Samples, events: int, beside: str) -> Table:
-    """One row per job: median, spread, events a second, and its speed as a share of the job named ``beside``."""
-    base = middle(samples[beside])
+def ratios(above: Sequence[Sample], below: Sequence[Sample]) -> tuple[float, ...]:
+    """The seconds of ``above`` divided by those of ``below``, run by run: both ran in turn, so each pair met the same
+    state of the machine."""
+    return tuple(one.seconds / other.seconds for one, other in zip(above, below, strict=True))
+
+
+def jobs_table(samples: Samples, events: int, rival: str) -> Table:
+    """One row per job: median, spread, events a second, and its speed as a multiple of the job named ``rival``."""
     rows = []
     for name, runs in samples.items():
         seconds = [run.seconds for run in runs]
@@ -94,18 +135,18 @@ def jobs_table(samples: Samples, events: int, beside: str) -> Table:
             (
                 name,
                 f"{middle(runs):.2f} s",
-                f"{min(seconds):.2f}-{max(seconds):.2f} s",
+                f"{min(seconds):.2f} to {max(seconds):.2f} s",
                 f"{events / middle(runs):,.0f}",
-                f"{base / middle(runs):.2f}",
+                f"{median(ratios(samples[rival], runs)):.2f}",
             )
         )
     runs_each = len(next(iter(samples.values())))
-    columns = ("job", f"median of {runs_each}", "spread", "events/s", f"speed (1 = {beside})")
+    columns = ("job", f"median of {runs_each}", "spread", "events/s", f"speed (1 = {rival})")
     return Table("", columns, tuple(rows))
 
 
 def stages_table(samples: Samples) -> Table:
-    """Where the time goes: the median of each stage of each job."""
+    """The median of each stage of each job."""
     rows = []
     for name, runs in samples.items():
         stages = dict.fromkeys(key for run in runs for key in run.stages)

@@ -48,5 +48,5 @@ def latencies(sent: pl.DataFrame, sights: Sequence[Sight]) -> list[float]:
 
 def summary(ordered: Sequence[float]) -> dict[str, float]:
     """Percentiles in seconds, of every record (not of every commit: a long wait counts for all that waited)."""
-    shares = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
+    shares = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "max": 1.0}
     return {name: percentile(ordered, share) for name, share in shares.items()}

@@ -1,68 +1,100 @@
-"""RESULTS.md: every kept report, rendered from results.json beside it, so that one benchmark can be run alone."""
+"""RESULTS.md, rendered from results.json beside it: both hold only what a full run at a commit has measured."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
-from benchmarks.cases import CASES, operators
-from benchmarks.figures import Report, Table, Target
+from benchmarks.cases import CASES
+from benchmarks.figures import Figure, Origin, Report, Table
+from benchmarks.trust import doubts
 
 FOLDER = Path(__file__).parent
 RESULTS, KEPT = FOLDER / "RESULTS.md", FOLDER / "results.json"
 
 
-def keep(report: Report) -> None:
-    """Put a report in the place of the last one of its benchmark, or of that one's rows that it has measured again."""
-    found = {old.name: old for old in kept()}
-    if report.name == "operators" and report.name in found:
-        report = operators.merged(found[report.name], report)
-    found[report.name] = report
-    KEPT.write_text(json.dumps([found[name].to_json() for name in CASES if name in found], indent=1) + "\n")
+def keep(report: Report, machine: Sequence[str]) -> None:
+    """Replace the kept report of its benchmark. ValueError when it may not be believed."""
+    if reasons := doubts(report):
+        raise ValueError(f"{report.name} gives no figure: {'; '.join(reasons)}")
+    found = {old.name: old for old in kept()} | {report.name: report}
+    reports = [found[name].to_json() for name in CASES if name in found]
+    KEPT.write_text(json.dumps({"machine": list(machine), "reports": reports}, indent=1) + "\n")
 
 
 def kept() -> list[Report]:
-    return [Report.from_json(content) for content in json.loads(KEPT.read_text())] if KEPT.exists() else []
+    return [Report.from_json(content) for content in _content()["reports"]]
 
 
-def render(reports: Sequence[Report], machine: Iterable[str], *, quick: bool) -> str:
-    """The page, in Markdown."""
-    lines = ["# Figures", ""]
-    lines += ["Made by `make bench` (`python -m benchmarks [NAME ...]`); nothing here is written by hand."]
-    if quick:
-        lines += ["", "**A quick run**: January only, three runs each. It shows that all works, not how fast."]
-    lines += ["", *machine, "", *_targets(reports)]
+def page() -> str:
+    """RESULTS.md as it should be."""
+    return render(kept(), _content()["machine"])
+
+
+def _content() -> dict[str, Any]:
+    return dict(json.loads(KEPT.read_text())) if KEPT.exists() else {"machine": [], "reports": []}
+
+
+def render(reports: Sequence[Report], machine: Iterable[str]) -> str:
+    """The page, in Markdown. A report that may not be believed is named, without a figure of its."""
+    lines = ["# Figures", "", "Written by `make bench` from `results.json`; nothing here is edited by hand.", ""]
+    believed = [report for report in reports if not doubts(report)]
+    lines += [*machine, *_commits(believed), "", *_summary(believed)]
     for report in reports:
-        lines += [
-            "",
-            f"## {report.title}",
-            "",
-            report.what,
-            "",
-            f"{report.when}; load before: {report.load:.1f}",
-        ]
-        for table in report.tables:
-            lines += ["", *_table(table)]
-        lines += ["", *(f"- {_told(target)}" for target in report.targets), *(f"- {note}" for note in report.notes)]
+        lines += ["", f"## {report.title}", "", report.what, "", *_section(report)]
     return "\n".join(lines) + "\n"
 
 
-def _targets(reports: Sequence[Report]) -> list[str]:
+def _section(report: Report) -> list[str]:
+    if reasons := doubts(report):
+        return ["**No figure**:", "", *(f"- {reason}" for reason in reasons)]
+    lines = [_origin(report)]
+    for table in report.tables:
+        lines += ["", *_table(table)]
+    figures = [f"{_line(figure)}" for figure in report.figures]
+    return [*lines, "", *(f"- {line}" for line in (*figures, *report.notes))]
+
+
+def _origin(report: Report) -> str:
+    assert report.origin is not None
+    runs = sorted({len(values) for values in report.samples.values()})
+    counts = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
+    return (
+        f"Commit {report.origin.commit}, {report.origin.when}; {counts} runs; before: {report.origin.busy:.0%} of the "
+        f"cores in use; {report.origin.stolen:.0%} of the time stolen by the host."
+    )
+
+
+def _commits(reports: Sequence[Report]) -> list[str]:
+    """One commit for all, or which were measured at which, and what has not been measured."""
+    by_commit: dict[str, list[str]] = {}
+    for report in reports:
+        by_commit.setdefault(_known(report).commit, []).append(report.name)
+    lines = [f"- commit {commit}: {', '.join(names)}" for commit, names in by_commit.items()]
+    missing = [name for name in CASES if name not in {report.name for report in reports}]
+    return lines + ([f"- **not measured yet**: {', '.join(missing)}"] if missing else [])
+
+
+def _known(report: Report) -> Origin:
+    assert report.origin is not None
+    return report.origin
+
+
+def _summary(reports: Sequence[Report]) -> list[str]:
     rows = [
-        (target.what, _limit(target), f"{target.value:.2f}{target.unit}", target.verdict)
+        (figure.what, figure.target, figure.text, figure.spread, figure.verdict)
         for report in reports
-        for target in report.targets
+        for figure in report.figures
+        if figure.limit is not None
     ]
-    return _table(Table("", ("promise", "target", "measured", ""), tuple(rows)))
+    return _table(Table("", ("promise", "target", "median", "spread", ""), tuple(rows)))
 
 
-def _limit(target: Target) -> str:
-    return f"at {'least' if target.at_least else 'most'} {target.limit:g}{target.unit}"
-
-
-def _told(target: Target) -> str:
-    return f"{target.what}: {target.value:.2f}{target.unit}, target {_limit(target)}: {target.verdict}"
+def _line(figure: Figure) -> str:
+    target = f", target {figure.target}: {figure.verdict}" if figure.limit is not None else ""
+    return f"{figure.what} (`{figure.name}`): {figure.text}, {figure.spread}{target}"
 
 
 def _table(table: Table) -> list[str]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from anabranch.events import Declarations, Topic, load_declarations
 from anabranch.settings import Settings
@@ -22,20 +22,38 @@ FIRST = date(2013, 1, 1)
 SEED = 2013
 
 
+Size = Literal["tiny", "quick", "full"]
+Value = TypeVar("Value")
+
+
 @dataclass(frozen=True, slots=True)
 class World:
-    """The place of one benchmark. ``quick``: January and 3 runs, to see that all works; else the year and 5 runs."""
+    """The place of one benchmark. ``size``: tiny is for the tests (two days, one run), quick for a first look (January,
+    3 runs), full for figures (the year, 5 runs). ``session``: an engine that is there already and stays."""
 
     settings: Settings
-    quick: bool
+    size: Size = "full"
+    session: SparkSession | None = None
+
+    def pick(self, tiny: Value, quick: Value, full: Value) -> Value:
+        """The value for this size."""
+        return {"tiny": tiny, "quick": quick, "full": full}[self.size]
+
+    def at(self, settings: Settings, size: Size | None = None) -> World:
+        """The same with other settings."""
+        return replace(self, settings=settings, size=size or self.size)
 
     @property
     def days(self) -> int:
-        return 31 if self.quick else 365
+        return self.pick(2, 31, 365)
 
     @property
     def runs(self) -> int:
-        return 3 if self.quick else 5
+        return self.pick(1, 3, 5)
+
+    def warm_ups(self, number: int) -> int:
+        """``number`` runs that are not kept; none in a tiny run."""
+        return self.pick(0, number, number)
 
     @property
     def partitions(self) -> list[date]:
@@ -78,6 +96,9 @@ class World:
         """The platform's own session, with ``more`` settings: both jobs of a pair run in it."""
         from anabranch.spark import session
 
+        if self.session is not None:
+            yield self.session
+            return
         spark = session(self.settings, "anabranch-benchmarks", more)
         try:
             yield spark

@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-ONLY: Final = "ANABRANCH_BENCH_ONLY"
-"""The environment variable that names the views of ``operators`` to measure again; none: all of them."""
-
 
 @dataclass(frozen=True, slots=True)
 class Case:

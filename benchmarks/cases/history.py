@@ -17,7 +17,7 @@ from anabranch.samples.publishing import Pace
 from anabranch.settings import Settings
 from anabranch.speed.runner import catch_up
 
-from benchmarks.figures import Report, Sample, Target, all_seconds, jobs_table, middle, stages_table
+from benchmarks.figures import Figure, Report, Sample, all_seconds, jobs_table, ratios, stages_table
 from benchmarks.timing import in_turn
 from benchmarks.world import FIRST, SEED, World, fill_landing
 
@@ -28,7 +28,7 @@ def run(world: World) -> Report:
     day = FIRST + timedelta(days=world.days // 2)
     with lifecycle.running(world.fresh("one-day"), ["kafka"]) as alone:
         produce_flights(alone, day - timedelta(days=1), 2, Pace(), Faults(), SEED, quiet=True)
-        fill_landing(World(alone, world.quick))
+        fill_landing(world.at(alone))
     return _measured(world, alone, day)
 
 
@@ -62,8 +62,9 @@ def _measured(world: World, alone: Settings, day: date) -> Report:
             catch_up(spark, settings, view, topic)
             again(settings, days)
         jobs = {ALONE: lambda: again(alone, [day]), AMONG: lambda: again(world.settings, [day])}
-        samples = in_turn(jobs, world.runs, warm_ups=2)
-    times = middle(samples[AMONG]) / middle(samples[ALONE])
+        samples = in_turn(jobs, world.runs, world.warm_ups(2))
+    times = ratios(samples[AMONG], samples[ALONE])
+    what = f"time with {len(world.partitions)} days of history, of that with none"
     return Report(
         "history",
         "A day done again, beside a history",
@@ -71,7 +72,7 @@ def _measured(world: World, alone: Settings, day: date) -> Report:
         f"session. Once with two days of flights in the log, once with {len(world.partitions)} days, all of them "
         "published.",
         (jobs_table(samples, events, ALONE), stages_table(samples)),
-        (Target(f"time with {len(world.partitions)} days of history, of that with none", times, 1.2, at_least=False),),
+        (Figure("history.times", what, times, limit=1.2, at_least=False),),
         (),
         all_seconds(samples),
     )

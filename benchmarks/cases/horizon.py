@@ -24,12 +24,12 @@ from anabranch.tables import Cut, Note, Position, append, newest
 from anabranch.tables.layout import landing_index
 from deltalake import DeltaTable
 
-from benchmarks.figures import Report, Table, Target
+from benchmarks.figures import Figure, Report, Table
 from benchmarks.world import World
 
 RATE, DAYS = 1_000, 7
 DAY = 86_400 * RATE
-STAGES, QUICK_STAGES = (0, DAY // 24, DAY, DAYS * DAY), (0, DAY // 24)
+STAGES, QUICK_STAGES, TINY_STAGES = (0, DAY // 24, DAY, DAYS * DAY), (0, DAY // 24), (0, 100_000)
 FILL, SECONDS = 10_000_000, 60
 NOW = datetime.now(UTC)
 
@@ -37,12 +37,11 @@ NOW = datetime.now(UTC)
 @dataclass(frozen=True, slots=True)
 class Stage:
     """What a second's events took beside ``ids``, in seconds: the first one, while nothing of the index was in memory,
-    and the median and the slowest of the others. Bytes of this process' own memory, and of the index on disk."""
+    and the others. Bytes of this process' own memory, and of the index on disk."""
 
     ids: int
     first: float
-    median: float
-    slowest: float
+    seconds: tuple[float, ...]
     memory: int
     disk: int
 
@@ -52,15 +51,15 @@ def run(world: World) -> Report:
     table = open_landing(settings, world.topic)
     folder = landing_index(settings, world.topic.name)
     stages, held = [], 0
-    for ids in QUICK_STAGES if world.quick else STAGES:
+    for ids in world.pick(TINY_STAGES, QUICK_STAGES, STAGES):
         held = _fill(folder, held, ids, table)
         _cool(folder)
         duplicates = Duplicates(settings, world.topic, table)
-        first, *seconds = (_second(duplicates, table, world.topic) for _ in range(1 + SECONDS))
+        first, *seconds = (_second(duplicates, table, world.topic) for _ in range(1 + world.pick(2, SECONDS, SECONDS)))
         disk = sum(file.stat().st_size for file in folder.iterdir())
         memory = psutil.Process().memory_info()
         own = memory.rss - memory.shared  # without the files that are mapped
-        stages.append(Stage(ids, first, statistics.median(seconds), max(seconds), own, disk))
+        stages.append(Stage(ids, first, tuple(seconds), own, disk))
     return _report(stages)
 
 
@@ -128,12 +127,14 @@ def _rows(first: int) -> pa.Table:
 
 def _report(stages: list[Stage]) -> Report:
     last = stages[-1]
+    ids = f"{last.ids / 1e6:,.0f} M ids"
+    per_stage = [tuple(round(second * 1000, 2) for second in stage.seconds) for stage in stages]
     rows = [
         (
             f"{s.ids:,}",
             f"{s.first * 1000:,.0f} ms",
-            f"{s.median * 1000:.1f} ms",
-            f"{s.slowest * 1000:.0f} ms",
+            f"{statistics.median(s.seconds) * 1000:.1f} ms",
+            f"{max(s.seconds) * 1000:.0f} ms",
             f"{s.memory / 2**20:,.0f} MB",
             f"{s.disk / 2**30:.1f} GB",
         )
@@ -155,9 +156,9 @@ def _report(stages: list[Stage]) -> Report:
         "rate.",
         (Table("", columns, tuple(rows)),),
         (
-            Target(f"{RATE:,} events beside {last.ids / 1e6:.0f} M ids, median", last.median, 0.1, False, "s"),
-            Target(f"{RATE:,} events beside {last.ids / 1e6:.0f} M ids, slowest", last.slowest, 1.0, False, "s"),
+            Figure("horizon.empty", f"{RATE:,} events beside no id", per_stage[0], " ms", 0),
+            Figure("horizon.median", f"{RATE:,} events beside {ids}", per_stage[-1], " ms", 0, 100.0, at_least=False),
         ),
-        (),
-        {},
+        (f"The slowest of {len(last.seconds)} beside {ids}: {max(last.seconds) * 1000:.0f} ms.",),
+        {f"{stage.ids:,} ids, ms": values for stage, values in zip(stages, per_stage, strict=True)},
     )

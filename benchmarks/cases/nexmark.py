@@ -17,7 +17,8 @@ from anabranch.speed.runner import catch_up
 from anabranch.tables.layout import batch_table, landing_table, speed_checkpoint, speed_table, view_folder
 from anabranch.views import View
 
-from benchmarks.figures import Report, Sample, Table, all_seconds, middle
+from benchmarks.fairness import check_layout, check_same
+from benchmarks.figures import Figure, Report, Sample, Table, all_seconds, middle, ratios
 from benchmarks.nexmark import catalog, declared
 from benchmarks.nexmark.generator import Workload
 from benchmarks.nexmark.handwritten import jobs
@@ -25,14 +26,13 @@ from benchmarks.nexmark.handwritten.queries import QUERIES
 from benchmarks.nexmark.oracle import Oracle
 from benchmarks.nexmark.paths import Judged, epochs, judge, reprocess, short
 from benchmarks.nexmark.producing import produce
-from benchmarks.same_rows import check_same
 from benchmarks.timing import finish, in_turn
 from benchmarks.world import World
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-EVENTS, QUICK_EVENTS, EPOCH = 150_000, 40_000, 10_000
+EPOCH = 10_000
 SPEED, SPEED_BY_HAND, BATCH, BATCH_BY_HAND = "speed", "speed, hand-written", "batch", "batch, hand-written"
 
 
@@ -45,20 +45,23 @@ class Measured:
     events: int
     late: int
     samples: Mapping[str, Sequence[Sample]]
+    layouts: frozenset[str]
+    """What the files of both jobs' tables are like."""
 
     def rate(self, job: str) -> str:
         return f"{self.events / middle(self.samples[job]):,.0f}"
 
-    def share(self, job: str, of: str) -> float:
-        return middle(self.samples[of]) / middle(self.samples[job])
+    def shares(self, job: str, rival: str) -> tuple[float, ...]:
+        """The speed of ``job`` in each run, of its rival's."""
+        return ratios(self.samples[rival], self.samples[job])
 
 
 def run(world: World) -> Report:
     own = world.fresh("nexmark").model_copy(update={"max_offsets_per_trigger": EPOCH})
-    workload, file = Workload(QUICK_EVENTS if world.quick else EVENTS), own.home / "produced.parquet"
+    workload, file = Workload(world.pick(20_000, 40_000, 150_000)), own.home / "produced.parquet"
     with lifecycle.running(own, ["kafka"]) as settings:
         produce(settings, workload, file)
-        here = World(settings, world.quick)
+        here = world.at(settings)
         with here.spark() as spark:
             finish(start_landing(spark, settings, declared.topic(), once=True))
     records = pq.read_table(file, columns=["partition", "offset", "value"])
@@ -100,23 +103,28 @@ def _measure(world: World, spark: SparkSession, view: View, workload: Workload, 
 
     print(f"  {short(view)}", flush=True)
     four = {SPEED: speed, SPEED_BY_HAND: speed_by_hand, BATCH: batch, BATCH_BY_HAND: batch_by_hand}
-    # The first run of each is its warm-up: the median of three leaves it out, and 264 runs are enough.
-    samples = in_turn(four, 1 if world.quick else 3, warm_ups=int(short(view) == "q0"))
+    # The first run of each query is its warm-up: the median leaves it out.
+    samples = in_turn(four, world.pick(1, 1, 5), world.warm_ups(int(short(view) == "q0")))
     judged = judge(spark, settings, view, topic, days, oracle)
     assert not judged.problems, (view.name, judged.problems)
-    _check_hand_written(spark, settings, view, str(folder))
+    layouts = _check_hand_written(spark, settings, view, str(folder))
     _delete(str(folder), str(view_folder(settings, view.name, 1)), str(speed_checkpoint(settings, view.name, 1)))
-    return Measured(view, judged, *oracle.count(view.events), samples)
+    return Measured(view, judged, *oracle.count(view.events), samples, layouts)
 
 
-def _check_hand_written(spark: SparkSession, settings: Settings, view: View, folder: str) -> None:
-    """The hand-written jobs made the rows of the view: else their time says nothing."""
+def _check_hand_written(spark: SparkSession, settings: Settings, view: View, folder: str) -> frozenset[str]:
+    """The hand-written jobs made the rows of the view, in tables of the same layout: else their time says nothing."""
     read = spark.read.format("delta").load
     by_hand = {half: read(f"{folder}/{half}").drop("table_day") for half in ("speed", "batch")}
     columns = sorted(by_hand["batch"].columns)
-    check_same(read(speed_table(settings, view.name, 1)), by_hand["speed"], columns)
-    if not view.kappa:
-        check_same(read(batch_table(settings, view.name, 1)), by_hand["batch"], columns)
+    layouts = set()
+    for half, uri in (("speed", speed_table), ("batch", batch_table)):
+        if half == "batch" and view.kappa:
+            continue
+        ours = uri(settings, view.name, 1)
+        check_same(read(ours), by_hand[half], columns)
+        layouts.add(check_layout(ours, f"{folder}/{half}"))
+    return frozenset(layouts)
 
 
 def _delete(*folders: str) -> None:
@@ -126,14 +134,6 @@ def _delete(*folders: str) -> None:
 
 def _report(workload: Workload, oracle: Oracle, measured: Sequence[Measured]) -> Report:
     samples = {f"{short(each.view)} {job}": runs for each in measured for job, runs in each.samples.items()}
-    halves = [
-        f"{half}: {median(shares):.2f} of the hand-written job's speed (median of the queries), from "
-        f"{min(shares):.2f} to {max(shares):.2f}"
-        for half, shares in (
-            ("speed path", [each.share(SPEED, SPEED_BY_HAND) for each in measured]),
-            ("batch path", [each.share(BATCH, BATCH_BY_HAND) for each in measured]),
-        )
-    ]
     return Report(
         "nexmark",
         "Nexmark: all deterministic queries in both paths",
@@ -142,9 +142,26 @@ def _report(workload: Workload, oracle: Oracle, measured: Sequence[Measured]) ->
         "newest epoch; batch: all days rebuilt and published. Beside each a hand-written Spark job in SQL, in turn "
         "with it, into a Delta table of its own.",
         (_right(measured), _fast(measured), _words()),
-        notes=(catalog.WINDOWS, *halves),
+        figures=_figures(measured),
+        notes=(catalog.WINDOWS, *sorted({layout for each in measured for layout in each.layouts})),
         samples=all_seconds(samples),
     )
+
+
+def _figures(measured: Sequence[Measured]) -> tuple[Figure, ...]:
+    """By path: the median and the slowest query of each run, as a share of the hand-written job's speed."""
+    found = []
+    for path, job, rival in (("speed", SPEED, SPEED_BY_HAND), ("batch", BATCH, BATCH_BY_HAND)):
+        runs = list(zip(*(each.shares(job, rival) for each in measured), strict=True))
+        found.append(Figure(f"nexmark.{path}", f"{path} path, median query, of hand-written", tuple(map(median, runs))))
+        each = min(measured, key=lambda one: median(one.shares(job, rival)))
+        what = f"{path} path, slowest query ({short(each.view)}), of hand-written"
+        found.append(Figure(f"nexmark.{path}.slowest", what, each.shares(job, rival)))
+    return tuple(found)
+
+
+def _shares(shares: tuple[float, ...]) -> str:
+    return f"{median(shares):.2f} ({min(shares):.2f} to {max(shares):.2f})"
 
 
 def _right(measured: Sequence[Measured]) -> Table:
@@ -172,9 +189,9 @@ def _fast(measured: Sequence[Measured]) -> Table:
         (
             short(each.view),
             *(each.rate(job) for job in (SPEED, SPEED_BY_HAND)),
-            f"{each.share(SPEED, SPEED_BY_HAND):.2f}",
+            _shares(each.shares(SPEED, SPEED_BY_HAND)),
             *(each.rate(job) for job in (BATCH, BATCH_BY_HAND)),
-            f"{each.share(BATCH, BATCH_BY_HAND):.2f}",
+            _shares(each.shares(BATCH, BATCH_BY_HAND)),
         )
         for each in measured
     ]

@@ -1,13 +1,13 @@
-"""Each operator of the gallery, in both paths, beside the plain Spark code for it."""
+"""Each operator of the gallery, in both paths; beside plain Spark code where there is code that is not the view's."""
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -21,11 +21,10 @@ from anabranch.views.definition import is_own
 from anabranch.views.registry import sources_of
 from pyspark.cloudpickle import register_pickle_by_value
 
-from benchmarks.cases import ONLY
-from benchmarks.figures import Report, Sample, Table, Target, all_seconds, middle
+from benchmarks.fairness import check_layout, check_same
+from benchmarks.figures import Figure, Report, Sample, Table, all_seconds, middle, ratios
 from benchmarks.handwritten import operators as handwritten
 from benchmarks.handwritten.operators import Job
-from benchmarks.same_rows import check_same
 from benchmarks.timing import finish, in_turn
 from benchmarks.world import World, landed_events
 
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
 SPEED, SPEED_BY_HAND, BATCH, BATCH_BY_HAND = "speed", "speed, hand-written", "batch", "batch, hand-written"
 HALVES = (SPEED, BATCH)
-WHEN = "measured (UTC)"
+NO_RIVAL = "no comparison"
 OPERATORS = {
     "busy_hours": "hopping window",
     "queue_before": "sliding window, exact",
@@ -54,49 +53,36 @@ OPERATORS = {
     "delays_corrected": "corrections",
     "hours_of_day": "a view over a view",
 }
-_OWN_WORDS = {"departed_in_weather": handwritten.departed_in_weather, "turns": handwritten.turns}
+RIVALS = {"departed_in_weather": handwritten.departed_in_weather, "turns": handwritten.turns}
+"""Functions that share no code with the view. Those of the other views are plain Spark code already: a hand-written job
+would call the same function, which compares nothing."""
 _SETTLED = {"turns": "rested_at < TIMESTAMP '{last} 00:00:00'"}
 """What is compared of streams whose watermarks end at other times: the one by hand knows departures only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One operator: its view, the rows that both made, and how long each job took."""
+    """One operator: its view, its rows, the seconds of each job's runs, and what the rivals' tables are like."""
 
     view: View
     rows: int
     samples: Mapping[str, Sequence[Sample]]
-
-    def share(self, job: str, of: str) -> float:
-        return middle(self.samples[of]) / middle(self.samples[job])
+    layouts: tuple[str, ...] = ()
 
 
 def run(world: World) -> Report:
     register_pickle_by_value(handwritten)  # Python workers of Spark don't know this folder
     folder = world.settings.project / "spark_jobs" / "views" / "gallery"
     registry = load_views(folder, world.declared_for_gallery)
-    only = [name for name in os.environ.get(ONLY, "").split(",") if name]
-    views = [registry.get(name) for name in OPERATORS if not only or name in only]
     with world.spark() as spark:
         finish(start_landing(spark, world.settings, world.declared.topic("weather"), once=True))
-        measured = [_measure(world, spark, view) for view in views]
+        measured = [_measure(world, spark, registry.get(name)) for name in OPERATORS]
     return _report(measured, landed_events(world))
 
 
-def _job(world: World, view: View) -> Job:
-    function = _OWN_WORDS.get(view.name, view.function)
-    types = [(world.declared.topic_of(kind).name, kind) for kind in view.events]
-    stream = handwritten.turns_as_stream if view.name == "turns" else None
-    in_state = view.refresh == "state"
-    return Job(types, function, str(view.partition_by), view.key, stream, streams=in_state, closes=view.closes)
-
-
 def _measure(world: World, spark: SparkSession, view: View) -> Measured:
-    settings, job = world.settings, _job(world, view)
-    topics = sources_of(view, world.declared)
-    landing = {topic: landing_table(settings, topic) for topic, _ in job.types}
+    settings, topics = world.settings, sources_of(view, world.declared)
     days = [*world.partitions, *(world.partitions[-1] + timedelta(days=n) for n in (1, 2))]
-    folder = world.scratch(f"handwritten-{view.name}")
 
     def speed() -> Sample:
         shutil.rmtree(speed_table(settings, view.name, 1), ignore_errors=True)
@@ -105,100 +91,105 @@ def _measure(world: World, spark: SparkSession, view: View) -> Measured:
         catch_up(spark, settings, view, topics)
         return Sample(time.perf_counter() - begun)
 
-    def speed_by_hand() -> Sample:
-        shutil.rmtree(folder, ignore_errors=True)
-        begun = time.perf_counter()
-        finish(handwritten.start(spark, job, landing, str(folder / "speed"), folder / "checkpoint"))
-        return Sample(time.perf_counter() - begun)
-
     def batch() -> Sample:
         begun = time.perf_counter()
         build = rebuild(spark, settings, view, topics, days, f"bench-{uuid4().hex}")
         publish(settings, view, build, days)
         return Sample(time.perf_counter() - begun)
 
-    def batch_by_hand() -> Sample:
+    print(f"  {view.name}", flush=True)
+    folder = world.scratch(f"handwritten-{view.name}")
+    jobs = {SPEED: speed, BATCH: batch}
+    if view.name in RIVALS:
+        jobs |= _rivals(world, spark, view, folder)
+    samples = in_turn(jobs, world.runs, world.warm_ups(1))
+    layouts = _check(world, spark, view, str(folder)) if view.name in RIVALS else ()
+    rows = spark.read.format("delta").load(batch_table(settings, view.name, 1)).count()
+    shutil.rmtree(folder)
+    shutil.rmtree(view_folder(settings, view.name, 1))
+    return Measured(view, rows, samples, layouts)
+
+
+def _rivals(world: World, spark: SparkSession, view: View, folder: Path) -> dict[str, Callable[[], Sample]]:
+    types = [(world.declared.topic_of(kind).name, kind) for kind in view.events]
+    stream = handwritten.turns_as_stream if view.name == "turns" else None
+    key, streams = view.key, view.refresh == "state"
+    job = Job(types, RIVALS[view.name], str(view.partition_by), key, stream, streams=streams, closes=view.closes)
+    landing = {topic: landing_table(world.settings, topic) for topic, _ in types}
+
+    def speed() -> Sample:
+        shutil.rmtree(folder / "speed", ignore_errors=True)
+        shutil.rmtree(folder / "checkpoint", ignore_errors=True)
+        begun = time.perf_counter()
+        finish(handwritten.start(spark, job, landing, str(folder / "speed"), folder / "checkpoint"))
+        return Sample(time.perf_counter() - begun)
+
+    def batch() -> Sample:
         begun = time.perf_counter()
         handwritten.batch(spark, job, landing, str(folder / "batch"))
         return Sample(time.perf_counter() - begun)
 
-    print(f"  {view.name}", flush=True)
-    four = {SPEED: speed, SPEED_BY_HAND: speed_by_hand, BATCH: batch, BATCH_BY_HAND: batch_by_hand}
-    samples = in_turn(four, 3, warm_ups=1)
-    rows = _check(world, spark, view, str(folder))
-    shutil.rmtree(folder)
-    shutil.rmtree(view_folder(settings, view.name, 1))
-    return Measured(view, rows, samples)
+    return {SPEED_BY_HAND: speed, BATCH_BY_HAND: batch}
 
 
-def _check(world: World, spark: SparkSession, view: View, folder: str) -> int:
-    """The hand-written jobs made the rows of the view: else their time says nothing. The rows of the batch."""
+def _check(world: World, spark: SparkSession, view: View, folder: str) -> tuple[str, ...]:
+    """The hand-written jobs made the rows of the view, in tables of the same layout: else their time says nothing."""
     read = spark.read.format("delta").load
-    settled = _SETTLED.get(view.name, "true").format(last=world.partitions[-3])
-    found = {}
+    settled = _SETTLED.get(view.name, "true").format(last=world.partitions[-1] - timedelta(days=2))
+    layouts = []
     for half, table in (("speed", speed_table), ("batch", batch_table)):
-        ours = read(table(world.settings, view.name, 1))
+        uri = table(world.settings, view.name, 1)
+        ours = read(uri)
         columns = sorted(filter(is_own, ours.columns))
-        theirs = read(f"{folder}/{half}").where(settled)
-        found[half] = check_same(ours.where(settled), theirs, columns)
-    return found["batch"]
+        check_same(ours.where(settled), read(f"{folder}/{half}").where(settled), columns)
+        layouts.append(f"{view.name}, {half}: {check_layout(uri, f'{folder}/{half}')}")
+    return tuple(layouts)
 
 
 def _report(measured: Sequence[Measured], events: int) -> Report:
-    shares = {(each.view.name, half): each.share(half, f"{half}, hand-written") for each in measured for half in HALVES}
-    when = f"{datetime.now(UTC):%Y-%m-%d %H:%M}"
-    rows = tuple(
-        (
-            OPERATORS[each.view.name],
-            f"`{each.view.name}`",
-            "state" if each.view.refresh == "state" else "touched partitions",
-            f"{each.rows:,}",
-            *(
-                text
-                for half in HALVES
-                for text in (
-                    f"{middle(each.samples[half]):.2f} s",
-                    f"{middle(each.samples[f'{half}, hand-written']):.2f} s",
-                    f"{shares[each.view.name, half]:.2f}",
-                )
-            ),
-            when,
-        )
-        for each in measured
-    )
     columns = ("operator", "view", "speed half kept by", "rows")
     columns += tuple(text for half in HALVES for text in (f"{half} path", "hand-written", "speed of it"))
-    columns += (WHEN,)
     samples = all_seconds({f"{e.view.name} {job}": runs for e in measured for job, runs in e.samples.items()})
+    runs = len(measured[0].samples[SPEED])
     return Report(
         "operators",
         "Operators, one by one",
         f"The gallery's views over {events:,} landed records. Speed: from an empty checkpoint to the newest epoch; "
-        "batch: all days rebuilt and published. Beside each, in turn with it, the plain Spark code for it as a batch "
-        "job and as a stream that catches up. Medians of three.",
-        (Table("", columns, rows),),
-        _targets(samples),
-        ("Both jobs made the same rows, in both paths.",),
-        samples=samples,
+        f"batch: all days rebuilt and published. Medians of {runs}, with the smallest and the largest run. Where "
+        "there is plain Spark code that shares nothing with the view's, it ran in turn with it, as a batch job and as "
+        f"a stream that catches up. Elsewhere: {NO_RIVAL}: a hand-written job would call the view's own function.",
+        (Table("", columns, tuple(_row(each) for each in measured)),),
+        tuple(_figures(measured)),
+        tuple(layout for each in measured for layout in each.layouts),
+        samples,
     )
 
 
-def _targets(samples: Mapping[str, Sequence[float]]) -> tuple[Target, ...]:
-    """By the seconds of every run, by view and job."""
-    found = []
+def _row(each: Measured) -> tuple[str, ...]:
+    kept = "state" if each.view.refresh == "state" else "touched partitions"
+    row = [OPERATORS[each.view.name], f"`{each.view.name}`", kept, f"{each.rows:,}"]
     for half in HALVES:
-        by_hand = f" {half}, hand-written"
-        names = [job.removesuffix(by_hand) for job in samples if job.endswith(by_hand)]
-        share, name = min((median(samples[n + by_hand]) / median(samples[f"{n} {half}"]), n) for n in names)
-        found.append(Target(f"slowest operator, {half} path ({name}), of plain Spark", share, 0.9, at_least=True))
-    return tuple(found)
+        row.append(_seconds(each.samples[half]))
+        if (rival := each.samples.get(f"{half}, hand-written")) is None:
+            row += [NO_RIVAL, "-"]
+        else:
+            row += [_seconds(rival), f"{median(ratios(rival, each.samples[half])):.2f}"]
+    return tuple(row)
 
 
-def merged(old: Report, new: Report) -> Report:
-    """``new``, with the rows and runs of ``old`` for the operators that weren't measured again."""
-    rows = {row[1].strip("`"): row for row in (*old.tables[0].rows, *new.tables[0].rows)}
-    again = {row[1].strip("`") for row in new.tables[0].rows}
-    kept = {job: runs for job, runs in old.samples.items() if job.split(" ", 1)[0] not in again}
-    samples = {**kept, **new.samples}
-    table = replace(new.tables[0], rows=tuple(rows[name] for name in OPERATORS if name in rows))
-    return replace(new, tables=(table,), samples=samples, targets=_targets(samples))
+def _seconds(runs: Sequence[Sample]) -> str:
+    seconds = [run.seconds for run in runs]
+    return f"{middle(runs):.2f} s ({min(seconds):.2f} to {max(seconds):.2f})"
+
+
+def _figures(measured: Sequence[Measured]) -> Iterator[Figure]:
+    """The slowest operator of those that have a rival, by path."""
+    for half in HALVES:
+        shares = {
+            each.view.name: ratios(each.samples[f"{half}, hand-written"], each.samples[half])
+            for each in measured
+            if each.view.name in RIVALS
+        }
+        name = min(shares, key=lambda view: median(shares[view]))
+        what = f"slowest operator, {half} path ({name}), of plain Spark"
+        yield Figure(f"operators.{half}", what, shares[name], limit=0.9)

@@ -13,26 +13,28 @@ from anabranch.speed.runner import SpeedQuery, start
 from anabranch.testing.landing import Event, Landing
 from anabranch.views.definition import Refresh, View
 
-from benchmarks.figures import Report, Table
+from benchmarks.figures import Figure, Report, Table
 from benchmarks.world import FIRST, World
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SIZES, QUICK_SIZES = (10_000, 100_000, 400_000), (2_000, 10_000)
-EPOCH, EPOCHS, WARM = 1_000, 16, 6
+EPOCH, WARM = 1_000, 6
 KINDS: tuple[Refresh, ...] = ("state", "partitions")
 AIRPORTS = ("EWR", "JFK", "LGA")
 WAIT_SECONDS = 120.0
 
 
 def run(world: World) -> Report:
-    rows, samples = [], {}
+    rows, samples, figures = [], {}, []
     with world.spark() as spark:
-        for size in QUICK_SIZES if world.quick else SIZES:
+        for size in world.pick((1_000,), (2_000, 10_000), (10_000, 100_000, 400_000)):
             seconds = _measured(spark, world, size)
             samples |= {f"{kind}, {size:,} events": found for kind, found in seconds.items()}
             state, partitions = (statistics.median(seconds[kind]) for kind in KINDS)
+            for kind in KINDS:
+                what = f"an epoch beside {size:,} events of its day, kept by {kind}"
+                figures.append(Figure(f"refresh.{kind}.{size}", what, tuple(seconds[kind]), " s"))
             rows.append((f"{size:,}", f"{state:.2f} s", f"{partitions:.2f} s", f"{partitions / state:.1f}"))
     columns = ("events of the day", *(f'`refresh="{kind}"`' for kind in KINDS), "ratio")
     return Report(
@@ -41,6 +43,7 @@ def run(world: World) -> Report:
         f"`departure_delays`, live, from the commit of an epoch of {EPOCH:,} events in landing to the commit in the "
         "speed table, median of ten; the same function is kept by Spark's state, and by computing the day again.",
         (Table("", columns, tuple(rows)),),
+        tuple(figures),
         samples=samples,
     )
 
@@ -56,11 +59,11 @@ def _measured(spark: SparkSession, world: World, size: int) -> dict[str, list[fl
         try:
             _wait(query, landing)
             seconds = []
-            for _ in range(EPOCHS):
+            for _ in range(world.pick(1, 6, 16)):
                 landing.land(_events(made, EPOCH, 22 * 3600 + 60, 86_400))
                 seconds.append(_wait(query, landing))
                 made += EPOCH
-            found[kind] = seconds[WARM:]
+            found[kind] = seconds[world.warm_ups(WARM) if len(seconds) > WARM else 0 :]
         finally:
             query.stop()
     return found

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 
 import polars as pl
 from anabranch.control import lifecycle
@@ -27,33 +28,53 @@ from anabranch.settings import Settings, project_root
 from anabranch.tables import newest
 from anabranch.tables.layout import speed_table
 
-from benchmarks.cases.freshness import RATE, check, prepared, sending, until_streaming, watch
-from benchmarks.figures import Report, Table, Target, percentile
+from benchmarks.cases.freshness import RATE, WINDOWS, check, prepared, sending, until_streaming, watch, windows
+from benchmarks.figures import Figure, Report, Table, percentile
 from benchmarks.latency import Sight, latencies
 from benchmarks.timing import PATIENCE, beside
 from benchmarks.world import FIRST, World
 
 VIEW = "departure_delays"
-WARM_SECONDS, ALONE_SECONDS, BESIDE_SECONDS = 25, 90, 210
 
 
 def run(world: World) -> Report:
-    live = _beside(world)
-    quiet, busy = (percentile(waits, 0.95) for waits in (live.alone, live.beside))
+    seconds = world.pick(Seconds(2, 5, 25), Seconds(25, 40, 60), Seconds(25, 90, 210))
+    live = _beside(world, seconds)
+    quiet = live.p95_alone
+    times = tuple(p95 / median(quiet) for p95 in live.p95_beside)
+    what = "p95 of freshness while it runs, of that without"
     return Report(
         "replay",
         "A replay beside the live stream",
-        f"`{VIEW}` replayed over the year beside its live stream at {RATE:,.0f} events/s, at the default share "
-        f"({DEFAULT_SHARE:.0%} of the cores, lowest priority): records of {ALONE_SECONDS} s without a replay against "
-        "those that came while it ran, by seconds from the append until they could be read.",
+        f"`{VIEW}` replayed over {_days(world)} days beside its live stream at {RATE:,.0f} events/s, at the default "
+        f"share ({DEFAULT_SHARE:.0%} of the cores, lowest priority): records of {seconds.alone} s without a replay "
+        "against those that came while it ran, by seconds from the append until they could be read. A figure's runs "
+        f"are {WINDOWS} windows of either time.",
         (_waits(live), _replay(live.replay)),
         (
-            Target("multiple of real time", live.replay.real_time or 0.0, 20.0, at_least=True),
-            Target("p95 of freshness while it runs, of that without", busy / quiet, 1.1, at_least=False),
+            Figure("replay.real_time", "multiple of real time", live.paces, digits=0, limit=20.0),
+            Figure("replay.times", what, times, limit=1.1, at_least=False),
         ),
         live.notes,
-        {"p95 alone, beside": [quiet, busy]},
+        {"p95 alone": list(quiet), "p95 beside": list(live.p95_beside)},
     )
+
+
+def _days(world: World) -> int:
+    return world.pick(14, 61, 365)
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """How long live records are sent: before anything is measured, without a replay, and beside it."""
+
+    warm: int
+    alone: int
+    beside: int
+
+    @property
+    def records(self) -> int:
+        return int(RATE * (self.warm + self.alone + self.beside))
 
 
 @dataclass
@@ -63,6 +84,19 @@ class Stretch:
     begun: float = 0.0
     ended: float = 0.0
     replay: Standing = field(default_factory=lambda: Standing(VIEW, 1, ""))
+    progress: list[Standing] = field(default_factory=list)
+    """Each standing that was seen while live records came."""
+
+    def note(self, known: Sequence[Standing]) -> None:
+        if known and known[-1].seconds and (not self.progress or known[-1].done > self.progress[-1].done):
+            self.progress.append(known[-1])
+
+    def paces(self) -> tuple[float, ...]:
+        """Multiples of real time, of WINDOWS parts of the progress."""
+        marks = [self.progress[len(self.progress) * n // WINDOWS] for n in range(WINDOWS)] if self.progress else []
+        pairs = zip(marks, [*marks[1:], self.replay], strict=False)
+        parts = [(b.event_seconds - a.event_seconds, b.seconds - a.seconds) for a, b in pairs]
+        return tuple(events / seconds for events, seconds in parts if seconds > 0)
 
 
 @dataclass(frozen=True)
@@ -73,15 +107,17 @@ class Live:
     alone: Sequence[float]
     beside: Sequence[float]
     handover: Sequence[float]
+    p95_alone: tuple[float, ...]
+    p95_beside: tuple[float, ...]
+    paces: tuple[float, ...]
     replay: Standing
     notes: tuple[str, ...]
 
 
-def _beside(world: World) -> Live:
+def _beside(world: World, seconds: Seconds) -> Live:
     settings = prepared(world, (VIEW,), "live-replayed")
-    events = flight_events(FIRST, 365, world.declared).filter(topic=world.topic.name)
-    live_count = int(RATE * (WARM_SECONDS + ALONE_SECONDS + BESIDE_SECONDS))
-    history, live = events.head(events.height - live_count), events.tail(live_count)
+    events = flight_events(FIRST, _days(world), world.declared).filter(topic=world.topic.name)
+    history, live = events.head(events.height - seconds.records), events.tail(seconds.records)
     files = [settings.home / name for name in ("history.parquet", "produced.parquet")]
     with lifecycle.running(settings, ["kafka", "landing", "speed"]):
         ensure_topics(settings, world.declared, [world.topic.name])
@@ -89,31 +125,32 @@ def _beside(world: World) -> Live:
         with Producer(settings, world.declared) as producer:
             publish(producer, history, files[0], Sending())
         _until_level(settings, world.topic.name, history.height)
-        with sending(settings, world, live, files[1]) as thread, _replayed(settings, thread) as stretch:
+        with sending(settings, world, live, files[1]) as thread, _replayed(settings, thread, seconds) as stretch:
             sights = watch(settings, (VIEW,), thread, events.height)
         whole = settings.home / "all.parquet"
         pl.concat([pl.read_parquet(file) for file in files]).write_parquet(whole)
         told = check(settings, (VIEW,), whole)
-        found = _measured(settings, sights[VIEW], files[1], stretch, told)
+        found = _measured(settings, sights[VIEW], files[1], stretch, told, seconds.warm)
     shutil.rmtree(settings.home, ignore_errors=True)
     return found
 
 
 @contextmanager
-def _replayed(settings: Settings, sending: threading.Thread) -> Iterator[Stretch]:
+def _replayed(settings: Settings, sending: threading.Thread, seconds: Seconds) -> Iterator[Stretch]:
     """A replay while records come, with a stretch without one before. What is left of it behind the last record is
     walked with all cores: it is published all the same."""
     stretch = Stretch()
     program = [sys.executable, str(project_root() / "spark_jobs" / "replay.py"), "--view", VIEW, "--version", "1"]
 
     def work() -> None:
-        time.sleep(WARM_SECONDS + ALONE_SECONDS)
+        time.sleep(seconds.warm + seconds.alone)
         stretch.begun, log = time.time(), settings.home / "replay.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
                 [*program, "--run", "bench"], env=environment(settings), stdout=output, stderr=subprocess.STDOUT
             )
             while process.poll() is None and sending.is_alive():
+                stretch.note(standings(settings, VIEW, 1))
                 time.sleep(0.2)
             stretch.ended, known = time.time(), standings(settings, VIEW, 1)
             stretch.replay = known[-1] if known else stretch.replay
@@ -140,22 +177,24 @@ def _until_level(settings: Settings, topic: str, records: int) -> None:
         time.sleep(0.5)
 
 
-def _measured(settings: Settings, sights: Sequence[Sight], file: Path, stretch: Stretch, told: str) -> Live:
+def _measured(settings: Settings, sights: Sequence[Sight], file: Path, stretch: Stretch, told: str, warm: int) -> Live:
     """Each live record belongs to the stretch in which it was appended. A publication ends its replay: what was
     appended in the five seconds before waits for the stream that starts again, and is told apart."""
     sent = pl.read_parquet(file, columns=["partition", "offset", "append_time"])
     at = pl.col("append_time").dt.epoch("us") / 1e6
-    begin = sent.select(at.min()).item() + WARM_SECONDS
+    begin = sent.select(at.min()).item() + warm
     shown = standings(settings, VIEW, 1)[-1].updated_ms / 1000
-    alone = _of(sent.filter(at.is_between(begin, stretch.begun)), sights)
-    busy = _of(sent.filter(at.is_between(stretch.begun, min(stretch.ended, shown - 5))), sights)
+    quietly = sent.filter(at.is_between(begin, stretch.begun))
+    busily = sent.filter(at.is_between(stretch.begun, min(stretch.ended, shown - 5)))
     around = _of(sent.filter(at.is_between(shown - 5, shown + 5)), sights)
     notes = [told]
     if around:
         notes.append(
             f"In the ten seconds around its publication the stream starts again: a record waited {around[-1]:.1f} s."
         )
-    return Live(alone, busy, around, stretch.replay, tuple(notes))
+    p95 = [windows(records, sights).get("p95", ()) for records in (quietly, busily)]
+    alone, busy = _of(quietly, sights), _of(busily, sights)
+    return Live(alone, busy, around, *p95, stretch.paces(), stretch.replay, tuple(notes))
 
 
 def _of(sent: pl.DataFrame, sights: Sequence[Sight]) -> list[float]:

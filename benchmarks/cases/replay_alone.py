@@ -12,7 +12,7 @@ from anabranch.replay.standing import PUBLISHED
 from anabranch.speed.runner import catch_up
 from anabranch.tables.layout import landing_table, replay_checkpoints, speed_checkpoint, speed_table
 
-from benchmarks.figures import Report, Sample, all_seconds, jobs_table
+from benchmarks.figures import Figure, Report, Sample, all_seconds, jobs_table, ratios
 from benchmarks.handwritten import speed as handwritten
 from benchmarks.timing import finish, in_turn
 from benchmarks.world import World, landed_events
@@ -28,7 +28,15 @@ def run(world: World) -> Report:
         f"`{world.view.name}` replayed with all cores, over {events:,} landed records, beside a hand-written stream "
         "over the same landing table, which certifies and publishes nothing.",
         (jobs_table(samples, events, STREAM),),
-        (),
+        (
+            Figure(
+                "replay_alone.times",
+                "time of a replay with all cores, of a hand-written stream",
+                ratios(samples[ALL], samples[STREAM]),
+                limit=1.3,
+                at_least=False,
+            ),
+        ),
         (),
         all_seconds(samples),
     )
@@ -53,7 +61,7 @@ def _walked(world: World) -> dict[str, list[Sample]]:
             found = finish(handwritten.start(spark, landing, str(folder / "table"), folder / "checkpoint"))
             return Sample(time.perf_counter() - begun, found)
 
-        samples = in_turn({ALL: replayed, STREAM: by_hand}, world.runs, warm_ups=1)
+        samples = in_turn({ALL: replayed, STREAM: by_hand}, world.runs, world.warm_ups(1))
     shutil.rmtree(speed_table(settings, view.name, view.version))
     for folder in (speed_checkpoint, replay_checkpoints):
         shutil.rmtree(folder(settings, view.name, view.version), ignore_errors=True)

@@ -9,9 +9,9 @@ from anabranch.speed.runner import catch_up
 from anabranch.tables.layout import landing_table, speed_checkpoint, speed_table, view_folder
 
 from benchmarks.cases.batch import COLUMNS
-from benchmarks.figures import Report, Sample, Target, all_seconds, jobs_table, middle, stages_table
+from benchmarks.fairness import check_layout, check_same
+from benchmarks.figures import Figure, Report, Sample, all_seconds, jobs_table, ratios, stages_table
 from benchmarks.handwritten import speed as handwritten
-from benchmarks.same_rows import check_same
 from benchmarks.timing import finish, in_turn, spans, steps
 from benchmarks.world import World, landed_events
 
@@ -44,11 +44,12 @@ def run(world: World) -> Report:
             found = finish(handwritten.start(spark, landing, str(folder / "table"), folder / "checkpoint"))
             return Sample(time.perf_counter() - begun, found)
 
-        samples = in_turn({PLATFORM: platform, HANDWRITTEN: by_hand}, world.runs, warm_ups=1)
-        ours = spark.read.format("delta").load(speed_table(settings, view.name, view.version))
-        rows = check_same(ours, spark.read.format("delta").load(str(target / "table")), COLUMNS)
+        samples = in_turn({PLATFORM: platform, HANDWRITTEN: by_hand}, world.runs, world.warm_ups(1))
+        ours, read = speed_table(settings, view.name, view.version), spark.read.format("delta").load
+        rows = check_same(read(ours), read(str(target / "table")), COLUMNS)
+        layout = check_layout(ours, str(target / "table"))
     events = landed_events(world)
-    speed = middle(samples[HANDWRITTEN]) / middle(samples[PLATFORM])
+    speed = ratios(samples[HANDWRITTEN], samples[PLATFORM])
     return Report(
         "speed",
         "The speed layer catches up",
@@ -56,7 +57,7 @@ def run(world: World) -> Report:
         "hand-written stream over the same landing table (window aggregate, foreachBatch into Delta, no drop check, "
         "no cut).",
         (jobs_table(samples, events, HANDWRITTEN), stages_table(samples)),
-        (Target("speed of catching up, of hand-written", speed, 0.95, at_least=True),),
-        (f"Both made the same {rows:,} rows.",),
+        (Figure("speed.speed", "speed of catching up, of hand-written", speed, limit=0.95),),
+        (f"Both made the same {rows:,} rows.", layout),
         all_seconds(samples),
     )

@@ -1,0 +1,98 @@
+"""Whether two jobs did the same work: equal rows, in tables of the same layout. Else their times say nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_MOST_FILES = 1.25
+"""How many times as many files per partition one of two tables may have."""
+
+
+class DifferentRows(AssertionError):
+    """The jobs of a pair didn't make the same rows."""
+
+
+class DifferentLayout(AssertionError):
+    """The tables of a pair don't have the same files per partition, compression or statistics."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a table's files lie: mean number of files per partition, codecs, and whether bounds of columns are logged."""
+
+    files: float
+    codecs: frozenset[str]
+    bounds: bool
+
+
+def check_same(ours: DataFrame, theirs: DataFrame, columns: Sequence[str]) -> int:
+    """The number of rows, which are equal in ``columns`` as a bag; raises DifferentRows with what differs."""
+    mine, others = ours.select(*columns), theirs.select(*columns)
+    if (found := _checksum(mine)) != (expected := _checksum(others)):
+        only_ours, only_theirs = mine.exceptAll(others).take(3), others.exceptAll(mine).take(3)
+        raise DifferentRows(f"{found} and {expected}; only ours: {only_ours}; only theirs: {only_theirs}")
+    if not found[0]:
+        raise DifferentRows("both jobs have made no row at all")
+    return found[0]
+
+
+def check_layout(ours: str, theirs: str) -> str:
+    """A sentence about the layout that both tables have; raises DifferentLayout where one has it easier."""
+    mine, others = layout_of(ours), layout_of(theirs)
+    many = max(mine.files, others.files) > _MOST_FILES * min(mine.files, others.files)
+    if many or mine.codecs != others.codecs or mine.bounds != others.bounds:
+        raise DifferentLayout(f"ours: {mine}; theirs: {others}")
+    statistics = "with" if mine.bounds else "without"
+    return (
+        f"Both tables have the same layout: {mine.files:.1f} and {others.files:.1f} files per partition, "
+        f"{'/'.join(sorted(mine.codecs))}, {statistics} bounds of columns in the log."
+    )
+
+
+def layout_of(uri: str) -> Layout:
+    """Raises TableNotFoundError."""
+    table = DeltaTable(uri)
+    actions = pa.table(table.get_add_actions(flatten=True))
+    columns = [name for name in actions.column_names if name.startswith("partition.")]
+    partitions = actions.group_by(columns).aggregate([]).num_rows if columns else 1
+    return Layout(actions.num_rows / max(partitions, 1), frozenset(_codecs(uri, actions)), _has_bounds(table))
+
+
+def _codecs(uri: str, actions: pa.Table, look: int = 8) -> set[str]:
+    found = set()
+    for path in actions["path"].to_pylist()[:look]:
+        group = pq.read_metadata(Path(uri) / path).row_group(0)
+        found |= {group.column(index).compression for index in range(group.num_columns)}
+    return found
+
+
+def _has_bounds(table: DeltaTable) -> bool:
+    """Whether the newest commit that added files logged bounds with all of them."""
+    log = Path(table.table_uri.removeprefix("file://")) / "_delta_log"
+    for version in range(table.version(), -1, -1):
+        lines = (log / f"{version:020d}.json").read_text().splitlines()
+        added = [json.loads(line)["add"] for line in lines if line.startswith('{"add"')]
+        if added:
+            return all(json.loads(file.get("stats") or "{}").get("minValues") for file in added)
+    return False
+
+
+def _checksum(frame: DataFrame) -> tuple[int, int, int]:
+    from pyspark.sql import functions as F
+
+    row = F.xxhash64(*frame.columns)
+    (found,) = frame.select(
+        F.count("*"), F.coalesce(F.bit_xor(row), F.lit(0)), F.coalesce(F.sum(row.cast("decimal(38,0)")), F.lit(0))
+    ).collect()
+    return int(found[0]), int(found[1]), int(found[2])

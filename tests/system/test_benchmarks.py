@@ -1,0 +1,46 @@
+"""Every benchmark once with tiny data: one that a change has broken is red on the same day."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from anabranch.control import lifecycle
+from anabranch.settings import Settings
+
+from benchmarks import report, trust
+from benchmarks.cases import CASES
+from benchmarks.child import measured
+from benchmarks.figures import Report
+from benchmarks.world import World, fill_landing, fill_log
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.system, pytest.mark.spark]
+
+
+@pytest.fixture(scope="module")
+def world(own_settings: Callable[[str], Settings], spark: SparkSession) -> Iterator[World]:
+    """Two days of flights in a real broker, landed. Each benchmark makes its own homes beside this one."""
+    settings = own_settings("benchmarks/home").model_copy(update={"shuffle_partitions": 2})
+    settings.home.mkdir(parents=True)
+    with lifecycle.running(settings, ["kafka"]) as running:
+        here = World(running, "tiny", spark)
+        fill_log(here)
+        fill_landing(here)
+        yield here
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_ends_well_and_says_that_it_gives_no_figure(world: World, name: str) -> None:
+    found = measured(name, world)
+    assert found.name == name
+    assert found.samples
+    assert all(value > 0 for values in found.samples.values() for value in values)
+    assert Report.from_json(json.loads(json.dumps(found.to_json()))) == found
+    assert any("tiny run" in doubt for doubt in trust.doubts(found))
+    with pytest.raises(ValueError, match=f"{name} gives no figure"):
+        report.keep(found, [])

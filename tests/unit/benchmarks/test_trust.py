@@ -1,0 +1,100 @@
+"""A benchmark that can't be trusted gives no figure, and says why."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from benchmarks import fairness, report
+from benchmarks.figures import Figure, Origin, Report, Sample, ratios
+
+pytestmark = pytest.mark.unit
+ORIGIN = Origin("abc123", "2026-11-23 12:00 UTC", "full", 0.02)
+GOOD = Report(
+    "batch",
+    "A rebuild",
+    "What it is.",
+    (),
+    (Figure("batch.speed", "speed", (1.0, 1.1, 0.9, 1.2, 1.0), limit=0.95),),
+    samples={"platform": [1.0] * 5},
+    origin=ORIGIN,
+)
+BAD = {
+    "no origin": (replace(GOOD, origin=None), "were not recorded"),
+    "quick": (replace(GOOD, origin=replace(ORIGIN, size="quick")), "a quick run"),
+    "no commit": (replace(GOOD, origin=replace(ORIGIN, commit="")), "commit them first"),
+    "busy": (replace(GOOD, origin=replace(ORIGIN, busy=0.3)), "30% of the cores were in use"),
+    "few runs": (replace(GOOD, samples={"platform": [1.0] * 4}), "platform: 4 runs"),
+    "few values": (replace(GOOD, figures=(Figure("batch.speed", "", (1.0,)),)), "batch.speed: 1 runs"),
+    "no runs": (replace(GOOD, samples={}), "were not kept"),
+}
+
+
+@pytest.fixture
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(report, "KEPT", tmp_path / "results.json")
+    return tmp_path / "results.json"
+
+
+def test_what_may_be_believed_is_kept_and_shown(results: Path) -> None:
+    report.keep(GOOD, ["- machine: one"])
+    assert report.kept() == [GOOD]
+    page = report.page()
+    assert "commit abc123: batch" in page
+    assert "speed (`batch.speed`): 1.00, 0.90 to 1.20, target at least 0.95: met" in page
+    assert "**not measured yet**: landing, " in page
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_may_not_be_believed_gives_no_figure(results: Path, name: str) -> None:
+    bad, reason = BAD[name]
+    with pytest.raises(ValueError, match=reason):
+        report.keep(bad, [])
+    assert not results.exists()
+    page = report.render([bad], [])
+    assert "**No figure**" in page
+    assert reason in page
+    assert "1.00" not in page
+
+
+def test_a_ratio_is_taken_run_by_run() -> None:
+    assert ratios([Sample(2.0), Sample(6.0)], [Sample(1.0), Sample(2.0)]) == (2.0, 3.0)
+
+
+def table(folder: Path, name: str, files: int = 1, compression: str = "SNAPPY") -> str:
+    from deltalake import WriterProperties
+
+    rows = pa.table({"day": ["one", "two"], "value": [1, 2]})
+    for _ in range(files):
+        properties = WriterProperties(compression=compression)
+        write_deltalake(folder / name, rows, partition_by=["day"], mode="append", writer_properties=properties)
+    return str(folder / name)
+
+
+def test_tables_of_one_layout_may_be_compared(tmp_path: Path) -> None:
+    text = fairness.check_layout(table(tmp_path, "ours"), table(tmp_path, "theirs"))
+    assert "1.0 and 1.0 files per partition" in text
+
+
+@pytest.mark.parametrize("other", [{"files": 2}, {"compression": "ZSTD"}])
+def test_tables_of_different_layouts_may_not(tmp_path: Path, other: dict[str, object]) -> None:
+    with pytest.raises(fairness.DifferentLayout):
+        fairness.check_layout(table(tmp_path, "ours"), table(tmp_path, "theirs", **other))  # type: ignore[arg-type]
+
+
+def test_a_table_without_bounds_has_it_easier(tmp_path: Path) -> None:
+    import json
+
+    ours, theirs = table(tmp_path, "ours"), table(tmp_path, "theirs")
+    (log,) = (Path(ours) / "_delta_log").glob("*.json")
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    for line in lines:
+        if "add" in line:
+            line["add"]["stats"] = json.dumps({"numRecords": 1})
+    log.write_text("\n".join(map(json.dumps, lines)))
+    with pytest.raises(fairness.DifferentLayout, match="bounds=False"):
+        fairness.check_layout(ours, theirs)
