@@ -109,3 +109,17 @@ def random_question(chance: random.Random) -> Question:
         return Question(column, "null")
     signs = ["="] if column in ("flag", "bytes") else list(OPERATORS)
     return Question(column, chance.choice(signs), chance.choice(VALUES[column][1]))
+
+
+def sql(question: Question) -> str:
+    """A question as a reader's ``where``."""
+    name, value = '"' + question.column.replace('"', '""') + '"', question.value
+    if question.sign == "null":
+        return f"{name} IS NULL"
+    if isinstance(value, datetime):
+        return f"{name} {question.sign} timestamp '{value.replace(tzinfo=None)}'"
+    if isinstance(value, date):
+        return f"{name} {question.sign} date '{value}'"
+    if isinstance(value, str):
+        return f"{name} {question.sign} " + "'" + value.replace("'", "''") + "'"
+    return f"{name} {question.sign} {str(value).lower()}"
