@@ -27,6 +27,7 @@ def read_command(
     view: Annotated[str, typer.Argument(help="The view's name.")],
     version: Annotated[int | None, typer.Option(help="Its version; the one its route leads to when left out.")] = None,
     where: Annotated[str | None, typer.Option(help="An SQL predicate over the view's columns.")] = None,
+    column: Annotated[list[str] | None, typer.Option("--columns", help="Only this column (repeatable).")] = None,
     limit: Annotated[int | None, typer.Option(min=0, help=f"Rows at most; {SHOWN} in a table.")] = None,
     prefer: Annotated[str, typer.Option(help="default, complete, fresh or speed: who serves a partition.")] = "default",
     partition: Annotated[list[str] | None, typer.Option(help="Only this day (repeatable).")] = None,
@@ -40,7 +41,7 @@ def read_command(
     if as_json and as_csv:
         raise BadInput("FORMAT_TWICE", "--json and --csv exclude each other", next_step="leave one out")
     days = [day_of(text) for text in partition] if partition else None
-    reading = anabranch.read(view, version, where=where, prefer=prefer, partitions=days, reader=reader)
+    reading = anabranch.read(view, version, where=where, prefer=prefer, partitions=days, reader=reader, columns=column)
     rows = reading.to_arrow()
     shown = rows.slice(0, limit if limit is not None else SHOWN if not (as_json or as_csv) else None).to_pylist()
     if as_json:

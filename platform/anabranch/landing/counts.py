@@ -82,7 +82,7 @@ def landed_days(settings: Settings, topics: Sources) -> tuple[date, date] | None
 
 
 def _files_since(table: DeltaTable, since: Callable[[date], int | None]) -> list[str]:
-    """By their names: the log holds no bounds of landing's files (``tables.staging``)."""
+    """By their names, which files from before there were statistics have, too."""
     uri, files = table.table_uri.removeprefix("file://").rstrip("/"), pa.table(table.get_add_actions(flatten=True))
     low = functools.cache(since)
     found = []

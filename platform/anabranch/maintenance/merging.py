@@ -18,6 +18,7 @@ from anabranch.tables import StagedFile
 from anabranch.tables.moving import HeldFile
 from anabranch.tables.places import Kind
 from anabranch.tables.staging import BUILDS, NULL_PARTITION, describe
+from anabranch.tables.statistics import float_columns, footer_columns
 
 _ROWS, _BYTES = 200_000, 64 * 2**20
 """A row group has so many rows, or so many bytes of memory, at most; and a little more."""
@@ -94,7 +95,10 @@ def merge(uri: str, schema: pa.Schema, group: Group) -> StagedFile:
         folder /= f"{column}={quote(NULL_PARTITION if value is None else value)}"
     folder.mkdir(parents=True, exist_ok=True)
     target, expected = folder / "part-00000.parquet", 0
-    with pq.ParquetWriter(target, columns, compression="snappy", coerce_timestamps="us") as writer:
+    bounded = footer_columns(columns, _floats(uri, columns, group))
+    with pq.ParquetWriter(
+        target, columns, compression="snappy", coerce_timestamps="us", write_statistics=bounded
+    ) as writer:
         held, rows, size = list[pa.Table](), 0, 0
         for file in group.files:
             data = _read(Path(uri) / file.path, columns)
@@ -116,9 +120,17 @@ def merge(uri: str, schema: pa.Schema, group: Group) -> StagedFile:
     return StagedFile(made.path, made.size, made.rows, dict(partition), made.stats)
 
 
+def _floats(uri: str, columns: pa.Schema, group: Group) -> Iterator[pa.Table]:
+    """The columns that may hold a NaN, file by file."""
+    names = float_columns(columns)
+    wanted = pa.schema([columns.field(name) for name in names])
+    return (_read(Path(uri) / file.path, wanted) for file in group.files if names)
+
+
 def _read(path: Path, columns: pa.Schema) -> pa.Table:
     try:
-        data = pq.ParquetFile(path).read(use_threads=False)
+        with pq.ParquetFile(path) as file:
+            data = file.read(columns=[n for n in columns.names if n in file.schema_arrow.names], use_threads=False)
     except FileNotFoundError as error:
         raise BrokenState(
             "FILES_MISSING", f"{path} is gone", state="the table is as it was", next_step="anabranch doctor"

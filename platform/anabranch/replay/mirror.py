@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from deltalake import DeltaTable
 
 from anabranch.errors import BrokenState
 from anabranch.tables import Cut, Note
+from anabranch.tables.changes import log_line
 from anabranch.tables.checksum import metadata_of
 from anabranch.tables.moves import MOVED
 
@@ -114,7 +115,7 @@ class Mirror:
             return
         _link(path, self._log / path.name)
 
-    def _commit(self, version: int, actions: Sequence[object]) -> None:
+    def _commit(self, version: int, actions: Sequence[Mapping[str, Any]]) -> None:
         _write(self._log / _name(version), actions)
 
     def _landed(self, version: int) -> LandedCommit:
@@ -173,10 +174,10 @@ def _name(version: int) -> str:
     return f"{version:020d}.json"
 
 
-def _write(path: Path, actions: Sequence[object]) -> None:
+def _write(path: Path, actions: Sequence[Mapping[str, Any]]) -> None:
     """Whole or not there: a stream looks at this folder while it is written."""
     draft = path.with_name(f".{path.name}")
-    draft.write_text("".join(json.dumps(action, separators=(",", ":")) + "\n" for action in actions))
+    draft.write_text("".join(map(log_line, actions)), encoding="utf-8")
     draft.rename(path)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -147,5 +146,5 @@ def _add(file: StagedFile) -> dict[str, Any]:
         "size": file.size,
         "modificationTime": int(time.time() * 1000),
         "dataChange": True,
-        "stats": json.dumps({"numRecords": file.rows}),
+        "stats": file.stats,
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from anabranch.errors import BadInput
@@ -47,28 +47,29 @@ _Node = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """A predicate that was allowed: the same one for both engines."""
+    """A predicate that was allowed: the same one for both engines, and its syntax tree for what is pushed down."""
 
     duckdb: str
     spark: str
+    tree: Mapping[str, Any] = field(repr=False, compare=False)
 
 
 def parse_predicate(text: str, columns: Sequence[str]) -> Predicate:
     """``text`` as a predicate over ``columns``; BadInput WHERE_REFUSED says which part isn't allowed."""
     tree = _syntax_tree(text)
-    return Predicate(_Renderer("duckdb", columns).render(tree), _Renderer("spark", columns).render(tree))
+    return Predicate(_Renderer("duckdb", columns).render(tree), _Renderer("spark", columns).render(tree), tree)
 
 
 def _syntax_tree(text: str) -> _Node:
     import duckdb
 
     if not text.strip() or len(text) > MAX_LENGTH or "\0" in text:
-        raise _refused(f"a predicate has 1 to {MAX_LENGTH} characters")
+        raise refused(f"a predicate has 1 to {MAX_LENGTH} characters")
     with duckdb.connect(config={"enable_external_access": False, "lock_configuration": True}) as connection:
         tree, rest = _where_clause(connection, text)
         # "1 = 1) UNION (SELECT ..." closes our bracket: whatever is around the predicate must be as without it.
         if rest != _where_clause(connection, "TRUE")[1]:
-            raise _refused("it is more than one predicate")
+            raise refused("it is more than one predicate")
     return tree
 
 
@@ -77,10 +78,10 @@ def _where_clause(connection: duckdb.DuckDBPyConnection, text: str) -> tuple[_No
     found = connection.execute("SELECT json_serialize_sql(?)", [statement]).fetchone()
     content: dict[str, Any] = json.loads(found[0]) if found else {"error": True}
     if content.get("error"):
-        raise _refused(str(content.get("error_message", "it can't be parsed")))
+        raise refused(str(content.get("error_message", "it can't be parsed")))
     tree = content["statements"][0]["node"].pop("where_clause", None)
     if not isinstance(tree, dict):
-        raise _refused("it is no predicate")
+        raise refused("it is no predicate")
     return tree, content
 
 
@@ -95,7 +96,7 @@ class _Renderer:
     def render(self, node: _Node) -> str:
         self._depth += 1
         if self._depth > _MAX_DEPTH:
-            raise _refused("it is nested too deeply")
+            raise refused("it is nested too deeply")
         try:
             return self._by_class(node)
         finally:
@@ -120,7 +121,7 @@ class _Renderer:
                 return self._cast(node)
             case "FUNCTION":
                 return self._function(node)
-        raise _refused(f"{node['class'].lower().replace('_', ' ')} is not allowed")
+        raise refused(f"{node['class'].lower().replace('_', ' ')} is not allowed")
 
     def _operator(self, node: _Node) -> str:
         children = [self.render(child) for child in node["children"]]
@@ -135,12 +136,12 @@ class _Renderer:
                 return f"({children[0]} IN ({', '.join(children[1:])}))"
             case "OPERATOR_COALESCE":
                 return f"coalesce({', '.join(children)})"
-        raise _refused(f"{node['type'].lower()} is not allowed")
+        raise refused(f"{node['type'].lower()} is not allowed")
 
     def _column(self, names: Sequence[str]) -> str:
         name = self._columns.get(names[0].lower()) if len(names) == 1 else None
         if name is None:
-            raise _refused(f"there is no column {'.'.join(names)}; there are {', '.join(self._columns.values())}")
+            raise refused(f"there is no column {'.'.join(names)}; there are {', '.join(self._columns.values())}")
         quote = "`" if self._spark else '"'
         return quote + name.replace(quote, quote * 2) + quote
 
@@ -154,7 +155,7 @@ class _Renderer:
                 return "TRUE" if literal["text"] == "true" else "FALSE"
             case "NULL_LITERAL":
                 return "NULL"
-        raise _refused(f"a constant of kind {literal['kind'].lower()} is not allowed")
+        raise refused(f"a constant of kind {literal['kind'].lower()} is not allowed")
 
     def _text(self, value: str) -> str:
         if not self._spark:
@@ -165,30 +166,31 @@ class _Renderer:
     def _cast(self, node: _Node) -> str:
         wanted = _TYPES.get(node["type_expr"]["type_name"].lower())
         if wanted is None or node["try_cast"] or node["type_expr"].get("children"):
-            raise _refused(f"a cast to {node['type_expr']['type_name'].lower()} is not allowed")
+            raise refused(f"a cast to {node['type_expr']['type_name'].lower()} is not allowed")
         return f"CAST({self.render(node['child'])} AS {wanted[self._spark]})"
 
     def _function(self, node: _Node) -> str:
         name = node["function_name"].lower()
         if node["distinct"] or node["filter"] or node["schema"] or node["catalog"] or node["order_bys"]["orders"]:
-            raise _refused(f"{name} is not allowed in this form")
+            raise refused(f"{name} is not allowed in this form")
         arguments = [self.render(argument["expression"]) for argument in node["arguments"]]
         if node["is_operator"] and name in _ARITHMETIC:
             return f"({f' {name} '.join(arguments)})" if len(arguments) == 2 else f"({name}{arguments[0]})"
         if node["is_operator"] and name in _LIKE:
             if "\\" in node["arguments"][1]["expression"].get("literal", {}).get("text", "\\"):
-                raise _refused("a pattern of LIKE is a text without a backslash")
+                raise refused("a pattern of LIKE is a text without a backslash")
             return f"({arguments[0]} {_LIKE[name]} {arguments[1]})"
         if not node["is_operator"] and name in _FUNCTIONS:
             return f"{name}({', '.join(arguments)})"
-        raise _refused(f"{name} is not allowed; functions are {', '.join(sorted(_FUNCTIONS))}")
+        raise refused(f"{name} is not allowed; functions are {', '.join(sorted(_FUNCTIONS))}")
 
 
 def _is_number(text: str) -> bool:
     return text.isascii() and all(c.isdigit() or c in ".eE+-" for c in text) and any(c.isdigit() for c in text)
 
 
-def _refused(why: str) -> BadInput:
+def refused(why: str) -> BadInput:
+    """WHERE_REFUSED, and what is wrong with the predicate."""
     return BadInput(
         "WHERE_REFUSED",
         f"this predicate is refused: {why}",

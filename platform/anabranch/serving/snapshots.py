@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -41,6 +42,9 @@ class Snapshot:
     schema: pa.Schema = field(hash=False)
     files: Mapping[date | None, tuple[str, ...]] = field(hash=False)
     changed: Mapping[date | None, Cut] = field(hash=False)
+    log: pa.Table = field(hash=False)
+    """What Delta's log says of each data file: its absolute ``path``, ``num_records``, and the structs ``min``, ``max``
+    and ``null_count``, which a table whose files have no statistics lacks."""
 
 
 class _Handle:
@@ -98,14 +102,17 @@ def forget(uri: str) -> None:
 def _snapshot_of(uri: str, table: DeltaTable, known: dict[str, Epochs]) -> Snapshot:
     committed = covering(table)
     assert committed is not None  # noqa: S101 - the table is open, and without a note it raises
-    actions = pa.table(table.get_add_actions(flatten=True))
-    days = actions[f"partition.{PARTITION}"] if f"partition.{PARTITION}" in actions.column_names else None
-    partitions = days.to_pylist() if days is not None else [None] * actions.num_rows
+    actions = pa.table(table.get_add_actions())
+    partitions = column_of(actions, "partition", PARTITION)
     schema = pa.schema(table.schema().to_arrow())
     paths = [f"{uri}/{path}" for path in actions["path"].to_pylist()]
     columns = changed_columns(committed.note.cut.positions)
     columns = {topic: column for topic, column in columns.items() if column in schema.names}
-    known |= {path: _newest_epochs(path, columns) for path in paths if columns and path not in known}
+    logged = {topic: column_of(actions, "max", column) for topic, column in columns.items()}
+    for number, path in enumerate(paths):
+        if columns and path not in known:
+            newest = {topic: epochs[number] for topic, epochs in logged.items() if epochs[number] is not None}
+            known[path] = newest if newest.keys() == columns.keys() else _newest_epochs(path, columns)
     for gone in known.keys() - set(paths):
         del known[gone]
     files: dict[date | None, tuple[str, ...]] = {}
@@ -117,12 +124,23 @@ def _snapshot_of(uri: str, table: DeltaTable, known: dict[str, Epochs]) -> Snaps
     for day, epochs in committed.note.extra.get(EMPTIED, {}).items():
         changed.setdefault(date.fromisoformat(day), epochs)
     cuts = {day: Cut({t: Position(epoch, {}) for t, epoch in epochs.items()}) for day, epochs in changed.items()}
-    return Snapshot(uri, table.version(), committed, schema, files, cuts)
+    log = actions.set_column(actions.column_names.index("path"), "path", pa.array(paths, pa.string()))
+    return Snapshot(uri, table.version(), committed, schema, files, cuts, log)
+
+
+def column_of(log: pa.Table, *path: str) -> list[Any]:
+    """A column of a log, or a field of one that is a struct, by file; None of each file where there is none."""
+    kind: Any = log.schema
+    for name in path:
+        if name not in kind.names:
+            return [None] * log.num_rows
+        kind = kind.field(name).type
+    return list((pc.struct_field(log[path[0]], list(path[1:])) if path[1:] else log[path[0]]).to_pylist())
 
 
 def _newest_epochs(path: str, columns: Mapping[str, str]) -> Epochs:
-    """The newest epoch of each topic in a file: from its footer, because the statistics in the log are optional.
-    BrokenState FILE_UNREADABLE."""
+    """The newest epoch of each topic in a file from its footer, where the log has no statistics of it: an older file's,
+    or those of a column behind the indexed ones. BrokenState FILE_UNREADABLE."""
     try:
         footer = pq.read_metadata(path)
     except (OSError, pa.ArrowInvalid) as error:

@@ -26,6 +26,12 @@ class Changes:
     message: str | None
 
 
+def log_line(action: Mapping[str, Any]) -> str:
+    """An action as one line of a commit. Characters are never escaped: delta-rs reads the escapes of a character beyond
+    16 bits as another one, and a statistic with it then skips a file that has matching rows."""
+    return json.dumps(action, separators=(",", ":"), ensure_ascii=False) + "\n"
+
+
 def changes(table: DeltaTable, version: int) -> Changes:
     """The commit that made ``version``. FileNotFoundError when the log doesn't hold it any more."""
     folder = folder_of(table)

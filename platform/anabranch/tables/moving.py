@@ -6,7 +6,6 @@ its name by a link, which fails where another commit has that number.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from anabranch.errors import BrokenState
+from anabranch.tables.changes import log_line
 from anabranch.tables.checksum import announce, confirm, withdraw
 from anabranch.tables.moves import MOVED, committing, log_of
 from anabranch.tables.notes import covering
@@ -73,8 +73,8 @@ def move(table: DeltaTable, gone: Sequence[HeldFile], made: Sequence[StagedFile]
     announced = announce(table, made, [file.size for file in gone])
     committed = False
     try:
-        with draft.open("w") as file:
-            file.writelines(json.dumps(action, separators=(",", ":")) + "\n" for action in _actions(note, gone, made))
+        with draft.open("w", encoding="utf-8") as file:
+            file.writelines(map(log_line, _actions(note, gone, made)))
             file.flush()
             os.fsync(file.fileno())
         with committing(table.table_uri):

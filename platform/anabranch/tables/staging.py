@@ -6,7 +6,6 @@ Files lie in the table's own folder, below ``builds/<build>/``, so a commit neve
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,12 +19,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from anabranch.errors import BrokenState, said
+from anabranch.tables.statistics import footer_columns, statistics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 BUILDS = "builds"
+_FILE = "part-00000.parquet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +45,14 @@ def stage_arrow(data: pa.Table, uri: str, build: str, partition_by: str | None) 
     if data.num_rows == 0:
         return []
     if partition_by is None:
-        return [_write(data, uri, f"{BUILDS}/{build}", {})]
+        return [_write(data, uri, f"{BUILDS}/{build}/{_FILE}", {})]
     staged = []
     for value in pc.unique(data[partition_by]).to_pylist():
         mask = pc.is_null(data[partition_by]) if value is None else pc.equal(data[partition_by], pa.scalar(value))
         text = None if value is None else str(value)
-        folder = f"{BUILDS}/{build}/{partition_by}={quote(text or NULL_PARTITION)}"
+        path = f"{BUILDS}/{build}/{partition_by}={quote(text or NULL_PARTITION)}/{_FILE}"
         part = data.filter(mask).drop_columns([partition_by])
-        staged.append(_write(part, uri, folder, {partition_by: text}))
+        staged.append(_write(part, uri, path, {partition_by: text}))
     return staged
 
 
@@ -83,19 +84,18 @@ def restage(data: pa.Table, uri: str, file: StagedFile) -> StagedFile:
     """The same staged file with other content, under another name: Hadoop keeps a checksum beside the old one."""
     old = Path(uri) / file.path
     new = old.with_name(f"mended-{old.name}")
-    pq.write_table(data, new, compression="snappy", coerce_timestamps="us")
+    mended = _write(data, uri, str(new.relative_to(uri)), file.partition)
     old.unlink()
-    path = str(new.relative_to(uri))
-    return StagedFile(path, new.stat().st_size, data.num_rows, file.partition, _stats(pq.read_metadata(new)))
+    return mended
 
 
-def _write(data: pa.Table, uri: str, folder: str, partition: Mapping[str, str | None]) -> StagedFile:
-    target = Path(uri) / folder / "part-00000.parquet"
+def _write(data: pa.Table, uri: str, path: str, partition: Mapping[str, str | None]) -> StagedFile:
+    target = Path(uri) / path
     target.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(data, target, compression="snappy", coerce_timestamps="us", write_page_index=False)
-    return StagedFile(
-        f"{folder}/{target.name}", target.stat().st_size, data.num_rows, partition, _stats(pq.read_metadata(target))
-    )
+    bounded = footer_columns(data.schema, [data])
+    pq.write_table(data, target, compression="snappy", coerce_timestamps="us", write_statistics=bounded)
+    stats = statistics(pq.read_metadata(target), data.select)
+    return StagedFile(path, target.stat().st_size, data.num_rows, partition, stats)
 
 
 def describe(file: Path, uri: str) -> StagedFile:
@@ -106,17 +106,10 @@ def describe(file: Path, uri: str) -> StagedFile:
         column, equals, value = part.partition("=")
         if equals:
             partition[column] = None if value == NULL_PARTITION else unquote(value)
-    footer = pq.read_metadata(file)
-    return StagedFile(str(relative), file.stat().st_size, footer.num_rows, partition, _stats(footer))
-
-
-def _stats(footer: pq.FileMetaData) -> str:
-    """Delta's statistics of one file: the count alone.
-
-    delta-rs reads bounds that are given for some columns only as "no row of this file matches" for the others
-    (``to_pyarrow_dataset`` then finds nothing, silently), and partitions prune what has to be pruned here.
-    """
-    return json.dumps({"numRecords": footer.num_rows})
+    with pq.ParquetFile(file) as opened:
+        stats = statistics(opened.metadata, lambda names: opened.read(columns=list(names), use_threads=False))
+        rows = opened.metadata.num_rows
+    return StagedFile(str(relative), file.stat().st_size, rows, partition, stats)
 
 
 def add_actions(files: Sequence[StagedFile]) -> list[Any]:

@@ -1,0 +1,229 @@
+"""Delta's statistics of one data file: its rows, and of each column the bounds and the number of nulls.
+
+By them every engine skips files that can't hold a row it looks for. A file has them for all of its indexed columns, or
+the count of its rows alone: delta-rs' ``to_pyarrow_dataset`` reads a bound that is missing beside others as "no row of
+this file matches". The count alone is what a file gets that holds a value no JSON bound is right for in every engine:
+NaN (greater than all to Spark and DataFusion, to Arrow not there), an infinity, a time outside of the years 1 to 9999.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+INDEXED_LEAVES: Final = 32
+"""Delta's ``delta.dataSkippingNumIndexedCols``: readers look at the first 32 leaves of a table's schema; more would
+only make the log larger. Arrays and maps don't count here: no reader expects a leaf that isn't there."""
+_PREFIX: Final = 32
+"""Characters of a text that a bound has, as Delta's own writers have it."""
+_GREATEST: Final = "\U0010ffff"
+_EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
+_UNITS: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
+Columns = Callable[[Sequence[str]], pa.Table]
+"""Gives some columns of the file, by name."""
+_Fragments = dict[str, Any]
+"""JSON texts by column, nested as structs are."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """A column of a Parquet file that isn't inside of an array or a map. ``index``: its number in the file."""
+
+    path: tuple[str, ...]
+    type: pa.DataType
+    index: int
+
+
+def statistics(footer: pq.FileMetaData, columns: Columns) -> str:
+    """The statistics of the file that has this ``footer``, as JSON.
+
+    From the footer, so it costs no pass over the rows. Only what a footer doesn't tell is looked up in ``columns``: NaN
+    (only Spark's footers tell of it), and the bounds of texts too long for a footer.
+    """
+    count = f'{{"numRecords":{footer.num_rows}}}'
+    if not footer.num_rows:
+        return count
+    lows, highs, nulls = _Fragments(), _Fragments(), _Fragments()
+    try:
+        for leaf in _indexed(footer.schema.to_arrow_schema()):
+            missing, bounds = _of_leaf(leaf, footer, columns)
+            _put(nulls, leaf.path, str(missing))
+            if bounds is not None:
+                _put(lows, leaf.path, bounds[0])
+                _put(highs, leaf.path, bounds[1])
+    except (ValueError, OverflowError):  # no bound is right for this value
+        return count
+    bounds_text = f'"minValues":{_json(lows)},"maxValues":{_json(highs)},"nullCount":{_json(nulls)}'
+    return f"{count[:-1]},{bounds_text}}}"
+
+
+def footer_columns(schema: pa.Schema, tables: Iterable[pa.Table]) -> bool | list[str]:
+    """Which columns get statistics in the footer of a file of these ``tables`` (``write_statistics`` of pyarrow): all,
+    but those with a NaN, for which Arrow would write bounds that engines skip the NaN by."""
+    floats = [leaf for leaf in _leaves(schema) if pa.types.is_floating(leaf.type)]
+    if not floats:
+        return True
+    found = {leaf.path for table in tables for leaf in floats if _has_nan(_column(table.select, leaf))}
+    return not found or [".".join(leaf.path) for leaf in _leaves(schema) if leaf.path not in found]
+
+
+def float_columns(schema: pa.Schema) -> list[str]:
+    """The columns in which a NaN may be: all that ``footer_columns`` looks at."""
+    return list(dict.fromkeys(leaf.path[0] for leaf in _leaves(schema) if pa.types.is_floating(leaf.type)))
+
+
+def _indexed(schema: pa.Schema) -> list[_Leaf]:
+    return [leaf for leaf in _leaves(schema) if _has_bounds(leaf.type) or _is_binary(leaf.type)][:INDEXED_LEAVES]
+
+
+def _leaves(schema: pa.Schema) -> Iterator[_Leaf]:
+    index = 0
+    for field in schema:
+        for path, kind, width in _walk((field.name,), field.type):
+            if width == 1 and not pa.types.is_nested(kind):
+                yield _Leaf(path, kind, index)
+            index += width
+
+
+def _walk(path: tuple[str, ...], kind: pa.DataType) -> Iterator[tuple[tuple[str, ...], pa.DataType, int]]:
+    """The leaves of a column in the order of the file, with how many Parquet columns each takes."""
+    if pa.types.is_struct(kind):
+        for child in kind:
+            yield from _walk((*path, child.name), child.type)
+    else:
+        yield path, kind, _width(kind)
+
+
+def _width(kind: pa.DataType) -> int:
+    if pa.types.is_nested(kind):
+        return sum(_width(kind.field(number).type) for number in range(kind.num_fields))
+    return 1
+
+
+def _of_leaf(leaf: _Leaf, footer: pq.FileMetaData, columns: Columns) -> tuple[int, tuple[str, str] | None]:
+    """How many nulls, and the bounds as JSON; None where there is no value, or none that is bounded. ValueError or
+    OverflowError where no bound is right."""
+    groups = [footer.row_group(number).column(leaf.index).statistics for number in range(footer.num_row_groups)]
+    if not all(group is not None and group.has_null_count for group in groups):
+        if not _is_text(leaf.type):
+            raise ValueError("the footer doesn't count the nulls")
+        return _of_texts(leaf, columns)
+    nulls = sum(group.null_count for group in groups)
+    if nulls == footer.num_rows or not _has_bounds(leaf.type):
+        return nulls, None
+    bounded = [group for group in groups if group.has_min_max]
+    if any(not group.has_min_max and group.num_values for group in groups):
+        if not _is_text(leaf.type):
+            raise ValueError("the footer has no bounds")
+        return _of_texts(leaf, columns)
+    raws = [_raw(leaf.type, raw) for group in bounded for raw in (group.min_raw, group.max_raw)]
+    if pa.types.is_floating(leaf.type) and not footer.created_by.startswith("parquet-mr"):
+        raws += [math.nan] if _has_nan(_column(columns, leaf)) else []
+    return nulls, _bounds(leaf.type, raws)
+
+
+def _of_texts(leaf: _Leaf, columns: Columns) -> tuple[int, tuple[str, str] | None]:
+    """By the texts themselves: footers leave out the bounds of long ones, those of Spark the number of nulls, too."""
+    column = _column(columns, leaf).cast(pa.large_binary())
+    found = pc.min_max(column).as_py()
+    return column.null_count, None if found["min"] is None else _bounds(leaf.type, list(found.values()))
+
+
+def _raw(kind: pa.DataType, raw: Any) -> Any:
+    is_bytes = pa.types.is_decimal(kind) and isinstance(raw, bytes)
+    return int.from_bytes(raw, "big", signed=True) if is_bytes else raw
+
+
+def _bounds(kind: pa.DataType, raws: Sequence[Any]) -> tuple[str, str]:
+    if pa.types.is_floating(kind) and not all(map(math.isfinite, raws)):
+        raise ValueError("JSON has no such number")
+    return _bound(kind, min(raws), upper=False), _bound(kind, max(raws), upper=True)
+
+
+def _column(columns: Columns, leaf: _Leaf) -> pa.ChunkedArray:
+    column = columns([leaf.path[0]])[leaf.path[0]]
+    return pc.struct_field(column, list(leaf.path[1:])) if len(leaf.path) > 1 else column
+
+
+def _has_nan(column: pa.ChunkedArray) -> bool:
+    return bool(pc.any(pc.is_nan(column)).as_py())
+
+
+def _has_bounds(kind: pa.DataType) -> bool:
+    """Booleans, too: Delta's Spark writer leaves their bounds out, delta-rs misses rows without them."""
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    is_time = pa.types.is_date(kind) or pa.types.is_timestamp(kind)
+    return is_number or is_time or _is_text(kind) or pa.types.is_boolean(kind)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+def _bound(kind: pa.DataType, raw: Any, *, upper: bool) -> str:
+    """A raw value of a footer as a bound in JSON. Bounds of numbers and dates are exact: Spark answers MIN and MAX of
+    them from the statistics alone."""
+    if _is_text(kind):
+        return _text(_text_bound(raw.decode(), upper=upper))
+    if pa.types.is_timestamp(kind):
+        return json.dumps(_time_bound(kind, raw, upper=upper))
+    if pa.types.is_date(kind):
+        return json.dumps(date.fromordinal(_EPOCH_DAY + raw).isoformat())
+    if pa.types.is_decimal(kind):
+        return _decimal(raw, kind.scale)
+    return json.dumps(raw)
+
+
+def _text_bound(text: str, *, upper: bool) -> str:
+    """At most 32 characters of it, as Delta has it. By code points, which is the order of UTF-8's bytes, in which all
+    engines compare. An upper bound ends in the greatest character: greater than whatever was cut off, unless that
+    begins with the same one: then it is cut off behind it."""
+    if len(text) <= _PREFIX or not upper:
+        return text[:_PREFIX]
+    end = next((n for n in range(_PREFIX, len(text)) if text[n] != _GREATEST), None)
+    return text if end is None else text[:end] + _GREATEST
+
+
+def _time_bound(kind: pa.DataType, raw: int, *, upper: bool) -> str:
+    """In milliseconds, as Delta's protocol has it. Rounded outwards: readers that know that others cut microseconds off
+    add a millisecond to an upper bound, others don't."""
+    if kind.unit == "ns":
+        raise ValueError("no table of Delta's holds nanoseconds")
+    micros = raw * _UNITS[kind.unit]
+    moment = datetime(1970, 1, 1) + timedelta(milliseconds=-(-micros // 1000) if upper else micros // 1000)  # noqa: DTZ001
+    return moment.isoformat(timespec="milliseconds") + ("Z" if kind.tz else "")
+
+
+def _decimal(unscaled: int, scale: int) -> str:
+    """Every digit of it: as a float a bound of 38 digits would lie on the wrong side of the value."""
+    digits = str(abs(unscaled)).rjust(scale + 1, "0")
+    whole, fraction = digits[: len(digits) - scale], digits[len(digits) - scale :]
+    return f"{'-' if unscaled < 0 else ''}{whole}{'.' + fraction if fraction else ''}"
+
+
+def _put(fragments: _Fragments, path: Sequence[str], text: str) -> None:
+    for name in path[:-1]:
+        fragments = fragments.setdefault(name, {})
+    fragments[path[-1]] = text
+
+
+def _json(fragments: _Fragments) -> str:
+    parts = (f"{_text(k)}:{_json(v) if isinstance(v, dict) else v}" for k, v in fragments.items())
+    return f"{{{','.join(parts)}}}"
+
+
+def _text(text: str) -> str:
+    """As it is, never escaped: delta-rs reads the escapes of a character beyond 16 bits as another, smaller one."""
+    return json.dumps(text, ensure_ascii=False)
