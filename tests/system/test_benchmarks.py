@@ -25,7 +25,9 @@ pytestmark = [pytest.mark.system, pytest.mark.spark]
 @pytest.fixture(scope="module")
 def world(own_settings: Callable[[str], Settings], spark: SparkSession) -> Iterator[World]:
     """Two days of flights in a real broker, landed. Each benchmark makes its own homes beside this one."""
-    settings = own_settings("benchmarks/home").model_copy(update={"shuffle_partitions": 2})
+    # Tiny commits would else take the short way of small ones, which no full run takes.
+    large = {"shuffle_partitions": 2, "small_commit_rows": 100}
+    settings = own_settings("benchmarks/home").model_copy(update=large)
     settings.home.mkdir(parents=True)
     with lifecycle.running(settings, ["kafka"]) as running:
         here = World(running, "tiny", spark)
