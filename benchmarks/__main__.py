@@ -39,7 +39,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which: {', '.join(CASES)} (all when left out)")
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_const", dest="size", const="quick", help="January, 3 runs; no figures")
-    size.add_argument("--tiny", action="store_const", dest="size", const="tiny", help="two days, one run; no figures")
+    size.add_argument("--tiny", action="store_const", dest="size", const="tiny", help="three days, one run; no figures")
     parser.add_argument("--write", action="store_true", help="measure nothing: write the pages from results.json again")
     args = parser.parse_args()
     if unknown := set(args.names) - set(CASES):

@@ -28,8 +28,8 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The place of one benchmark. ``size``: tiny is for the tests (two days, one run), quick for a first look (January,
-    3 runs), full for figures (the year, 5 runs). ``session``: an engine that is there already and stays."""
+    """The place of one benchmark. ``size``: tiny is for the tests (three days, one run), quick for a first look
+    (January, 3 runs), full for figures (the year, 5 runs). ``session``: an engine that is there already and stays."""
 
     settings: Settings
     size: Size = "full"
@@ -45,7 +45,7 @@ class World:
 
     @property
     def days(self) -> int:
-        return self.pick(2, 31, 365)
+        return self.pick(3, 31, 365)
 
     @property
     def runs(self) -> int:

@@ -160,5 +160,5 @@ def _report(stages: list[Stage]) -> Report:
             Figure("horizon.median", f"{RATE:,} events beside {ids}", per_stage[-1], " ms", 0, 100.0, at_least=False),
         ),
         (f"The slowest of {len(last.seconds)} beside {ids}: {max(last.seconds) * 1000:.0f} ms.",),
-        {f"{stage.ids:,} ids, ms": values for stage, values in zip(stages, per_stage, strict=True)},
+        {f"{stage.ids:,} ids, ms": list(values) for stage, values in zip(stages, per_stage, strict=True)},
     )

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 EPOCH = 10_000
+ONE_OF_EACH = {"q4", "q8", "q11", "q18"}
+"""Of a tiny run: joins of all three kinds of events, sessions, and a view without days."""
 SPEED, SPEED_BY_HAND, BATCH, BATCH_BY_HAND = "speed", "speed, hand-written", "batch", "batch, hand-written"
 
 
@@ -67,6 +69,8 @@ def run(world: World) -> Report:
     records = pq.read_table(file, columns=["partition", "offset", "value"])
     oracle = Oracle(records, epochs(settings, declared.topic()), declared.topic().allowed_lateness)
     views = sorted(declared.views(), key=lambda view: int(short(view)[1:]))
+    if world.size == "tiny":
+        views = [view for view in views if short(view) in ONE_OF_EACH]
     with here.spark() as spark:
         measured = [_measure(here, spark, view, workload, oracle) for view in views]
     return _report(workload, oracle, measured)

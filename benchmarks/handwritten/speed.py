@@ -36,7 +36,8 @@ def start(spark: SparkSession, landing: str, target: str, checkpoint: Path) -> S
 def write(rows: DataFrame, batch: int, target: str) -> None:
     """The first micro-batch makes the table, each later one is merged by key."""
     if batch == 0:
-        rows.write.format("delta").mode("overwrite").partitionBy("day").save(target)
+        # One file a day instead of one for each task and day.
+        rows.repartition("day").write.format("delta").mode("overwrite").partitionBy("day").save(target)
         return
     from delta.tables import DeltaTable
 
