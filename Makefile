@@ -21,9 +21,12 @@ browser:
 # A Spark session leaves half of two cores idle: two at once, and then what runs real servers and kills them, in two
 # groups: tests of the one platform that they share, and those that have servers of their own.
 test: setup lint browser
-	@$(BIN)/pytest -m "not system and not sweep" -n 2 --dist loadfile
-	@TESTS_BESIDE=1 $(BIN)/pytest -m "system and not sweep and not shared" $(SYSTEM) & servers=$$!; \
-		$(BIN)/pytest -m "system and not sweep and shared" $(SYSTEM); shared=$$?; wait $$servers && exit $$shared
+	@rm -rf build/tests
+	@$(BIN)/pytest -m "not system and not sweep" -n 2 --dist loadfile --junitxml build/tests/fast.xml
+	@TESTS_BESIDE=1 $(BIN)/pytest -m "system and not sweep and not shared" --junitxml build/tests/servers.xml $(SYSTEM) & \
+		servers=$$!; $(BIN)/pytest -m "system and not sweep and shared" --junitxml build/tests/shared.xml $(SYSTEM); \
+		shared=$$?; wait $$servers && exit $$shared
+	@$(BIN)/python tests/slowest.py build/tests/*.xml
 
 # The pictures of the docs, made anew by the test that clicks through them.
 screenshots: setup browser
@@ -57,8 +60,9 @@ down: setup
 status: setup
 	@$(BIN)/anabranch status
 
+# Each benchmark beside its rival; writes its figures into RESULTS.md, README and docs. CASES="batch speed" runs these.
 bench: setup
-	@$(BIN)/python -m benchmarks
+	@$(BIN)/python -m benchmarks $(CASES)
 
 # Stops the platform first: deleting the files of a running broker would leave it running, and unknown.
 clean:

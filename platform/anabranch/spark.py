@@ -87,6 +87,19 @@ def jar_paths(settings: Settings) -> list[Path]:
     return jars
 
 
+def class_archive(settings: Settings) -> Path:
+    """The JVM's archive of the classes that an engine loads; ``infra/archive_classes.py`` writes it."""
+    return settings.jars / "classes.jsa"
+
+
+def java_options(settings: Settings) -> str:
+    """What every engine's JVM is given. An archive that another JVM or class path has made is left aside, silently."""
+    archive = class_archive(settings)
+    if not archive.exists():
+        return JAVA_OPTIONS
+    return f'{JAVA_OPTIONS} "-XX:SharedArchiveFile={archive}" -Xlog:cds=off -Xlog:cds+dynamic=off'
+
+
 def scratch(settings: Settings) -> Path:
     """Where this process' engine puts what it can't hold in memory. An engine that is killed leaves it: the number of
     the process says whose it was (``maintenance.leftovers``)."""
@@ -107,7 +120,7 @@ def engine_conf(settings: Settings) -> dict[str, str]:
         **ENGINE,
         "spark.jars": ",".join(str(jar) for jar in jar_paths(settings)),
         "spark.driver.memory": settings.spark_driver_memory,
-        "spark.driver.defaultJavaOptions": JAVA_OPTIONS,
+        "spark.driver.defaultJavaOptions": java_options(settings),
         "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
         "spark.sql.warehouse.dir": str(settings.home / "warehouse"),
         **settings.spark_conf,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from anabranch.control.environment import environment
 from anabranch.settings import Settings, load_settings
-from anabranch.spark import scratch
+from anabranch.spark import class_archive, java_options, scratch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,6 +34,20 @@ def test_native_libraries_are_unpacked_where_maintenance_finds_them(
     files = {line.split(maxsplit=5)[-1] for line in maps if any(name in line for name in UNPACKED)}
     assert any("librocksdbjni" in file for file in files)
     assert {file for file in files if not Path(file).is_relative_to(scratch(engine_settings))} == set()
+
+
+def test_an_engine_maps_the_archive_of_its_classes(spark: SparkSession, engine_settings: Settings) -> None:
+    """The JVM leaves an archive aside that isn't of its class path, without a word: every start would be slow again."""
+    assert spark._jvm is not None
+    maps = Path(f"/proc/{spark._jvm.java.lang.ProcessHandle.current().pid()}/maps").read_text()
+    assert str(class_archive(engine_settings)) in maps
+
+
+def test_without_an_archive_an_engine_is_given_none(tmp_path: Path) -> None:
+    settings = load_settings(jars=tmp_path)
+    assert "SharedArchiveFile" not in java_options(settings)
+    class_archive(settings).touch()
+    assert f'"-XX:SharedArchiveFile={tmp_path}/classes.jsa"' in java_options(settings)
 
 
 OWN = """

@@ -32,12 +32,12 @@ def _engine(settings: Settings, given: SparkSession | None) -> tuple[SparkSessio
     """``given``, else the session of this process, else one made now; and whether it was made now."""
     from pyspark.sql import SparkSession
 
-    from anabranch.spark import JAVA_OPTIONS, OWN_CODE, session
+    from anabranch.spark import OWN_CODE, java_options, session
 
     found = given or SparkSession._instantiatedSession
     if found is not None and found.sparkContext._jsc is not None:
         return found, False
     # It lives for seconds: what the optimizing compiler would make of its code comes too late. Nobody reads where an
     # author's expression failed: a choice of events that the function can't take just has no rows.
-    quick = {**OWN_CODE, "spark.driver.defaultJavaOptions": f"{JAVA_OPTIONS} -XX:TieredStopAtLevel=1"}
+    quick = {**OWN_CODE, "spark.driver.defaultJavaOptions": f"{java_options(settings)} -XX:TieredStopAtLevel=1"}
     return session(settings, "anabranch-explain", quick), True
