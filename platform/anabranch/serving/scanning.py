@@ -56,7 +56,10 @@ class Scan:
                 yield batch.cast(wanted) if wanted.names else batch
 
     def _dataset(self) -> ds.Dataset:
-        return ds.dataset(list(self.files), schema=self.schema, format="parquet")
+        # Whole column chunks are else fetched ahead: a tenth more memory, and no faster from a disk.
+        options = ds.ParquetFragmentScanOptions(pre_buffer=False)
+        kind = ds.ParquetFileFormat(default_fragment_scan_options=options)
+        return ds.dataset(list(self.files), schema=self.schema, format=kind)
 
     def relation(self) -> duckdb.DuckDBPyRelation:
         """The rows as a relation of a connection that reaches these files through Arrow alone.
