@@ -22,7 +22,8 @@ def new_database() -> duckdb.DuckDBPyConnection:
     import duckdb
 
     connection = duckdb.connect(config={"autoinstall_known_extensions": False, "autoload_known_extensions": False})
-    connection.execute("SET TimeZone = 'UTC'")  # DuckDB 2 has its time zones built in: else it is the machine's
+    # DuckDB 2 has its time zones built in: else it is the machine's, in each cursor, too.
+    connection.execute("SET GLOBAL TimeZone = 'UTC'")
     return connection
 
 

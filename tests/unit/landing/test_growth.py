@@ -172,6 +172,7 @@ def test_a_table_of_an_older_home_is_told_once_which_columns_have_statistics(set
 
 def test_landing_has_statistics_of_the_columns_that_its_table_names(settings: Settings) -> None:
     table = open_landing(settings, ONE)
+    assert table.version() == 0
     rows = [
         {"epoch": 1, "offset": n, "event_id": f"e{n}", "type": kind, "event_time": NOON, "event_date": NOON.date()}
         for n, kind in enumerate(["a", "b"])
