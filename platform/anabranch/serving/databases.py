@@ -7,7 +7,7 @@ one that scans data files by queries that were rendered from an allow-list. Read
 from __future__ import annotations
 
 import os
-from functools import lru_cache
+from functools import cache
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -39,8 +39,9 @@ def scanner() -> duckdb.DuckDBPyConnection:
         return _scanner(os.getpid()).cursor()
 
 
-# By process: what a fork takes over has lost its threads, and would wait for them for ever.
-@lru_cache(maxsize=1)
+# By process, and the parent's stays where it is: what a fork has taken over has lost its threads, so that using it
+# waits for ever, and closing it ends in a segmentation fault.
+@cache
 def _parser(_process: int) -> duckdb.DuckDBPyConnection:
     connection = new_database()
     connection.execute("SET enable_external_access = false")
@@ -48,7 +49,7 @@ def _parser(_process: int) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-@lru_cache(maxsize=1)
+@cache
 def _scanner(_process: int) -> duckdb.DuckDBPyConnection:
     connection = new_database()
     connection.execute("SET enable_external_file_cache = false")
