@@ -29,6 +29,7 @@ CASES: Final = {
         Case("refresh", "benchmarks.cases.refresh"),
         Case("searches", "benchmarks.cases.searches"),
         Case("exactness", "benchmarks.cases.exactness"),
+        Case("reads", "benchmarks.cases.reads"),
         Case("explain", "benchmarks.cases.explain", landed=True),
         Case("reprocess", "benchmarks.cases.reprocess"),
         Case("history", "benchmarks.cases.history", landed=True),

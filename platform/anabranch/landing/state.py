@@ -14,9 +14,9 @@ from anabranch.errors import Conflict
 from anabranch.events import Topic
 from anabranch.events.records import check_kept, write_down
 from anabranch.landing.growth import lacking, versions_note
-from anabranch.landing.schema import PARTITION, landing_schema
+from anabranch.landing.schema import PARTITION, PROPERTIES, landing_schema
 from anabranch.settings import Settings
-from anabranch.tables import Cut, Note, Position, create, newest, widen
+from anabranch.tables import Cut, Note, Position, configure, create, newest, widen
 from anabranch.tables.layout import landing_table
 
 _TRIES = 5
@@ -61,15 +61,20 @@ def open_landing(settings: Settings, topic: Topic) -> DeltaTable:
     check_kept(settings, topic)
     uri, schema = landing_table(settings, topic.name), landing_schema(topic)
     note = Note(writer_of(topic), "create", Cut({topic.name: Position(0, {})}), extra={"watermark_us": None, "rows": 0})
-    table = create(uri, schema, [PARTITION], note)
+    table = create(uri, schema, [PARTITION], note, PROPERTIES)
     for attempt in range(1, _TRIES + 1):
         grown = lacking(table, topic)
         write_down(settings, topic)  # before an event can land by it, behind everything that refuses it
-        if not grown:
+        configured = PROPERTIES.items() <= table.metadata().configuration.items()
+        if configured and not grown:
             break
         try:
+            change = growth_note(landed(table, topic), topic, grown if configured else [])
             # Delta stops every stream that reads the table here; started again, it goes on.
-            widen(table, schema, growth_note(landed(table, topic), topic, grown))
+            if configured:
+                widen(table, schema, change)
+            else:
+                configure(table, PROPERTIES, change)
         except Conflict as conflict:
             if conflict.code != "TABLE_MOVED" or attempt == _TRIES:
                 raise

@@ -19,7 +19,7 @@ from anabranch.landing.duplicates import IDENTITY, Duplicates, marked
 from anabranch.landing.explain import explained
 from anabranch.landing.growth import versions_note
 from anabranch.landing.progress import beyond, first_offsets, kafka_offsets, missing_offsets
-from anabranch.landing.schema import PARTITION, VALID, epoch_build, landing_schema
+from anabranch.landing.schema import INDEXED, PARTITION, VALID, epoch_build, landing_schema
 from anabranch.landing.staged import read_columns, without_duplicates
 from anabranch.landing.state import Landed, landed, writer_of
 from anabranch.settings import Settings
@@ -138,7 +138,7 @@ class LandingWriter:
         if expected <= self.settings.small_commit_rows:
             data = arrow_with_epoch(rows.toArrow(), before, self.topic)
             data = marked(data, self._duplicates.repeats(data))
-            return stage_arrow(data, self._uri, build, PARTITION), data.select(JUDGED)
+            return stage_arrow(data, self._uri, build, PARTITION, INDEXED), data.select(JUDGED)
         staged = stage_frame(with_epoch(rows, before, self.topic), self._uri, build, PARTITION)
         # Quarantined records have no event date: they are alone in the files without one.
         staged = [f if f.partition[PARTITION] else self._explained(f) for f in staged]

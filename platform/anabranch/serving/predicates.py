@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from anabranch.errors import BadInput
+from anabranch.serving.databases import parser
 
 if TYPE_CHECKING:
     import duckdb
@@ -61,11 +62,9 @@ def parse_predicate(text: str, columns: Sequence[str]) -> Predicate:
 
 
 def _syntax_tree(text: str) -> _Node:
-    import duckdb
-
     if not text.strip() or len(text) > MAX_LENGTH or "\0" in text:
         raise refused(f"a predicate has 1 to {MAX_LENGTH} characters")
-    with duckdb.connect(config={"enable_external_access": False, "lock_configuration": True}) as connection:
+    with parser() as connection:
         tree, rest = _where_clause(connection, text)
         # "1 = 1) UNION (SELECT ..." closes our bracket: whatever is around the predicate must be as without it.
         if rest != _where_clause(connection, "TRUE")[1]:

@@ -37,7 +37,7 @@ def may_match(tree: Mapping[str, Any], schema: pa.Schema, files: Sequence[str], 
     if wanted is None:
         return list(files)
     named = {name.lower() for name in _columns_of(tree)}
-    columns = [f for f in schema if f.name.lower() in named and not pa.types.is_floating(f.type)]
+    columns = [field for field in schema if field.name.lower() in named]
     known = {path: says for log in logs for path, says in _known(log, columns)}
     kind, disk = ds.ParquetFileFormat(), fs.LocalFileSystem()
     fragments = [kind.make_fragment(path, disk, known[path]) for path in files]

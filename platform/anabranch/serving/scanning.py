@@ -1,7 +1,7 @@
 """Rows of data files, filtered where they are read: DuckDB scans for Arrow and pandas, Polars for itself.
 
 DuckDB evaluates the predicate over Parquet itself: row groups that can't match are skipped, columns that nobody wants
-are not read, and what is in memory is a few row groups, and the result.
+are not read, and what is in memory is a few row groups, and the result. Without a predicate Arrow does that alone.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from anabranch.serving.databases import new_database, scanner
 from anabranch.serving.predicates import Predicate
 from anabranch.serving.pushdown import Pushdown
 
@@ -39,32 +40,34 @@ class Scan:
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """The rows, in the order of the files. Reads as it is drawn from, and no faster."""
-        if not self.files:
-            return
         wanted = pa.schema([self.schema.field(name) for name in (self.columns if columns is None else columns)])
+        if self.where is None and self.files:
+            yield from self._dataset().to_batches(columns=wanted.names, batch_size=_BATCH)
+        elif self.where is not None and self.files:
+            yield from self._filtered(wanted, self.where)
+
+    def _filtered(self, wanted: pa.Schema, where: Predicate) -> Iterator[pa.RecordBatch]:
         listed = ", ".join(map(_quoted, wanted.names)) or "NULL"
         # Footers that Arrow wrote don't tell of a NaN, which is greater than all numbers to DuckDB.
         source = "read_parquet($files, hive_partitioning = false, can_have_nan = true)"
-        condition = self.where.duckdb if self.where else "TRUE"
-        query = f"SELECT {listed} FROM {source} WHERE {condition}"  # noqa: S608 - from an allow-list
-        connection = _connection()
-        try:
-            connection.execute("SET enable_external_file_cache = false")  # it would keep what was read in memory
+        query = f"SELECT {listed} FROM {source} WHERE {where.duckdb}"  # noqa: S608 - from an allow-list
+        with scanner() as connection:
             for batch in connection.sql(query, params={"files": list(self.files)}).to_arrow_reader(_BATCH):
                 yield batch.cast(wanted) if wanted.names else batch
-        finally:
-            connection.close()
+
+    def _dataset(self) -> ds.Dataset:
+        # Whole column chunks are else fetched ahead: a tenth more memory, and no faster from a disk.
+        options = ds.ParquetFragmentScanOptions(pre_buffer=False)
+        kind = ds.ParquetFileFormat(default_fragment_scan_options=options)
+        return ds.dataset(list(self.files), schema=self.schema, format=kind)
 
     def relation(self) -> duckdb.DuckDBPyRelation:
         """The rows as a relation of a connection that reaches these files through Arrow alone.
 
         DuckDB's own ``allowed_paths`` would let a ``COPY`` overwrite them (measured with 2.0.0).
         """
-        connection = _connection()
-        rows: Any = self.schema.empty_table()
-        if self.files:
-            rows = ds.dataset(list(self.files), schema=self.schema, format="parquet")
-        relation = connection.from_arrow(rows)
+        connection = new_database()
+        relation = connection.from_arrow(self._dataset() if self.files else self.schema.empty_table())
         if self.where is not None:
             relation = relation.filter(self.where.duckdb)
         relation = relation.project(", ".join(map(_quoted, self.columns)))
@@ -125,14 +128,6 @@ class PolarsEngine:
 
     def is_null(self, column: Any) -> Any:
         return column.is_null()
-
-
-def _connection() -> duckdb.DuckDBPyConnection:
-    import duckdb
-
-    connection = duckdb.connect(config={"autoinstall_known_extensions": False, "autoload_known_extensions": False})
-    connection.execute("SET TimeZone = 'UTC'")  # else the machine's
-    return connection
 
 
 def _polars_frame(rows: pa.Table) -> pl.DataFrame:

@@ -1,6 +1,18 @@
 """Tables: where they are, what a cut is, and the one way in which anything is committed."""
 
-from anabranch.tables.commits import Committed, Note, append, covering, create, newest, notes, replace, upsert, widen
+from anabranch.tables.commits import (
+    Committed,
+    Note,
+    append,
+    configure,
+    covering,
+    create,
+    newest,
+    notes,
+    replace,
+    upsert,
+    widen,
+)
 from anabranch.tables.cut import Cut, Position
 from anabranch.tables.staging import StagedFile, restage, stage_arrow, stage_frame
 
@@ -11,6 +23,7 @@ __all__ = [
     "Position",
     "StagedFile",
     "append",
+    "configure",
     "covering",
     "create",
     "newest",

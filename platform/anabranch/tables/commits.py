@@ -29,6 +29,7 @@ __all__ = [
     "Committed",
     "Note",
     "append",
+    "configure",
     "covering",
     "create",
     "newest",
@@ -84,6 +85,17 @@ def widen(table: DeltaTable, schema: pa.Schema, note: Note) -> int:
     try:
         with committing(table.table_uri):
             table.alter.add_columns(list(fields), commit_properties=_properties(note))
+    except (DeltaError, OSError) as error:
+        raise refused(table, error, table.version()) from error
+    table.update_incremental()
+    return table.version()
+
+
+def configure(table: DeltaTable, properties: Mapping[str, str], note: Note) -> int:
+    """Set properties of a table that is there; returns the new version. Conflict TABLE_MOVED as ``append``."""
+    try:
+        with committing(table.table_uri):
+            table.alter.set_table_properties(dict(properties), commit_properties=_properties(note))
     except (DeltaError, OSError) as error:
         raise refused(table, error, table.version()) from error
     table.update_incremental()

@@ -7,7 +7,7 @@ Files lie in the table's own folder, below ``builds/<build>/``, so a commit neve
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,19 +40,22 @@ class StagedFile:
     stats: str = "{}"
 
 
-def stage_arrow(data: pa.Table, uri: str, build: str, partition_by: str | None) -> list[StagedFile]:
-    """Write ``data`` below the table at ``uri``: one file for each value of ``partition_by`` (a date column)."""
+def stage_arrow(
+    data: pa.Table, uri: str, build: str, partition_by: str | None, indexed: Collection[str] | None = None
+) -> list[StagedFile]:
+    """Write ``data`` below the table at ``uri``: one file for each value of ``partition_by`` (a date column).
+    ``indexed``: as ``statistics``."""
     if data.num_rows == 0:
         return []
     if partition_by is None:
-        return [_write(data, uri, f"{BUILDS}/{build}/{_FILE}", {})]
+        return [_write(data, uri, f"{BUILDS}/{build}/{_FILE}", {}, indexed)]
     staged = []
     for value in pc.unique(data[partition_by]).to_pylist():
         mask = pc.is_null(data[partition_by]) if value is None else pc.equal(data[partition_by], pa.scalar(value))
         text = None if value is None else str(value)
         path = f"{BUILDS}/{build}/{partition_by}={quote(text or NULL_PARTITION)}/{_FILE}"
         part = data.filter(mask).drop_columns([partition_by])
-        staged.append(_write(part, uri, path, {partition_by: text}))
+        staged.append(_write(part, uri, path, {partition_by: text}, indexed))
     return staged
 
 
@@ -89,12 +92,14 @@ def restage(data: pa.Table, uri: str, file: StagedFile) -> StagedFile:
     return mended
 
 
-def _write(data: pa.Table, uri: str, path: str, partition: Mapping[str, str | None]) -> StagedFile:
+def _write(
+    data: pa.Table, uri: str, path: str, partition: Mapping[str, str | None], indexed: Collection[str] | None = None
+) -> StagedFile:
     target = Path(uri) / path
     target.parent.mkdir(parents=True, exist_ok=True)
     bounded = footer_columns(data.schema, [data])
     pq.write_table(data, target, compression="snappy", coerce_timestamps="us", write_statistics=bounded)
-    stats = statistics(pq.read_metadata(target), data.select)
+    stats = statistics(pq.read_metadata(target), data.select, indexed)
     return StagedFile(path, target.stat().st_size, data.num_rows, partition, stats)
 
 

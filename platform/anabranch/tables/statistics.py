@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any, Final
@@ -42,8 +42,9 @@ class _Leaf:
     index: int
 
 
-def statistics(footer: pq.FileMetaData, columns: Columns) -> str:
-    """The statistics of the file that has this ``footer``, as JSON.
+def statistics(footer: pq.FileMetaData, columns: Columns, indexed: Collection[str] | None = None) -> str:
+    """The statistics of the file that has this ``footer``, as JSON: of the first 32 leaves, or of the columns
+    ``indexed``, of a table whose property ``delta.dataSkippingStatsColumns`` names just these.
 
     From the footer, so it costs no pass over the rows. Only what a footer doesn't tell is looked up in ``columns``: NaN
     (only Spark's footers tell of it), and the bounds of texts too long for a footer.
@@ -53,7 +54,7 @@ def statistics(footer: pq.FileMetaData, columns: Columns) -> str:
         return count
     lows, highs, nulls = _Fragments(), _Fragments(), _Fragments()
     try:
-        for leaf in _indexed(footer.schema.to_arrow_schema()):
+        for leaf in _indexed(footer.schema.to_arrow_schema(), indexed):
             missing, bounds = _of_leaf(leaf, footer, columns)
             _put(nulls, leaf.path, str(missing))
             if bounds is not None:
@@ -80,8 +81,9 @@ def float_columns(schema: pa.Schema) -> list[str]:
     return list(dict.fromkeys(leaf.path[0] for leaf in _leaves(schema) if pa.types.is_floating(leaf.type)))
 
 
-def _indexed(schema: pa.Schema) -> list[_Leaf]:
-    return [leaf for leaf in _leaves(schema) if _has_bounds(leaf.type) or _is_binary(leaf.type)][:INDEXED_LEAVES]
+def _indexed(schema: pa.Schema, names: Collection[str] | None) -> list[_Leaf]:
+    found = [leaf for leaf in _leaves(schema) if _has_bounds(leaf.type) or _is_binary(leaf.type)]
+    return found[:INDEXED_LEAVES] if names is None else [leaf for leaf in found if leaf.path[0] in names]
 
 
 def _leaves(schema: pa.Schema) -> Iterator[_Leaf]:

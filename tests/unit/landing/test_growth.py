@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pytest
 from anabranch.errors import BadDefinition, BrokenState, Conflict
 from anabranch.events import Contract, Topic
 from anabranch.events.contracts import Compatibility
 from anabranch.landing.growth import VERSIONS, lacking
 from anabranch.landing.rows import landed_rows
-from anabranch.landing.schema import PARTITION, landing_schema
+from anabranch.landing.schema import INDEXED, PARTITION, landing_schema
 from anabranch.landing.state import landed, open_landing
 from anabranch.settings import Settings, load_settings
-from anabranch.tables import Cut, Note, Position, append, newest, notes, stage_arrow
+from anabranch.tables import Cut, Note, Position, append, create, newest, notes, stage_arrow
+from anabranch.tables.layout import landing_table
 from deltalake import DeltaTable
 
 pytestmark = pytest.mark.unit
@@ -152,3 +155,36 @@ def test_a_table_that_moves_all_the_time_is_said(settings: Settings, monkeypatch
     with pytest.raises(Conflict) as caught:
         open_landing(settings, TWO)
     assert caught.value.code == "TABLE_MOVED"
+
+
+def test_a_table_of_an_older_home_is_told_once_which_columns_have_statistics(settings: Settings) -> None:
+    note = Note("landing/things", "create", Cut({"things": Position(0, {})}), extra={"watermark_us": None, "rows": 0})
+    uri = landing_table(settings, "things")
+    create(uri, landing_schema(ONE), [PARTITION], note)
+
+    table = open_landing(settings, TWO)
+
+    assert table.metadata().configuration["delta.dataSkippingStatsColumns"] == ",".join(INDEXED)
+    assert {f.name for f in table.schema().fields} >= {"thing_lost"}
+    assert landed(table, TWO).epoch == 0
+    assert open_landing(settings, TWO).version() == table.version() == 2
+
+
+def test_landing_has_statistics_of_the_columns_that_its_table_names(settings: Settings) -> None:
+    table = open_landing(settings, ONE)
+    assert table.version() == 0
+    rows = [
+        {"epoch": 1, "offset": n, "event_id": f"e{n}", "type": kind, "event_time": NOON, "event_date": NOON.date()}
+        for n, kind in enumerate(["a", "b"])
+    ]
+    data = pa.Table.from_pylist(rows, landing_schema(ONE))
+    staged = stage_arrow(data, table.table_uri.removeprefix("file://"), uuid4().hex, PARTITION, INDEXED)
+    append(table, staged, Note("landing/things", uuid4().hex, Cut({"things": Position(1, {0: 2})})))
+
+    found = DeltaTable(table.table_uri)
+
+    assert set(json.loads(staged[0].stats)["nullCount"]) == set(INDEXED)
+    for column, value in [("offset", 1), ("event_id", "e1"), ("type", "b")]:
+        wanted = ds.field(column) == value
+        assert found.to_pyarrow_dataset().to_table(columns=["offset"], filter=wanted)["offset"].to_pylist() == [1]
+    assert found.to_pyarrow_dataset().to_table(filter=ds.field("thing_made").is_null()).num_rows == 2
