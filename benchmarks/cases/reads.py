@@ -24,7 +24,8 @@ from anabranch.tables.layout import speed_table
 from anabranch.views.definition import CHANGED, PARTITION
 from deltalake import DeltaTable, WriterProperties, write_deltalake
 
-from benchmarks.figures import Report, Sample, Samples, Table, Target, all_seconds, middle
+from benchmarks.fairness import check_layout
+from benchmarks.figures import Figure, Report, Sample, Samples, Table, all_seconds, ratios
 from benchmarks.timing import in_turn
 from benchmarks.world import FIRST, World
 
@@ -58,7 +59,7 @@ PYTHON_WAYS: Mapping[str, Callable[[anabranch.Reading], pa.Table]] = {
 
 
 def rows_of(world: World) -> int:
-    return 30_000 if world.quick else 10_000_000
+    return world.pick(30_000, 300_000, 10_000_000)
 
 
 def run(world: World) -> Report:
@@ -76,9 +77,11 @@ def run(world: World) -> Report:
                 for side, ways in (("", ours), ("delta-rs: ", theirs))
                 for name, read in ways.items()
             }
-            samples[question] = in_turn(jobs, world.runs, warm_ups=1)
-    memory = {q: {way: _peak(settings, way, q) for way in PYTHON_WAYS} for q in WHERE}
-    return _report(count, samples, memory)
+            samples[question] = in_turn(jobs, world.runs, world.warm_ups(1))
+    ways = list(PYTHON_WAYS)[: world.pick(1, 4, 4)]  # each is a process of its own
+    runs = range(world.runs)
+    memory = {q: {way: [_peak(settings, way, q) for _ in runs] for way in ways} for q in WHERE}
+    return _report(count, samples, memory, check_layout(speed_table(settings, VIEW, 1), beside))
 
 
 def _write(settings: Settings, beside: str, count: int) -> None:
@@ -195,21 +198,28 @@ def _peak(settings: Settings, way: str, question: str) -> float:
     return float(subprocess.run(command, check=True, capture_output=True, text=True, timeout=600).stdout)
 
 
-def _report(count: int, samples: Mapping[str, Samples], memory: Mapping[str, Mapping[str, float]]) -> Report:
-    rows, targets = [], []
+Memory = Mapping[str, Mapping[str, list[float]]]
+"""The peak of each run in MB, by read and engine."""
+
+
+def _report(count: int, samples: Mapping[str, Samples], memory: Memory, layout: str) -> Report:
+    rows, figures = [], []
     for question, runs in samples.items():
         for name in [*PYTHON_WAYS, "Spark"]:
             ours, theirs = runs[name], runs[f"delta-rs: {name}"]
-            ratio = middle(ours) / middle(theirs)
-            rows.append((question, name, *_spread(ours), *_spread(theirs), f"{ratio:.2f}"))
-            targets.append(Target(f"{question} in {name}, beside delta-rs' table", ratio, RATIO, False, "x"))
+            times = ratios(ours, theirs)
+            rows.append((question, name, *_spread(ours), *_spread(theirs), f"{median(times):.2f}"))
+            cited = f"reads.{question.split()[1]}.{name.lower()}"
+            what = f"{question} in {name}: time, of the same on a table of delta-rs"
+            figures.append(Figure(cited, what, times, limit=RATIO, at_least=False))
         rows.append(
             (question, "DuckDB's own scan of the files", "", "", *_spread(runs["delta-rs: DuckDB over its files"]), "")
         )
     columns = ("read", "engine", "view", "spread", "delta-rs", "spread", "view / delta-rs")
-    peaks = [(way, *(f"{memory[q][way]:.0f} MB" for q in memory)) for way in PYTHON_WAYS]
-    worst = max(peak for each in memory.values() for peak in each.values())
-    targets.append(Target("peak memory of a read with a condition", worst, MEGABYTES, False, "MB"))
+    peaks = [(way, *(f"{median(memory[q][way]):.0f} MB" for q in memory)) for way in next(iter(memory.values()))]
+    worst = max((peaks for each in memory.values() for peaks in each.values()), key=median)
+    what = "peak memory of a read with a condition, the engine that takes most"
+    figures.append(Figure("reads.memory", what, tuple(worst), " MB", 0, MEGABYTES, at_least=False))
     return Report(
         "reads",
         "Reads with a condition",
@@ -219,8 +229,8 @@ def _report(count: int, samples: Mapping[str, Samples], memory: Mapping[str, Map
             Table(f"Medians of {len(next(iter(samples[next(iter(WHERE))].values())))}", columns, tuple(rows)),
             Table("Peak memory of a process that does this read alone", ("engine", *memory), tuple(peaks)),
         ),
-        tuple(targets),
-        ("The rows of all engines and of both tables were equal.",),
+        tuple(figures),
+        ("The rows of all engines and of both tables were equal.", layout),
         {
             f"{question}: {job}": seconds
             for question, runs in samples.items()
