@@ -47,7 +47,7 @@ FIXED: Final = pa.schema(
 PARTITION: Final = "event_date"
 INDEXED: Final = ("partition", "offset", "append_time", "epoch", "decision", "type", "event_time")
 """The columns that have statistics in Delta's log. delta-rs parses those of all files with each commit, and landing
-makes one a second: of Delta's first 32 leaves that takes 250 ms among 5,000 files, of these 50 (ADR 0030)."""
+makes one a second: of Delta's first 32 leaves that takes 250 ms among 5,000 files, of these 50 (ADR 0024)."""
 PROPERTIES: Final = {"delta.dataSkippingStatsColumns": ",".join(INDEXED)}
 _BUILD: Final = re.compile(r"(?:^|/)epoch(?:s-(\d+))?-(\d+)-[^/]*/")
 
