@@ -22,6 +22,8 @@ _SECRET = re.compile(r"(?i)secret|password|token|access\.?key|jaas|username|mech
 """Names of options that hold a secret, or say whose. What they hold would be in Spark's plans and in ``ps``."""
 _SPELT_OTHERWISE = re.compile(r'[^\x21-\x7e]|["#%:<>?`{}|\\^\[\]]')
 """What delta-rs and Hadoop spell otherwise where they take a path for a URL."""
+_INTERVAL = r"^\d+(\.\d+)? (millisecond|second|minute|hour)s?$"
+"""As Spark's triggers take it."""
 UNFIT = re.compile(r'["\\\x00-\x1f\x7f]')
 """What a password of Kafka's Java client can't hold."""
 UNFIT_PASSWORD = (
@@ -80,8 +82,9 @@ class Settings(BaseSettings):
     postgres_port: Port = 15432
     airflow_port: Port = 18080
 
-    spark_master: str = "local[2]"
-    spark_driver_memory: str = "2g"
+    spark_master: str = Field(default="local[2]", pattern=r"^(local(\[(\d+|\*)(,\d+)?\])?|yarn|(spark|k8s)://\S+)$")
+    spark_driver_memory: str = Field(default="2g", pattern=r"^[1-9]\d*[kmgtKMGT]$")
+    """The heap of each engine's JVM: a number and k, m, g or t."""
     shuffle_partitions: int = Field(default=2, ge=1)
     """Shuffle partitions of streams and batches; pinned in a stream's checkpoint at its first start."""
     spark_conf: dict[str, str] = Field(default_factory=dict)
@@ -92,9 +95,9 @@ class Settings(BaseSettings):
     """Micro-batches of up to this many input rows are committed through delta-rs, larger ones by Spark."""
     state_limit_mb: int = Field(default=2_000, ge=1)
     """The most state that the stream of one view may keep; beyond it stops, and says so. Half of it is a warning."""
-    landing_interval: str = "1 second"
+    landing_interval: str = Field(default="1 second", pattern=_INTERVAL)
     """How often landing makes an epoch, at most. Most of what a small one costs doesn't depend on its rows."""
-    trigger_interval: str = "0 seconds"
+    trigger_interval: str = Field(default="0 seconds", pattern=_INTERVAL)
     """How often a view's stream looks for news; zero means as soon as the last micro-batch is done."""
 
     approval_events: int = Field(default=10_000_000, ge=0)

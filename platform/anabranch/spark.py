@@ -9,7 +9,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from anabranch.errors import BrokenState
+from anabranch.engine_check import check_values, refusal
+from anabranch.errors import BadInput, BrokenState
 from anabranch.settings import Settings
 
 if TYPE_CHECKING:
@@ -129,7 +130,11 @@ def engine_conf(settings: Settings) -> dict[str, str]:
 
 
 def session(settings: Settings, app: str, more: Mapping[str, str] = MappingProxyType({})) -> SparkSession:
-    """The session of this process, with ``more`` settings: made at the first call, the same one afterwards."""
+    """The session of this process, with ``more`` settings: made at the first call, the same one afterwards.
+
+    BadInput ENGINE_SETTING names a setting that Spark can't take; BrokenState ENGINE_NOT_STARTED."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -143,8 +148,16 @@ def session(settings: Settings, app: str, more: Mapping[str, str] = MappingProxy
     scratch(settings).mkdir(parents=True, exist_ok=True)
     for key, value in {**engine_conf(settings), **more}.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    try:
+        spark = builder.getOrCreate()
+    except (Py4JError, PySparkException) as error:
+        raise refusal(error, settings.spark_conf) or error from error
     spark.sparkContext.setLogLevel("ERROR")
+    try:
+        check_values(spark, settings.spark_conf)
+    except BadInput:
+        spark.stop()
+        raise
     return spark
 
 
