@@ -119,11 +119,12 @@ def _is_total_order(question: Question) -> bool:
     return isinstance(question.value, float) and question.value == 0
 
 
-@pytest.mark.parametrize("column", list(skipping.VALUES))
+BOUNDED = [column for column, (kind, _) in skipping.VALUES.items() if not pa.types.is_binary(kind)]
+
+
+@pytest.mark.parametrize("column", BOUNDED)
 def test_a_file_without_the_value_is_never_opened(tmp_path: Path, column: str) -> None:
     kind, values = skipping.VALUES[column]
-    if pa.types.is_binary(kind):
-        pytest.skip("Delta has no bounds of bytes")
     low, high = min(values), max(values)
     table = filled(tmp_path, [pa.table({"x": pa.array([value], kind)}) for value in (low, high)])
     (gone,) = [uri for uri in table.file_uris() if pq.read_table(uri)["x"][0].as_py() == high]
