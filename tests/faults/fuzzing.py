@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from hypothesis import strategies as st
 
 HOSTILE = [
@@ -20,9 +22,15 @@ HOSTILE = [
     b"\n",
     b",",
 ]
-ACCIDENTS = st.tuples(
-    st.sampled_from(["cut", "drop", "flip", "insert", "twice", "swap"]), st.integers(0, 10_000), st.integers(0, 255)
-)
+KINDS = ["cut", "drop", "flip", "insert", "twice", "swap"]
+
+
+ACCIDENTS = st.tuples(st.sampled_from(KINDS), st.integers(0, 10_000), st.integers(0, 255))
+
+
+def accident(chance: Random) -> tuple[str, int, int]:
+    """What happens, where, and with which byte."""
+    return chance.choice(KINDS), chance.randint(0, 10_000), chance.randint(0, 255)
 
 
 def fuzzed(value: bytes, steps: list[tuple[str, int, int]]) -> bytes:
