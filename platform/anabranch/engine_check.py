@@ -16,6 +16,8 @@ _STATE = "the engine was not started, and nothing was read or written"
 def refusal(error: Exception, given: Mapping[str, str]) -> AnabranchError | None:
     """What a start of Spark that failed with ``error`` is to a user: BadInput ENGINE_SETTING when its text names one of
     the ``given`` settings, BrokenState ENGINE_NOT_STARTED when the JVM ended at once; None for anything else."""
+    if isinstance(error, AnabranchError):
+        return error
     named = sorted(name for name in given if name in str(error))
     if named:
         return _wrong(named[0], given[named[0]], said(error))

@@ -155,9 +155,9 @@ def session(settings: Settings, app: str, more: Mapping[str, str] = MappingProxy
     spark.sparkContext.setLogLevel("ERROR")
     try:
         check_values(spark, settings.spark_conf)
-    except BadInput:
+    except (BadInput, PySparkException) as error:  # some values are looked at when the first session is needed
         spark.stop()
-        raise
+        raise refusal(error, settings.spark_conf) or error from error
     return spark
 
 
