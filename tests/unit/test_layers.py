@@ -12,7 +12,7 @@ import pytest
 pytestmark = pytest.mark.unit
 
 PACKAGE = Path(anabranch.__file__).parent
-FOUNDATION = ("errors", "files", "settings", "spark")
+FOUNDATION = ("engine_check", "errors", "files", "settings", "spark")
 ORDER = (
     "events", "log", "samples", "tables", "landing", "views", "speed", "batch", "reconcile", "serving", "replay",
     "change", "explaining", "control", "maintenance", "doctor", "airflow", "testing", "cli",
