@@ -59,11 +59,11 @@ def _measured(spark: SparkSession, world: World, size: int) -> dict[str, list[fl
         try:
             _wait(query, landing)
             seconds = []
-            for _ in range(world.pick(1, 6, 16)):
+            for _ in range(world.warm_ups(WARM) + world.pick(1, 4, 10)):
                 landing.land(_events(made, EPOCH, 22 * 3600 + 60, 86_400))
                 seconds.append(_wait(query, landing))
                 made += EPOCH
-            found[kind] = seconds[world.warm_ups(WARM) if len(seconds) > WARM else 0 :]
+            found[kind] = seconds[world.warm_ups(WARM) :]
         finally:
             query.stop()
     return found
