@@ -152,14 +152,17 @@ def _replayed(settings: Settings, sending: threading.Thread, seconds: Seconds) -
             while process.poll() is None and sending.is_alive():
                 stretch.note(standings(settings, VIEW, 1))
                 time.sleep(0.2)
-            stretch.ended, known = time.time(), standings(settings, VIEW, 1)
+            stretch.ended = time.time()
+            while process.poll() is None and not standings(settings, VIEW, 1):
+                time.sleep(0.2)  # a slow engine: it has not begun
+            known = standings(settings, VIEW, 1)
             stretch.replay = known[-1] if known else stretch.replay
-            if known and process.poll() is None:
+            if process.poll() is None:
                 set_pace(settings, stretch.replay, Pace(1.0))
-            process.wait(PATIENCE)
+            code = process.wait(PATIENCE)
         known = standings(settings, VIEW, 1)
-        if not known or known[-1].phase != PUBLISHED:
-            raise RuntimeError(f"the replay: {known} {log.read_text()[-2000:]}")
+        if code or not known or known[-1].phase != PUBLISHED:
+            raise RuntimeError(f"the replay ended with {code}: {known} {log.read_text()[-2000:]}")
 
     with beside("replays", work):
         yield stretch

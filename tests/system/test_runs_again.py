@@ -102,9 +102,11 @@ def command(settings: Settings, *arguments: str) -> str:
     ).stdout  # fmt: skip
 
 
-def kill_replay() -> None:
-    for process in psutil.process_iter(["cmdline"]):
-        if any(part.endswith("spark_jobs/replay.py") for part in process.info["cmdline"] or ()):
+def kill_replay(settings: Settings) -> None:
+    """Those of this home only: other tests' replays run beside."""
+    for process in psutil.process_iter(["cmdline", "environ"]):
+        replays = any(part.endswith("spark_jobs/replay.py") for part in process.info["cmdline"] or ())
+        if replays and (process.info["environ"] or {}).get("ANABRANCH_HOME") == str(settings.home):
             process.kill()
 
 
@@ -114,7 +116,7 @@ def test_a_replay_is_killed_goes_on_faster_and_mends_the_live_table(platform: Se
     assert rows(platform)[key] == before[key] + 1000
     run = asked_for(client, speed=A_DAY_IN_TEN_SECONDS, source="log")
     killed = eventually(lambda: streaming(platform), 180)
-    kill_replay()
+    kill_replay(platform)
     assert "no limit" in command(platform, "pace", VIEW, "--speed", "0", "--share", "100")
     send(platform, date(2013, 1, 22), 1)  # the stream of its own goes on beside it
     run = client.wait(run, timeout=400 * SLOW)
