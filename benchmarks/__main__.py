@@ -30,7 +30,7 @@ from benchmarks.figures import Report
 from benchmarks.trust import doubts
 from benchmarks.world import Size
 
-PORTS = {"kafka_port": 28592, "kafka_controller_port": 28593}
+PORTS = {"kafka_port": 28592, "kafka_controller_port": 28593, "postgres_port": 28594, "airflow_port": 28595}
 FILL_SECONDS = 1200.0
 
 

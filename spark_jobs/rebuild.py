@@ -1,24 +1,35 @@
-"""Rebuild days of a view from landing and stage them: the batch path, given to spark-submit by the reprocess DAG."""
+"""Rebuild days of a view from landing, stage them, and judge them: the batch path, given to spark-submit by the DAGs.
+
+Exit code 0 even where partitions differ: the verdict beside the build's manifest says which ones may be published.
+Called again with the same ``--run`` it judges the build that is there.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+from typing import TYPE_CHECKING
 
 from anabranch.batch import publications, rebuild
-from anabranch.batch.manifest import parse_days
+from anabranch.batch.manifest import Build, parse_days
 from anabranch.batch.rebuild import cut_at
 from anabranch.batch.sampling import try_each_version
 from anabranch.change.plan import check_still_holds
 from anabranch.errors import AnabranchError, exit_code
 from anabranch.events import load_declarations
 from anabranch.owned import end_with_owners
-from anabranch.settings import load_settings
-from anabranch.spark import session
+from anabranch.reconcile.judge import reconcile
+from anabranch.reconcile.verdict import Verdict
+from anabranch.settings import Settings, load_settings
+from anabranch.spark import SMALL, SMALL_EVENTS, session
 from anabranch.tables.cut import parse_epochs
 from anabranch.tables.layout import batch_table
 from anabranch.views import readable_views
+
+if TYPE_CHECKING:
+    from anabranch.views.registry import Registry
+    from pyspark.sql import SparkSession
 
 
 def main() -> int:
@@ -30,27 +41,40 @@ def main() -> int:
     parser.add_argument("--cut", default="", help="like flights@12; landing's newest when left out")
     parser.add_argument("--fingerprint", help="the definition that was planned; any, when left out")
     parser.add_argument("--run", required=True)
+    parser.add_argument("--events", type=int, help="how many are read: few are better done without compiled plans")
     args = parser.parse_args()
     settings = load_settings()
     declared = load_declarations(settings.project / "spark_jobs" / "contracts")
     registry = readable_views(settings.project / "spark_jobs" / "views", declared)
     view = registry.get(args.view, args.version)
-    topics = registry.topic(view)
-    spark = session(settings, f"anabranch-rebuild-{view.name}")
+    few = args.events is not None and args.events <= SMALL_EVENTS
+    spark = session(settings, f"anabranch-rebuild-{view.name}", SMALL if few else {})
     try:
-        check_still_holds(view, args.fingerprint or view.fingerprint)
-        registry.register(spark, settings, [view])
-        if not publications(batch_table(settings, view.name, view.version)):
-            cut = cut_at(settings, topics, parse_epochs(args.cut))
-            try_each_version(spark, settings, view, topics, cut)
-        build = rebuild(spark, settings, view, topics, args.days, args.run, parse_epochs(args.cut))
+        build, verdict = carry_out(spark, settings, registry, args)
     except AnabranchError as error:
         sys.stderr.write(f"{error}\n")
         return exit_code(error)
     finally:
         spark.stop()
-    sys.stdout.write(json.dumps({k: v for k, v in build.to_json().items() if k not in ("files", "partitions")}) + "\n")
+    sys.stderr.write(verdict.report)
+    built = {k: v for k, v in build.to_json().items() if k not in ("files", "partitions", "columns")}
+    judged = {k: v for k, v in verdict.to_json().items() if k not in ("late_changes", "report", "checks")}
+    sys.stdout.write(json.dumps(built | judged) + "\n")
     return 0
+
+
+def carry_out(
+    spark: SparkSession, settings: Settings, registry: Registry, args: argparse.Namespace
+) -> tuple[Build, Verdict]:
+    view = registry.get(args.view, args.version)
+    topics = registry.topic(view)
+    check_still_holds(view, args.fingerprint or view.fingerprint)
+    registry.register(spark, settings, [view])
+    if not publications(batch_table(settings, view.name, view.version)):
+        cut = cut_at(settings, topics, parse_epochs(args.cut))
+        try_each_version(spark, settings, view, topics, cut)
+    build = rebuild(spark, settings, view, topics, args.days, args.run, parse_epochs(args.cut))
+    return build, reconcile(spark, settings, view, topics, args.run, build)
 
 
 if __name__ == "__main__":

@@ -233,9 +233,7 @@ class Clinic:
         ]  # fmt: skip
         record(self.settings, made)
         equal, refused = tuple(day for day in days if day not in differs), dict.fromkeys(differs, "the halves differ")
-        write_verdict(
-            self.settings, Verdict(NAME, view.version, run, str(self.cut), 1, equal, refused, (), 12, "", "", None)
-        )
+        write_verdict(self.settings, Verdict(NAME, view.version, run, str(self.cut), 1, equal, refused, ()))
 
     def reprocess(self, run: str, days: Sequence[date], view: View = V1, *, differs: Sequence[date] = ()) -> None:
         """Rebuild, certify, and publish what is equal."""

@@ -32,6 +32,7 @@ CASES: Final = {
         Case("reads", "benchmarks.cases.reads"),
         Case("explain", "benchmarks.cases.explain", landed=True),
         Case("reprocess", "benchmarks.cases.reprocess"),
+        Case("day_again", "benchmarks.cases.day_again", timeout=3600),
         Case("history", "benchmarks.cases.history", landed=True),
         Case("replay", "benchmarks.cases.replay"),
         Case("replay_alone", "benchmarks.cases.replay_alone", landed=True),

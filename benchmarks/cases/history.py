@@ -53,7 +53,7 @@ def _measured(world: World, alone: Settings, day: date) -> Report:
             stages = {
                 "plan": planned - begun,
                 "rebuild": rebuilt - planned,
-                "certificates, checks, Data Docs": judged - rebuilt,
+                "certificates, checks": judged - rebuilt,
                 "publish": ended - judged,
             }
             return Sample(ended - begun, stages)

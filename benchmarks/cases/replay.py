@@ -38,7 +38,7 @@ VIEW = "departure_delays"
 
 
 def run(world: World) -> Report:
-    seconds = world.pick(Seconds(2, 5, 25), Seconds(25, 40, 60), Seconds(25, 90, 210))
+    seconds = world.pick(Seconds(1, 3, 8), Seconds(25, 40, 60), Seconds(25, 90, 210))
     live = _beside(world, seconds)
     quiet = live.p95_alone
     times = tuple(p95 / median(quiet) for p95 in live.p95_beside)
@@ -61,7 +61,7 @@ def run(world: World) -> Report:
 
 
 def _days(world: World) -> int:
-    return world.pick(14, 61, 365)
+    return world.pick(7, 61, 365)
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,8 @@ decodes a third as many rows a second then, so a stream that only catches up doe
 OWN_CODE: Mapping[str, str] = {"spark.python.sql.dataFrameDebugging.enabled": "false"}
 """For a process that builds no author's expressions: Spark notes the Python line of every call otherwise, which is
 half of the time that landing's thousand take to build."""
+SMALL_EVENTS = 100_000
+"""Up to so many events a rebuild with its checks is quicker by ``SMALL`` than with code made for it."""
 SMALL: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "1",
@@ -65,8 +67,8 @@ SMALL: Mapping[str, str] = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
 }
-"""For a session of its own that runs many jobs over a handful of rows: what Spark does to make large jobs fast (compile
-each plan, plan again at run time) is most of the time of such a job."""
+"""For a session that runs jobs over few rows, or many of them: what Spark does to make large jobs fast (compile each
+plan, plan again at run time) is most of the time of such a job."""
 # An error in a Python foreachBatch ends in a StackOverflowError that hides it, unless the stack is larger.
 _STACK = "-Xss8m"
 # The planner's many warm methods keep the optimizing compiler busy for minutes: on 2 cores it took half of the CPU of
@@ -130,7 +132,8 @@ def engine_conf(settings: Settings) -> dict[str, str]:
 
 
 def session(settings: Settings, app: str, more: Mapping[str, str] = MappingProxyType({})) -> SparkSession:
-    """The session of this process, with ``more`` settings: made at the first call, the same one afterwards.
+    """The session of this process, with ``more`` settings, but what a user has set goes first: made at the first call,
+    the same one afterwards.
 
     BadInput ENGINE_SETTING names a setting that Spark can't take; BrokenState ENGINE_NOT_STARTED."""
     from py4j.protocol import Py4JError
@@ -146,7 +149,7 @@ def session(settings: Settings, app: str, more: Mapping[str, str] = MappingProxy
     if "SPARK_ENV_LOADED" not in os.environ:  # spark-submit has chosen the master already
         builder = builder.master(settings.spark_master)
     scratch(settings).mkdir(parents=True, exist_ok=True)
-    for key, value in {**engine_conf(settings), **more}.items():
+    for key, value in {**engine_conf(settings), **more, **settings.spark_conf, **scratch_conf(settings)}.items():
         builder = builder.config(key, value)
     try:
         spark = builder.getOrCreate()

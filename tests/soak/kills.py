@@ -11,7 +11,7 @@ from anabranch.control import records
 from anabranch.control.records import SUPERVISOR
 from anabranch.settings import Settings
 
-ENGINES = ("rebuild.py", "reconcile.py", "replay.py")
+ENGINES = ("rebuild.py", "replay.py")
 
 
 def kill(settings: Settings, rng: Random) -> str:

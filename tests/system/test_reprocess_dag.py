@@ -37,7 +37,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(3_600)]
 
 VIEW, DAG = "departure_delays", "reprocess_departure_delays"
 FIRST, BETWEEN, LAST, AFTER, EMPTY, ALONE = ALL = [date(2013, 1, day) for day in (1, 2, 3, 4, 5, 6)]
-AFTER_APPROVAL = ("rebuild", "reconcile", "publish")
+AFTER_APPROVAL = ("rebuild", "publish")
 DAYS = {"from": FIRST.isoformat(), "to": ALONE.isoformat()}
 
 
@@ -129,7 +129,7 @@ def test_the_run_says_what_it_did(client: Client, green: Run) -> None:
     assert f"at {client.xcom(green, 'plan', 'cut')}" in note
     assert "Certificates: 6 of 6 equal" in note
     assert "Published: 6 of 6 partitions." in note
-    links = client.get(f"/dags/{DAG}/dagRuns/{green.run_id}/taskInstances/reconcile/links")["extra_links"]
+    links = client.get(f"/dags/{DAG}/dagRuns/{green.run_id}/taskInstances/rebuild/links")["extra_links"]
     assert set(links) == {"Certificates", "Data Docs"}
     for address in links.values():
         assert httpx.get(address).status_code == 401, "a page of ours must ask who is there"
@@ -277,7 +277,7 @@ def test_a_repair_takes_the_dirty_days_and_holds_a_wrong_one_back(
 
     run = client.wait(the_run_of_an_asset_event(client, f"late_events_of_{VIEW}", f"repair_{VIEW}"), timeout=600 * SLOW)
 
-    assert (run.state, run.tasks["reconcile"], run.tasks["publish"]) == ("failed", "success", "failed")
+    assert (run.state, run.tasks["rebuild"], run.tasks["publish"]) == ("failed", "success", "failed")
     assert f"Rebuilt 2 days between {FIRST} and {LAST} of {VIEW} v1" in run.note
     assert "Certificates: 1 of 2 equal" in run.note
     assert f"NOT published: {LAST}" in run.note

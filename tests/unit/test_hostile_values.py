@@ -172,8 +172,7 @@ def job(name: str) -> ModuleType:
 
 GIVEN = {"view": "departure_delays", "version": "1", "run": "run-a"}
 JOBS = [
-    *[("rebuild", name) for name in ("view", "version", "days", "cut", "fingerprint", "run")],
-    *[("reconcile", name) for name in ("view", "version", "run")],
+    *[("rebuild", name) for name in ("view", "version", "days", "cut", "fingerprint", "run", "events")],
     *[("replay", name) for name in ("view", "version", "run", "days", "until", "fingerprint", "share", "source")],
 ]
 
@@ -189,7 +188,6 @@ def test_no_argument_of_a_job_is_more_than_a_value(
         raise BadInput("SPARK_STARTED", "it went on")
 
     monkeypatch.setattr(module, "session", started)
-    monkeypatch.setattr(module, "load_ahead", lambda: None, raising=False)  # its thread would outlive the test
     monkeypatch.setattr(module, "give_way", lambda: None, raising=False)  # of this process, for good
     later = {("rebuild", "cut"), ("rebuild", "fingerprint"), ("rebuild", "run"), ("replay", "run")}
     for text in (text for text in HOSTILE if text):

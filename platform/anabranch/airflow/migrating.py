@@ -16,7 +16,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from anabranch.airflow.approval import Approval, PlanApproval, answered_by
 from anabranch.airflow.steps import failing, publish, tell
-from anabranch.airflow.submit import SparkJob
+from anabranch.airflow.submit import rebuilt
 from anabranch.errors import BadInput, Conflict, TryAgain
 from anabranch.settings import Settings, load_settings
 
@@ -201,16 +201,14 @@ class Move(BaseSensorOperator):
 
 
 def carry_out_migration() -> None:
-    """plan, level, approve_build, rebuild, reconcile, publish, compare, approve, move."""
+    """plan, level, approve_build, rebuild, publish, compare, approve, move."""
     planned: Any = plan_migration()
     level = Level(task_id="level", planned=planned)
     allowed = BuildApproval(task_id="approve_build", planned=planned, fail_on_reject=True)
-    rebuilt = SparkJob(task_id="rebuild", planned=planned, options=("days", "cut", "fingerprint"))
-    certified = SparkJob(task_id="reconcile", planned=planned)
     compared = compare(planned)
     approved = MigrationApproval(task_id="approve", planned=planned, compared=compared)
     moved = Move(task_id="move", planned=planned)
-    planned >> level >> allowed >> rebuilt >> certified >> publish(planned) >> compared >> approved >> moved
+    planned >> level >> allowed >> rebuilt(planned) >> publish(planned) >> compared >> approved >> moved
 
 
 def _asked(settings: Settings, params: Any, planned: dict[str, Any] | None = None) -> tuple[Any, View, View, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
@@ -9,10 +10,12 @@ from typing import Any
 from anabranch.airflow.registered import registered
 from anabranch.batch import publications, publish, read_manifest
 from anabranch.change.estimates import Outcome, record_outcome
+from anabranch.reconcile.documents import write_documents
 from anabranch.reconcile.verdict import Verdict, read_verdict
 from anabranch.settings import Settings
 from anabranch.tables.layout import batch_table
 
+log = logging.getLogger(__name__)
 NO_VERDICT = "no certificate was made"
 
 
@@ -41,6 +44,15 @@ def publish_run(settings: Settings, plan: Mapping[str, Any]) -> dict[str, Any]:
         "bytes": sum(file.size for file in build.files),
         "table_version": version,
     }
+
+
+def document(settings: Settings, plan: Mapping[str, Any]) -> None:
+    """Write the Data Docs of the run. They are no truth: where that fails, it is only logged."""
+    try:
+        verdict = read_verdict(settings, plan["view"], plan["version"], plan["run"])
+        log.info("Data Docs: %s", write_documents(settings, verdict))
+    except Exception:  # a library's own, too
+        log.warning("the run's Data Docs were not written", exc_info=True)
 
 
 def remember(settings: Settings, plan: Mapping[str, Any], outcome: Mapping[str, Any]) -> None:

@@ -95,13 +95,23 @@ def tell(settings: Settings, run: Any, text: str) -> None:
 def publish(planned: dict[str, Any]) -> dict[str, Any]:
     """Show readers the certified partitions of this run's build, in one commit, and say so in the run's note.
 
-    Fails, without a retry, when partitions had to be held back; the others are published then all the same.
+    Fails, without a retry, when partitions had to be held back; the others are published then all the same. The Data
+    Docs are written behind it, whatever came of it: readers don't wait for them.
     """
+    from anabranch.airflow.publishing import document
+
+    run, settings = get_current_context()["dag_run"], load_settings()
+    try:
+        return _publish(settings, run, planned)
+    finally:
+        document(settings, planned)
+
+
+def _publish(settings: Settings, run: Any, planned: dict[str, Any]) -> dict[str, Any]:
     from anabranch.airflow.links import page
     from anabranch.airflow.notes import listed, outcome_note
     from anabranch.airflow.publishing import publish_run, remember
 
-    run, settings = get_current_context()["dag_run"], load_settings()
     with failing():
         outcome = publish_run(settings, planned)
     outcome["seconds"] = round((datetime.now(UTC) - (run.start_date or run.run_after)).total_seconds(), 1)

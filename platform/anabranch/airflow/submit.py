@@ -65,14 +65,17 @@ class SparkJob(SparkSubmitOperator):
 
 
 def carry_out(planned: Any) -> None:
-    """The steps behind every plan: approve (a large one), rebuild, reconcile, publish.
+    """The steps behind every plan: approve (a large one), rebuild, publish."""
+    approved = PlanApproval(task_id="approve", planned=planned)
+    planned >> approved >> rebuilt(planned) >> publish(planned)
+
+
+def rebuilt(planned: Any) -> SparkJob:
+    """Days are rebuilt and judged, by one engine: to start another one takes longer than to judge them.
 
     Runs of one DAG take turns at Spark, not at everything: one that waits for a person keeps no other from its work.
     """
-    approved = PlanApproval(task_id="approve", planned=planned)
-    rebuilt = SparkJob(task_id="rebuild", planned=planned, options=("days", "cut", "fingerprint"))
-    certified = SparkJob(task_id="reconcile", planned=planned)
-    planned >> approved >> rebuilt >> certified >> publish(planned)
+    return SparkJob(task_id="rebuild", planned=planned, options=("days", "cut", "fingerprint", "events"))
 
 
 def engine_properties(settings: Settings) -> Path:

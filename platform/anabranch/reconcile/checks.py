@@ -9,12 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
 from typing import TYPE_CHECKING, Final
 
 from anabranch.events import Topic
-from anabranch.landing.schema import PARTITION as EVENT_DATE
-from anabranch.landing.schema import QUARANTINED, VALID
+from anabranch.landing.schema import DUPLICATE, QUARANTINED, VALID
 from anabranch.views.definition import PARTITION, View
 
 if TYPE_CHECKING:
@@ -25,53 +23,71 @@ HERE: Final = "_here"
 _COUNT = re.compile(r"\b(?:count|count_if)\((?:[^()]|\([^()]*\))*\) AS (\w+)#\d+")
 
 
+COORDINATES: Final = ("topic", "partition", "offset", "append_time", "epoch", "decision")
+"""The columns of landing that every row has."""
+_BITS = 63
+"""Offsets are counted as bits of a number that Spark has no sign in."""
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
-    """``query`` reads ``{batch}`` and returns one row (partition_date, offending) per partition that fails."""
+    """Either ``offends``, a condition that no row may meet, or ``query``, which reads ``{rows}`` and returns one row
+    (partition_date, offending) for each partition that fails.
+
+    ``screen``: a cheaper query that returns a row whenever ``query`` would. It is asked first.
+    """
 
     name: str
     says: str
-    query: str
+    offends: str = ""
+    query: str = ""
+    screen: str = ""
 
-
-@dataclass(frozen=True, slots=True)
-class FailedCheck:
-    """A check that didn't hold in ``partition`` (None: it can't be said where, so nowhere), or that broke."""
-
-    check: str
-    table: str
-    partition: date | None
-    offending: int
-    error: str = ""
+    @property
+    def alone(self) -> str:
+        """The query of this check, of whichever kind."""
+        return self.query or (
+            f"SELECT {PARTITION}, count(*) AS offending FROM {{rows}} WHERE {self.offends} GROUP BY {PARTITION}"
+        )
 
 
 def landing_checks(topic: Topic) -> list[Check]:
-    """Over landed rows, where ``partition_date`` is the event date. Coordinates and decisions are checked by
-    expectations of Great Expectations' own (``suite.py``)."""
+    """Over landed rows, where ``partition_date`` is the event date."""
     bound = int(topic.future_bound.total_seconds())
     received = "greatest(append_time, coalesce(receivedtime, append_time))"
+    first = "FROM {rows} WHERE released_from IS NULL"
+    bits = f"bit_count(bit_or(shiftleft(1L, CAST(offset % {_BITS} AS INT))))"
     return [
+        *(
+            Check(f"{name}_not_null", f"Every landed record has its {name}.", f"`{name}` IS NULL")
+            for name in COORDINATES
+        ),
+        Check(
+            "decision_known",
+            f"A record is {VALID}, {QUARANTINED} or {DUPLICATE}.",
+            f"decision NOT IN ('{VALID}', '{QUARANTINED}', '{DUPLICATE}')",
+        ),
         Check(
             "offsets_unique",
             "Every offset of a log partition is landed once; a released record once more, under its own epoch.",
-            f"SELECT {EVENT_DATE} AS {PARTITION}, count(*) AS offending FROM (SELECT min({EVENT_DATE}) AS {EVENT_DATE} "
-            "FROM {batch} WHERE released_from IS NULL GROUP BY partition, offset HAVING count(*) > 1) "
-            f"GROUP BY {EVENT_DATE}",
+            query=f"SELECT {PARTITION}, count(*) AS offending FROM (SELECT min({PARTITION}) AS {PARTITION} {first} "
+            f"GROUP BY partition, offset HAVING count(*) > 1) GROUP BY {PARTITION}",
+            # A sixtieth of the groups: of as many rows as offsets in it, none is there twice.
+            screen=f"SELECT min({PARTITION}) AS {PARTITION}, 1L AS offending {first} "
+            f"GROUP BY partition, offset DIV {_BITS} HAVING count(*) > {bits}",
         ),
-        _where(
+        Check(
             "event_time_range",
             f"The event time of a valid record is after {topic.earliest_year} began, not over {topic.future_bound} "
             "after its receipt, and on its event date.",
             f"decision = '{VALID}' AND NOT coalesce(event_time >= TIMESTAMP '{topic.earliest_year}-01-01' AND "
-            f"event_time <= {received} + INTERVAL {bound} SECONDS AND to_date(event_time) = {EVENT_DATE}, false)",
-            EVENT_DATE,
+            f"event_time <= {received} + INTERVAL {bound} SECONDS AND to_date(event_time) = {PARTITION}, false)",
         ),
-        _where(
+        Check(
             "decisions_complete",
             "A valid record says whether it is late, of which type and by which id; a quarantined one says why.",
             f"(decision = '{VALID}' AND (late IS NULL OR type IS NULL OR event_id IS NULL OR source IS NULL)) "
             f"OR (decision = '{QUARANTINED}' AND reason IS NULL)",
-            EVENT_DATE,
         ),
     ]
 
@@ -85,36 +101,40 @@ def half_checks(view: View, counts: Sequence[str]) -> list[Check]:
         Check(
             "key_unique",
             f"No two rows have the same key ({', '.join(view.key)}).",
-            f"SELECT {PARTITION}, count(*) AS offending FROM (SELECT {PARTITION} FROM {{batch}} "
+            query=f"SELECT {PARTITION}, count(*) AS offending FROM (SELECT {PARTITION} FROM {{rows}} "
             f"GROUP BY {PARTITION}, {keys} HAVING count(*) > 1) GROUP BY {PARTITION}",
         ),
-        _where("key_not_null", f"No column of the key ({', '.join(view.key)}) is null.", none, PARTITION),
+        Check("key_not_null", f"No column of the key ({', '.join(view.key)}) is null.", none),
     ]
     if counts:
-        checks.append(_where("counts_not_negative", f"{', '.join(counts)}: no count is below 0.", negative, PARTITION))
+        checks.append(Check("counts_not_negative", f"{', '.join(counts)}: no count is below 0.", negative))
     return checks
 
 
-def completeness_check(speed: str) -> Check:
-    """Over a build: every partition in which ``speed`` (a temporary view) has rows has rows in the build, too."""
+def completeness_check() -> Check:
+    """Over a build: every partition that ``{settled}`` names has rows in the build, too."""
     return Check(
         "complete",
         "Every partition that has rows in the speed half has rows in the batch half.",
-        f"SELECT s.{PARTITION}, count(*) AS offending FROM {speed} s LEFT ANTI JOIN {{batch}} b "
+        query=f"SELECT s.{PARTITION}, count(*) AS offending FROM {{settled}} s LEFT ANTI JOIN {{rows}} b "
         f"ON s.{PARTITION} = b.{PARTITION} GROUP BY s.{PARTITION}",
     )
 
 
-def equality_query(view: View, columns: Sequence[str], expected: str) -> str:
-    """Over the speed half: keys that aren't on both sides, or whose rows differ in any column."""
+def equality_check(view: View, columns: Sequence[str]) -> Check:
+    """Over the speed half, beside what ``{expected}`` holds: keys that aren't on both sides, or whose rows differ in
+    any column."""
     same = " AND ".join(f"s.{_quoted(name)} <=> e.{_quoted(name)}" for name in view.key)
     values = [name for name in columns if name not in (*view.key, PARTITION)]
     equal = " AND ".join(f"s.{_quoted(name)} <=> e.{_quoted(name)}" for name in values) or "true"
-    return (
-        f"SELECT coalesce(s.{PARTITION}, e.{PARTITION}) AS {PARTITION}, count(*) AS offending "
-        f"FROM {{batch}} s FULL OUTER JOIN {expected} e ON s.{PARTITION} <=> e.{PARTITION} AND {same} "
+    return Check(
+        "both_paths_equal",
+        "The speed half equals the view's function over the same events, row by row, in every column.",
+        query=f"SELECT coalesce(s.{PARTITION}, e.{PARTITION}) AS {PARTITION}, count(*) AS offending "
+        f"FROM (SELECT *, 1 AS {HERE} FROM {{rows}}) s FULL OUTER JOIN (SELECT *, 1 AS {HERE} FROM {{expected}}) e "
+        f"ON s.{PARTITION} <=> e.{PARTITION} AND {same} "
         f"WHERE s.{HERE} IS NULL OR e.{HERE} IS NULL OR NOT ({equal}) "
-        f"GROUP BY coalesce(s.{PARTITION}, e.{PARTITION})"
+        f"GROUP BY coalesce(s.{PARTITION}, e.{PARTITION})",
     )
 
 
@@ -124,11 +144,5 @@ def count_columns(result: DataFrame) -> list[str]:
     return sorted(set(_COUNT.findall(plan)) & set(result.columns))
 
 
-def _where(name: str, says: str, condition: str, partition: str) -> Check:
-    query = f"SELECT {partition} AS {PARTITION}, count(*) AS offending FROM {{batch}} WHERE {condition} "
-    return Check(name, says, query + f"GROUP BY {partition}")
-
-
 def _quoted(name: str) -> str:
-    """A column in a query that Great Expectations formats: braces are doubled."""
-    return "`" + name.replace("`", "``").replace("{", "{{").replace("}", "}}") + "`"
+    return "`" + name.replace("`", "``") + "`"

@@ -1,33 +1,46 @@
-"""The platform's own expectations. Import this module inside functions only: Great Expectations costs seconds."""
+"""What the Data Docs know of our checks. Import this module inside functions only: Great Expectations costs seconds."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any
 
-from great_expectations.expectations.core.unexpected_rows_expectation import UnexpectedRowsExpectation
+from great_expectations.expectations.expectation import BatchExpectation
+from great_expectations.render.components import LegacyRendererType, RenderedStringTemplateContent
+from great_expectations.render.renderer.renderer import renderer
 
-from anabranch.reconcile.checks import Check, equality_query
-from anabranch.views.definition import View
+from anabranch.reconcile.checking import CheckResult
 
-
-class ExpectNoPartitionToOffend(UnexpectedRowsExpectation):
-    """A check whose query returns one row per partition in which it fails."""
-
-    @classmethod
-    def of(cls, check: Check) -> ExpectNoPartitionToOffend:
-        return cls(unexpected_rows_query=check.query, description=check.says, meta={"check": check.name})
+_SHOWN = 20
+"""How many partitions of a failed check are named."""
 
 
-class ExpectBothPathsToBeEqual(ExpectNoPartitionToOffend):
-    """The rows of the speed half equal, key by key and column by column, what the same events give in batch.
+class ExpectNoPartitionToOffend(BatchExpectation):
+    """A check that has been asked by partition."""
 
-    Great Expectations' own comparisons of two tables don't work on Spark; a query with a full outer join does.
-    """
-
-    NAME: ClassVar[str] = "both_paths_equal"
+    check: str
+    says: str
 
     @classmethod
-    def over(cls, view: View, columns: Sequence[str], expected: str) -> ExpectNoPartitionToOffend:
-        says = "The speed half equals the view's function over the same events, row by row, in every column."
-        return cls.of(Check(cls.NAME, says, equality_query(view, columns, expected)))
+    def of(cls, result: CheckResult) -> ExpectNoPartitionToOffend:
+        return cls(check=result.check, says=result.says)
+
+    def _validate(self, *_: Any, **__: Any) -> Any:
+        raise NotImplementedError("it has been asked already, by Spark")
+
+    @classmethod
+    @renderer(renderer_type=LegacyRendererType.PRESCRIPTIVE)
+    def _prescriptive_renderer(
+        cls, configuration: Any = None, result: Any = None, runtime_configuration: Any = None
+    ) -> list[RenderedStringTemplateContent]:
+        template = {"template": "$check: $says", "params": dict(configuration.kwargs)}
+        return [RenderedStringTemplateContent(content_block_type="string_template", string_template=template)]
+
+
+def outcome_of(result: CheckResult) -> dict[str, Any]:
+    """As the library tells of what it has found out itself."""
+    days = [f"{day or 'somewhere'}: {number:,}" for day, number in [*result.offending.items()][:_SHOWN]]
+    more = len(result.offending) - len(days)
+    shown = ", ".join([*days, *([f"and {more} more partitions"] if more > 0 else [])])
+    observed = f"{sum(result.offending.values()):,} of {result.rows:,}" + (f" ({shown})" if shown else "")
+    broke = {"raised_exception": bool(result.error), "exception_message": result.error, "exception_traceback": ""}
+    return {"result": {"observed_value": observed}, "exception_info": broke}

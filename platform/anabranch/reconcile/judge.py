@@ -1,4 +1,4 @@
-"""Reconcile one build: certificates, the suite, what late events changed, and the verdict that publish obeys."""
+"""Reconcile one build: certificates, checks, what late events changed, and the verdict that publish obeys."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from anabranch.errors import Conflict
 from anabranch.events import Sources
 from anabranch.reconcile.certificates import Certificate, record
 from anabranch.reconcile.certify import Comparison, certificates_of, compare
+from anabranch.reconcile.checking import CheckResult, run_checks
 from anabranch.reconcile.differences import differences
 from anabranch.reconcile.late_changes import LateChanges, late_changes, wrong_partitions
 from anabranch.reconcile.rendering import render_differences
 from anabranch.reconcile.staged import Staged
 from anabranch.reconcile.subjects import subjects_of
-from anabranch.reconcile.suite import SuiteResult, run_suite
 from anabranch.reconcile.verdict import Verdict, write_verdict
 from anabranch.settings import Settings
 from anabranch.views.definition import View
@@ -36,7 +36,7 @@ def reconcile(
 ) -> Verdict:
     """Judge ``build`` (None: a kappa view, judged as a whole), keep its certificates, leave the verdict on disk.
 
-    Reads only, but for the certificates table, the Data Docs and the verdict; a repeat replaces the verdict.
+    Reads only, but for the certificates table and the verdict; a repeat replaces the verdict.
     An unequal partition is no error here: publish refuses it, and publishes the others.
     """
     if build is not None and build.fingerprint != view.fingerprint:
@@ -53,8 +53,8 @@ def reconcile(
         record(settings, certificates)
         suspects = [change.partition for change in changes if change.doubtful]
         wrong = wrong_partitions(spark, settings, view, topics, staged, suspects) if staged else []
-        suite = run_suite(settings, view, run, subjects_of(spark, settings, topics, comparison, staged))
-        found = _Findings(certificates, suite, wrong, changes)
+        checks = run_checks(spark, subjects_of(spark, settings, topics, comparison, staged))
+        found = _Findings(certificates, checks, wrong, changes)
         verdict = found.verdict(comparison, run)
         verdict = replace(verdict, report=_report(spark, settings, topics, comparison, certificates))
     write_verdict(settings, verdict)
@@ -75,7 +75,7 @@ class _Findings:
     """Everything that was found about a build, to be judged partition by partition."""
 
     certificates: Sequence[Certificate] = field(hash=False)
-    suite: SuiteResult
+    checks: Sequence[CheckResult]
     wrong: Sequence[date]
     changes: Sequence[LateChanges]
 
@@ -90,8 +90,7 @@ class _Findings:
             equal=tuple(day for day, why in reasons.items() if day is not None and not why),
             refused={day: "; ".join(why) for day, why in reasons.items() if day is not None and why},
             late_changes=tuple(self.changes),
-            checks=self.suite.checks,
-            data_docs=str(self.suite.page),
+            results=tuple(self.checks),
             whole=None if None not in reasons else "; ".join(reasons[None]) or "equal",
         )
 
@@ -104,9 +103,11 @@ class _Findings:
             )
         if certificate.partition in self.wrong:
             why.append("the build isn't what the view's function gives for its events")
-        for failure in self.suite.failed_in(certificate.partition):
-            broke = f" broke: {failure.error}" if failure.error else f" failed for {failure.offending}"
-            why.append(f"check {failure.check} on {failure.table}{broke}")
+        for result in self.checks:
+            offending = result.concerns(certificate.partition)
+            if offending is not None:
+                broke = f" broke: {result.error}" if result.error else f" failed for {offending}"
+                why.append(f"check {result.check} on {result.table}{broke}")
         return why
 
 

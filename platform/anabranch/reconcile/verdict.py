@@ -12,6 +12,7 @@ from typing import Any
 from anabranch.batch.manifest import manifest_path
 from anabranch.errors import BrokenState
 from anabranch.files import write_whole
+from anabranch.reconcile.checking import CheckResult
 from anabranch.reconcile.late_changes import LateChanges
 from anabranch.settings import Settings
 
@@ -19,7 +20,8 @@ from anabranch.settings import Settings
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """``equal`` partitions passed everything; ``refused`` ones are named with a reason. A kappa view, which has
-    no partitions, is ``whole``. ``report`` is the readable account of the differences; it may be empty."""
+    no partitions, is ``whole``. ``results`` are those of all checks. ``report`` is the readable account of the
+    differences; it may be empty."""
 
     view: str
     version: int
@@ -29,8 +31,7 @@ class Verdict:
     equal: tuple[date, ...]
     refused: Mapping[date, str] = field(hash=False)
     late_changes: tuple[LateChanges, ...]
-    checks: int
-    data_docs: str
+    results: tuple[CheckResult, ...] = ()
     report: str = ""
     whole: str | None = None
     created: datetime = field(default_factory=lambda: datetime.now(UTC))
@@ -55,8 +56,7 @@ class Verdict:
                 }
                 for c in self.late_changes
             ],
-            "checks": self.checks,
-            "data_docs": self.data_docs,
+            "checks": [result.to_json() for result in self.results],
             "report": self.report,
             "whole": self.whole,
             "created": self.created.isoformat(),
@@ -65,6 +65,7 @@ class Verdict:
     @staticmethod
     def from_json(content: Mapping[str, Any]) -> Verdict:
         changes = [c | {"partition": date.fromisoformat(c["partition"])} for c in content["late_changes"]]
+        checks = content["checks"]  # older verdicts hold their number only
         return Verdict(
             view=content["view"],
             version=content["version"],
@@ -74,8 +75,7 @@ class Verdict:
             equal=tuple(date.fromisoformat(day) for day in content["equal"]),
             refused={date.fromisoformat(day): reason for day, reason in content["refused"].items()},
             late_changes=tuple(LateChanges(**c) for c in changes),
-            checks=content["checks"],
-            data_docs=content["data_docs"],
+            results=tuple(map(CheckResult.from_json, checks)) if isinstance(checks, list) else (),
             report=content["report"],
             whole=content["whole"],
             created=datetime.fromisoformat(content["created"]),
@@ -102,5 +102,5 @@ def read_verdict(settings: Settings, view: str, version: int, run: str) -> Verdi
             "VERDICT_MISSING",
             f"{view} v{version}: run {run} has no verdict: {error}",
             state="nothing of it may be published",
-            next_step="run its reconcile step again",
+            next_step="run its rebuild step again: what is built already stays",
         ) from error

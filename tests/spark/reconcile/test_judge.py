@@ -1,9 +1,11 @@
-"""The whole judgement of a build: verdict, certificates, Data Docs; each thing that is wrong refuses its day only."""
+"""The whole judgement of a build: verdict, certificates, checks; each thing that is wrong refuses its day only."""
 
 from __future__ import annotations
 
+import html
+from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import halves
 import pyarrow as pa
@@ -12,8 +14,11 @@ import pytest
 from anabranch.batch import Build, publish, rebuild
 from anabranch.errors import BrokenState
 from anabranch.reconcile.certificates import newest_certificates
+from anabranch.reconcile.checking import CheckResult, Subject, run_checks
+from anabranch.reconcile.checks import Check, landing_checks
+from anabranch.reconcile.documents import write_documents
 from anabranch.reconcile.judge import reconcile
-from anabranch.reconcile.verdict import read_verdict, verdict_path
+from anabranch.reconcile.verdict import Verdict, read_verdict, verdict_path
 from anabranch.settings import Settings
 from anabranch.tables import Cut
 from anabranch.tables.layout import batch_table
@@ -51,10 +56,8 @@ def test_a_good_build_is_equal_everywhere_and_says_what_late_events_changed(
     assert [(c.late_events, c.rows) for c in verdict.late_changes] == [(1, 1), (0, 0), (0, 0)]
     assert read_verdict(settings, "delays", 1, "run-1") == verdict
     assert set(newest_certificates(settings, "delays", 1)) == set(DAYS)
-    page = Path(verdict.data_docs).read_text()
-    assert all(table in page for table in ("landing", "speed half", "batch half"))
-    index = (settings.home / "data_docs" / "index.html").read_text()
-    assert "delays/v1/run-1/index.html" in index
+    assert {result.table: result.rows for result in verdict.results} == {"landing": 6, "speed half": 4, "batch half": 4}
+    assert not any(result.failed for result in verdict.results)
     assert publish(settings, DELAYS, build, verdict.equal) is not None
 
 
@@ -139,22 +142,61 @@ def test_a_kappa_view_is_judged_as_a_whole(spark: SparkSession, settings: Settin
     assert (verdict.whole, verdict.equal, dict(verdict.refused)) == ("equal", (), {})
 
 
-def test_a_check_that_breaks_counts_as_failed(spark: SparkSession, settings: Settings, cut: Cut) -> None:
-    from anabranch.reconcile.checks import Check
-    from anabranch.reconcile.suite import Subject, great_expectations, run_suite
+def test_a_check_that_breaks_counts_as_failed_and_the_others_are_asked(spark: SparkSession) -> None:
+    broken = Check("broken", "It reads a column that isn't there.", query="SELECT x FROM {rows}")
+    rows = spark.createDataFrame([(DAYS[0], 1), (DAYS[1], 2), (DAYS[1], 2)], "partition_date date, k int")
+    checks = [broken, Check("small", "k is below 2.", "k >= 2"), Check("there", "k is not null.", "k IS NULL")]
 
-    great_expectations()
-    from anabranch.reconcile.expectations import ExpectNoPartitionToOffend
+    failed, small, there = run_checks(spark, [Subject("speed half", rows, checks)])
 
-    broken = ExpectNoPartitionToOffend.of(
-        Check("broken", "It reads a column that isn't there.", "SELECT x FROM {batch}")
+    assert (failed.concerns(DAYS[0]), failed.failed) == (0, True)
+    assert "UNRESOLVED_COLUMN" in failed.error
+    assert (small.offending, small.rows, small.error) == ({DAYS[1]: 2}, 3, "")
+    assert (there.failed, there.concerns(DAYS[1])) == (False, None)
+    assert spark.catalog.listTables() == []
+
+
+def test_the_screen_of_offsets_finds_each_that_is_there_twice_and_no_other(spark: SparkSession) -> None:
+    """The days are those of the exact query: 126 offsets share three groups of the screen."""
+    unique = next(check for check in landing_checks(TOPIC) if check.name == "offsets_unique")
+    every = [(DAYS[offset % 2], partition, offset, None) for partition in (0, 1) for offset in range(130)]
+    again = [(DAYS[2], 1, 63, None), (DAYS[2], 0, 5, "released"), (DAYS[0], 0, 129, None)]
+    columns = "partition_date date, partition int, offset long, released_from string"
+
+    def asked(rows: list[tuple[Any, ...]]) -> dict[date | None, int]:
+        frame = spark.createDataFrame(rows, columns)
+        (found,) = run_checks(spark, [Subject("landing", frame, [unique])])
+        return dict(found.offending)
+
+    assert asked(every) == {}
+    assert asked([*every, again[1]]) == {}, "a released record lies beside the one that it was"
+    assert asked([*every, *again]) == {DAYS[0]: 1, DAYS[1]: 1}
+
+
+def test_the_documents_show_every_check_and_where_it_failed(settings: Settings) -> None:
+    results = (
+        CheckResult("landing", "offsets_unique", "Every offset once.", 1_234),
+        CheckResult("landing", "topic_not_null", "A <b>topic</b>.", 1_234, {DAYS[1]: 77}),
+        CheckResult("speed half", "key_unique", "No key twice.", 5, {}, "it broke & burnt"),
     )
-    frame = spark.createDataFrame([(1,)], "k int")
+    verdict = Verdict("delays", 1, "run-1", "flights@2", 3, (), {}, (), results)
 
-    result = run_suite(settings, DELAYS, "run-3", [Subject("speed half", frame, [broken])])
+    page = write_documents(settings, verdict)
 
-    assert [(f.check, f.partition) for f in result.failed_in(DAYS[0])] == [("broken", None)]
-    assert "UNRESOLVED_COLUMN" in result.failed[0].error
+    pages = [file.read_text() for file in page.parent.rglob("*.html")]
+    shown = html.unescape("".join(pages))
+    for text in (
+        "landing",
+        "speed half",
+        "offsets_unique",
+        "Every offset once.",
+        "77 of 1,234 (2013-01-02: 77)",
+        "burnt",
+    ):
+        assert text in shown, text
+    assert "<b>topic</b>" not in "".join(pages)
+    assert "delays/v1/run-1/index.html" in (settings.home / "data_docs" / "index.html").read_text()
+    assert write_documents(settings, verdict) == page, "a repeat replaces it"
 
 
 def test_a_run_without_a_verdict_may_not_be_published(settings: Settings) -> None:

@@ -89,9 +89,7 @@ def test_each_view_with_partitions_has_its_dag(parsed: dict[str, Any], file: str
             [plan, "approve"],
             [plan, "publish"],
             [plan, "rebuild"],
-            [plan, "reconcile"],
-            ["rebuild", "reconcile"],
-            ["reconcile", "publish"],
+            ["rebuild", "publish"],
         ]
         assert (dag["catchup"], set(dag["retries"].values())) == (False, {3})
         assert dag["params"] == (["from", "to", "cut", "version"] if file == "reprocess" else [])
@@ -144,7 +142,7 @@ def test_the_dag_of_migrations_builds_compares_asks_and_moves(tmp_path: Path) ->
     assert parsed["opened"] == []
     assert HEAVY.isdisjoint(parsed["loaded"])
     dag = parsed["dags"]["dag"]
-    way = ["plan_migration", "level", "approve_build", "rebuild", "reconcile", "publish", "compare", "approve", "move"]
+    way = ["plan_migration", "level", "approve_build", "rebuild", "publish", "compare", "approve", "move"]
     assert {(task, after) for task, after in itertools.pairwise(way)} <= {(task, down) for task, down in dag["edges"]}
     assert (dag["id"], dag["catchup"]) == ("migrate", False)
     assert dag["retries"] == dict.fromkeys(way, 3), "an answer that Airflow lost would be a failure"

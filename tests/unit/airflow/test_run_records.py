@@ -96,8 +96,6 @@ def test_what_is_not_certified_is_held_back_with_its_reason() -> None:
         equal=(days[0], days[3]),
         refused={days[1]: "differs", days[3]: "a check failed"},
         late_changes=(),
-        checks=1,
-        data_docs="",
     )
     assert refusals(verdict, days) == {
         "2013-01-02": "differs",

@@ -1,0 +1,212 @@
+"""Days done again as people do it: from the click in Airflow until they are published, by a whole platform."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from statistics import median
+
+import psutil
+from anabranch.airflow.client import Client, Run
+from anabranch.cli.demo_change import level, own_project
+from anabranch.cli.produce_commands import produce_flights
+from anabranch.control import lifecycle, records
+from anabranch.control.airflow_parts import airflow_address
+from anabranch.control.keys import airflow_login
+from anabranch.samples.faults import Faults
+from anabranch.samples.flights import flight_events
+from anabranch.samples.publishing import Pace
+from anabranch.settings import Settings
+from anabranch.tables import newest
+from anabranch.tables.layout import batch_table, landing_table
+
+from benchmarks.cases.freshness import RATE, sending
+from benchmarks.figures import Figure, Report, Sample, Table, all_seconds
+from benchmarks.world import FIRST, SEED, World
+
+VIEW = "departure_delays"
+DAG = f"reprocess_{VIEW}"
+STEPS = ("plan", "approve", "rebuild", "publish")
+DAY, MONTH, BUSY = "a day", "a month", "a day, beside 1,000 events/s"
+LONGEST = 400.0
+"""Seconds that a run beside live events may take at most."""
+_MEGABYTE = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """The platform while nothing is asked of it: of one core, and in bytes (PSS), by window."""
+
+    cores: tuple[float, ...]
+    memory: tuple[float, ...]
+
+
+def run(world: World) -> Report:
+    settings = own_project(world.fresh("day-again"))
+    samples: dict[str, list[Sample]] = {DAY: [], MONTH: []}
+    days = world.pick(3, 31, 31)
+    month = (FIRST, FIRST + timedelta(days=days - 1))
+    with ExitStack() as platform:
+        platform.enter_context(lifecycle.running(settings))
+        produce_flights(settings, FIRST, days, Pace(), Faults(), SEED, quiet=True)
+        _until_level(settings, world)
+        with Client(airflow_address(settings), airflow_login(settings)) as client:
+            events = {}
+            # The first run tries the function on a sample of each contract version; later ones don't.
+            first = _run(client, settings, month)
+            events[MONTH] = client.xcom(first[0], "plan", "events")
+            idle = _idle(settings, world)
+            for number in range(world.runs):
+                day = FIRST + timedelta(days=1 + number % (days - 1))
+                done, sample = _run(client, settings, (day, day))
+                events[DAY] = client.xcom(done, "plan", "events")
+                samples[DAY].append(sample)
+                if world.size != "tiny":
+                    samples[MONTH].append(_run(client, settings, month)[1])
+            if world.size == "full":
+                samples[BUSY] = _beside_events(client, settings, world, days)
+    samples = {name: found for name, found in samples.items() if found} | {"the first run, a month": [first[1]]}
+    shutil.rmtree(settings.home, ignore_errors=True)
+    return _report(samples, events, idle)
+
+
+def _until_level(settings: Settings, world: World) -> None:
+    deadline = time.monotonic() + 300
+    while True:
+        found = newest(landing_table(settings, world.topic.name))
+        if found and sum(found.note.cut.positions[world.topic.name].offsets.values()):
+            break
+        _wait(deadline)
+    while not level(settings, 1, lambda _: None):
+        _wait(deadline)
+
+
+def _wait(deadline: float) -> None:
+    if time.monotonic() > deadline:
+        raise TimeoutError("the streams are not level with the log")
+    time.sleep(0.5)
+
+
+def _run(client: Client, settings: Settings, days: tuple[date, date]) -> tuple[Run, Sample]:
+    """One run. Its seconds: from the request until the commit that readers see; stages: each step, what lies before it,
+    and the rest of the run behind the publication."""
+    clicked = time.time()
+    run = client.trigger(DAG, {"from": days[0].isoformat(), "to": days[1].isoformat()})
+    run = client.wait(run, timeout=LONGEST)
+    if run.state != "success":
+        logs = "".join(client.task_log(run, task) for task, state in run.tasks.items() if state == "failed")
+        raise RuntimeError(f"{run.state}: {run.note} {logs[-2000:]}")
+    published = newest(batch_table(settings, VIEW, 1))
+    assert published is not None
+    shown = published.commit_time_ms / 1000
+    path = f"/dags/{DAG}/dagRuns/{run.run_id}"
+    tasks = {task["task_id"]: task for task in client.get(f"{path}/taskInstances")["task_instances"]}
+    stages, before = {}, clicked
+    for step in STEPS:
+        begun, ended = _time(tasks[step]["start_date"]), _time(tasks[step]["end_date"])
+        stages[f"before {step}"] = begun - before
+        stages[step] = (shown if step == "publish" else ended) - begun
+        before = ended
+    stages["behind the publication"] = _time(client.get(path)["end_date"]) - shown
+    shares = ", ".join(f"{step} {seconds:.1f}" for step, seconds in stages.items())
+    print(f"    {days[0]} to {days[1]}: {shown - clicked:.1f} s ({shares})", flush=True)
+    return run, Sample(shown - clicked, stages)
+
+
+def _time(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+def _idle(settings: Settings, world: World) -> Idle:
+    """What all processes of the platform take while no run goes on."""
+    windows, seconds = world.pick((1, 2.0), (3, 10.0), (5, 30.0))
+    time.sleep(world.pick(0, 20, 20))
+    cores, memory = [], []
+    for _ in range(int(windows)):
+        before, begun = _cpu_seconds(settings), time.monotonic()
+        time.sleep(seconds)
+        cores.append((_cpu_seconds(settings) - before) / (time.monotonic() - begun))
+        memory.append(float(sum(part.memory_bytes for part in lifecycle.status(settings))))
+        print(f"    idle: {cores[-1]:.2f} of a core, {memory[-1] / _MEGABYTE:,.0f} MB", flush=True)
+    return Idle(tuple(cores), tuple(memory))
+
+
+def _cpu_seconds(settings: Settings) -> float:
+    total = 0.0
+    for record in records.read(settings).values():
+        for process in records.family(record):
+            try:
+                times = process.cpu_times()
+            except psutil.Error:
+                continue
+            total += times.user + times.system
+    return total
+
+
+def _beside_events(client: Client, settings: Settings, world: World, days: int) -> list[Sample]:
+    """Days done again while live events come into all views: those of the months behind."""
+    later = FIRST + timedelta(days=days + 30)
+    events = flight_events(later, 365 - days - 30, world.declared).filter(topic=world.topic.name)
+    samples, deadline = [], time.monotonic() + events.height / RATE - 60
+    with sending(settings, world, events, settings.home / "produced.parquet") as live:
+        time.sleep(30)
+        for number in range(world.runs):
+            if time.monotonic() > deadline or not live.is_alive():
+                break
+            day = FIRST + timedelta(days=number)
+            samples.append(_run(client, settings, (day, day))[1])
+    return samples
+
+
+def _report(samples: Mapping[str, Sequence[Sample]], events: Mapping[str, int], idle: Idle) -> Report:
+    def seconds(name: str) -> tuple[float, ...]:
+        return tuple(sample.seconds for sample in samples[name])
+
+    figures = [
+        Figure("day_again.idle", "one day, from the click until it is published", seconds(DAY), " s", 1, 25.0, False),
+        Figure("day_again.cpu", "the idle platform, of a core", idle.cores, "", 2, 0.15, False),
+        Figure(
+            "day_again.memory", "memory of the idle platform", tuple(m / _MEGABYTE for m in idle.memory), " MB", 0,
+            3072.0, False,
+        ),
+    ]  # fmt: skip
+    if BUSY in samples:
+        figures.insert(
+            1, Figure("day_again.busy", "the same beside 1,000 events/s", seconds(BUSY), " s", 1, 75.0, False)
+        )
+    if MONTH in samples:
+        what = "a month, from the click until it is published"
+        figures.insert(1, Figure("day_again.month", what, seconds(MONTH), " s", 1))
+    return Report(
+        "day_again",
+        "Days done again, from the click until they are published",
+        f"A whole platform with all its views; `{VIEW}`, {events[DAY]:,} events a day, {events[MONTH]:,} in all. A run "
+        "is asked for by the API, as the UI does; its seconds are those until readers see its commit.",
+        (_stages(samples), *([_costs(samples, events)] if MONTH in samples else [])),
+        tuple(figures),
+        (),
+        {name: found for name, found in all_seconds(samples).items() if name in (DAY, MONTH, BUSY)},
+    )
+
+
+def _stages(samples: Mapping[str, Sequence[Sample]]) -> Table:
+    names = list(next(iter(samples.values()))[0].stages)
+    rows = [
+        (name, f"{len(found)}", *(f"{median(sample.stages[stage] for sample in found):.1f} s" for stage in names))
+        for name, found in samples.items()
+    ]
+    return Table("Where the seconds go (medians)", ("run", "runs", *names), tuple(rows))
+
+
+def _costs(samples: Mapping[str, Sequence[Sample]], events: Mapping[str, int]) -> Table:
+    """A straight line through a day and a month, for each step."""
+    rows = []
+    for step in STEPS:
+        day, month = (median(sample.stages[step] for sample in samples[name]) for name in (DAY, MONTH))
+        each = max(0.0, (month - day) / (events[MONTH] - events[DAY]))
+        rows.append((step, f"{day - each * events[DAY]:.1f} s", f"{each * 1e6:.1f} s"))
+    return Table("Fixed cost, and cost of a million events", ("step", "fixed", "a million events"), tuple(rows))
