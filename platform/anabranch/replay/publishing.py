@@ -107,7 +107,8 @@ def _live(settings: Settings, view: View, like: str) -> SpeedTable:
 @contextmanager
 def _linked(source: str, target: str, run: str, days: Sequence[date] | None) -> Iterator[list[StagedFile]]:
     """The table's files as staged files of ``target``: links, so nothing is copied where both are on one disk. None of
-    them stays when the commit that would have named them isn't made."""
+    them stays when the commit that would have named them isn't made; all do where nobody knows, or where a signal came
+    in between: they are nobody's then, and maintenance takes them away."""
     actions = pa.table(DeltaTable(source).get_add_actions(flatten=True))
     paths = [unquote(path) for path in actions["path"].to_pylist()]
     if days is not None:
@@ -129,6 +130,7 @@ def _linked(source: str, target: str, run: str, days: Sequence[date] | None) -> 
         with ThreadPoolExecutor(8) as pool:
             files = [file for file in pool.map(link, paths) if file.rows]
         yield files
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
+    except Exception as error:
+        if getattr(error, "code", "") != "COMMIT_UNKNOWN":
+            shutil.rmtree(folder, ignore_errors=True)
         raise

@@ -19,6 +19,7 @@ from anabranch.errors import BadDefinition, BrokenState, Conflict
 from anabranch.speed.handover import REPLAY, replayed
 from anabranch.tables import Committed, Cut, Note, StagedFile, covering, create, newest, replace, stage_frame, upsert
 from anabranch.tables.moves import committing, unchanged
+from anabranch.tables.outcome import new_mark, settled
 from anabranch.tables.refused import table_moved
 from anabranch.tables.turns import Turn
 from anabranch.views.definition import EMPTIED, PARTITION, View
@@ -171,14 +172,16 @@ class SpeedTable:
             if None in dates:
                 raise self._no_partition(batch)
             matches.append(F.col(f"target.`{self.partition}`").isin(dates))
-        with _user_metadata(spark, note.to_text()), committing(self.uri):
+        mark = new_mark()
+        with _user_metadata(spark, note.to_text(mark)), committing(self.uri):
             read = self._table.version()
             if not unchanged(self._table, read):
                 raise table_moved(self.uri, read)
-            merge = DeltaTable.forPath(spark, self.uri).alias("target")
-            merge.merge(
-                rows.alias("source"), reduce(and_, matches)
-            ).whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+            merge = (
+                DeltaTable.forPath(spark, self.uri).alias("target").merge(rows.alias("source"), reduce(and_, matches))
+            )
+            changed = merge.whenMatchedUpdateAll().whenNotMatchedInsertAll()
+            settled(self.uri, self._table.version(), mark, changed.execute)
 
     def _check_fingerprint(self, found: Committed) -> None:
         if found.note.fingerprint != self.view.fingerprint:

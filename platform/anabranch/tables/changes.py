@@ -48,6 +48,13 @@ def changes(table: DeltaTable, version: int) -> Changes:
     return Changes(files["add"], files["remove"], said[0] if said else None)
 
 
+def message_of(folder: Path, version: int) -> str | None:
+    """What the writer of ``version`` of the table in ``folder`` said of it. FileNotFoundError; ValueError at a torn
+    file."""
+    infos = [json.loads(line)["commitInfo"] for line in _lines(folder, version) if _INFO in line[:_NEAR]]
+    return infos[0].get("userMetadata") if infos else None
+
+
 def sayings(table: DeltaTable) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Each version with its ``commitInfo``, from the one that ``table`` is at back to where the kept log ends.
 

@@ -7,6 +7,7 @@ looks at a new version: 140-250 ms of each micro-batch that reads the table, aga
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +19,8 @@ from deltalake import DeltaTable
 
 from anabranch.tables.changes import folder_of
 from anabranch.tables.staging import StagedFile
+
+log = logging.getLogger(__name__)
 
 
 def metadata_of(table: DeltaTable) -> dict[str, Any]:
@@ -65,8 +68,12 @@ def announce(table: DeltaTable, files: Sequence[StagedFile], gone: Sequence[int]
 
 
 def confirm(draft: Path) -> None:
-    """Give a draft its name: its commit is there."""
-    draft.replace(draft.with_name(draft.name.split(".")[1] + ".crc"))
+    """Give a draft its name: its commit is there, and stays whatever becomes of this."""
+    try:
+        draft.replace(draft.with_name(draft.name.split(".")[1] + ".crc"))
+    except OSError as error:
+        log.warning("%s can't get its name, so readers look longer at that version: %s", draft, error)
+        withdraw(draft)
 
 
 def withdraw(draft: Path) -> None:

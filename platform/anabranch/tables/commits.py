@@ -1,7 +1,8 @@
 """The one way in which anything is committed to a table of this platform.
 
 Every commit carries a Note: who wrote it, which batch of whose, from which definition, and which cut it covers.
-A writer reads the newest note before it writes and so knows, loudly, whether its batch is in already. A commit
+A writer reads the newest note before it writes and so knows, loudly, whether its batch is in already. Whether a commit
+is in that ended with an error is asked of the log (``outcome``), so an error always means that it isn't. A commit
 lands exactly behind the version that was read, or not at all (TABLE_MOVED): two writers can't both win. A compaction
 that was quicker has changed no row, and the commit lands behind it.
 Delta's own ``txnAppId`` is never used: a write at or below the last one seen is silently ignored there.
@@ -9,17 +10,19 @@ Delta's own ``txnAppId`` is never used: a write at or below the last one seen is
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema
-from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.exceptions import DeltaError
 
 from anabranch.errors import BrokenState
 from anabranch.tables.checksum import announce, confirm, withdraw
 from anabranch.tables.moves import behind_moves, committing
 from anabranch.tables.notes import Committed, Note, covering, newest, notes, open_table
+from anabranch.tables.outcome import new_mark, settled
 from anabranch.tables.refused import refused
 from anabranch.tables.staging import StagedFile, add_actions
 
@@ -39,6 +42,7 @@ __all__ = [
     "upsert",
     "widen",
 ]
+log = logging.getLogger(__name__)
 LOG_DAYS = 30
 TABLE_PROPERTIES = {
     # Each tenth commit took 1.7-2.0 s with Delta's default of 10.
@@ -66,9 +70,9 @@ def create(
             mode="ignore",
             partition_by=list(partition_by),
             configuration={**TABLE_PROPERTIES, **(properties or {})},
-            commit_properties=_properties(note),
+            commit_properties=_properties(note.to_text()),
         )
-    except CommitFailedError:  # "ignore" looks before it commits: another starter was first
+    except (DeltaError, OSError):  # another starter was first ("ignore" looks before it commits), or it is in
         made = open_table(uri)
         if made is None:
             raise
@@ -82,24 +86,12 @@ def widen(table: DeltaTable, schema: pa.Schema, note: Note) -> int:
     that is there as another type has to be found before: see ``landing.growth``.
     """
     fields = Schema.from_arrow(pa.schema([f.with_nullable(True) for f in schema])).fields
-    try:
-        with committing(table.table_uri):
-            table.alter.add_columns(list(fields), commit_properties=_properties(note))
-    except (DeltaError, OSError) as error:
-        raise refused(table, error, table.version()) from error
-    table.update_incremental()
-    return table.version()
+    return _once(table, note, lambda said: table.alter.add_columns(list(fields), commit_properties=said))
 
 
 def configure(table: DeltaTable, properties: Mapping[str, str], note: Note) -> int:
     """Set properties of a table that is there; returns the new version. Conflict TABLE_MOVED as ``append``."""
-    try:
-        with committing(table.table_uri):
-            table.alter.set_table_properties(dict(properties), commit_properties=_properties(note))
-    except (DeltaError, OSError) as error:
-        raise refused(table, error, table.version()) from error
-    table.update_incremental()
-    return table.version()
+    return _once(table, note, lambda said: table.alter.set_table_properties(dict(properties), commit_properties=said))
 
 
 def append(table: DeltaTable, files: Sequence[StagedFile], note: Note) -> int:
@@ -143,27 +135,21 @@ def upsert(table: DeltaTable, rows: pa.Table, key: Sequence[str], note: Note, pa
             choices.append(f"{column} is null")
         matches.append(f"({' or '.join(choices)})")
 
-    def merge() -> None:
-        with committing(table.table_uri):
-            (
-                table.merge(
-                    rows,
-                    predicate=" and ".join(matches),
-                    source_alias="source",
-                    target_alias="target",
-                    commit_properties=_properties(note),
-                )
-                .when_matched_update_all()
-                .when_not_matched_insert_all()
-                .execute()
+    def merge(said: CommitProperties) -> None:
+        (
+            table.merge(
+                rows,
+                predicate=" and ".join(matches),
+                source_alias="source",
+                target_alias="target",
+                commit_properties=said,
             )
+            .when_matched_update_all()
+            .when_not_matched_insert_all()
+            .execute()
+        )
 
-    read = table.version()
-    try:
-        behind_moves(table, merge)
-    except (DeltaError, OSError) as error:
-        raise refused(table, error, read) from error
-    return table.version()
+    return _once(table, note, merge)
 
 
 def _commit(
@@ -175,33 +161,47 @@ def _commit(
 ) -> int:
     columns = table.metadata().partition_columns
 
-    def commit() -> int:
-        with committing(table.table_uri):
-            before, announced = table.version(), None
-            try:
-                announced = announce(table, files) if mode == "append" and files else None
-                table.create_write_transaction(
-                    add_actions(files), mode, table.schema(), columns, filters, commit_properties=_properties(note)
-                )
-            except (DeltaError, OSError):
-                if announced:
-                    withdraw(announced)
-                raise
+    def commit(said: CommitProperties) -> None:
+        announced = announce(table, files) if mode == "append" and files else None
+        try:
+            table.create_write_transaction(
+                add_actions(files), mode, table.schema(), columns, filters, commit_properties=said
+            )
+        except (DeltaError, OSError):
             if announced:
-                confirm(announced)
-            return before + 1
+                withdraw(announced)
+            raise
+        if announced:
+            confirm(announced)
 
-    read = table.version()
+    return _once(table, note, commit)
+
+
+def _once(table: DeltaTable, note: Note, commit: Callable[[CommitProperties], object]) -> int:
+    """The one commit that ``commit`` makes right behind the version that ``table`` is at; its version.
+
+    Whether it is in is asked of the log (``outcome``). Conflict TABLE_MOVED, BrokenState COMMIT_UNWRITTEN: it isn't.
+    """
+    uri, read, mark = table.table_uri, table.version(), new_mark()
+    said = _properties(note.to_text(mark))
+
+    def attempt() -> int:
+        with committing(uri):
+            return settled(uri, table.version(), mark, lambda: commit(said))
+
     try:
-        version = behind_moves(table, commit)
+        version = behind_moves(table, attempt)
     except (DeltaError, OSError) as error:
         raise refused(table, error, read) from error
-    table.update_incremental()
+    try:
+        table.update_incremental()
+    except (DeltaError, OSError) as error:  # the commit is in: whoever writes the next one finds out
+        log.warning("%s: version %d is in, but can't be read: %s", uri, version, error)
     return version
 
 
-def _properties(note: Note) -> CommitProperties:
-    return CommitProperties(custom_metadata={"userMetadata": note.to_text()}, max_commit_retries=0)
+def _properties(said: str) -> CommitProperties:
+    return CommitProperties(custom_metadata={"userMetadata": said}, max_commit_retries=0)
 
 
 def _quoted(name: str) -> str:

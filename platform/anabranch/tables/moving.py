@@ -22,6 +22,7 @@ from anabranch.tables.changes import log_line
 from anabranch.tables.checksum import announce, confirm, withdraw
 from anabranch.tables.moves import MOVED, committing, log_of
 from anabranch.tables.notes import covering
+from anabranch.tables.outcome import new_mark, settled
 from anabranch.tables.refused import table_moved
 from anabranch.tables.staging import StagedFile
 
@@ -67,7 +68,8 @@ def move(table: DeltaTable, gone: Sequence[HeldFile], made: Sequence[StagedFile]
             next_step="anabranch doctor says what is missing and how to make it again",
         )
     moved = {"version": carried.version, "commit_time_ms": carried.commit_time_ms, **said}
-    note = replace(carried.note, extra={**carried.note.extra, MOVED: moved}).to_text()
+    mark = new_mark()
+    note = replace(carried.note, extra={**carried.note.extra, MOVED: moved}).to_text(mark)
     path = log_of(table) / f"{table.version() + 1:020d}.json"
     draft = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
     announced = announce(table, made, [file.size for file in gone])
@@ -78,7 +80,7 @@ def move(table: DeltaTable, gone: Sequence[HeldFile], made: Sequence[StagedFile]
             file.flush()
             os.fsync(file.fileno())
         with committing(table.table_uri):
-            os.link(draft, path)
+            settled(table.table_uri, table.version(), mark, lambda: os.link(draft, path))
         committed = True
     except FileExistsError as error:
         raise table_moved(table.table_uri, table.version()) from error

@@ -18,6 +18,8 @@ from anabranch.tables.cut import Cut
 from anabranch.tables.moves import MOVED
 from anabranch.tables.refused import check_commit, unreadable
 
+_MARK = "mark"
+
 
 @dataclass(frozen=True, slots=True)
 class Note:
@@ -29,7 +31,8 @@ class Note:
     fingerprint: str = ""
     extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
-    def to_text(self) -> str:
+    def to_text(self, mark: str = "") -> str:
+        """As JSON. ``mark`` tells the one commit that it is written for from all others: see ``tables.outcome``."""
         return json.dumps(
             {
                 "anabranch": 1,
@@ -38,6 +41,7 @@ class Note:
                 "cut": self.cut.to_json(),
                 "fingerprint": self.fingerprint,
                 **self.extra,
+                **({_MARK: mark} if mark else {}),
             },
             separators=(",", ":"),
         )
@@ -51,6 +55,7 @@ class Note:
             return None
         if not isinstance(content, dict) or content.pop("anabranch", None) != 1:
             return None
+        content.pop(_MARK, None)
         cut = Cut.from_json(content.pop("cut"))
         return Note(content.pop("writer"), content.pop("batch"), cut, content.pop("fingerprint"), content)
 

@@ -1,0 +1,171 @@
+"""A commit that is in, while its writer is told that it failed: faults of the disk behind the commit, for each kind."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from anabranch.errors import Conflict, TryAgain
+from anabranch.settings import project_root
+from anabranch.tables import Cut, Note, Position, append, create, newest, replace, stage_arrow, upsert, widen
+from anabranch.tables.commits import configure
+from anabranch.tables.moving import held_files, move
+from deltalake import DeltaTable
+
+pytestmark = pytest.mark.unit
+
+SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64()), ("day", pa.date32())])
+DAY = date(2013, 1, 1)
+FIRST = {"k": "first", "n": 1, "day": DAY}
+SECOND = {"k": "second", "n": 2, "day": DAY}
+Commit = Callable[[DeltaTable, Note], int]
+
+
+def rows(*given: dict[str, object]) -> pa.Table:
+    return pa.Table.from_pylist(list(given), SCHEMA)
+
+
+def staged(table: DeltaTable, *given: dict[str, object]) -> list[object]:
+    return stage_arrow(rows(*given), str(log_of(table).parent), os.urandom(4).hex(), "day")
+
+
+def moved(table: DeltaTable, _: Note) -> int:
+    return move(table, held_files(table), staged(table, FIRST))  # type: ignore[arg-type]
+
+
+KINDS: dict[str, tuple[Commit, list[dict[str, object]]]] = {
+    "append": (lambda t, note: append(t, staged(t, SECOND), note), [FIRST, SECOND]),  # type: ignore[arg-type]
+    "append of nothing": (lambda t, note: append(t, [], note), [FIRST]),
+    "replace": (
+        lambda t, note: replace(t, staged(t, SECOND), note, ("day", [f"{DAY}"])),  # type: ignore[arg-type]
+        [SECOND],
+    ),
+    "replace everything": (lambda t, note: replace(t, staged(t, SECOND), note, None), [SECOND]),  # type: ignore[arg-type]
+    "upsert": (lambda t, note: upsert(t, rows(SECOND), ["k"], note, "day"), [FIRST, SECOND]),
+    "widen": (lambda t, note: widen(t, pa.schema([*SCHEMA, pa.field("new", pa.int64())]), note), [FIRST]),
+    "configure": (lambda t, note: configure(t, {"delta.logRetentionDuration": "interval 9 days"}, note), [FIRST]),
+    "move": (moved, [FIRST]),
+}
+"""How each kind of commit is made, and the rows that it leaves."""
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> DeltaTable:
+    """At version 1, with one row. delta-rs writes a checkpoint behind each commit."""
+    uri = str(tmp_path / "table")
+    made = create(uri, SCHEMA, ["day"], note("create"), {"delta.checkpointInterval": "1"})
+    append(made, staged(made, FIRST), note("first"))  # type: ignore[arg-type]
+    return made
+
+
+def note(batch: str) -> Note:
+    return Note("a test", batch, Cut({"t": Position(1, {0: 1})}))
+
+
+def checkpoint_fails(table: DeltaTable) -> None:
+    """Something that can't be replaced has the name of the next checkpoint."""
+    (log_of(table) / f"{table.version() + 1:020d}.checkpoint.parquet" / "x").mkdir(parents=True)
+
+
+def checksum_fails(table: DeltaTable) -> None:
+    (log_of(table) / f"{table.version() + 1:020d}.crc" / "x").mkdir(parents=True)
+
+
+def log_of(table: DeltaTable) -> Path:
+    return Path(table.table_uri.removeprefix("file://")) / "_delta_log"
+
+
+@pytest.mark.parametrize("fault", [checkpoint_fails, checksum_fails])
+@pytest.mark.parametrize("kind", KINDS)
+def test_its_writer_is_told_of_success(table: DeltaTable, kind: str, fault: Callable[[DeltaTable], None]) -> None:
+    commit, expected = KINDS[kind]
+    fault(table)
+
+    assert commit(table, note(kind)) == 2
+
+    found = DeltaTable(table.table_uri)
+    assert found.version() == 2
+    assert [{k: row[k] for k in SCHEMA.names} for row in read(found)] == expected
+    committed = newest(table.table_uri)
+    assert committed is not None
+    assert committed.note == note("first" if kind == "move" else kind)
+
+
+def read(table: DeltaTable) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = table.to_pyarrow_table().sort_by("n").to_pylist()
+    return found
+
+
+@pytest.mark.parametrize("lost", [OSError("the server has gone"), FileExistsError("somebody has made it")])
+def test_a_link_that_was_made_and_whose_answer_got_lost(
+    table: DeltaTable, monkeypatch: pytest.MonkeyPatch, lost: OSError
+) -> None:
+    """As a network's file system answers a repeat of its own request."""
+    link = os.link
+
+    def unanswered(source: str, target: str) -> None:
+        link(source, target)
+        raise lost
+
+    monkeypatch.setattr(os, "link", unanswered)
+    assert moved(table, note("move")) == 2
+    assert read(DeltaTable(table.table_uri)) == [FIRST]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_where_the_log_can_not_be_read_nobody_knows(table: DeltaTable, kind: str) -> None:
+    """The next version's name leads nowhere: it is taken, and can't be read."""
+    commit, _ = KINDS[kind]
+    before = {path for path in Path(table.table_uri.removeprefix("file://")).rglob("*.parquet") if path.is_file()}
+    torn = log_of(table) / f"{table.version() + 1:020d}.json"
+    torn.mkdir()
+
+    with pytest.raises(TryAgain) as told:
+        commit(table, note(kind))
+
+    assert told.value.code == "COMMIT_UNKNOWN"
+    assert "not known" in told.value.state
+    assert all(path.exists() for path in before)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_commit_of_another_is_not_taken_for_its_own(table: DeltaTable, kind: str) -> None:
+    """Even where it says the same of itself, but for a move."""
+    commit, _ = KINDS[kind]
+    other = DeltaTable(table.table_uri)
+    append(other, staged(other, SECOND), note(kind))  # type: ignore[arg-type]
+    checkpoint_fails(other)
+
+    with pytest.raises(Conflict) as told:
+        commit(table, note(kind))
+
+    assert told.value.code == "TABLE_MOVED"
+    assert DeltaTable(table.table_uri).version() == 2
+
+
+COMMITTING = {
+    "create_write_transaction", "set_table_properties", "add_columns", "whenNotMatchedInsertAll",
+    "when_not_matched_insert_all", "write_deltalake", "compact", "z_order", "restore", "delete", "vacuum",
+    "saveAsTable",
+}  # fmt: skip
+ALLOWED = {"tables/commits.py", "speed/table.py"}
+"""Where commits are made: through ``outcome.settled``."""
+
+
+def test_no_other_module_commits_by_itself() -> None:
+    package = project_root() / "platform" / "anabranch"
+    found = set()
+    for path in sorted(package.rglob("*.py")):
+        text = path.read_text()
+        if "DeltaTable" not in text and "delta" not in text:
+            continue
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in COMMITTING:
+                found.add(str(path.relative_to(package)))
+    assert found <= ALLOWED, found - ALLOWED
+    assert all("settled" in (package / name).read_text() for name in ALLOWED)
