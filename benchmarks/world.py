@@ -29,11 +29,13 @@ Value = TypeVar("Value")
 @dataclass(frozen=True, slots=True)
 class World:
     """The place of one benchmark. ``size``: tiny is for the tests (three days, one run), quick for a first look
-    (January, 3 runs), full for figures (the year, 5 runs). ``session``: an engine that is there already and stays."""
+    (January, 3 runs), full for figures (the year, 5 runs). ``session``: an engine that is there already and stays;
+    ``platform``: all parts run with these settings already, over some days of flights, and stay."""
 
     settings: Settings
     size: Size = "full"
     session: SparkSession | None = None
+    platform: bool = False
 
     def pick(self, tiny: Value, quick: Value, full: Value) -> Value:
         """The value for this size."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from statistics import median
@@ -17,21 +18,24 @@ from anabranch.cli.produce_commands import produce_flights
 from anabranch.control import lifecycle, records
 from anabranch.control.airflow_parts import airflow_address
 from anabranch.control.keys import airflow_login
+from anabranch.log import Producer
 from anabranch.samples.faults import Faults
 from anabranch.samples.flights import flight_events
-from anabranch.samples.publishing import Pace
+from anabranch.samples.publishing import Pace, publish
 from anabranch.settings import Settings
 from anabranch.tables import newest
 from anabranch.tables.layout import batch_table, landing_table
 
-from benchmarks.cases.freshness import RATE, sending
+from benchmarks.cases.freshness import RATE
 from benchmarks.figures import Figure, Report, Sample, Table, all_seconds
+from benchmarks.timing import beside
 from benchmarks.world import FIRST, SEED, World
 
 VIEW = "departure_delays"
 DAG = f"reprocess_{VIEW}"
 STEPS = ("plan", "approve", "rebuild", "publish")
-DAY, MONTH, BUSY = "a day", "a month", "a day, beside 1,000 events/s"
+FIRST_RUN, DAY, MONTH, BUSY = "the first run of all", "a day", "a month", "a day, beside 1,000 events/s"
+DAYS = 31
 LONGEST = 400.0
 """Seconds that a run beside live events may take at most."""
 _MEGABYTE = 2**20
@@ -46,32 +50,45 @@ class Idle:
 
 
 def run(world: World) -> Report:
+    samples: dict[str, list[Sample]] = {FIRST_RUN: [], DAY: [], MONTH: []}
+    events: dict[str, int] = {}
+    last = FIRST + timedelta(days=DAYS - 1)
+
+    def again(name: str, first: date, last: date) -> None:
+        run, sample = _run(client, settings, first, last)
+        events[name] = client.xcom(run, "plan", "events")
+        samples.setdefault(name, []).append(sample)
+
+    with _platform(world) as settings, Client(airflow_address(settings), airflow_login(settings)) as client:
+        # The first one tries the function on samples of each contract version, too; a tiny run needs no more.
+        again(FIRST_RUN, FIRST, FIRST if world.size == "tiny" else last)
+        idle = _idle(settings, world)
+        for number in range(world.runs):
+            day = FIRST + timedelta(days=1 + number)
+            again(DAY, day, day)
+            if world.size != "tiny":
+                again(MONTH, FIRST, last)
+        if world.size == "full":
+            with _live_events(settings, world) as live:
+                for number in range(world.runs):
+                    again(BUSY, FIRST + timedelta(days=number), FIRST + timedelta(days=number))
+                    if not live.is_alive():
+                        raise RuntimeError("the events ended before the runs")
+    return _report({name: found for name, found in samples.items() if found}, events, idle)
+
+
+@contextmanager
+def _platform(world: World) -> Iterator[Settings]:
+    """A whole one with a month of flights, all streams level with them."""
+    if world.platform:
+        yield world.settings
+        return
     settings = own_project(world.fresh("day-again"))
-    samples: dict[str, list[Sample]] = {DAY: [], MONTH: []}
-    days = world.pick(3, 31, 31)
-    month = (FIRST, FIRST + timedelta(days=days - 1))
-    with ExitStack() as platform:
-        platform.enter_context(lifecycle.running(settings))
-        produce_flights(settings, FIRST, days, Pace(), Faults(), SEED, quiet=True)
+    with lifecycle.running(settings):
+        produce_flights(settings, FIRST, DAYS, Pace(), Faults(), SEED, quiet=True)
         _until_level(settings, world)
-        with Client(airflow_address(settings), airflow_login(settings)) as client:
-            events = {}
-            # The first run tries the function on a sample of each contract version; later ones don't.
-            first = _run(client, settings, month)
-            events[MONTH] = client.xcom(first[0], "plan", "events")
-            idle = _idle(settings, world)
-            for number in range(world.runs):
-                day = FIRST + timedelta(days=1 + number % (days - 1))
-                done, sample = _run(client, settings, (day, day))
-                events[DAY] = client.xcom(done, "plan", "events")
-                samples[DAY].append(sample)
-                if world.size != "tiny":
-                    samples[MONTH].append(_run(client, settings, month)[1])
-            if world.size == "full":
-                samples[BUSY] = _beside_events(client, settings, world, days)
-    samples = {name: found for name, found in samples.items() if found} | {"the first run, a month": [first[1]]}
+        yield settings
     shutil.rmtree(settings.home, ignore_errors=True)
-    return _report(samples, events, idle)
 
 
 def _until_level(settings: Settings, world: World) -> None:
@@ -91,11 +108,11 @@ def _wait(deadline: float) -> None:
     time.sleep(0.5)
 
 
-def _run(client: Client, settings: Settings, days: tuple[date, date]) -> tuple[Run, Sample]:
+def _run(client: Client, settings: Settings, first: date, last: date) -> tuple[Run, Sample]:
     """One run. Its seconds: from the request until the commit that readers see; stages: each step, what lies before it,
     and the rest of the run behind the publication."""
     clicked = time.time()
-    run = client.trigger(DAG, {"from": days[0].isoformat(), "to": days[1].isoformat()})
+    run = client.trigger(DAG, {"from": first.isoformat(), "to": last.isoformat()})
     run = client.wait(run, timeout=LONGEST)
     if run.state != "success":
         logs = "".join(client.task_log(run, task) for task, state in run.tasks.items() if state == "failed")
@@ -113,7 +130,7 @@ def _run(client: Client, settings: Settings, days: tuple[date, date]) -> tuple[R
         before = ended
     stages["behind the publication"] = _time(client.get(path)["end_date"]) - shown
     shares = ", ".join(f"{step} {seconds:.1f}" for step, seconds in stages.items())
-    print(f"    {days[0]} to {days[1]}: {shown - clicked:.1f} s ({shares})", flush=True)
+    print(f"    {first} to {last}: {shown - clicked:.1f} s ({shares})", flush=True)
     return run, Sample(shown - clicked, stages)
 
 
@@ -147,19 +164,26 @@ def _cpu_seconds(settings: Settings) -> float:
     return total
 
 
-def _beside_events(client: Client, settings: Settings, world: World, days: int) -> list[Sample]:
-    """Days done again while live events come into all views: those of the months behind."""
-    later = FIRST + timedelta(days=days + 30)
-    events = flight_events(later, 365 - days - 30, world.declared).filter(topic=world.topic.name)
-    samples, deadline = [], time.monotonic() + events.height / RATE - 60
-    with sending(settings, world, events, settings.home / "produced.parquet") as live:
+@contextmanager
+def _live_events(settings: Settings, world: World) -> Iterator[threading.Thread]:
+    """Events of the months behind come into all views, at their pace, until the block ends."""
+    later = FIRST + timedelta(days=DAYS + 30)
+    events = flight_events(later, 365 - DAYS - 30, world.declared).filter(topic=world.topic.name)
+    stop = threading.Event()
+
+    def send() -> None:
+        with Producer(settings, world.declared) as producer:
+            for second in events.iter_slices(int(RATE)):
+                if stop.is_set():
+                    return
+                publish(producer, second, settings.home / "produced.parquet", Pace(rate=RATE))
+
+    with beside("producer", send) as thread:
         time.sleep(30)
-        for number in range(world.runs):
-            if time.monotonic() > deadline or not live.is_alive():
-                break
-            day = FIRST + timedelta(days=number)
-            samples.append(_run(client, settings, (day, day))[1])
-    return samples
+        try:
+            yield thread
+        finally:
+            stop.set()
 
 
 def _report(samples: Mapping[str, Sequence[Sample]], events: Mapping[str, int], idle: Idle) -> Report:
@@ -184,8 +208,8 @@ def _report(samples: Mapping[str, Sequence[Sample]], events: Mapping[str, int], 
     return Report(
         "day_again",
         "Days done again, from the click until they are published",
-        f"A whole platform with all its views; `{VIEW}`, {events[DAY]:,} events a day, {events[MONTH]:,} in all. A run "
-        "is asked for by the API, as the UI does; its seconds are those until readers see its commit.",
+        f"A whole platform with all its views and a month of flights; `{VIEW}`, {events[DAY]:,} events a day. A run is "
+        "asked for by the API, as the UI does; its seconds are those until readers see its commit.",
         (_stages(samples), *([_costs(samples, events)] if MONTH in samples else [])),
         tuple(figures),
         (),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.system, pytest.mark.spark]
+SHARED = {"day_again"}
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +37,7 @@ def world(own_settings: Callable[[str], Settings], spark: SparkSession) -> Itera
         yield here
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [name for name in CASES if name not in SHARED])
 def test_it_ends_well_and_says_that_it_gives_no_figure(
     world: World, own_settings: Callable[[str], Settings], name: str
 ) -> None:
@@ -44,7 +45,17 @@ def test_it_ends_well_and_says_that_it_gives_no_figure(
         own = own_settings(f"benchmarks-{name}")
         ports = {port: getattr(own, port) for port in type(own).model_fields if port.endswith("_port")}
         world = world.at(world.settings.model_copy(update=ports))
-    found = measured(name, world)
+    check(name, measured(name, world))
+
+
+def test_days_done_again_on_the_platform_of_all_tests(
+    platform: Settings, three_days: Callable[[Settings], int]
+) -> None:
+    three_days(platform)
+    check("day_again", measured("day_again", World(platform, "tiny", platform=True)))
+
+
+def check(name: str, found: Report) -> None:
     assert found.name == name
     assert found.samples
     assert all(value > 0 for values in found.samples.values() for value in values)
