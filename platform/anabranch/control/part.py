@@ -39,6 +39,8 @@ class Part:
     cwd: Path
     log: Path
     env: Mapping[str, str] = field(default_factory=dict)
+    inherits: bool = True
+    """Whether it gets the variables of whoever has started the platform, too: passwords of others may be among them."""
     user: str | None = None
     """The system user that it runs as, when that isn't our own (Postgres refuses to run as root)."""
     needed: Callable[[], bool] = always

@@ -33,6 +33,7 @@ OPTIONS = {
     "max_connections": "100",
 }
 """What docker-compose.yml gives to its Postgres too."""
+_ENVIRONMENT = {"HOME": "/", "LC_ALL": "C.UTF-8", "PATH": os.defpath}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,8 @@ def postgres_part(settings: Settings) -> Part:
         cwd=Path("/"),
         log=settings.logs / "postgres.log",
         user=where.user,
-        env={"HOME": "/", "LC_ALL": "C.UTF-8"},
+        env=_ENVIRONMENT,
+        inherits=False,
         prepare=lambda: _prepare(settings, where),
         ready=lambda _: _ready(settings),
         ports={"ANABRANCH_POSTGRES_PORT": settings.postgres_port},
@@ -112,16 +114,16 @@ def _prepare(settings: Settings, where: Place) -> None:
     shutil.rmtree(building, ignore_errors=True)
     building.mkdir(parents=True, mode=0o700)
     password = building.with_name(building.name + ".password")
-    password.write_text(secret(settings, "postgres"))
+    password.unlink(missing_ok=True)
+    with open(password, "x", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+        file.write(secret(settings, "postgres"))
     if where.user:
         for path in (building, password):
             shutil.chown(path, where.user)
     command = [str(where.install / WHEEL / "pginstall/bin/initdb"), "-D", str(building), "-U", "anabranch"]
     command += ["--auth=scram-sha-256", f"--pwfile={password}", "--encoding=UTF8", "--locale=C", "--no-sync"]
     try:
-        made = subprocess.run(
-            command, user=where.user, cwd="/", env={"HOME": "/", "PATH": os.defpath}, capture_output=True, text=True
-        )
+        made = subprocess.run(command, user=where.user, cwd="/", env=_ENVIRONMENT, capture_output=True, text=True)
     finally:
         password.unlink(missing_ok=True)
     if made.returncode:

@@ -166,7 +166,7 @@ def launch(part: Part) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             part.command,
             cwd=part.cwd,
-            env={**os.environ, **part.env},
+            env={**(os.environ if part.inherits else {}), **part.env},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,

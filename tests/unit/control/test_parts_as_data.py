@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from anabranch.control.airflow_parts import airflow_environment
@@ -14,6 +19,7 @@ from anabranch.control.kafka import kafka_home, prepare, properties, unpacked
 from anabranch.control.keys import airflow_login, fernet_key, passwords_file, secret
 from anabranch.control.lag import lag
 from anabranch.control.postgres import place
+from anabranch.control.supervisor import launch
 from anabranch.errors import BadInput
 from anabranch.settings import Settings
 from cryptography.fernet import Fernet
@@ -136,6 +142,35 @@ def test_root_runs_postgres_as_somebody_who_reaches_its_folders(settings: Settin
     assert found.user is not None
     assert not found.data.is_relative_to(settings.home)  # a private folder is not opened for it
     assert place(settings) == found
+
+
+def test_the_database_knows_no_password_but_its_own(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it is started with, and who may read the file that initdb takes its password from: a real initdb."""
+    (part,) = parts_named(settings, ["postgres"])
+    monkeypatch.setenv("ANABRANCH_KAFKA_PASSWORD", "another server's")
+    show = replace(part, command=("/usr/bin/env",), cwd=tmp_path, log=tmp_path / "log", user=None)
+    launch(show).wait(30)
+    assert set(show.log.read_text().split()) == {f"{name}={value}" for name, value in show.env.items()}
+
+    old, seen = os.umask(0o022), list[int]()
+    run = subprocess.run
+
+    def looked_at(command: Sequence[str], **more: Any) -> Any:
+        files = [Path(word.partition("=")[2]) for word in command if word.startswith("--pwfile=")]
+        seen.extend(file.stat().st_mode & 0o777 for file in files)
+        return run(command, **more)
+
+    monkeypatch.setattr(subprocess, "run", looked_at)
+    try:
+        part.prepare()
+    finally:
+        os.umask(old)
+        data = place(settings).data
+        made = (data / "PG_VERSION").exists()
+        shutil.rmtree(data.parent if data.parent.name.startswith("anabranch-postgres-") else data)
+    assert (seen, made) == ([0o600], True)
 
 
 def test_lag_says_nothing_about_what_is_not_there_and_never_raises(settings: Settings) -> None:
