@@ -47,8 +47,9 @@ ENGINE = {
 }
 LIVE = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    # How often news are looked for. At Spark's 10 ms the streams and the broker took most of a core while nothing came.
-    "spark.sql.streaming.pollingDelay": "50ms",
+    # How often news are looked for. Each look lists the whole log of the table, some 25 us for each file in it: at 50 ms
+    # an idle stream took a third of a core behind 1,500 commits.
+    "spark.sql.streaming.pollingDelay": "200ms",
 }
 """For streams that run on and on: Spark writes the code of each projection anew for every task of every micro-batch,
 which for some hundred rows is most of the work. What isn't fused into one stage is interpreted instead: landing
