@@ -115,7 +115,7 @@ class Live:
 
 
 def _beside(world: World, seconds: Seconds) -> Live:
-    settings = prepared(world, (VIEW,), "live-replayed")
+    settings, share = prepared(world, (VIEW,), "live-replayed"), world.pick(1.0, DEFAULT_SHARE, DEFAULT_SHARE)
     events = flight_events(FIRST, _days(world), world.declared).filter(topic=world.topic.name)
     history, live = events.head(events.height - seconds.records), events.tail(seconds.records)
     files = [settings.home / name for name in ("history.parquet", "produced.parquet")]
@@ -125,7 +125,7 @@ def _beside(world: World, seconds: Seconds) -> Live:
         with Producer(settings, world.declared) as producer:
             publish(producer, history, files[0], Sending())
         _until_level(settings, world.topic.name, history.height)
-        with sending(settings, world, live, files[1]) as thread, _replayed(settings, thread, seconds) as stretch:
+        with sending(settings, world, live, files[1]) as thread, _replayed(settings, thread, seconds, share) as stretch:
             sights = watch(settings, (VIEW,), thread, events.height)
         whole = settings.home / "all.parquet"
         pl.concat([pl.read_parquet(file) for file in files]).write_parquet(whole)
@@ -136,11 +136,12 @@ def _beside(world: World, seconds: Seconds) -> Live:
 
 
 @contextmanager
-def _replayed(settings: Settings, sending: threading.Thread, seconds: Seconds) -> Iterator[Stretch]:
+def _replayed(settings: Settings, sending: threading.Thread, seconds: Seconds, share: float) -> Iterator[Stretch]:
     """A replay while records come, with a stretch without one before. What is left of it behind the last record is
     walked with all cores: it is published all the same."""
     stretch = Stretch()
     program = [sys.executable, str(project_root() / "spark_jobs" / "replay.py"), "--view", VIEW, "--version", "1"]
+    program += ["--share", f"{share}"]
 
     def work() -> None:
         time.sleep(seconds.warm + seconds.alone)
