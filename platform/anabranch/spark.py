@@ -47,7 +47,7 @@ ENGINE = {
 }
 LIVE = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    # How often news are looked for. Each look lists the whole log of the table, some 25 us for each file in it: at 50 ms
+    # How often news are looked for. Each look lists the whole log of the table, 25 us for each file in it: at 50 ms
     # an idle stream took a third of a core behind 1,500 commits.
     "spark.sql.streaming.pollingDelay": "200ms",
 }
