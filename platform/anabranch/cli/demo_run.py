@@ -57,7 +57,7 @@ def speed_at(settings: Settings, view: str, tell: Tell) -> bool:
 
 
 def reprocess(settings: Settings, view: str, first: date, last: date, tell: Tell) -> tuple[Run, Verdict]:
-    """Trigger the view's DAG as the UI does, wait for it, and hand on what its reconcile step found."""
+    """Trigger the view's DAG as the UI does, wait for it, and hand on the verdict on what it has built."""
     with Client(airflow_address(settings), airflow_login(settings)) as client:
         run = client.trigger(f"reprocess_{view}", {"from": first.isoformat(), "to": last.isoformat()})
         run = client.wait(run, lambda now: tell(", ".join(f"{t} {s or 'waiting'}" for t, s in now.tasks.items())))

@@ -131,6 +131,6 @@ def _linked(source: str, target: str, run: str, days: Sequence[date] | None) -> 
             files = [file for file in pool.map(link, paths) if file.rows]
         yield files
     except Exception as error:
-        if getattr(error, "code", "") != "COMMIT_UNKNOWN":
+        if not (isinstance(error, TryAgain) and error.code == "COMMIT_UNKNOWN"):
             shutil.rmtree(folder, ignore_errors=True)
         raise
