@@ -38,6 +38,8 @@ ENGINE = {
     # Above 8,000 bytes of byte code the JVM never compiles a method, and Spark's default of 65,535 lets it make such:
     # landing's decoding was some three times slower with it (seen on a busy machine; not measured cleanly).
     "spark.sql.codegen.hugeMethodLimit": "8000",
+    # Else the files of a table are looked for by a job, where they are more than 32.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
     "spark.databricks.delta.snapshotPartitions": "2",
     "spark.databricks.delta.retentionDurationCheck.enabled": "true",
     "spark.ui.enabled": "false",

@@ -19,7 +19,7 @@ from anabranch.settings import Settings
 from anabranch.tables import Cut
 from anabranch.tables.commits import open_table
 from anabranch.tables.layout import landing_table
-from anabranch.views.breaking import error_over
+from anabranch.views.breaking import Chosen, error_over
 from anabranch.views.definition import View
 
 if TYPE_CHECKING:
@@ -80,8 +80,9 @@ def _sample(settings: Settings, view: View, topic: Topic, cut: Cut) -> list[Plac
 def _error(spark: SparkSession, settings: Settings, view: View, topics: Sources, places: Sequence[Place]) -> str | None:
     """What the function fails with for these events; None when it doesn't."""
 
-    def chosen(topic: Topic) -> str:
-        return " OR ".join(_at(place) for place in places if place.topic == topic.name) or "false"
+    def chosen(topic: Topic) -> Chosen:
+        here = [place for place in places if place.topic == topic.name]
+        return Chosen(" OR ".join(map(_at, here)) or "false", frozenset(place.day for place in here))
 
     landing = {topic.name: landing_table(settings, topic.name) for topic in topics.each}
     return error_over(spark, landing, view, topics, chosen)

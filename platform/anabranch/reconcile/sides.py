@@ -10,11 +10,14 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from deltalake import DeltaTable
+
 from anabranch.errors import Conflict, TryAgain
 from anabranch.events import Sources
 from anabranch.settings import Settings
 from anabranch.tables import Cut, covering
 from anabranch.tables.commits import open_table
+from anabranch.tables.frames import table_rows
 from anabranch.tables.layout import speed_table
 from anabranch.views.definition import PARTITION, View, is_changed
 from anabranch.views.inputs import frames, rows_of
@@ -69,12 +72,10 @@ def state_at(view: View, uri: str) -> SpeedState:
 
 def speed_rows(spark: SparkSession, view: View, state: SpeedState, partitions: Sequence[date] | None) -> DataFrame:
     """The rows of ``partitions`` (None: all) in the speed table, as of ``state``."""
-    from pyspark.sql import functions as F
-
-    rows = spark.read.format("delta").option("versionAsOf", state.version).load(state.uri)
+    days = None if partitions is None or view.kappa else frozenset(partitions)
+    table = DeltaTable(state.uri, version=state.version)
+    rows = table_rows(spark, table, None if days is None else days.__contains__)
     rows = rows.drop(*filter(is_changed, rows.columns))
-    if partitions is not None and not view.kappa:
-        rows = rows.where(F.col(PARTITION).isin(list(partitions)))
     return _side(rows, view)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from deltalake import DeltaTable
+
 from anabranch.events import Sources, Topic
 from anabranch.landing.schema import PARTITION as EVENT_DATE
 from anabranch.reconcile.certify import Comparison
@@ -20,6 +22,7 @@ from anabranch.reconcile.checks import (
 from anabranch.reconcile.sides import build_rows, function_rows
 from anabranch.reconcile.staged import Staged
 from anabranch.settings import Settings
+from anabranch.tables.frames import table_rows
 from anabranch.tables.layout import landing_table
 from anabranch.views.definition import PARTITION
 from anabranch.views.inputs import events_at, needed_dates
@@ -55,9 +58,9 @@ def subjects_of(
 def _landing(spark: SparkSession, settings: Settings, topic: Topic, comparison: Comparison, *, alone: bool) -> Subject:
     from pyspark.sql import functions as F
 
-    landed = spark.read.format("delta").load(landing_table(settings, topic.name))
-    if not comparison.view.kappa:
-        landed = landed.where(F.col(EVENT_DATE).isin(needed_dates(comparison.view, comparison.partitions)))
+    days = frozenset(needed_dates(comparison.view, comparison.partitions))
+    table = DeltaTable(landing_table(settings, topic.name))
+    landed = table_rows(spark, table, None if comparison.view.kappa else days.__contains__)
     return Subject(
         "landing" if alone else f"landing of {topic.name}",
         landed.select(*_LANDED, F.col(EVENT_DATE).alias(PARTITION)),

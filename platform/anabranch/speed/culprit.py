@@ -17,7 +17,7 @@ from anabranch.landing.schema import PARTITION as EVENT_DATE
 from anabranch.landing.schema import VALID, epochs_of_file
 from anabranch.spark import small
 from anabranch.tables import Cut
-from anabranch.views.breaking import error_over
+from anabranch.views.breaking import Chosen, error_over
 from anabranch.views.definition import View
 
 if TYPE_CHECKING:
@@ -86,17 +86,16 @@ def _events(uri: str, view: View, topic: Topic, after: Cut, upto: Cut) -> list[C
         return [Culprit(topic.name, *row) for row in rows.execute(_EVENTS, asked).fetchall()]
 
 
-def _spans(topic: Topic, events: Sequence[Culprit]) -> str:
-    """SQL that chooses exactly these, which follow each other in the log, of the valid rows of their micro-batch."""
+def _spans(topic: Topic, events: Sequence[Culprit]) -> Chosen:
+    """Exactly these, which follow each other in the log, of the valid rows of their micro-batch."""
     here = [event for event in events if event.topic == topic.name]
     if not here:
-        return "false"
+        return Chosen("false", frozenset())
     places: dict[int, list[int]] = {}
     for event in here:
         places.setdefault(event.partition, []).append(event.offset)
     each = (f"(`partition` = {p} AND `offset` BETWEEN {min(o)} AND {max(o)})" for p, o in places.items())
-    days = sorted({event.day for event in here})
-    return f"{EVENT_DATE} BETWEEN DATE '{days[0]}' AND DATE '{days[-1]}' AND ({' OR '.join(each)})"
+    return Chosen(" OR ".join(each), frozenset(event.day for event in here))
 
 
 _EVENTS = f"""

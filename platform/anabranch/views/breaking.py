@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
+
+from deltalake import DeltaTable
 
 from anabranch.errors import AnabranchError, said
 from anabranch.events import Sources, Topic
+from anabranch.tables.frames import table_rows
 from anabranch.views.definition import WATERMARK, View
 from anabranch.views.inputs import events_of, frames, rows_of, together
 
@@ -17,23 +21,32 @@ if TYPE_CHECKING:
 _AFTER_ALL = datetime(9999, 1, 1, tzinfo=UTC)
 
 
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Some landed events of a topic: SQL over landed rows, and the event dates that they are of."""
+
+    sql: str
+    days: frozenset[date]
+
+
 def error_over(
     spark: SparkSession,
     landing: Mapping[str, str],
     view: View,
     topics: Sources,
-    chosen: Callable[[Topic], str],
+    chosen: Callable[[Topic], Chosen],
     *,
     late: bool = True,
 ) -> str | None:
-    """The line that says what the function fails with for the ``chosen`` events (SQL over landed rows, by topic) of the
-    ``landing`` tables; None when it doesn't."""
+    """The line that says what the function fails with for the ``chosen`` events of the ``landing`` tables; None when it
+    doesn't."""
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as F
 
     def landed(topic: Topic) -> DataFrame:
-        rows = spark.read.format("delta").load(landing[topic.name])
-        return events_of(rows, view, late=late).where(chosen(topic))
+        these = chosen(topic)
+        rows = table_rows(spark, DeltaTable(landing[topic.name]), these.days.__contains__)
+        return events_of(rows, view, late=late).where(these.sql)
 
     events = together(topics, landed)
     if view.closes:

@@ -19,6 +19,7 @@ from anabranch.landing.schema import VALID
 from anabranch.landing.watermark import watermark_at
 from anabranch.settings import Settings
 from anabranch.tables import Cut
+from anabranch.tables.frames import table_rows
 from anabranch.tables.layout import landing_table
 from anabranch.views.definition import ENVELOPE, PARTITION, WATERMARK, View, is_own
 from anabranch.views.newest import select_newest
@@ -47,6 +48,17 @@ def prune(events: DataFrame, view: View, partitions: Sequence[date]) -> DataFram
     return events.where(inside)
 
 
+def _reached(view: View, partitions: Sequence[date] | None) -> Callable[[date | None], bool] | None:
+    """The event dates that ``prune`` leaves rows of; None: all."""
+    if view.kappa or partitions is None:
+        return None
+    days = frozenset(needed_dates(view, partitions))
+    if view.tables and days:
+        last = max(days)
+        return lambda day: day is not None and (day in days or day <= last)
+    return lambda day: day in days
+
+
 def needed_dates(view: View, partitions: Sequence[date]) -> list[date]:
     """The event dates whose events rows of ``partitions`` can need."""
     day = timedelta(days=1)
@@ -71,7 +83,8 @@ def events_at(
     """
 
     def landed(topic: Topic) -> DataFrame:
-        rows = spark.read.format("delta").load(landing_table(settings, topic.name))
+        table = DeltaTable(landing_table(settings, topic.name))
+        rows = table_rows(spark, table, _reached(view, partitions))
         return events_of(rows, view, late=late).where(f"epoch <= {int(cut.epoch(topic.name))}")
 
     events = together(topics, landed)
