@@ -6,23 +6,15 @@ from collections.abc import Iterator, Mapping
 from datetime import date
 from typing import Any
 
-import pyarrow as pa
-from deltalake import QueryBuilder
-
 from anabranch.batch.publish import Published, published_in
 from anabranch.doctor.commits import rebuilt, reprocessed
 from anabranch.doctor.findings import Finding, Severity
 from anabranch.doctor.looking import Held, Place, Platform, each
+from anabranch.reconcile.certificates import recorded
 from anabranch.serving.catalog import served_versions
 from anabranch.serving.routes import route_history
-from anabranch.settings import SAFE_NAME, Settings
-from anabranch.tables.commits import open_table
-from anabranch.tables.layout import certificates_table
+from anabranch.settings import SAFE_NAME
 
-_ALL = (
-    "select view, version, partition, run, equal, speed_rows, speed_hash_sum, speed_hash_xor, "
-    "expected_rows, expected_hash_sum, expected_hash_xor from certificates"
-)
 _NUMBERS = ("rows", "hash_sum", "hash_xor")
 
 
@@ -33,7 +25,7 @@ def certified(platform: Platform, held: Held) -> Iterator[Finding]:
     place, published = held.place, _published(held)
     if not published:
         return
-    found = _certificates(platform.settings, f"{_ALL} where view = '{place.name}' and version = {place.version}")
+    found = recorded(platform.settings, f"view = '{place.name}' and version = {place.version}")
     equal = {(row["partition"], row["run"]) for row in found if _is_equal(row)}
     without = sorted(day for day, shown in published.items() if (day, shown.run) not in equal)
     if without:
@@ -78,7 +70,7 @@ def rows(_: Platform, held: Held) -> Iterator[Finding]:
 @each("certificates")
 def numbers(platform: Platform, _: Held) -> Iterator[Finding]:
     """CERTIFICATE_WRONG: the newest of a partition says equal where its numbers differ, or the other way round."""
-    rows = _certificates(platform.settings, f"{_ALL} order by created")
+    rows = recorded(platform.settings)
     newest = {(row["view"], row["version"], row["partition"]): row for row in rows}
     for (view, version, day), row in newest.items():
         if bool(row["equal"]) != _is_equal(row):
@@ -94,9 +86,7 @@ def subjects(platform: Platform, held: Held) -> Iterator[Finding]:
     """CERTIFIED_NOTHING: certificates of a version that has no table, and that was never retired: those stay, as
     history, when a retired version is dropped."""
     settings = platform.settings
-    query = "select distinct view, version from certificates order by view, version"
-    for row in _certificates(settings, query):
-        view, version = row["view"], row["version"]
+    for view, version in sorted({(row["view"], row["version"]) for row in recorded(settings)}):
         if not SAFE_NAME.fullmatch(view) or version in served_versions(settings, view):
             continue
         if not any(version in route.retired for route in route_history(settings, view)):
@@ -108,16 +98,6 @@ def subjects(platform: Platform, held: Held) -> Iterator[Finding]:
 
 def _published(held: Held) -> Mapping[date, Published]:
     return published_in(held.newest.note) if held.newest else {}
-
-
-def _certificates(settings: Settings, query: str) -> list[dict[str, Any]]:
-    """Not through to_pyarrow_dataset: a process that has used it sometimes aborts when it exits."""
-    table = open_table(certificates_table(settings))
-    if table is None:
-        return []
-    found = pa.table(QueryBuilder().register("certificates", table).execute(query).read_all())
-    rows: list[dict[str, Any]] = found.to_pylist()
-    return rows
 
 
 def _is_equal(row: Mapping[str, Any]) -> bool:

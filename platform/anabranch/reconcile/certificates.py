@@ -1,24 +1,26 @@
 """Certificates: the record that both paths of a partition were equal at a cut, or that they were not.
 
 They are kept in one Delta table, written by many runs at once: a writer that comes second looks again and
-appends behind the first. A certificate is never changed; the newest one of a partition is the one that holds.
+appends behind the first. A certificate is never changed; the newest one of a partition is the one that holds. Which one
+that is says the commit that it is in, not a clock: of two machines, or of one that was set right, clocks disagree.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
+from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
 import pyarrow as pa
-from deltalake import QueryBuilder
+from deltalake import DeltaTable, QueryBuilder
 
 from anabranch.errors import Conflict
 from anabranch.settings import Settings
-from anabranch.tables import Cut, Note, append, create, notes, stage_arrow
+from anabranch.tables import Cut, Note, append, create, notes, stage_arrow, widen
 from anabranch.tables.commits import open_table
 from anabranch.tables.layout import certificates_table, safe_name
 
@@ -46,6 +48,8 @@ SCHEMA: Final = pa.schema(
         ("late_events", pa.int64()),
         ("equal", pa.bool_()),
         ("created", pa.timestamp("us", "UTC")),
+        # The version of this table by whose commit it came in; null in what was recorded before there was this column.
+        ("sequence", pa.int64()),
     ]
 )
 _TRIES = 20
@@ -65,7 +69,8 @@ class Certificate:
     """Whether the speed half of one partition held, at ``cut``, what the function of the same events says.
 
     ``partition`` is None for a kappa view, which is certified as a whole. ``late_events`` is how many late
-    events up to the cut the partition's rows can depend on: they are in batch, and not compared here.
+    events up to the cut the partition's rows can depend on: they are in batch, and not compared here. Of two, the one
+    with the higher ``sequence`` is newer; it is given when they are recorded.
     """
 
     view: str
@@ -80,6 +85,7 @@ class Certificate:
     expected: Checksum
     late_events: int
     created: datetime
+    sequence: int = field(default=0, compare=False)
 
     @property
     def equal(self) -> bool:
@@ -105,6 +111,7 @@ class Certificate:
             "late_events": self.late_events,
             "equal": self.equal,
             "created": self.created,
+            "sequence": self.sequence,
         }
 
     @staticmethod
@@ -122,6 +129,7 @@ class Certificate:
             Checksum(row["expected_rows"], int(row["expected_hash_sum"]), row["expected_hash_xor"]),
             row["late_events"],
             row["created"],
+            row.get("sequence") or 0,
         )
 
 
@@ -134,29 +142,49 @@ def record(settings: Settings, certificates: Sequence[Certificate]) -> None:
     batch = f"{first.view}/v{first.version}/{first.run}@{first.speed_version}"
     note = Note("certificates", batch, first.cut, first.fingerprint)
     create(uri, SCHEMA, ["view"], Note("certificates", "created", Cut()))
-    rows = pa.Table.from_pylist([c.to_row() for c in certificates], SCHEMA)
-    staged = stage_arrow(rows, uri, f"{uuid4().hex}", "view")
     for attempt in range(_TRIES):
         table = open_table(uri)
         assert table is not None  # noqa: S101 - it was created above
         if any(committed.note.batch == batch for committed in notes(table, 200)):
             return
         try:
-            append(table, staged, note)
+            if "sequence" not in pa.schema(table.schema().to_arrow()).names:
+                widen(table, SCHEMA, Note("certificates", "grown", Cut()))
+            _append(table, certificates, note)
             return
         except Conflict as conflict:
             if conflict.code != "TABLE_MOVED" or attempt == _TRIES - 1:
                 raise
 
 
+def _append(table: DeltaTable, certificates: Sequence[Certificate], note: Note) -> None:
+    numbered = [replace(each, sequence=table.version() + 1).to_row() for each in certificates]
+    uri = table.table_uri.removeprefix("file://")
+    staged = stage_arrow(pa.Table.from_pylist(numbered, SCHEMA), uri, uuid4().hex, "view")
+    try:
+        append(table, staged, note)
+    except Conflict:
+        for file in staged:
+            Path(uri, file.path).unlink()
+        raise
+
+
 def newest_certificates(settings: Settings, view: str, version: int) -> dict[date | None, Certificate]:
     """The newest certificate of each partition of one version of a view."""
+    chosen = f"view = '{safe_name(view, 'view')}' and version = {int(version)}"
+    return {row["partition"]: Certificate.from_row(row) for row in recorded(settings, chosen)}
+
+
+def recorded(settings: Settings, chosen: str = "true") -> list[dict[str, Any]]:
+    """The rows of the certificates table that the SQL ``chosen`` takes, the oldest first."""
     table = open_table(certificates_table(settings))
     if table is None:
-        return {}
+        return []
+    known = pa.schema(table.schema().to_arrow()).names
+    order = "sequence nulls first, created" if "sequence" in known else "created"
     # Not through to_pyarrow_dataset: a process that has used it sometimes aborts when it exits.
-    chosen = f"view = '{safe_name(view, 'view')}' and version = {int(version)}"
-    query = f"select * from certificates where {chosen} order by created"  # noqa: S608 - both were checked
-    found = QueryBuilder().register("certificates", table).execute(query).read_all()
-    rows = pa.table(found).to_pylist()
-    return {row["partition"]: Certificate.from_row(row) for row in rows}
+    query = f"select * from certificates where {chosen} order by {order}"  # noqa: S608 - the caller's own words
+    rows: list[dict[str, Any]] = pa.table(
+        QueryBuilder().register("certificates", table).execute(query).read_all()
+    ).to_pylist()
+    return rows

@@ -7,11 +7,13 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from anabranch.airflow.page.marks import all_certificates, newest_marks
 from anabranch.errors import BadInput
-from anabranch.reconcile.certificates import Certificate, Checksum, newest_certificates, record
+from anabranch.reconcile.certificates import SCHEMA, Certificate, Checksum, newest_certificates, record
 from anabranch.settings import Settings
-from anabranch.tables import Cut, Position, notes
+from anabranch.tables import Cut, Note, Position, append, create, notes, stage_arrow
 from anabranch.tables.layout import certificates_table
 
 pytestmark = pytest.mark.unit
@@ -54,6 +56,33 @@ def test_a_repeat_of_a_run_adds_nothing_and_a_later_run_holds(settings: Settings
     assert newest_certificates(settings, "delays", 1) == {DAY: later}
     assert not later.equal
     assert len([n for n in notes(certificates_table(settings)) if n.note.batch != "created"]) == 2
+
+
+@pytest.mark.parametrize("hours", [24, -24])
+def test_the_one_that_came_in_last_holds_whatever_the_clock_said(settings: Settings, hours: int) -> None:
+    """A machine's clock was a day ahead (or behind) while the first one (or the second) was made."""
+    at = CERTIFICATE.created
+    first, second = replace(CERTIFICATE, created=at + timedelta(hours=hours)), replace(CERTIFICATE, created=at)
+    red = replace(second, run="run-2", expected=Checksum())
+    record(settings, [first])
+    record(settings, [red])
+    assert newest_certificates(settings, "delays", 1) == {DAY: red}
+    assert newest_marks(settings)["delays", 1][DAY].run == "run-2"
+    assert [each.run for each in all_certificates(settings, "delays", 1, DAY)] == ["run-2", "run-1"]
+
+
+def test_a_table_from_before_certificates_were_numbered_goes_on(settings: Settings) -> None:
+    uri, names = certificates_table(settings), [name for name in SCHEMA.names if name != "sequence"]
+    schema = pa.schema([SCHEMA.field(name) for name in names])
+    table = create(uri, schema, ["view"], Note("certificates", "created", Cut()))
+    old = replace(CERTIFICATE, created=CERTIFICATE.created + timedelta(days=1))
+    rows = pa.Table.from_pylist([{name: old.to_row()[name] for name in names}], schema)
+    append(table, stage_arrow(rows, uri, "old", "view"), Note("certificates", "x", Cut()))
+    assert newest_certificates(settings, "delays", 1) == {DAY: old}
+    red = replace(CERTIFICATE, run="run-2", expected=Checksum())
+    record(settings, [red])
+    assert newest_certificates(settings, "delays", 1) == {DAY: red}
+    assert newest_marks(settings)["delays", 1][DAY].run == "run-2"
 
 
 def test_runs_that_write_at_once_lose_nothing(settings: Settings) -> None:

@@ -10,16 +10,16 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import DeltaTable, QueryBuilder
+from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from anabranch.reconcile.certificates import Certificate
+from anabranch.reconcile.certificates import Certificate, recorded
 from anabranch.settings import Settings
 from anabranch.tables.commits import open_table
 from anabranch.tables.layout import certificates_table, safe_name
 
 Marks = Mapping[date | None, "Mark"]
-_COLUMNS = ["version", "partition", "run", "late_events", "equal", "created"]
+_COLUMNS = ["version", "partition", "run", "late_events", "equal", "created", "sequence"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,7 @@ class Mark:
     created: datetime
     run: str
     late_events: int
+    sequence: int = 0
 
 
 @dataclass
@@ -57,10 +58,10 @@ class _Held:
 
 def _take(marks: dict[tuple[str, int], dict[date | None, Mark]], view: str, file: str) -> None:
     for row in pq.ParquetFile(file).read(_COLUMNS).to_pylist():
-        mark = Mark(row["equal"], row["created"], row["run"], row["late_events"])
+        mark = Mark(row["equal"], row["created"], row["run"], row["late_events"], row.get("sequence") or 0)
         of_version = marks.setdefault((view, row["version"]), {})
         before = of_version.get(row["partition"])
-        if before is None or before.created <= mark.created:
+        if before is None or (before.sequence, before.created) <= (mark.sequence, mark.created):
             of_version[row["partition"]] = mark
 
 
@@ -89,11 +90,6 @@ def newest_marks(settings: Settings) -> Mapping[tuple[str, int], Marks]:
 
 def all_certificates(settings: Settings, view: str, version: int, partition: date | None) -> list[Certificate]:
     """Every certificate that one partition has had, newest first."""
-    table = open_table(certificates_table(settings))
-    if table is None:
-        return []
     where = f"partition = DATE '{partition}'" if partition else "partition IS NULL"
-    chosen = f"view = '{safe_name(view, 'view')}' AND version = {int(version)} AND {where}"
-    query = f"SELECT * FROM certificates WHERE {chosen} ORDER BY created DESC"  # noqa: S608 - all three were checked
-    found = QueryBuilder().register("certificates", table).execute(query).read_all()
-    return [Certificate.from_row(row) for row in pa.table(found).to_pylist()]
+    rows = recorded(settings, f"view = '{safe_name(view, 'view')}' AND version = {int(version)} AND {where}")
+    return [Certificate.from_row(row) for row in reversed(rows)]
