@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 import urllib.request
 from dataclasses import replace
 from datetime import datetime
@@ -100,7 +101,7 @@ def airflow_parts(settings: Settings) -> tuple[Part, ...]:
         return Part(
             **_common(settings, f"airflow-{name}", (name, *command)),
             depends_on=(MIGRATION,),
-            ready=lambda started: _healthy(settings, health, started),
+            ready=lambda lived: _healthy(settings, health, lived),
             ports=ports or {},
         )
 
@@ -124,11 +125,13 @@ def _common(settings: Settings, name: str, command: tuple[str, ...]) -> dict[str
     }
 
 
-def _healthy(settings: Settings, component: str, started: float) -> bool:
-    """Whether the API server reports ``component`` as healthy, by a sign of life since ``started`` (Unix seconds).
+def _healthy(settings: Settings, component: str, lived: float) -> bool:
+    """Whether the API server reports ``component`` as healthy, by a sign of life within the ``lived`` seconds.
 
-    A sign of life from before is one of an earlier process: Airflow calls it healthy for 30 s more.
+    A sign of life from before is one of an earlier process: Airflow calls it healthy for 30 s more. The start is
+    counted back from now: the clock may have been set since.
     """
+    started = time.time() - lived
     try:
         with urllib.request.urlopen(airflow_address(settings) + "/api/v2/monitor/health", timeout=5) as answer:  # noqa: S310
             health = json.load(answer)[component]

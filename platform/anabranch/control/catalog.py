@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Sequence
 
 from anabranch.control.airflow_parts import COMPONENTS, airflow_parts
@@ -62,7 +61,7 @@ def _streams(settings: Settings) -> tuple[Part, ...]:
             log=settings.logs / f"{name}.log",
             env=environment(settings),
             # A stream has no port to ask: one that lives this long has passed its imports and settings.
-            ready=lambda started: time.time() - started >= STEADY_SECONDS,
+            ready=lambda lived: lived >= STEADY_SECONDS,
             depends_on=("kafka",),
             grace=30.0,
         )

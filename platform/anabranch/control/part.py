@@ -48,7 +48,8 @@ class Part:
     prepare: Callable[[], None] = nothing
     """Called before every start of the process."""
     ready: Callable[[float], bool] = always
-    """Asked again and again with the Unix time of the start; answers within seconds, says no while it isn't up."""
+    """Asked again and again with the seconds since the start, by a clock that nobody sets; answers within seconds, says
+    no while it isn't up."""
     ails: Callable[[int], str] | None = None
     """Asked every few seconds while the process of this number runs: why it has to be started again although it lives,
     in words; empty where nothing is wrong."""

@@ -102,14 +102,14 @@ class Watch:
         return ready_since, code
 
     def _wait_ready(self, process: subprocess.Popen[bytes], record: Record) -> float:
-        started = time.time()
+        started = time.monotonic()
         while self.part.restart is Restart.ALWAYS and process.poll() is None and not self.stopping.is_set():
-            if self.part.ready(started):
+            if self.part.ready(time.monotonic() - started):
                 self.up.set()
                 with suppress(OSError):  # it runs, whether that can be written or not
                     records.write(self.settings, record.became("running"))
                 break
-            if time.time() - started > self.part.start_timeout:
+            if time.monotonic() - started > self.part.start_timeout:
                 stopping.end([record])
             time.sleep(POLL_SECONDS)
         return time.monotonic()

@@ -53,7 +53,7 @@ def cancel(settings: Settings, view: str, version: int, by: str) -> Standing:
     set_wish(settings, standing, replace(wish(settings, standing), cancelled_by=by))
     try:
         with hold(settings, view, version):
-            if published(settings, view, version, standing.run, standing.started_ms):
+            if published(settings, view, version, standing.run, standing.began_at):
                 return finish(settings, standing, PUBLISHED, "published before it was cancelled")
             return finish(settings, standing, CANCELLED, cancelled(by))
     except Conflict:

@@ -35,14 +35,14 @@ def live_cut(settings: Settings, view: View) -> Cut:
     return found.note.cut if found else Cut()
 
 
-def published(settings: Settings, view: str, version: int, run: str, since_ms: int) -> bool:
-    """Whether the replay ``run`` has made its commit already, of those since ``since_ms``."""
+def published(settings: Settings, view: str, version: int, run: str, since: int) -> bool:
+    """Whether the replay ``run`` has made its commit already, behind the version ``since`` of the live table."""
     table = open_table(speed_table(settings, view, version))
     for committed in notes(table) if table is not None else ():
+        if committed.version <= since:
+            break
         if committed.note.extra.get(REPLAY) == run:
             return True
-        if committed.commit_time_ms < since_ms:
-            break
     return False
 
 

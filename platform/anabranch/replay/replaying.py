@@ -41,7 +41,14 @@ from anabranch.replay.standing import (
 from anabranch.settings import Settings
 from anabranch.speed.runner import Place, SpeedQuery, live, start
 from anabranch.tables import Cut
-from anabranch.tables.layout import landing_files_lock, replay_checkpoints, replay_mirrors, replay_table
+from anabranch.tables.commits import open_table
+from anabranch.tables.layout import (
+    landing_files_lock,
+    replay_checkpoints,
+    replay_mirrors,
+    replay_table,
+    speed_table,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,18 +79,19 @@ def replay(spark: SparkSession, settings: Settings, asked: Asked, *, lowest_prio
         return known
     with alone(settings, view, asked.run):
         standing = known or _begin(settings, asked)
-        if known and published(settings, view.name, view.version, asked.run, known.started_ms):
+        if known and published(settings, view.name, view.version, asked.run, known.began_at):
             return finish(settings, standing, PUBLISHED, _outcome(standing))
         return _Replay(spark, settings, asked, standing, Processes(spark, lowest_priority=lowest_priority)).run()
 
 
 def _begin(settings: Settings, asked: Asked) -> Standing:
     clear_replaced(settings, asked.view)
+    live_now = open_table(speed_table(settings, asked.view.name, asked.view.version))
     standing = Standing(
         asked.view.name, asked.view.version, asked.run,
         days=days_text(asked.days) if asked.days is not None else "",
         share=asked.pace.share, speed=asked.pace.speed, estimated=asked.estimated,
-        started_ms=int(time.time() * 1000),
+        started_ms=int(time.time() * 1000), began_at=live_now.version() if live_now is not None else 0,
     )  # fmt: skip
     return write_standing(settings, standing)
 

@@ -30,7 +30,8 @@ ENDED: Final = frozenset({PUBLISHED, REFUSED, CANCELLED})
 @dataclass(frozen=True, slots=True)
 class Standing:
     """``done`` and ``total`` count records of landing; ``event_seconds`` is how much of event time they span, done in
-    ``seconds`` of work and rest, ``cpu_seconds`` of all cores together. Times are ms since 1970. ``equal`` of
+    ``seconds`` of work and rest, ``cpu_seconds`` of all cores together. Times are ms since 1970; ``began_at`` is the
+    version that the live table had then, which its own commit is behind. ``equal`` of
     ``partitions`` are certified at ``certified``; ``mended`` rows said something else in the live table. ``bytes`` are
     those of its table, ``estimated`` is how many seconds its plan had said. ``said`` is what there is to know of the
     end."""
@@ -57,6 +58,7 @@ class Standing:
     said: str = ""
     started_ms: int = 0
     updated_ms: int = 0
+    began_at: int = 0
 
     @property
     def real_time(self) -> float | None:

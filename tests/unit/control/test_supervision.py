@@ -224,6 +224,23 @@ def test_a_step_that_was_done_is_not_run(settings: Settings, supervised: Callabl
     assert finished == ["new"]
 
 
+@pytest.mark.parametrize("hours", [0, -24, 24])
+def test_a_clock_that_is_set_while_a_part_starts_is_not_minded(
+    settings: Settings, supervised: Callable[..., None], monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    """Set back it was never ready, nor ever ended; set ahead it was ended at once."""
+    lived, real = list[float](), time.time
+
+    def ready(seconds: float) -> bool:
+        lived.append(seconds)
+        monkeypatch.setattr(time, "time", lambda: real() + hours * 3_600)
+        return seconds >= 0.5
+
+    supervised(part(settings, "slow", ready=ready))
+    assert eventually(settings, state("slow", "running"))["slow"].restarts == 0
+    assert max(lived) < 60
+
+
 def test_a_part_that_is_never_ready_is_ended(settings: Settings, supervised: Callable[..., None]) -> None:
     supervised(part(settings, "silent", ready=lambda _: False, start_timeout=0.5))
     first = eventually(settings, state("silent", "starting"))["silent"]
