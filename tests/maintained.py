@@ -13,6 +13,7 @@ from anabranch.doctor.examining import Report, examine
 from anabranch.maintenance.deeds import DAY, Policy
 from anabranch.settings import Settings
 from anabranch.tables.layout import speed_table
+from anabranch.tables.older_commits import LOG, OLDER, set_aside
 from clinic import DAYS, NAME, V1, Clinic, departed
 from deltalake import DeltaTable
 
@@ -53,11 +54,20 @@ def rows(uri: str, of: list[str] | None = None) -> Counter[str]:
 
 
 def on_disk(uri: str) -> set[str]:
-    return {str(p) for p in Path(uri).rglob("*.parquet") if "_delta_log" not in p.parts}
+    return {str(p) for p in Path(uri).rglob("*.parquet") if not {LOG, OLDER} & set(p.parts)}
 
 
 def speed_of(clinic: Clinic) -> str:
     return speed_table(clinic.settings, NAME, V1.version)
+
+
+def shorten(uri: str) -> None:
+    """Have the log of a table begin at a checkpoint at its end; what came before lies beside it."""
+    table = DeltaTable(uri)
+    if table.version() > 0:
+        DeltaTable(uri, version=table.version() - 1).create_checkpoint()
+    table.create_checkpoint()
+    set_aside(Path(uri), None)
 
 
 def tree(home: Path) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from anabranch.serving.routes import route_history
 from anabranch.settings import Settings
 from anabranch.tables import notes
 from anabranch.tables.layout import batch_table
+from anabranch.tables.older_commits import read_commit, versions
 from anabranch.tables.staging import BUILDS
 
 STAGED = timedelta(hours=1).total_seconds()
@@ -111,15 +112,14 @@ def _parquet(folder: Path) -> list[Path]:
 def _named(base: Path) -> tuple[set[Path], float]:
     """Every file that a commit of the kept log names, and since when that is known (ms since 1970)."""
     found, times = set[Path](), list[int]()
-    logs = sorted((base / "_delta_log").glob("[0-9]*.json"))
-    for path in logs:
+    kept = versions(base)
+    for version in kept:
         with suppress(FileNotFoundError):  # cleaned up meanwhile
-            for line in filter(None, path.read_text().splitlines()):
+            for line in filter(None, read_commit(base, version).splitlines()):
                 action = json.loads(line)
                 found |= {base / unquote(action[kind]["path"]) for kind in ("add", "remove") if kind in action}
                 times += [action["commitInfo"]["timestamp"]] if "commitInfo" in action else []
-    whole = bool(logs) and int(logs[0].stem) == 0
-    return found, 0 if whole else min(times, default=0)
+    return found, 0 if 0 in kept[:1] else min(times, default=0)
 
 
 def _in_manifests(platform: Platform, held: Held) -> set[Path]:

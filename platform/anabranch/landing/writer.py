@@ -18,6 +18,7 @@ from anabranch.events import Topic
 from anabranch.landing.duplicates import IDENTITY, Duplicates, marked
 from anabranch.landing.explain import explained
 from anabranch.landing.growth import versions_note
+from anabranch.landing.log_length import LogLength
 from anabranch.landing.progress import beyond, first_offsets, kafka_offsets, missing_offsets
 from anabranch.landing.schema import INDEXED, PARTITION, VALID, epoch_build, landing_schema
 from anabranch.landing.staged import read_columns, without_duplicates
@@ -57,6 +58,7 @@ class LandingWriter:
     def __post_init__(self) -> None:
         self.failure: AnabranchError | None = None
         self._duplicates = Duplicates(self.settings, self.topic, self.table)
+        self._log_length = LogLength(self.settings, self.table)
         self._uri = self.table.table_uri.removeprefix("file://")
 
     def __call__(self, decided: DataFrame, batch_id: int) -> None:
@@ -133,6 +135,7 @@ class LandingWriter:
         )
         append(self.table, staged, note)
         self._duplicates.landed()
+        self._log_length.committed()
 
     def _stage(self, rows: DataFrame, before: Landed, build: str, expected: int) -> tuple[list[StagedFile], pa.Table]:
         if expected <= self.settings.small_commit_rows:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 
-def stats(folder: Path, *, skip: str = "") -> Iterator[tuple[Path, os.stat_result]]:
-    """Every file below ``folder``, links among them and not followed; none below folders called ``skip``."""
+def stats(folder: Path, *, skip: Collection[str] = ()) -> Iterator[tuple[Path, os.stat_result]]:
+    """Every file below ``folder``, links among them and not followed; none below folders called as ``skip`` says."""
     for place, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if name != skip]
+        folders[:] = [name for name in folders if name not in skip]
         for name in names:
             with suppress(FileNotFoundError):
                 path = Path(place, name)

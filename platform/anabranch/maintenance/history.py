@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -15,13 +14,13 @@ from anabranch.maintenance.deeds import DAY, Act, Deed, Policy
 from anabranch.maintenance.disk import in_folder, size
 from anabranch.maintenance.needs import replay_over
 from anabranch.settings import Settings
+from anabranch.tables.changes import folder_of
 from anabranch.tables.commits import LOG_DAYS
 from anabranch.tables.layout import landing_files_lock
 from anabranch.tables.moves import log_of
 from anabranch.tables.notes import newest, open_table
+from anabranch.tables.older_commits import log_files
 from anabranch.tables.places import Place
-
-_VERSION = re.compile(r"\.?(\d{20})\..+")
 
 
 def checkpoint(place: Place, policy: Policy, *, plan: bool) -> Iterator[Deed]:
@@ -71,13 +70,14 @@ def _checkpointed(table: DeltaTable) -> int:
 def _expired(table: DeltaTable, before: float) -> Iterator[Path]:
     """The oldest files of the log, up to the newest checkpoint that is itself older than ``before``: what is left
     begins with a checkpoint, and any version that is younger can still be opened."""
-    log = log_of(table)
-    found = [(path, _VERSION.fullmatch(path.name)) for path, stat in in_folder(log) if stat.st_mtime < before]
-    named = [(path, int(match[1])) for path, match in found if match]
-    checkpoints = [version for path, version in named if ".checkpoint" in path.name and path.suffix == ".parquet"]
+    found = list[tuple[int, Path]]()
+    for version, path in log_files(folder_of(table)):
+        with suppress(FileNotFoundError):
+            found += [(version, path)] if path.stat().st_mtime < before else []
+    checkpoints = [version for version, path in found if ".checkpoint" in path.name and path.suffix == ".parquet"]
     # The last checkpoint of all is what readers are led to; an older one may be a part of several.
-    first = max((version for version in checkpoints if version <= _checkpointed(table)), default=None)
-    yield from (path for path, version in sorted(named, key=lambda each: each[1]) if version < (first or 0))
+    first = max((version for version in checkpoints if version <= _checkpointed(table)), default=0)
+    yield from (path for version, path in found if version < first)
 
 
 def _drafts(table: DeltaTable, before: float) -> list[Path]:

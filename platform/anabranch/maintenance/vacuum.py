@@ -25,9 +25,10 @@ from anabranch.maintenance.deeds import DAY, HOUR, Act, Deed, Policy
 from anabranch.maintenance.disk import stats, touched
 from anabranch.maintenance.needs import replay_over
 from anabranch.settings import Settings
+from anabranch.tables.changes import folder_of
 from anabranch.tables.layout import landing_files_lock
-from anabranch.tables.moves import log_of
 from anabranch.tables.notes import open_table
+from anabranch.tables.older_commits import LOG, OLDER, commit_file, read_commit
 from anabranch.tables.places import Place
 from anabranch.tables.staging import BUILDS
 
@@ -102,22 +103,22 @@ def _held(table: DeltaTable) -> list[str]:
 
 def _files(base: Path) -> Iterator[tuple[Path, int, float]]:
     """Each data file with its size, and when it was written or linked (seconds since 1970)."""
-    for path, stat in stats(base, skip="_delta_log"):
+    for path, stat in stats(base, skip=(LOG, OLDER)):
         if path.suffix == ".parquet" and not path.name.startswith("."):
             yield path, stat.st_size, max(stat.st_mtime, stat.st_ctime)
 
 
 def _taken_away(table: DeltaTable, since: float) -> Iterator[str]:
     """The files that a commit took away after ``since`` (seconds since 1970)."""
+    folder = folder_of(table)
     for version in range(table.version(), -1, -1):
-        path = log_of(table) / f"{version:020d}.json"
         try:
-            if path.stat().st_mtime < since - DAY:  # clocks may differ
+            if commit_file(folder, version).stat().st_mtime < since - DAY:  # clocks may differ
                 return
-            text = path.read_bytes()
+            text = read_commit(folder, version)
         except FileNotFoundError:
             return
-        for line in text.splitlines() if b'"remove"' in text else ():
+        for line in text.splitlines() if '"remove"' in text else ():
             removed = json.loads(line).get("remove") if line else None
             if removed and removed.get("deletionTimestamp", since * 1000) >= since * 1000:
                 yield unquote(removed["path"])

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,8 @@ from anabranch.tables import Cut, Note
 from anabranch.tables.changes import log_line
 from anabranch.tables.checksum import metadata_of
 from anabranch.tables.moves import MOVED
+from anabranch.tables.older_commits import LOG, OLDER, commit_file, commit_name, log_files, read_commit, versions
 
-_LOG = "_delta_log"
 _METADATA = '"metaData"'
 _SCHEMA_OF = ".schema_of"
 """The version up to which landing's log says nothing of a schema that the mirror doesn't have from its start."""
@@ -47,10 +48,10 @@ class Mirror:
     def __init__(self, landing: str, folder: Path) -> None:
         self.uri = str(folder)
         self._landing, self._folder = Path(landing.removeprefix("file://")), folder
-        self._log = folder / _LOG
-        if not _versions(self._log):
+        self._log = folder / LOG
+        if not versions(folder):
             self._begin()
-        self.given = max(_versions(self._log))
+        self.given = max(versions(folder))
         self._schema_of = int((self._folder / _SCHEMA_OF).read_text())
 
     def give(self, version: int) -> None:
@@ -64,7 +65,7 @@ class Mirror:
         """Everything up to the base in one step, with the newest schema: its log gets its name last."""
         self._folder.mkdir(parents=True, exist_ok=True)
         self._link_data()
-        commits = _versions(self._landing / _LOG)
+        commits = versions(self._landing)
         if not commits:
             raise BrokenState(
                 "LANDING_GONE",
@@ -77,12 +78,12 @@ class Mirror:
         draft = self._folder / ".log"
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir()
-        for path in (self._landing / _LOG).iterdir():
-            head = path.name.partition(".")[0]
-            if head.isdecimal() and int(head) < base and path.suffix != ".crc":
+        for version, path in log_files(self._landing):
+            own = version == base == commits[-1] and ".checkpoint" in path.name
+            if (version < base or own) and not path.name.startswith(".") and path.suffix != ".crc":
                 _link(path, draft / path.name)
         newest = {"metaData": metadata_of(DeltaTable(str(self._landing)))}
-        _write(draft / _name(base), [*(a for a in self._actions(base) if "metaData" not in a), newest])
+        _write(draft / commit_name(base), [*(a for a in self._actions(base) if "metaData" not in a), newest])
         draft.rename(self._log)
 
     def _base(self, commits: Sequence[int]) -> tuple[int, int]:
@@ -91,8 +92,10 @@ class Mirror:
         all up to it comes at once)."""
         base = commits[0]
         if base > 0:  # what came before is in a checkpoint
-            checkpoints = (p.name[:20] for p in (self._landing / _LOG).glob("*.checkpoint*.parquet"))
-            base = max(base, min((int(v) for v in checkpoints if v.isdecimal()), default=base) + 1)
+            names = ((version, path.name) for version, path in log_files(self._landing))
+            checkpoints = (v for v, name in names if not name.startswith(".") and ".checkpoint" in name)
+            # Where the newest commit is the only one that is left, the checkpoint of its own version.
+            base = min(max(base, min(checkpoints, default=base) + 1), commits[-1])
         schema_of = base
         for version in commits:
             for action in self._actions(version):
@@ -105,30 +108,29 @@ class Mirror:
 
     def _copy(self, version: int) -> None:
         """A commit under its own number, without what it says of a schema that the mirror has from its start."""
-        path = self._landing / _LOG / _name(version)
+        path = commit_file(self._landing, version)
         if version > self._schema_of:
             checksum = path.with_suffix(".crc")
             if checksum.exists():
                 _link(checksum, self._log / checksum.name)
-        elif _METADATA in path.read_text():
+        elif _METADATA in read_commit(self._landing, version):
             self._commit(version, [a for a in self._actions(version) if "metaData" not in a])
             return
         _link(path, self._log / path.name)
 
     def _commit(self, version: int, actions: Sequence[Mapping[str, Any]]) -> None:
-        _write(self._log / _name(version), actions)
+        _write(self._log / commit_name(version), actions)
 
     def _landed(self, version: int) -> LandedCommit:
-        return _landed(version, self._landing / _LOG / _name(version))
+        return _landed(version, read_commit(self._landing, version))
 
     def _actions(self, version: int) -> Iterator[dict[str, Any]]:
-        text = (self._landing / _LOG / _name(version)).read_text()
-        return (json.loads(line) for line in text.splitlines() if line)
+        return (json.loads(line) for line in read_commit(self._landing, version).splitlines() if line)
 
     def _link_data(self) -> None:
         for entry in self._landing.iterdir():
             link = self._folder / entry.name
-            if entry.name != _LOG and not link.is_symlink():
+            if entry.name not in (LOG, OLDER) and not link.is_symlink():
                 link.symlink_to(entry)
 
 
@@ -136,42 +138,33 @@ class LandedCommits:
     """The commits of one landing table, in their order; each is read once."""
 
     def __init__(self, landing: str) -> None:
-        self._log = Path(landing.removeprefix("file://")) / _LOG
+        self._table = Path(landing.removeprefix("file://"))
         self._next: int | None = None
 
     def more(self) -> list[LandedCommit]:
         """Those that were made since the last call."""
         if self._next is None:
-            self._next = min(_versions(self._log), default=0)
+            self._next = min(versions(self._table), default=0)
         found = []
-        while (path := self._log / _name(self._next)).exists():
-            found.append(_landed(self._next, path))
-            self._next += 1
+        with suppress(FileNotFoundError):
+            while True:
+                found.append(_landed(self._next, read_commit(self._table, self._next)))
+                self._next += 1
         return found
 
 
-def _versions(log: Path) -> list[int]:
-    """The commits that a log still holds, in their order."""
-    return sorted(int(path.stem) for path in log.glob("*.json") if path.stem.isdecimal())
-
-
-def _landed(version: int, path: Path) -> LandedCommit:
+def _landed(version: int, text: str) -> LandedCommit:
     said: dict[str, object] = {}
-    with path.open() as lines:
-        for line in lines:
-            if line.startswith('{"commitInfo"'):
-                said = json.loads(line)["commitInfo"]
-                break
+    for line in text.splitlines():
+        if line.startswith('{"commitInfo"'):
+            said = json.loads(line)["commitInfo"]
+            break
     note = Note.from_text(str(said.get("userMetadata") or ""))
     time = int(str(said.get("timestamp") or 0))
     if note is None:
         return LandedCommit(version, time, 0, None, None)
     newest, rows = note.extra.get("watermark_us"), int(note.extra.get("rows", 0))
     return LandedCommit(version, time, 0 if MOVED in note.extra else rows, newest, note.cut)
-
-
-def _name(version: int) -> str:
-    return f"{version:020d}.json"
 
 
 def _write(path: Path, actions: Sequence[Mapping[str, Any]]) -> None:

@@ -17,6 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from anabranch.errors import AnabranchError, BrokenState, TryAgain, said
 from anabranch.events import Sources, Topic
+from anabranch.landing.log_length import hold
 from anabranch.landing.schema import PARTITION as EVENT_DATE
 from anabranch.settings import Settings
 from anabranch.spark import LIVE
@@ -144,6 +145,8 @@ def start(
         own.conf.set(key, value)
     clear_unstarted(place.checkpoint)
     check_whole(place.checkpoint)
+    for uri in landing.values():
+        hold(settings, uri, place.checkpoint)
     again = view.refresh == "partitions"
     compute = partial(rows_at, own, settings, view, topics, late=False)
     rows = compute(Cut(), []) if again else stream_of(own, place, view, topics)

@@ -11,6 +11,8 @@ from urllib.parse import unquote
 
 from deltalake import DeltaTable
 
+from anabranch.tables.older_commits import read_commit
+
 _INFO: Final = '"commitInfo"'
 _NEAR: Final = 20
 """Characters: an action is an object with one key, which other lines of a large commit needn't be parsed for."""
@@ -76,5 +78,4 @@ def folder_of(table: DeltaTable) -> Path:
 
 
 def _lines(folder: Path, version: int) -> list[str]:
-    text = (folder / "_delta_log" / f"{version:020d}.json").read_text()
-    return [line for line in text.splitlines() if line]
+    return [line for line in read_commit(folder, version).splitlines() if line]

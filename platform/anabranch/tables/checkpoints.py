@@ -62,6 +62,16 @@ def newest_batch(checkpoint: Path, log: str) -> int | None:
     return max((int(p.name) for p in (checkpoint / log).glob("*") if p.name.isdecimal()), default=None)
 
 
+def position_in(checkpoint: Path, table_id: str) -> int | None:
+    """The version of a Delta table that a stream from this checkpoint reads on from, or reads again after a kill; None
+    where it has planned nothing of it. BrokenState CHECKPOINT_UNREADABLE."""
+    planned = newest_batch(checkpoint, "offsets")
+    plans = () if planned is None else (batch_plan(checkpoint, n) for n in range(max(planned - 1, 0), planned + 1))
+    ends = [int(end["reservoirVersion"]) for plan in plans for end in plan.offsets if end["reservoirId"] == table_id]
+    # A stream's first batch is a snapshot, of the version before the one that it ends at.
+    return min(ends) - 1 if ends else None
+
+
 def check_whole(checkpoint: Path) -> int | None:
     """The newest batch that was planned, when all that Spark reads to go on from there can be read, but its state.
 

@@ -27,9 +27,10 @@ from anabranch.serving.routes import route_history, route_of, set_route
 from anabranch.settings import Settings
 from anabranch.tables import newest
 from anabranch.tables.layout import batch_table, certificates_table, routes_table, speed_checkpoint
+from anabranch.tables.older_commits import OLDER
 from clinic import DAYS, NAME, V1, V2, Clinic, departed
 from deltalake import DeltaTable
-from maintained import EPOCHS, busy, files, later, on_disk, rows, said, speed_of
+from maintained import EPOCHS, busy, files, later, on_disk, rows, said, shorten, speed_of
 
 pytestmark = pytest.mark.unit
 SIX, EIGHT, MONTH = 6.9, 8, 31
@@ -75,16 +76,23 @@ def test_what_a_micro_batch_has_replaced_is_kept_as_long(clinic: Clinic) -> None
     assert on_disk(uri) == set(files(uri))
 
 
-def test_landings_files_are_there_as_long_as_its_log_names_them(clinic: Clinic, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("ancient")
+@pytest.mark.parametrize("aside", [False, True])
+def test_landings_files_are_there_as_long_as_its_log_names_them(clinic: Clinic, tmp_path: Path, aside: bool) -> None:
     before = on_disk(clinic.uri)
     maintain(clinic.settings)
+    if aside:
+        clinic.land([departed(400)], [departed(401)])
+        shorten(clinic.uri)
+        assert len(log(clinic)) == 2
     maintain(clinic.settings, later(29))
     assert before <= on_disk(clinic.uri)
     assert Mirror(clinic.uri, tmp_path / "early").given == 0, "a replay is given one epoch after the other"
     maintain(clinic.settings, later(MONTH))
     assert on_disk(clinic.uri) == set(files(clinic.uri))
     late = Mirror(clinic.uri, tmp_path / "late")
-    assert late.given == EPOCHS + 1, "all of it at once"
+    assert late.given == DeltaTable(clinic.uri).version(), "all of it at once"
+    assert not aside or not list((Path(clinic.uri) / OLDER).iterdir())
     assert rows(late.uri) == rows(clinic.uri)
 
 

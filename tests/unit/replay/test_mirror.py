@@ -15,6 +15,7 @@ from anabranch.settings import Settings
 from anabranch.tables import Note, newest, notes, widen
 from deltalake import DeltaTable
 from landed import DECLARED, FLIGHTS, Event, Landing
+from maintained import shorten
 
 pytestmark = pytest.mark.unit
 START = datetime(2013, 1, 1, 5, tzinfo=UTC)
@@ -112,6 +113,21 @@ def test_it_begins_where_the_kept_log_does(landing: Landing, tmp_path: Path) -> 
         (Path(landing.uri) / "_delta_log" / f"{version:020d}.json").unlink()
     mirror = Mirror(landing.uri, tmp_path / "mirror")
     assert (mirror.given, flights_in(mirror.uri)) == (4, [1, 2, 2, 3, 4])
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_commits_that_were_set_aside_are_given_out_too(landing: Landing, tmp_path: Path, begun: bool) -> None:
+    landing.land([departed(5)])
+    slow, commits = Mirror(landing.uri, tmp_path / "mirror"), LandedCommits(landing.uri)
+    slow.give(1)
+    before = LandedCommits(landing.uri).more()
+    shorten(landing.uri)
+    assert not (Path(landing.uri) / "_delta_log" / f"{2:020d}.json").exists()
+    mirror = slow if begun else Mirror(landing.uri, tmp_path / "another")
+    for version, epochs in ((2, [1, 2, 2]), (4, [1, 2, 2, 3, 4])):
+        mirror.give(version)
+        assert flights_in(mirror.uri) == epochs
+    assert commits.more() == before
 
 
 def test_without_a_commit_there_is_nothing_to_give(tmp_path: Path) -> None:
