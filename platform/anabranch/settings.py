@@ -97,6 +97,9 @@ class Settings(BaseSettings):
     """The most state that the stream of one view may keep; beyond it stops, and says so. Half of it is a warning."""
     landing_interval: str = Field(default="1 second", pattern=_INTERVAL)
     """How often landing makes an epoch, at most. Most of what a small one costs doesn't depend on its rows."""
+    landing_seconds_beside_runs: float = Field(default=3.0, ge=0, le=60)
+    """How long each epoch lasts, at least, while a run of Airflow's rebuilds days: streams make a micro-batch of each
+    one, and with fewer of them the run has more of the cores. 0: as always."""
     trigger_interval: str = Field(default="0 seconds", pattern=_INTERVAL)
     """How often a view's stream looks for news; zero means as soon as the last micro-batch is done."""
 

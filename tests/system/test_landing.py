@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import shutil
 import time
@@ -21,6 +22,7 @@ from anabranch.landing.loss import accept_loss
 from anabranch.landing.quarantine import release, waiting
 from anabranch.landing.stream import start
 from anabranch.landing.verify import conflicts, verify
+from anabranch.landing.yielding import run_first
 from anabranch.log import create_missing, end_offsets
 from anabranch.log.admin import existing_topics
 from anabranch.settings import Settings
@@ -292,3 +294,34 @@ def test_a_partition_that_lags_behind_the_others_is_not_forgotten(
     assert_once(settings, topic, rows)
     assert {r["event_id"] for r in rows if r["decision"] == "valid"} == {str(n) for n in (*range(12), 100, 101, 102)}
     assert len(places(rows, "duplicate")) == 9
+
+
+def test_landing_makes_fewer_epochs_beside_a_run(spark: SparkSession, settings: Settings, topic: Topic) -> None:
+    """What a run does to the epochs is seen from their commits' times; each record is landed once all the same."""
+    here = settings.model_copy(update={"landing_interval": "0 seconds", "landing_seconds_beside_runs": 2.0})
+    send(here, topic, [(0, event("first"))])
+    query = start(spark, here, topic)
+
+    def epochs_within(seconds: float, name: str) -> list[int]:
+        begun, number = time.time(), 0
+        while time.time() - begun < seconds:
+            send(here, topic, [(number % 2, event(f"{name}{number}"))])
+            number += 1
+            time.sleep(0.1)
+        return [c.commit_time_ms for c in notes(landing_table(here, topic.name)) if c.commit_time_ms > begun * 1000]
+
+    try:
+        query.processAllAvailable()
+        with run_first(here):
+            time.sleep(2)
+            beside = epochs_within(7, "beside")
+        os.utime(here.locks / "run-first", (0, 0))
+        time.sleep(2)
+        alone = epochs_within(4, "alone")
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    assert len(beside) >= 2
+    assert all(newer - older >= 1_900 for newer, older in pairwise(beside))
+    assert len(alone) > 4
+    assert_once(here, topic, rows_of(here, topic))

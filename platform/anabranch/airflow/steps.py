@@ -31,10 +31,11 @@ def plan(view_name: str) -> dict[str, Any]:
     from anabranch.airflow.registered import registered
     from anabranch.change.parameters import asked
     from anabranch.change.plan import make_plan
+    from anabranch.landing.yielding import run_first
 
     context = get_current_context()
     run, params, settings = context["dag_run"], context["params"], load_settings()
-    with failing():
+    with failing(), run_first(settings):
         view, topics = registered(settings, view_name, params.get("version"))
         made = make_plan(settings, view, topics, asked(params, [t.name for t in topics.each], own_day(run)))
     log.info("%s", made.to_text())
@@ -111,8 +112,9 @@ def _publish(settings: Settings, run: Any, planned: dict[str, Any]) -> dict[str,
     from anabranch.airflow.links import page
     from anabranch.airflow.notes import listed, outcome_note
     from anabranch.airflow.publishing import publish_run, remember
+    from anabranch.landing.yielding import run_first
 
-    with failing():
+    with failing(), run_first(settings):
         outcome = publish_run(settings, planned)
     outcome["seconds"] = round((datetime.now(UTC) - (run.start_date or run.run_after)).total_seconds(), 1)
     remember(settings, planned, outcome)

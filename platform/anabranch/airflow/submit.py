@@ -16,6 +16,7 @@ from anabranch.airflow.links import CertificatesLink, DataDocsLink
 from anabranch.airflow.steps import publish
 from anabranch.errors import MEND_FIRST
 from anabranch.files import write_whole
+from anabranch.landing.yielding import run_first
 from anabranch.owned import own
 from anabranch.settings import Settings, load_settings
 from anabranch.spark import engine_conf, scratch, scratch_conf
@@ -57,7 +58,8 @@ class SparkJob(SparkSubmitOperator):
         self.conf = {**(self.conf or {}), **scratch_conf(settings)}
         own()
         try:
-            super().execute(context)
+            with run_first(settings):
+                super().execute(context)
         except AirflowException as error:
             if f"Error code is: {MEND_FIRST}." in str(error):
                 raise AirflowFailException(str(error)) from None

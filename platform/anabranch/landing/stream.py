@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql.streaming.query import StreamingQuery
@@ -13,6 +14,7 @@ from anabranch.landing.resuming import goes_on
 from anabranch.landing.source import check_nothing_lost, check_same_log, read_log, starting_offsets
 from anabranch.landing.state import landed, open_landing, writer_of
 from anabranch.landing.writer import LandingWriter
+from anabranch.landing.yielding import rest
 from anabranch.log.admin import topic_id
 from anabranch.settings import Settings
 from anabranch.spark import LIVE
@@ -88,6 +90,8 @@ def start(
     # More tasks than cores cost more than they bring: for few records the task itself, for many the files of each day.
     records = read_log(own, settings, topic, begin).coalesce(settings.shuffle_partitions)
     writer = LandingWriter(settings, topic, table, checkpoint, log, turn)
+    if not once:
+        writer.resting = partial(rest, settings)
     stream = (
         decode(records, topic)
         .writeStream.foreachBatch(writer)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,7 +46,7 @@ class LandingWriter:
     already is not written again. Of a micro-batch that begins before what was landed (an older checkpoint was
     restored) only what lies beyond is landed. ``failure`` keeps the error that stopped the stream as Python raised it:
     Spark hands only its text on. ``log`` is the broker's id of the topic. Conflict FENCED when another process has
-    taken the ``turn``.
+    taken the ``turn``. ``resting`` is called behind each epoch, with the time that it was begun at (monotonic).
     """
 
     settings: Settings
@@ -54,6 +55,7 @@ class LandingWriter:
     checkpoint: Path
     log: str
     turn: Turn
+    resting: Callable[[float], None] = lambda _: None
 
     def __post_init__(self) -> None:
         self.failure: AnabranchError | None = None
@@ -62,6 +64,7 @@ class LandingWriter:
         self._uri = self.table.table_uri.removeprefix("file://")
 
     def __call__(self, decided: DataFrame, batch_id: int) -> None:
+        begun = time.monotonic()
         try:
             self._write(decided, batch_id)
         except AnabranchError as error:
@@ -70,6 +73,7 @@ class LandingWriter:
         except BaseException as error:
             self.failure = _failed(self.topic, batch_id, error)
             raise self.failure from error
+        self.resting(begun)
 
     def _write(self, decided: DataFrame, batch_id: int) -> None:
         plan = batch_plan(self.checkpoint, batch_id)
