@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 from anabranch.tables import notes
+from anabranch.tables.older_commits import commit_file
 
 from benchmarks.figures import percentile
 
@@ -28,7 +29,7 @@ def committed(uri: str, topic: str) -> list[Sight]:
     for commit in notes(uri):
         position = commit.note.cut.positions.get(topic)
         if position is not None and position.epoch:
-            file = Path(uri) / "_delta_log" / f"{commit.version:020d}.json"
+            file = commit_file(Path(uri), commit.version)
             found.append(Sight(file.stat().st_mtime, position.epoch, dict(position.offsets)))
     return sorted(found, key=lambda sight: (sight.epoch, sight.time))
 

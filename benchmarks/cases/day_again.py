@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from statistics import median
 
+import polars as pl
 import psutil
 from anabranch.airflow.client import Client, Run
-from anabranch.cli.demo_change import level, own_project
+from anabranch.cli.demo_change import own_project
 from anabranch.cli.produce_commands import produce_flights
 from anabranch.control import lifecycle, records
 from anabranch.control.airflow_parts import airflow_address
@@ -24,10 +25,11 @@ from anabranch.samples.flights import flight_events
 from anabranch.samples.publishing import Pace, publish
 from anabranch.settings import Settings
 from anabranch.tables import newest
-from anabranch.tables.layout import batch_table, landing_table
+from anabranch.tables.layout import batch_table, landing_table, speed_table
 
-from benchmarks.cases.freshness import RATE
+from benchmarks.cases.freshness import ALL_VIEWS, RATE
 from benchmarks.figures import Figure, Report, Sample, Table, all_seconds
+from benchmarks.latency import committed, latencies, summary
 from benchmarks.timing import beside
 from benchmarks.world import FIRST, SEED, World
 
@@ -51,11 +53,14 @@ class Idle:
 
 def run(world: World) -> Report:
     samples: dict[str, list[Sample]] = {FIRST_RUN: [], DAY: [], MONTH: [], BUSY: []}
+    windows, waited = list[tuple[float, float]](), list[float]()
     events: dict[str, int] = {}
     last = FIRST + timedelta(days=DAYS - 1)
 
     def again(name: str, first: date, last: date) -> None:
+        begun = time.time()
         run, sample = _run(client, settings, first, last)
+        windows.append((begun, time.time()))
         events[name] = client.xcom(run, "plan", "events")
         samples[name].append(sample)
 
@@ -75,7 +80,20 @@ def run(world: World) -> Report:
                     again(BUSY, day, day)
                     if not live.is_alive():
                         raise RuntimeError("the events ended before the runs")
-    return _report({name: found for name, found in samples.items() if found}, events, idle)
+            _until_level(settings, world)
+            waited += _waited(settings, world, windows[-world.runs :])
+    return _report({name: found for name, found in samples.items() if found}, events, idle, tuple(waited))
+
+
+def _waited(settings: Settings, world: World, windows: Sequence[tuple[float, float]]) -> Iterator[float]:
+    """For each window: how long 99 % of the events that were appended in it waited, at most, for the commit that has
+    them, in the slowest view."""
+    sent = pl.read_parquet(settings.home / "produced-*.parquet", columns=["partition", "offset", "append_time"])
+    sights = [committed(speed_table(settings, view, 1), world.topic.name) for view in ALL_VIEWS]
+    at = pl.col("append_time").dt.epoch("us") / 1e6
+    for begin, end in windows:
+        within = sent.filter(at.is_between(begin, end))
+        yield max(summary(latencies(within, seen))["p99"] for seen in sights)
 
 
 @contextmanager
@@ -99,8 +117,14 @@ def _until_level(settings: Settings, world: World) -> None:
         if found and sum(found.note.cut.positions[world.topic.name].offsets.values()):
             break
         _wait(deadline)
-    while not level(settings, 1, lambda _: None):
-        _wait(deadline)
+    for view in ALL_VIEWS:
+        while not _level(settings, view, world.topic.name):
+            _wait(deadline)
+
+
+def _level(settings: Settings, view: str, topic: str) -> bool:
+    seen, landed = newest(speed_table(settings, view, 1)), newest(landing_table(settings, topic))
+    return bool(seen and landed and seen.note.cut.covers(landed.note.cut))
 
 
 def _wait(deadline: float) -> None:
@@ -187,7 +211,9 @@ def live_events(settings: Settings, world: World) -> Iterator[threading.Thread]:
             stop.set()
 
 
-def _report(samples: Mapping[str, Sequence[Sample]], events: Mapping[str, int], idle: Idle) -> Report:
+def _report(
+    samples: Mapping[str, Sequence[Sample]], events: Mapping[str, int], idle: Idle, waited: tuple[float, ...]
+) -> Report:
     def seconds(name: str) -> tuple[float, ...]:
         return tuple(sample.seconds for sample in samples[name])
 
@@ -202,6 +228,8 @@ def _report(samples: Mapping[str, Sequence[Sample]], events: Mapping[str, int], 
     if BUSY in samples:
         what = "one day beside 1,000 events/s"
         figures.insert(1, Figure("day_again.busy", what, seconds(BUSY), " s", 1, 75.0, False))
+        what = "from an event's append to its rows, beside such a run: p99 of the slowest of three views"
+        figures.insert(2, Figure("day_again.freshness", what, waited, " s", 1, 10.0, False))
     if MONTH in samples:
         what = "a month, from the click until it is published"
         figures.insert(1, Figure("day_again.month", what, seconds(MONTH), " s", 1))
