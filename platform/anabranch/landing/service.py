@@ -16,7 +16,7 @@ from anabranch.landing import halted
 from anabranch.landing.stream import LandingQuery, start, take_turn
 from anabranch.log.admin import create_missing
 from anabranch.settings import Settings
-from anabranch.spark import OWN_CODE, session
+from anabranch.spark import OWN_CODE, live_engine, session
 
 LOGGER = logging.getLogger(__name__)
 LOOK_SECONDS = 0.5
@@ -81,7 +81,7 @@ def run(settings: Settings, only: Sequence[str] = ()) -> int:
     topics = [declared.topic(name) for name in only] or list(declared.topics.values())
     create_missing(settings, topics)
     turns = {topic.name: take_turn(settings, topic) for topic in topics}
-    spark = session(settings, "anabranch-landing", OWN_CODE)
+    spark = session(settings, "anabranch-landing", {**OWN_CODE, **live_engine(settings)})
     landing = LandingStreams(topics, lambda topic: start(spark, settings, topic, turn=turns[topic.name]))
     told: Mapping[str, Conflict] | None = None
     try:

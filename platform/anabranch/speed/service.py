@@ -15,7 +15,7 @@ from anabranch.clocks import WallClock
 from anabranch.errors import AnabranchError, BadInput, BrokenState, Conflict, TryAgain, said
 from anabranch.events import Sources, load_declarations
 from anabranch.settings import Settings
-from anabranch.spark import session
+from anabranch.spark import live_engine, session
 from anabranch.speed import status
 from anabranch.speed.redeclared import Redeclared
 from anabranch.speed.runner import SpeedQuery, start, take_turn
@@ -182,7 +182,7 @@ def run(settings: Settings, only: Sequence[str] = ()) -> int:
         log.error("%s can't be read; its views have no streams until it is mended: %s", path, error)
     slots = slots_of(registry, only)
     turns = {slot.view.writer: take_turn(settings, slot.view) for slot in slots}
-    spark = session(settings, "anabranch-speed")
+    spark = session(settings, "anabranch-speed", live_engine(settings))
 
     def launch(view: View, topics: Sources) -> SpeedQuery:
         registry.register(spark, settings, [view])
