@@ -18,6 +18,7 @@ import confluent_kafka
 import pytest
 from anabranch.errors import BrokenState, Conflict
 from anabranch.events import Contract, Topic
+from anabranch.landing import quarantine
 from anabranch.landing.loss import accept_loss
 from anabranch.landing.quarantine import release, waiting
 from anabranch.landing.stream import start
@@ -294,6 +295,30 @@ def test_a_partition_that_lags_behind_the_others_is_not_forgotten(
     assert_once(settings, topic, rows)
     assert {r["event_id"] for r in rows if r["decision"] == "valid"} == {str(n) for n in (*range(12), 100, 101, 102)}
     assert len(places(rows, "duplicate")) == 9
+
+
+def test_two_releases_at_once_land_a_record_once(
+    spark: SparkSession,
+    settings: Settings,
+    topic: Topic,
+    land: Callable[..., list[Row]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    send(settings, topic, [(0, event("good")), (0, event("wide", n=5_000)), (1, event("wider", n=6_000))])
+    land(topic)
+    widened, append = topic_named(topic.name, maximum=10_000), quarantine.append
+
+    def overtaken(*arguments: Any) -> int:
+        monkeypatch.setattr(quarantine, "append", append)
+        assert release(spark, settings, widened, None, "the quicker one").released == 2
+        return append(*arguments)
+
+    monkeypatch.setattr(quarantine, "append", overtaken)
+    slower = release(spark, settings, widened, None, "the slower one")
+    assert (slower.epoch, slower.released) == (None, 0)
+    assert verify(settings, widened).sound
+    rows = [row for row in rows_of(settings, widened) if row["released_from"] is not None]
+    assert len(rows) == 2
 
 
 def test_landing_makes_fewer_epochs_beside_a_run(spark: SparkSession, settings: Settings, topic: Topic) -> None:

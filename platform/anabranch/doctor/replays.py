@@ -8,6 +8,7 @@ from pathlib import Path
 
 from anabranch.doctor.findings import Finding, Severity
 from anabranch.doctor.looking import Platform
+from anabranch.errors import BrokenState
 from anabranch.replay.publishing import owns_live
 from anabranch.replay.standing import PUBLISHED, Standing, standing_of, standings
 from anabranch.settings import SAFE_NAME, Settings
@@ -17,10 +18,16 @@ _LOCKS = Path("/proc/locks")
 
 
 def stopped(platform: Platform) -> Iterator[Finding]:
-    """REPLAY_STOPPED: begun, not ended, and nobody holds its lock."""
+    """REPLAY_STOPPED: begun, not ended, and nobody holds its lock. STANDING_UNREADABLE: nobody knows whether it has."""
     settings = platform.settings
     for view, version in _versions(settings):
-        for standing in standings(settings, view, version):
+        try:
+            known = standings(settings, view, version)
+        except BrokenState as error:
+            where = f"replays of {view} v{version}"
+            yield Finding("STANDING_UNREADABLE", where, f"{error.what}; {error.state}", error.next_step)
+            continue
+        for standing in known:
             if standing.ended or _locked(settings.locks / f"replay-{view}-v{version}"):
                 continue
             again = standing_of(settings, view, version, standing.run)  # it may have ended before its lock was free
@@ -40,7 +47,10 @@ def leftovers(platform: Platform) -> Iterator[Finding]:
     settings = platform.settings
     for view, version in _versions(settings):
         for folder, run in _folders(settings, view, version):
-            standing = _standing(settings, view, version, run)
+            try:
+                standing = standing_of(settings, view, version, run)
+            except BrokenState:  # told by ``stopped``
+                continue
             if standing is not None and not standing.ended:
                 continue
             heir = folder.parent == replay_checkpoints(settings, view, version)
@@ -77,11 +87,6 @@ def _folders(settings: Settings, view: str, version: int) -> Iterator[tuple[Path
     assert tables == Path(replay_table(settings, view, version, "run")).parent  # noqa: S101 - the layout of ``tables``
     for home in (tables, replay_mirrors(settings, view, version), replay_checkpoints(settings, view, version)):
         yield from ((folder, folder.name) for folder in sorted(home.glob("*")))
-
-
-def _standing(settings: Settings, view: str, version: int, run: str) -> Standing | None:
-    known = [standing for standing in standings(settings, view, version) if standing.run == run]
-    return known[0] if known else None
 
 
 def _kept(standing: Standing | None) -> bool:

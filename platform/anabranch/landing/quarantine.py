@@ -101,6 +101,7 @@ def release(
             if conflict.code != "TABLE_MOVED":
                 raise
             table.update_incremental()
+            records = waiting(settings, topic, offset)  # another release may have taken some of them
     raise TryAgain(
         "TABLE_BUSY", f"{topic.name}: landing commits faster than the release", next_step="try it again in a moment"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from anabranch.errors import BrokenState
 from anabranch.replay.standing import standing_of
 from anabranch.settings import SAFE_NAME, Settings
 
@@ -13,7 +14,10 @@ def replay_over(settings: Settings, topic: str) -> str:
         run, version, view = mirror.parent.name, mirror.parents[1].name[1:], mirror.parents[2].name
         if not (SAFE_NAME.fullmatch(view) and version.isdecimal()):
             continue
-        standing = standing_of(settings, view, int(version), run)
+        try:
+            standing = standing_of(settings, view, int(version), run)
+        except BrokenState as error:
+            return f"replay {run} of {view} v{version}, of which nobody knows whether it has ended ({error.what}),"
         if standing is not None and not standing.ended:
             return f"replay {run} of {view} v{version}"
     return ""

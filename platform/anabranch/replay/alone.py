@@ -11,7 +11,7 @@ from anabranch.files import locked
 from anabranch.replay.leftovers import finish
 from anabranch.replay.pace import Pace
 from anabranch.replay.publishing import published
-from anabranch.replay.standing import CANCELLED, PUBLISHED, Standing, cancelled, set_wish, standings, wish
+from anabranch.replay.standing import CANCELLED, PUBLISHED, Standing, cancelled, change_wish, standings
 from anabranch.settings import Settings
 from anabranch.tables.layout import view_folder
 from anabranch.views.definition import View
@@ -43,14 +43,14 @@ def under_way(settings: Settings, view: str, version: int) -> Standing:
 
 def set_pace(settings: Settings, standing: Standing, pace: Pace) -> None:
     """Let it go on at another pace, from its next slice on. One that is cancelled stays so."""
-    set_wish(settings, standing, replace(wish(settings, standing), pace=pace))
+    change_wish(settings, standing, lambda wanted: replace(wanted, pace=pace))
 
 
 def cancel(settings: Settings, view: str, version: int, by: str) -> Standing:
     """End the replay, and leave nothing of it: at once where it was killed, else before its next slice or step; what is
     published by then stays. BadInput NO_REPLAY."""
     standing = under_way(settings, view, version)
-    set_wish(settings, standing, replace(wish(settings, standing), cancelled_by=by))
+    change_wish(settings, standing, lambda wanted: replace(wanted, cancelled_by=by))
     try:
         with hold(settings, view, version):
             if published(settings, view, version, standing.run, standing.began_at):

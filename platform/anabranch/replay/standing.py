@@ -1,21 +1,24 @@
-"""Where a replay stands, and what people want of it: two small files of each run, replaced as a whole."""
+"""Where a replay stands, which its own process says, and what people want of it, which any of them may change.
+
+What is there and can't be read is an error, never "no replay": files that it needs would be taken away.
+"""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from anabranch.batch.manifest import RUN
-from anabranch.errors import BadInput
+from anabranch.errors import BadInput, BrokenState
 from anabranch.files import write_whole
 from anabranch.replay.pace import DEFAULT_SHARE, Pace
 from anabranch.settings import Settings
+from anabranch.small_objects import change, current, remove
 from anabranch.tables.layout import view_folder
 
 STREAMING: Final = "streaming"
@@ -95,13 +98,14 @@ def write_standing(settings: Settings, standing: Standing) -> Standing:
 
 
 def standing_of(settings: Settings, view: str, version: int, run: str) -> Standing | None:
+    """None: nobody knows of such a replay. BrokenState STANDING_UNREADABLE."""
     return _read(standing_file(settings, view, version, run))
 
 
 def standings(settings: Settings, view: str, version: int) -> list[Standing]:
-    """Every replay of one version, the newest one last."""
+    """Every replay of one version, the newest one last. BrokenState STANDING_UNREADABLE."""
     files = _folder(settings, view, version).glob("*.json")
-    found = [standing for path in files if not path.name.endswith(_WISH) and (standing := _read(path))]
+    found = [standing for path in files if (standing := _read(path))]
     return sorted(found, key=lambda standing: standing.started_ms)
 
 
@@ -111,7 +115,7 @@ def cancelled(by: str) -> str:
 
 def forget(settings: Settings, standing: Standing) -> None:
     """Delete what people wanted of it. How it ended stays, to be read."""
-    _wish_file(settings, standing.view, standing.version, standing.run).unlink(missing_ok=True)
+    remove(_wishes(settings, standing))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,19 +127,35 @@ class Wish:
 
 
 def wish(settings: Settings, standing: Standing) -> Wish:
-    """What was asked for since it began; the pace that it has where nobody asked for another one."""
-    with suppress(OSError, ValueError, KeyError, TypeError, BadInput):
-        content = json.loads(_wish_file(settings, standing.view, standing.version, standing.run).read_text())
-        return Wish(Pace(float(content["share"]), float(content["speed"])), str(content["cancelled_by"]))
-    return Wish(Pace(standing.share, standing.speed))
+    """What was asked for since it began; the pace that it has where nobody asked for another one. BrokenState
+    STANDING_UNREADABLE."""
+    path = _wishes(settings, standing)
+    try:
+        return _wish(standing, current(path)[1])
+    except (OSError, ValueError, KeyError, TypeError, BadInput) as error:
+        raise _unreadable(path, error) from error
 
 
-def set_wish(settings: Settings, standing: Standing, wanted: Wish) -> None:
-    content: Mapping[str, Any] = {**asdict(wanted.pace), "cancelled_by": wanted.cancelled_by}
-    write_whole(_wish_file(settings, standing.view, standing.version, standing.run), json.dumps(content))
+def change_wish(settings: Settings, standing: Standing, wanted: Callable[[Wish], Wish]) -> None:
+    """Make what was asked for into what ``wanted`` gives for it; of two at once none is lost. BrokenState
+    STANDING_UNREADABLE."""
+
+    def made(text: str | None) -> str:
+        new = wanted(_wish(standing, text))
+        return json.dumps({**asdict(new.pace), "cancelled_by": new.cancelled_by})
+
+    path = _wishes(settings, standing)
+    try:
+        change(path, made)
+    except (ValueError, KeyError, TypeError, BadInput) as error:
+        raise _unreadable(path, error) from error
 
 
-_WISH = ".wish.json"
+def _wish(standing: Standing, text: str | None) -> Wish:
+    if text is None:
+        return Wish(Pace(standing.share, standing.speed))
+    content = json.loads(text)
+    return Wish(Pace(float(content["share"]), float(content["speed"])), str(content["cancelled_by"]))
 
 
 def _folder(settings: Settings, view: str, version: int) -> Path:
@@ -150,11 +170,24 @@ def standing_file(settings: Settings, view: str, version: int, run: str) -> Path
     return _folder(settings, view, version) / f"{run}.json"
 
 
-def _wish_file(settings: Settings, view: str, version: int, run: str) -> Path:
-    return standing_file(settings, view, version, run).with_suffix(_WISH)
+def _wishes(settings: Settings, standing: Standing) -> Path:
+    return standing_file(settings, standing.view, standing.version, standing.run).with_suffix(".wish")
 
 
 def _read(path: Path) -> Standing | None:
-    with suppress(OSError, ValueError, TypeError):
+    try:
         return Standing(**json.loads(path.read_text()))
-    return None
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError) as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: Exception) -> BrokenState:
+    return BrokenState(
+        "STANDING_UNREADABLE",
+        f"{path} can't be read: {error}",
+        state="it counts as a replay that has not ended: nothing that it may need is taken away",
+        next_step="put it back from a copy; or delete it, and what anabranch doctor then says is left of the replay",
+        file=str(path),
+    )

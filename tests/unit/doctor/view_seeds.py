@@ -20,7 +20,7 @@ from anabranch.batch.publish import publish
 from anabranch.control import records
 from anabranch.control.records import Record
 from anabranch.reconcile.certificates import SCHEMA, Certificate
-from anabranch.replay.standing import REFUSED
+from anabranch.replay.standing import REFUSED, standing_file
 from anabranch.speed.handover import REPLAY
 from anabranch.tables import Cut, Note, Position
 from anabranch.tables.layout import (
@@ -218,6 +218,11 @@ def replay_stopped(c: Clinic) -> None:
     c.replay("dead")
 
 
+def standing_unreadable(c: Clinic) -> None:
+    c.replay("dead")
+    standing_file(c.settings, NAME, 1, "dead").write_text("")
+
+
 def replay_left(c: Clinic) -> None:
     c.replay("done", REFUSED)
     c.folders_of("done")[0].mkdir(parents=True)
@@ -284,6 +289,7 @@ IN_VIEWS: Defects = [
     (build_gone, "BUILD_GONE", "two.json"),
     (build_orphaned, "BUILD_ORPHANED", "lost-run"),
     (replay_stopped, "REPLAY_STOPPED", "replay dead"),
+    (standing_unreadable, "STANDING_UNREADABLE", f"replays of {NAME} v1"),
     (replay_left, "REPLAY_LEFT", "replay/done"),
     (replay_unknown, "REPLAY_LEFT", "unknown"),
     (drop_half, "DROP_HALF", ".dropped-v3"),

@@ -20,7 +20,7 @@ from anabranch.maintenance import leftovers, vacuum
 from anabranch.maintenance.deeds import DAY, Act, Policy
 from anabranch.maintenance.running import maintain
 from anabranch.replay.mirror import Mirror
-from anabranch.replay.standing import PUBLISHED, standings
+from anabranch.replay.standing import PUBLISHED, standing_file, standings
 from anabranch.serving.reading import read
 from anabranch.serving.retirement import drop, retire
 from anabranch.serving.routes import route_history, route_of, set_route
@@ -125,6 +125,19 @@ def test_a_replay_under_way_keeps_landings_files_and_commits(clinic: Clinic, kil
     mirror = Mirror(clinic.uri, mirrors / "flights") if killed else mirror
     mirror.give(EPOCHS + 1)
     assert rows(mirror.uri) == rows(clinic.uri)
+
+
+@pytest.mark.usefixtures("ancient")
+def test_a_replay_whose_state_is_torn_counts_as_under_way(clinic: Clinic) -> None:
+    clinic.replay("r1")
+    Mirror(clinic.uri, clinic.folders_of("r1")[1] / "flights").give(3)
+    standing_file(clinic.settings, NAME, 1, "r1").write_text("")
+    maintain(clinic.settings)
+    before, commits = on_disk(clinic.uri), log(clinic)
+    done = maintain(clinic.settings, later(400))
+    assert before <= on_disk(clinic.uri)
+    assert commits <= log(clinic)
+    assert any("nobody knows whether it has ended" in deed.said for deed in done.deeds)
 
 
 def log(clinic: Clinic) -> set[str]:

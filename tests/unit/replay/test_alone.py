@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 import pytest
-from anabranch.errors import BadInput, Conflict
+from anabranch.errors import BadInput, BrokenState, Conflict
 from anabranch.replay.alone import alone, cancel, set_pace, under_way
 from anabranch.replay.pace import Pace
 from anabranch.replay.standing import (
@@ -14,6 +15,7 @@ from anabranch.replay.standing import (
     PUBLISHED,
     Standing,
     Wish,
+    standing_file,
     standing_of,
     standings,
     wish,
@@ -85,6 +87,33 @@ def test_another_pace_takes_no_cancel_back(settings: Settings) -> None:
         now = cancel(settings, VIEW.name, 1, "bert")
         set_pace(settings, now, Pace(0.1))
         assert wish(settings, now) == Wish(Pace(0.1), "bert")
+
+
+@pytest.mark.parametrize("_", range(5))
+def test_a_cancel_beside_other_paces_is_never_lost(settings: Settings, _: int) -> None:
+    begun(settings)
+    with alone(settings, VIEW, "one"), ThreadPoolExecutor(8) as pool:
+        now = under_way(settings, VIEW.name, 1)
+        acts = [partial(set_pace, settings, now, Pace(share / 100)) for share in range(10, 50)]
+        acts.insert(20, partial(cancel, settings, VIEW.name, 1, "bert"))
+        for done in [pool.submit(act) for act in acts]:
+            done.result()
+        assert wish(settings, now).cancelled_by == "bert"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"share": 7}'])
+def test_what_can_not_be_read_is_no_reason_to_go_on(settings: Settings, text: str) -> None:
+    begun(settings)
+    now = under_way(settings, VIEW.name, 1)
+    set_pace(settings, now, Pace(0.1))
+    standing_file(settings, VIEW.name, 1, "one").with_suffix(".wish.1").write_text(text)
+    with pytest.raises(BrokenState) as error:
+        wish(settings, now)
+    assert error.value.code == "STANDING_UNREADABLE"
+    standing_file(settings, VIEW.name, 1, "one").write_text(text)
+    for asked in (partial(under_way, settings, VIEW.name, 1), partial(standing_of, settings, VIEW.name, 1, "one")):
+        with pytest.raises(BrokenState):
+            asked()
 
 
 def test_what_isnt_under_way_can_not_be_steered(settings: Settings) -> None:
