@@ -80,7 +80,6 @@ def run(world: World) -> Report:
                     again(BUSY, day, day)
                     if not live.is_alive():
                         raise RuntimeError("the events ended before the runs")
-            _until_level(settings, world)
             waited += _waited(settings, world, windows[-world.runs :])
     return _report({name: found for name, found in samples.items() if found}, events, idle, tuple(waited))
 
@@ -89,6 +88,11 @@ def _waited(settings: Settings, world: World, windows: Sequence[tuple[float, flo
     """For each window: how long 99 % of the events that were appended in it waited, at most, for the commit that has
     them, in the slowest view."""
     sent = pl.read_parquet(settings.home / "produced-*.parquet", columns=["partition", "offset", "append_time"])
+    ends = dict(sent.group_by("partition").agg(pl.col("offset").max()).iter_rows())
+    deadline = time.monotonic() + 300
+    for view in ALL_VIEWS:
+        while not _seen(settings, view, world.topic.name, ends):
+            _wait(deadline)
     sights = [committed(speed_table(settings, view, 1), world.topic.name) for view in ALL_VIEWS]
     at = pl.col("append_time").dt.epoch("us") / 1e6
     for begin, end in windows:
@@ -120,6 +124,13 @@ def _until_level(settings: Settings, world: World) -> None:
     for view in ALL_VIEWS:
         while not _level(settings, view, world.topic.name):
             _wait(deadline)
+
+
+def _seen(settings: Settings, view: str, topic: str, ends: Mapping[int, int]) -> bool:
+    """Whether the view's newest commit covers all records up to the offsets ``ends``."""
+    found = newest(speed_table(settings, view, 1))
+    offsets = found.note.cut.positions[topic].offsets if found else {}
+    return all(offsets.get(partition, 0) > end for partition, end in ends.items())
 
 
 def _level(settings: Settings, view: str, topic: str) -> bool:
