@@ -17,7 +17,7 @@ from anabranch.reconcile.certify import certify
 from anabranch.replay import replaying
 from anabranch.replay.pace import Pace
 from anabranch.replay.replaying import Asked, replay
-from anabranch.replay.standing import CANCELLED, PUBLISHED, REFUSED, Standing, Wish, set_wish, standing_of
+from anabranch.replay.standing import CANCELLED, PUBLISHED, REFUSED, Standing, Wish, change_wish, standing_of
 from anabranch.settings import Settings
 from anabranch.speed.runner import catch_up, start
 from anabranch.speed.table import SpeedTable
@@ -282,7 +282,7 @@ def _files(settings: Settings) -> list[str]:
 def test_cancelled_it_leaves_nothing(spark: SparkSession, settings: Settings, landing: Landing) -> None:
     catch_up(spark, settings, DELAYS, FLIGHTS)
     before, files = head(settings), _files(settings)
-    set_wish(settings, Standing(DELAYS.name, 1, RUN), Wish(UNHURRIED, "bert"))
+    change_wish(settings, Standing(DELAYS.name, 1, RUN), lambda _: Wish(UNHURRIED, "bert"))
     ended = replay(spark, settings, asked())
     assert ended.phase == CANCELLED
     assert (head(settings), left_over(settings), _files(settings)) == (before, [], files)
