@@ -1,14 +1,18 @@
-"""A machine's clock that is set back stops whatever waits for a time of day: who finds out starts again.
+"""Clocks: moments that processes of one machine can compare, and wall clocks that are set back.
 
-Spark's triggers wait for the wall clock to come to their next time, silently: set back by a day, a stream stands still
-for a day. Clients of the log have such waits too.
+If the wall clock goes backwards, timed waits hang: Spark's triggers wait for the wall clock to come to their next time,
+silently. Set back by a day, a stream stands still for a day; clients of the log have such waits too. Processes detect
+this and restart.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from uuid import uuid4
 
 FORGIVEN = 5.0
 """Seconds that a clock may be set back by without any notice: no wait becomes longer than that."""
@@ -31,3 +35,39 @@ class WallClock:
         back = self._ahead - now
         self._ahead = max(self._ahead, now)
         return back if back > FORGIVEN else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A moment by the machine's monotonic clock, which nobody sets: ``seconds`` since its start ``boot``.
+
+    All processes of a machine share that clock, so one can tell how long ago another one did something.
+    """
+
+    boot: str
+    seconds: float
+
+    @staticmethod
+    def now() -> Moment:
+        return Moment(_boot(), time.monotonic())
+
+    def age(self) -> float | None:
+        """Seconds since then; None when it is a moment of another machine, or of before its restart."""
+        now = Moment.now()
+        return max(0.0, now.seconds - self.seconds) if now.boot == self.boot else None
+
+    def to_json(self) -> list[str | float]:
+        return [self.boot, self.seconds]
+
+    @staticmethod
+    def from_json(content: Sequence[str | float] | None) -> Moment | None:
+        return None if content is None else Moment(str(content[0]), float(content[1]))
+
+
+@cache
+def _boot() -> str:
+    """Which start of which machine this is; a name of this process' own where the system doesn't tell."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return f"process {uuid4().hex}"

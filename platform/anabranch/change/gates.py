@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
 
-from anabranch.errors import BadInput
+from anabranch.errors import AnabranchError, BadInput, TryAgain
 from anabranch.reconcile.certificates import newest_certificates
 from anabranch.reconcile.versions import compare_versions
 from anabranch.serving import look_at
-from anabranch.serving.failed_reads import failed_reads
+from anabranch.serving.reader_log import failed_reads
 from anabranch.settings import Settings
 from anabranch.views.definition import View
 
@@ -29,17 +28,59 @@ class Promise:
     compared: bool = True
 
 
-def failing(
-    settings: Settings, old: View, new: View, promise: Promise, *, thorough: bool, since: datetime | None = None
-) -> list[str]:
-    """The checks that fail now. Without ``thorough`` only those that need no look at the rows: certificates, how far
-    both versions have come, and reads of the new one that failed ``since`` its newest readers came. BadInput
-    CHECK_REFUSED: a check is no predicate over the new version's columns."""
-    found = [*_uncertified(settings, old, new), *_behind(settings, old, new, promise)]
-    found += _unread(settings, new, since) if since else ()
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """``failed``: the checks that fail now, in words. ``unmade``: those that can't be made now, and why."""
+
+    failed: tuple[str, ...]
+    unmade: tuple[TryAgain, ...] = ()
+
+
+def failing(settings: Settings, old: View, new: View, promise: Promise) -> list[str]:
+    """All checks that fail now, of a version that has no readers yet. BadInput CHECK_REFUSED: a check is no predicate
+    over the new version's columns. TryAgain: one can't be made now."""
+    found = checked(settings, old, new, promise, thorough=True, broken=False)
+    if found.unmade:
+        raise found.unmade[0]
+    return list(found.failed)
+
+
+def checked(
+    settings: Settings,
+    old: View,
+    new: View,
+    promise: Promise,
+    *,
+    thorough: bool,
+    since: int | None = None,
+    broken: bool = True,
+) -> Checked:
+    """Make each check by itself: one that can't be made hides no other.
+
+    Without ``thorough`` only those that need no look at the rows: certificates, how far both versions have come, and
+    reads of the new one that failed where route number ``since``, or a newer one, had led them. ``broken``: a table
+    that is gone or torn is a failing check; else its error is raised.
+    """
+    checks: list[Callable[[], Iterator[str]]] = [
+        lambda: _uncertified(settings, old, new),
+        lambda: _behind(settings, old, new, promise),
+    ]
+    if since is not None:
+        checks.append(lambda: _unread(settings, new, since))
     if thorough:
-        found += [*_broken(settings, new, promise), *_different(settings, old, new, promise)]
-    return found
+        checks += [lambda: _broken(settings, new, promise), lambda: _different(settings, old, new, promise)]
+    failed: list[str] = []
+    unmade: list[TryAgain] = []
+    for check in checks:
+        try:
+            failed += check()
+        except TryAgain as wait:
+            unmade.append(wait)
+        except AnabranchError as error:
+            if not broken:
+                raise
+            failed.append(f"it can't be checked: {error.what}")
+    return Checked(tuple(dict.fromkeys(failed)), tuple(unmade))
 
 
 def _uncertified(settings: Settings, old: View, new: View) -> Iterator[str]:
@@ -66,11 +107,11 @@ def _behind(settings: Settings, old: View, new: View, promise: Promise) -> Itera
             yield f"v{view.version} is {epochs} epochs behind landing, more than {promise.behind}"
 
 
-def _unread(settings: Settings, new: View, since: datetime) -> Iterator[str]:
+def _unread(settings: Settings, new: View, since: int) -> Iterator[str]:
     failed = failed_reads(settings, new.name, new.version, since)
     if failed:
-        who = _listed([f"{each.reader} [{each.code}]" for each in failed])
-        yield f"{len(failed)} reads of v{new.version} failed: {who}"
+        who = _listed([f"{each.reader} [{each.code}, {each.engine}]" for each in failed])
+        yield f"{sum(each.count for each in failed)} reads of v{new.version} failed: {who}"
 
 
 def _broken(settings: Settings, new: View, promise: Promise) -> Iterator[str]:

@@ -1,77 +1,59 @@
 """Moving the readers of a view to its next version, step by step, with checks between the steps and a way back.
 
 Each step is a commit of the view's route and says what the migration is about, so where it stands is never another
-thing than where readers are: whoever is killed in between finds it there.
+thing than where readers are: whoever is killed in between finds it there. A step is done when every reader that it
+moved could follow: the new version covers what they had seen of the old one (ADR 0031). Only then it begins to soak.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from datetime import UTC, date, datetime
-from typing import Any, Literal
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
 
 from anabranch.batch import publications
-from anabranch.change.gates import Promise, failing
+from anabranch.change.gates import Checked, Promise, checked, failing
+from anabranch.change.migration_record import (
+    STEPS,
+    Migration,
+    State,
+    carried_by,
+    migration_of,
+    moving,
+    not_moving,
+    served_now,
+)
+from anabranch.change.step_progress import StepProgress, forget, observe, step_progress
+from anabranch.clocks import Moment
 from anabranch.errors import AnabranchError, BadInput, Conflict, TryAgain
 from anabranch.reconcile.certificates import newest_certificates
-from anabranch.serving.routes import ACTIVE, Route, oldest, route_history, route_of, set_route
+from anabranch.serving.catalog import newest_speed
+from anabranch.serving.routes import Route, covers, oldest, route_of, set_route
 from anabranch.settings import Settings
+from anabranch.tables import Cut
 from anabranch.tables.layout import batch_table
 from anabranch.views.definition import View
 
-State = Literal["moving", "halted", "done", "rolled back"]
-STEPS = (1, 5, 25, 50, 100)
-
-
-@dataclass(frozen=True, slots=True)
-class Migration:
-    """From version ``old`` to ``new``; ``share`` is the percentage of readers who have the new one. ``steps`` are the
-    shares to come to, one after the other, each at least ``soak_seconds`` after the one before, unless a person has
-    ``hastened`` the next one."""
-
-    view: str
-    old: int
-    new: int
-    steps: tuple[int, ...]
-    soak_seconds: float
-    promise: Promise
-    state: State = "moving"
-    share: int = 0
-    hastened: bool = False
-    run: str = ""
-    """Who carries it out: a run of Airflow's, or nobody in particular."""
-
-    @property
-    def active(self) -> bool:
-        """Whether it still leads readers: it moves, or somebody has halted it."""
-        return self.state in ACTIVE
-
-    @property
-    def next_share(self) -> int | None:
-        """The share of the next step; None behind the last one."""
-        return next((share for share in self.steps if share > self.share), None)
-
-    def __str__(self) -> str:
-        steps = ", ".join(f"[{share}]" if share == self.share else str(share) for share in self.steps)
-        versions = f"{self.view} v{self.old} to v{self.new}"
-        return f"{versions}: {self.state}, {self.share} % have v{self.new} (steps {steps})"
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @staticmethod
-    def from_json(content: Mapping[str, Any]) -> Migration:
-        said = content["promise"]
-        promise = Promise(tuple(said["changed"]), tuple(said["checks"]), said["behind"], said["compared"])
-        return Migration(**{**content, "steps": tuple(content["steps"]), "promise": promise})
-
-
-def migration_of(settings: Settings, view: str) -> tuple[Route, Migration] | None:
-    """The newest migration of a view, whatever became of it, with its newest route; None when readers are led by hand
-    since, or never were."""
-    route = route_of(settings, view)
-    return (route, Migration.from_json(route.migration)) if route and route.migration else None
+__all__ = [
+    "STEPS",
+    "Migration",
+    "State",
+    "advance",
+    "carried_by",
+    "check_start",
+    "days_to_build",
+    "halt",
+    "hasten",
+    "migration_of",
+    "moving",
+    "resume",
+    "rollback",
+    "served_now",
+    "start",
+]
+UNCHECKED_SECONDS = 120.0
+"""For so long a check may be impossible to make; then it has failed."""
+_LOOK_SECONDS = 0.5
 
 
 def start(
@@ -92,9 +74,10 @@ def start(
     """
     check_start(settings, old, new, steps, soak_seconds)
     before = route_of(settings, old.name)
-    soak = float(soak_seconds)
-    made = Migration(old.name, old.version, new.version, tuple(steps), soak, promise or Promise(), run=run)
-    wrong = failing(settings, old, new, made.promise, thorough=True)
+    soak, number = float(soak_seconds), before.number if before else 0
+    said = promise or Promise()
+    made = Migration(old.name, old.version, new.version, tuple(steps), soak, said, run=run, begun=number + 1)
+    wrong = failing(settings, old, new, made.promise)
     if wrong:
         raise Conflict(
             "CHECKS_FAILED",
@@ -103,35 +86,44 @@ def start(
             next_step="mend it, or say with changed columns what is meant to differ",
             failed=tuple(wrong),
         )
-    _commit(settings, made, 0, by, why, after=before.number if before else 0)
+    _commit(settings, made, 0, by, why, after=number)
     return made
 
 
 def advance(settings: Settings, old: View, new: View, *, by: str) -> Migration:
     """Check, and go one step further; behind the last one the migration is done. A check that fails leads all readers
-    back to the old version, at once: the migration that is returned is ``rolled back`` then, and its route says why.
+    back to the old version, at once: the migration that is returned is ``rolled back`` then, and its route says why. So
+    does one that can't be made for UNCHECKED_SECONDS.
 
-    TryAgain SOAKING while the newest step is too young, HALTED while a person holds it (it was checked all the same).
-    Conflict NOT_MOVING, or ROUTE_MOVED when somebody else was faster: nothing was done.
+    TryAgain READERS_FOLLOW while readers stay with the old version until the new one covers what they have seen,
+    SOAKING while the newest step is too young, HALTED while a person holds it (it was checked all the same), or what
+    keeps a check from being made. Conflict NOT_MOVING, or ROUTE_MOVED when somebody else was faster: nothing was done.
     """
     route, migration = moving(settings, old.name)
-    left = _soaks_for(route, migration)
-    since = route.changed_at if migration.share else None
-    try:
-        wrong = failing(settings, old, new, migration.promise, thorough=left <= 0, since=since)
-    except TryAgain:
-        raise
-    except AnabranchError as error:  # a table that is gone or broken, say
-        wrong = [f"it can't be checked: {error.what}"]
+    progress = _followed(settings, route, migration)
+    left = _soaks_for(migration, progress)
+    since = (migration.begun or route.number) if migration.share else None
+    found = checked(settings, old, new, migration.promise, thorough=left <= 0, since=since)
+    wrong = [*found.failed, *_overdue(settings, route, found)]
     if wrong:
         back = replace(migration, state="rolled back", share=0, hastened=False)
         return _commit(settings, back, 0, by, f"a check failed: {'; '.join(wrong)}", after=route.number)
+    if found.unmade:
+        raise found.unmade[0]
     if migration.state == "halted":
         raise TryAgain(
             "HALTED",
             f"{migration.view}: halted at {migration.share} % by {route.changed_by}: {route.why}",
             state="every check is green",
             next_step=f"anabranch migrate resume {migration.view}",
+        )
+    if migration.share and progress.reached is None:
+        raise TryAgain(
+            "READERS_FOLLOW",
+            f"{migration.view}: readers of v{old.version} have seen {progress.follow}, v{new.version} doesn't cover it",
+            state="they stay at what they have seen until it does; every check is green",
+            next_step="wait; anabranch status shows how far the stream of the new version is",
+            seconds=_LOOK_SECONDS,
         )
     if left > 0:
         raise TryAgain(
@@ -146,14 +138,53 @@ def advance(settings: Settings, old: View, new: View, *, by: str) -> Migration:
         done = replace(migration, state="done", hastened=False)
         return _commit(settings, done, 100, by, "soaked at 100 %", after=route.number)
     why = f"step {migration.steps.index(share) + 1} of {len(migration.steps)}"
-    return _commit(settings, replace(migration, share=share, hastened=False), share, by, why, after=route.number)
+    made = _commit(settings, replace(migration, share=share, hastened=False), share, by, why, after=route.number)
+    _followed(settings, *moving(settings, old.name))
+    return made
 
 
-def _soaks_for(route: Route, migration: Migration) -> float:
-    """Seconds that the newest step has to be watched still; none where there is no step yet."""
+def _followed(settings: Settings, route: Route, migration: Migration) -> StepProgress:
+    """Whether the new version covers by now what any reader had seen of the old one when the route was set."""
+    if not migration.share:
+        return StepProgress()
+    known = step_progress(settings, migration.view, route.number)
+    follow = known.follow if known.follow is not None else _cut(settings, migration.view, migration.old)
+    reached = known.reached
+    if reached is None and covers(_cut(settings, migration.view, migration.new), follow):
+        reached = Moment.now()
+    return observe(settings, migration.view, route.number, follow=follow, reached=reached)
+
+
+def _cut(settings: Settings, view: str, version: int) -> Cut:
+    try:
+        return newest_speed(settings, view, version)[1].newest.note.cut
+    except AnabranchError:  # nobody can see anything of it
+        return Cut()
+
+
+def _overdue(settings: Settings, route: Route, found: Checked) -> list[str]:
+    """The checks that can't be made for too long, as failing ones."""
+    known = step_progress(settings, route.view, route.number)
+    if not found.unmade:
+        if known.unchecked is not None:
+            observe(settings, route.view, route.number, unchecked=None)
+        return []
+    since = known.unchecked.age() if known.unchecked is not None else None
+    if since is None:
+        observe(settings, route.view, route.number, unchecked=Moment.now())
+        return []
+    if since < UNCHECKED_SECONDS:
+        return []
+    return [f"it can't be checked for {since:.0f} s: {wait.what}" for wait in found.unmade]
+
+
+def _soaks_for(migration: Migration, progress: StepProgress) -> float:
+    """Seconds that the newest step has to be watched still; none where there is no step yet. After a restart of the
+    machine, or on another one, it soaks anew."""
     if not migration.share or migration.hastened:
         return 0.0
-    return migration.soak_seconds - (datetime.now(UTC) - route.changed_at).total_seconds()
+    age = progress.reached.age() if progress.reached is not None else None
+    return migration.soak_seconds - (age or 0.0)
 
 
 def halt(settings: Settings, view: str, *, by: str, why: str) -> Migration:
@@ -184,7 +215,7 @@ def rollback(settings: Settings, view: str, *, by: str, why: str) -> Migration:
     none, or it was rolled back already."""
     found = migration_of(settings, view)
     if found is None or found[1].state == "rolled back":
-        raise _not_moving(view, found)
+        raise not_moving(view, found)
     route, migration = found
     back = replace(migration, state="rolled back", share=0, hastened=False)
     return _commit(settings, back, 0, by, why, after=route.number)
@@ -192,26 +223,9 @@ def rollback(settings: Settings, view: str, *, by: str, why: str) -> Migration:
 
 def _commit(settings: Settings, migration: Migration, share: int, by: str, why: str, after: int) -> Migration:
     shares = {migration.old: 100 - share, migration.new: share}
-    set_route(settings, migration.view, shares, by=by, why=why, after=after, migration=migration.to_json())
+    made = set_route(settings, migration.view, shares, by=by, why=why, after=after, migration=migration.to_json())
+    forget(settings, migration.view, made.number)
     return migration
-
-
-def moving(settings: Settings, view: str) -> tuple[Route, Migration]:
-    """The migration that is under way (it may be halted), and its newest route. Conflict NOT_MOVING where none is."""
-    found = migration_of(settings, view)
-    if found is None or not found[1].active:
-        raise _not_moving(view, found)
-    return found
-
-
-def _not_moving(view: str, found: tuple[Route, Migration] | None) -> Conflict:
-    became = f"{found[1].state} ({found[0].why})" if found else "none was started"
-    return Conflict(
-        "NOT_MOVING",
-        f"{view}: there is no migration to go on with: {became}",
-        state="nothing was changed",
-        next_step=f"anabranch migrate start {view}",
-    )
 
 
 def check_start(settings: Settings, old: View, new: View, steps: Sequence[int] = STEPS, soak: float = 0) -> None:
@@ -260,17 +274,3 @@ def days_to_build(settings: Settings, old: View, new: View) -> list[date]:
     certified = newest_certificates(settings, new.name, new.version)
     wanted = publications(batch_table(settings, old.name, old.version))
     return sorted(day for day in wanted if day not in has or day not in certified or not certified[day].equal)
-
-
-def carried_by(settings: Settings, view: str, run: str) -> tuple[Route, Migration] | None:
-    """What became of the migration that ``run`` carries out, with its last route, whatever happened to readers since;
-    None: it has not begun."""
-    said = [(route, route.migration) for route in route_history(settings, view) if route.migration]
-    mine = [(route, Migration.from_json(content)) for route, content in said if content.get("run") == run]
-    return mine[-1] if mine else None
-
-
-def served_now(settings: Settings, view: str) -> int:
-    """The version that most readers have."""
-    route = route_of(settings, view)
-    return max(route.shares, key=lambda version: route.shares[version]) if route else oldest(settings, view)

@@ -116,7 +116,7 @@ def run_command(view: ViewName, by: By = None) -> None:
         try:
             made = step(settings, *versions, by=by or this_reader())
         except TryAgain as wait:
-            # It soaks, or a stream is behind: then not even a rollback can lead readers to it, and somebody must know.
+            # It soaks, or a stream is behind, or a check can't be made: then somebody must know.
             if wait.code not in ("SOAKING", told):
                 typer.echo(str(wait), err=True)
             told = wait.code

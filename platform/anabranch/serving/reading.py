@@ -1,9 +1,9 @@
-"""``anabranch.read``: one view, pinned at one cut, for every engine."""
+"""One view, pinned at one cut, for every engine."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import cached_property
@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Literal, overload
 
 import pyarrow as pa
 
-from anabranch.errors import AnabranchError, BadInput, BrokenState, TryAgain
+from anabranch.errors import AnabranchError, BadInput, TryAgain
 from anabranch.reconcile.certificates import Certificate, newest_certificates
-from anabranch.serving import failed_reads, named_readers
-from anabranch.serving.choice import BATCH, SPEED, HalfName, checked_prefer
-from anabranch.serving.pinning import Pinned, led_to, pin, reader_name
-from anabranch.serving.predicates import Predicate, parse_predicate, refused
+from anabranch.serving.choice import BATCH, SPEED, HalfName
+from anabranch.serving.pinning import Pinned
+from anabranch.serving.predicates import Predicate, refused
 from anabranch.serving.pruning import may_match
+from anabranch.serving.reader_log import record_failed
 from anabranch.serving.scanning import Scan
-from anabranch.settings import Settings, load_settings
+from anabranch.serving.spark_failures import watched
+from anabranch.settings import Settings
 from anabranch.tables import Cut, newest
 from anabranch.tables.layout import landing_table
 from anabranch.tables.refused import unreadable_file
@@ -42,82 +43,14 @@ class Freshness:
     behind: int
 
 
-def read(
-    view: str,
-    version: int | None = None,
-    settings: Settings | None = None,
-    where: str | None = None,
-    prefer: str = "default",
-    partitions: Collection[date] | None = None,
-    reader: str | None = None,
-    columns: Sequence[str] | None = None,
-) -> Reading:
-    """The rows of ``view`` as they are now: the same ones for every engine, from then on unchanged.
-
-    ``version``: without one, the one that the view's route has for ``reader`` (whoever reads, by a name that stays;
-    else the setting ``reader``, else user@host); without a route, the oldest that covers anything. ``where``: an SQL
-    predicate over the view's columns. ``prefer``: which half serves a partition (``serving.choice``). ``partitions``:
-    only these days. ``columns``: only these, in this order. Files and row groups that can't hold a row that is wanted,
-    and columns that aren't, are not read; memory is needed for the result.
-    BadInput: an unknown view (lists what there is), an unsafe name, a predicate that is more than a predicate, an
-    unknown column.
-    TryAgain: nothing has been committed yet. What is read later than the tables keep old files (7 days) is
-    TryAgain READING_EXPIRED. A cut older than one that this process has read is never returned, and none older than one
-    that this reader had of another version (TryAgain ROUTE_BEHIND). Whoever names a ``version`` is kept as its reader:
-    it isn't retired unasked.
-    """
-    config = settings or load_settings()
-    name = reader_name(config, reader)
-    try:
-        found = look_at(config, view, version, where, prefer, partitions, name, columns)
-        found.led = name if version is None else ""
-    except AnabranchError as error:
-        ours = isinstance(error, (BrokenState, TryAgain)) or error.code == "VIEW_UNKNOWN"
-        if ours and version is None and (led := led_to(config, view, name)):
-            failed_reads.keep(config, view, led, name, error)
-        raise
-    if version is not None:
-        named_readers.keep(config, view, version, name)
-    return found
-
-
-def look_at(
-    settings: Settings,
-    view: str,
-    version: int | None = None,
-    where: str | None = None,
-    prefer: str = "default",
-    partitions: Collection[date] | None = None,
-    reader: str | None = None,
-    columns: Sequence[str] | None = None,
-) -> Reading:
-    """As ``read``, for the platform itself: nobody depends on the version that it names."""
-    pinned = pin(settings, view, version, checked_prefer(prefer), partitions, reader)
-    known = [name for name in pinned.speed.schema.names if is_own(name)]
-    predicate = parse_predicate(where, known) if where is not None else None
-    return Reading(settings, view, pinned, predicate, known if columns is None else _chosen(columns, known))
-
-
-def _chosen(columns: Sequence[str], known: Sequence[str]) -> list[str]:
-    wrong = [name for name in columns if name not in known]
-    if wrong or not columns or len(set(columns)) < len(columns):
-        raise BadInput(
-            "COLUMN_UNKNOWN",
-            f"there is no column {', '.join(wrong)}" if wrong else "columns are one or more, each once",
-            next_step=f"there are: {', '.join(known)}",
-            field="columns",
-        )
-    return list(columns)
-
-
 class Reading:
     """One view at one cut. Timestamps are UTC, platform columns are hidden, rows come in no promised order.
 
     Nothing is read before a ``to_...`` is called, and each call reads again. Where the platform reads (``to_arrow``,
     ``to_arrow_batches``, ``to_polars``, ``to_pandas``), a file that was cleaned up since is TryAgain READING_EXPIRED, a
-    torn one BrokenState FILE_UNREADABLE, and both are counted as failed reads of the view's version. What is lazy
-    (``to_polars(lazy=True)``, ``to_duckdb``, ``to_spark``) is read by the engine when it is collected, and raises the
-    engine's own error then.
+    torn one BrokenState FILE_UNREADABLE. What is lazy (``to_polars(lazy=True)``, ``to_duckdb``, ``to_spark``) is read
+    by the engine when it is collected, and raises the engine's own error then. Failures are counted against the view's
+    version, Spark's too; those of a lazy frame of Polars or of a relation of DuckDB can't be seen.
     """
 
     def __init__(
@@ -139,6 +72,12 @@ class Reading:
     def cut(self) -> Cut:
         """What this reading covers: the position of the log of the newest commit of the speed layer."""
         return self._pinned.cut
+
+    @property
+    def behind(self) -> Cut | None:
+        """The newer position that this reader has seen before, of the version that a rollback took it back from. None:
+        this reading is no older than any before it."""
+        return self._pinned.behind
 
     @property
     def halves(self) -> Mapping[date | None, HalfName]:
@@ -165,11 +104,11 @@ class Reading:
         return Freshness(datetime.fromtimestamp(committed_ms / 1000, UTC), age, behind)
 
     def to_arrow(self) -> pa.Table:
-        return self.to_arrow_batches().read_all()
+        return self._table("arrow")
 
     def to_arrow_batches(self) -> pa.RecordBatchReader:
         """The rows batch by batch, read as they are drawn: only once, by one thread at a time."""
-        return pa.RecordBatchReader.from_batches(self.schema, self._checked(self._scan().batches()))
+        return self._batches("arrow")
 
     @overload
     def to_polars(self, *, lazy: Literal[False] = False) -> pl.DataFrame: ...
@@ -183,7 +122,7 @@ class Reading:
 
         if lazy:
             return self._scan().lazy()
-        frame = pl.from_arrow(self.to_arrow())
+        frame = pl.from_arrow(self._table("polars"))
         assert isinstance(frame, pl.DataFrame)  # noqa: S101 - a table never becomes a Series
         return frame
 
@@ -191,7 +130,7 @@ class Reading:
         """With Arrow's own types, so that whole numbers with gaps stay whole numbers."""
         import pandas as pd
 
-        frame: pd.DataFrame = self.to_arrow().to_pandas(types_mapper=pd.ArrowDtype)
+        frame: pd.DataFrame = self._table("pandas").to_pandas(types_mapper=pd.ArrowDtype)
         return frame
 
     def to_duckdb(self) -> duckdb.DuckDBPyRelation:
@@ -200,15 +139,24 @@ class Reading:
         return self._scan().relation()
 
     def to_spark(self, spark: SparkSession) -> DataFrame:
-        """Read by Spark itself, from the same versions of the same tables; nothing goes through the driver."""
+        """Read by Spark itself, from the same versions of the same tables; nothing goes through the driver. A file that
+        is gone or torn is Spark's own error when the rows are drawn, and is counted as a failed read."""
+        from py4j.protocol import Py4JJavaError
+        from pyspark.errors import PySparkException
         from pyspark.sql import functions as F
 
-        frames = [self._spark_half(spark, half) for half in (SPEED, BATCH) if half in self.halves.values()]
-        if not frames:
-            frames = [self._spark_half(spark, SPEED)]
+        halves = [half for half in (SPEED, BATCH) if half in self.halves.values()] or [SPEED]
+        try:
+            frames = [self._spark_half(spark, half) for half in halves]
+        except (PySparkException, Py4JJavaError) as error:
+            raise self._failed("spark", error) from error
         rows = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
         rows = rows.where(F.expr(self._where.spark)) if self._where else rows
-        return rows.select(*map(_spark_name, self.schema.names))
+        rows = rows.select(*map(_spark_name, self.schema.names))
+        return watched(spark, rows, self._spark_failed) if self.led else rows
+
+    def _spark_failed(self, text: str) -> None:
+        self._failed("spark", OSError(text))
 
     def _spark_half(self, spark: SparkSession, half: HalfName) -> DataFrame:
         from pyspark.sql import functions as F
@@ -229,16 +177,27 @@ class Reading:
             files = may_match(self._where.tree, known, files, logs)
         return Scan(files, known, self.schema.names, self._where)
 
-    def _checked(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _table(self, engine: str) -> pa.Table:
+        return self._batches(engine).read_all()
+
+    def _batches(self, engine: str) -> pa.RecordBatchReader:
+        return pa.RecordBatchReader.from_batches(self.schema, self._checked(self._scan().batches(), engine))
+
+    def _checked(self, batches: Iterator[pa.RecordBatch], engine: str) -> Iterator[pa.RecordBatch]:
         import duckdb
 
         try:
             yield from batches
         except (OSError, pa.ArrowInvalid, duckdb.Error) as error:
-            failure = self._failure(error)
-            if self.led and not isinstance(failure, BadInput):
-                failed_reads.keep(self._settings, self.view, self.version, self.led, failure)
-            raise failure from error
+            raise self._failed(engine, error) from error
+
+    def _failed(self, engine: str, error: Exception) -> AnabranchError:
+        """The error as one of ours; it is counted, unless the reader's predicate is to blame."""
+        failure = self._failure(error)
+        if self.led and not isinstance(failure, BadInput):
+            code, route = failure.code, self._pinned.route
+            record_failed(self._settings, self.view, self.version, self.led, code, engine=engine, route=route)
+        return failure
 
     def _failure(self, error: Exception) -> AnabranchError:
         if not all(Path(file).exists() for file in self._pinned.files()):

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from anabranch.clocks import Moment
 from anabranch.errors import AnabranchError, BadInput, Conflict, TryAgain
 from anabranch.serving.catalog import newest_speed
 from anabranch.serving.snapshots import snapshot
@@ -28,8 +29,10 @@ from anabranch.views.retired import RETIRED
 
 ACTIVE = frozenset({"moving", "halted"})
 """States of a migration that leads readers still."""
+ROLLED_BACK = "rolled back"
 PATIENCE = 5.0
-"""Seconds that a version may take to cover what others cover before readers are led to it."""
+"""Seconds that ``set_route`` waits until a version covers what the others cover, before it refuses to send readers to
+it."""
 _COLUMNS = pa.schema(
     [
         ("number", pa.int64()),
@@ -57,6 +60,8 @@ class Route:
     """What a migration says of itself, when one has set this route."""
     retired: frozenset[int] = frozenset()
     """The versions that nobody gets any more, not even by their number."""
+    moment: Moment | None = field(default=None, compare=False)
+    """When it was set, by the machine's monotonic clock; of the newest route only."""
 
     def version_for(self, reader: str) -> int:
         """The version that ``reader`` gets: always the same, as long as the share of that version only grows."""
@@ -67,6 +72,13 @@ class Route:
             if place < upper:
                 return version
         raise AssertionError(f"shares of {self.shares} don't make 100")
+
+    def sends_back(self, had: int, chosen: int) -> bool:
+        """Whether a reader that had version ``had`` is taken back to ``chosen``: by the rollback of a migration, or to
+        an older version by a person."""
+        if self.migration is None:
+            return chosen < had
+        return bool(self.migration["state"] == ROLLED_BACK and had == self.migration["new"])
 
     def __str__(self) -> str:
         return ", ".join(f"v{version} {share} %" for version, share in sorted(self.shares.items()))
@@ -121,13 +133,18 @@ def set_route(
     the route that this one was decided upon (0: none), Conflict ROUTE_MOVED when there is another one by now. While a
     ``migration`` moves readers only a migration sets routes: Conflict MIGRATION_ACTIVE. ``retired``: the versions that
     are from now on, those of before when left out (``retirement``). BadInput SHARES_WRONG, VERSION_RETIRED,
-    REASON_MISSING or VIEW_UNKNOWN; TryAgain VERSION_BEHIND or VIEW_NOT_READY: nobody was moved.
+    REASON_MISSING or VIEW_UNKNOWN; TryAgain VERSION_BEHIND (a newer version that a person sends readers to; a migration
+    watches that by its own checks, and the way back is always open) or VIEW_NOT_READY: nobody was moved.
     """
     safe_name(view, "view")
     kept = _checked(view, shares)
     if not why.strip():
         raise BadInput("REASON_MISSING", f"why {view} gets another route is not said", next_step="say why", field="why")
-    _wait_until_level(settings, view, kept)
+    if migration is None:
+        _check_level(settings, view, kept)
+    elif migration["state"] != ROLLED_BACK and ((known := route_of(settings, view)) is None or known.shares != kept):
+        for version in kept:
+            newest_speed(settings, view, version)
     uri = routes_table(settings, view)
     create(uri, _COLUMNS, [], Note(f"route/{view}", "create", Cut()))
     for _ in range(5):
@@ -150,7 +167,7 @@ def set_route(
             )
         gone = frozenset(retired if retired is not None else before.retired if before else ())
         check_not_retired(view, kept, gone)
-        made = Route(view, number + 1, kept, datetime.now(UTC), by, why, migration, gone)
+        made = Route(view, number + 1, kept, datetime.now(UTC), by, why, migration, gone, Moment.now())
         told = {str(version): share for version, share in kept.items()}
         row = {"number": made.number, "changed_at": made.changed_at, "shares": json.dumps(told)}
         row |= {"changed_by": by, "why": why, "migration": json.dumps(migration) if migration else None}
@@ -159,6 +176,7 @@ def set_route(
         extra: dict[str, Any] = {"shares": told, "by": by, "why": why, "changed_at": made.changed_at.isoformat()}
         extra |= {"migration": migration} if migration else {}
         extra |= {RETIRED: sorted(gone)} if gone else {}
+        extra |= {"moment": made.moment.to_json()} if made.moment else {}
         try:
             staged = stage_arrow(rows, uri, f"route-{made.number}-{time.time_ns()}", None)
             append(table, staged, Note(f"route/{view}", str(made.number), Cut(), extra=extra))
@@ -196,21 +214,23 @@ def check_not_retired(view: str, wanted: Collection[int], retired: Collection[in
         )
 
 
-def _wait_until_level(settings: Settings, view: str, shares: Mapping[int, int]) -> None:
-    """Each version must cover what readers may have seen of the others, unless nobody is moved."""
+def _check_level(settings: Settings, view: str, shares: Mapping[int, int]) -> None:
+    """A newer version that gets readers must cover what they may have seen of the others; nobody waits for the way
+    back."""
     route = route_of(settings, view)
-    if route is not None and dict(route.shares) == dict(shares):
+    before = dict(route.shares) if route else {oldest(settings, view): 100}
+    if before == dict(shares):
         return
-    wanted = [newest_speed(settings, view, version)[1].newest.note.cut for version in sorted(shares)]
-    for left in sorted((set(route.shares) if route else {oldest(settings, view)}) - set(shares)):
+    cuts = {version: newest_speed(settings, view, version)[1].newest.note.cut for version in sorted(shares)}
+    gaining = [version for version, share in shares.items() if share > before.get(version, 0)]
+    losing = [version for version, share in before.items() if share > shares.get(version, 0)]
+    wanted = [cuts[version] for version in losing if version in cuts]
+    for left in (version for version in losing if version not in cuts):
         with contextlib.suppress(AnabranchError):  # what can't be read is no reason to stay with it
             wanted.append(newest_speed(settings, view, left)[1].newest.note.cut)
+    forward = [version for version in gaining if version > min(losing)]
     until = time.monotonic() + PATIENCE
-    while True:
-        cuts = {version: newest_speed(settings, view, version)[1].newest.note.cut for version in shares}
-        behind = [v for v, cut in cuts.items() if not all(covers(cut, seen) for seen in wanted)]
-        if not behind:
-            return
+    while behind := [v for v in forward if not all(covers(cuts[v], seen) for seen in wanted)]:
         if time.monotonic() > until:
             raise TryAgain(
                 "VERSION_BEHIND",
@@ -219,6 +239,7 @@ def _wait_until_level(settings: Settings, view: str, shares: Mapping[int, int]) 
                 next_step="anabranch status shows whether its stream runs; wait until it has caught up",
             )
         time.sleep(0.1)
+        cuts = {version: newest_speed(settings, view, version)[1].newest.note.cut for version in shares}
 
 
 def covers(cut: Cut, seen: Cut) -> bool:
@@ -248,7 +269,8 @@ def _of_commit(view: str, committed: Committed) -> Route:
     moment = datetime.fromisoformat(said["changed_at"])
     number, shares = int(committed.note.batch), _shares(said["shares"])
     gone = frozenset(said.get(RETIRED, ()))
-    return Route(view, number, shares, moment, said["by"], said["why"], said.get("migration"), gone)
+    by, why, migration = said["by"], said["why"], said.get("migration")
+    return Route(view, number, shares, moment, by, why, migration, gone, Moment.from_json(said.get("moment")))
 
 
 def _shares(told: Mapping[str, int]) -> dict[int, int]:

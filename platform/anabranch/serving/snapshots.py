@@ -6,6 +6,7 @@ table costs 6 ms). A snapshot is a value: what is read from it doesn't change wh
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
@@ -19,13 +20,16 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
+from anabranch.errors import AnabranchError
 from anabranch.tables import Committed, Cut, Position, covering
 from anabranch.tables.commits import open_table
+from anabranch.tables.older_commits import commit_file
 from anabranch.tables.refused import unreadable_file
 from anabranch.views.definition import EMPTIED, PARTITION, changed_columns
 
 Epochs = dict[str, int]
 """By topic."""
+_Commit = tuple[int, int, int] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,8 @@ class Snapshot:
     """
 
     uri: str
+    table_id: str
+    """Delta's own id of the table: another one was made where this one was deleted."""
     version: int
     newest: Committed
     schema: pa.Schema = field(hash=False)
@@ -52,19 +58,28 @@ class _Handle:
 
     def __init__(self, uri: str, table: DeltaTable) -> None:
         self.uri = uri
-        self.place = _place(uri)
         self.table = table
         self.snapshot: Snapshot | None = None
         self.epochs: dict[str, Epochs] = {}
+        self._commit = _commit_of(uri, table.version())
+
+    def is_here(self) -> bool:
+        """Whether the newest commit that this handle knows is the one that the log holds. Otherwise the table was
+        deleted, and perhaps made again: delta-rs would read the new one's commits behind the old one's."""
+        return self._commit is not None and self._commit == _commit_of(self.uri, self.table.version())
 
     def forward(self) -> Snapshot:
         self.table.update_incremental()
         if self.snapshot is None or self.snapshot.version != self.table.version():
             self.snapshot = _snapshot_of(self.uri, self.table, self.epochs)
+            self._commit = _commit_of(self.uri, self.snapshot.version)
         return self.snapshot
 
 
 _handles: dict[str, _Handle] = {}
+_earlier: OrderedDict[tuple[str, str, int], tuple[Snapshot, _Commit]] = OrderedDict()
+"""The last ones that ``snapshot_at`` gave, by table, its id and version, each with its commit's file."""
+_EARLIER = 64
 _lock = Lock()
 
 
@@ -72,13 +87,12 @@ def snapshot(uri: str) -> Snapshot | None:
     """The table at ``uri`` at its newest commit; None where there is no table."""
     with _lock:
         handle = _handles.get(uri)
-        if handle is not None and handle.place != _place(uri):  # it was deleted, and perhaps made again
-            forget(uri)
-        elif handle is not None:
+        if handle is not None and handle.is_here():
             try:
                 return handle.forward()
             except DeltaError:  # its log was cleaned up
-                forget(uri)
+                pass
+        forget(uri)
         table = open_table(uri)
         if table is None:
             return None
@@ -86,12 +100,33 @@ def snapshot(uri: str) -> Snapshot | None:
         return _handles[uri].forward()
 
 
-def _place(uri: str) -> int | None:
-    """Which folder a table's log is; None where there is none."""
+def snapshot_at(uri: str, table_id: str, version: int) -> Snapshot | None:
+    """The table as it was at ``version``; None where it is another table by now, or its log begins behind it."""
+    key = uri, table_id, version
+    with _lock:
+        commit = _commit_of(uri, version)
+        if commit is None:
+            return None
+        if key not in _earlier or _earlier[key][1] != commit:
+            try:
+                table = DeltaTable(uri, version=version)
+                if str(table.metadata().id) != table_id:
+                    return None
+                _earlier[key] = _snapshot_of(uri, table, {}), commit
+            except (DeltaError, OSError, ValueError, AnabranchError):
+                return None
+            if len(_earlier) > _EARLIER:
+                _earlier.popitem(last=False)
+        return _earlier[key][0]
+
+
+def _commit_of(uri: str, version: int) -> _Commit:
+    """What tells the file of a commit from all others; None where there is none."""
     try:
-        return Path(uri, "_delta_log").stat().st_ino
+        found = commit_file(Path(uri), version).stat()
     except OSError:
         return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def forget(uri: str) -> None:
@@ -125,7 +160,8 @@ def _snapshot_of(uri: str, table: DeltaTable, known: dict[str, Epochs]) -> Snaps
         changed.setdefault(date.fromisoformat(day), epochs)
     cuts = {day: Cut({t: Position(epoch, {}) for t, epoch in epochs.items()}) for day, epochs in changed.items()}
     log = actions.set_column(actions.column_names.index("path"), "path", pa.array(paths, pa.string()))
-    return Snapshot(uri, table.version(), committed, schema, files, cuts, log)
+    table_id = str(table.metadata().id)
+    return Snapshot(uri, table_id, table.version(), committed, schema, files, cuts, log)
 
 
 def column_of(log: pa.Table, *path: str) -> list[Any]:

@@ -36,6 +36,12 @@ class Cut:
         """Whether everything that ``other`` holds is held here too."""
         return all(self.epoch(topic) >= position.epoch for topic, position in other.positions.items())
 
+    def joined(self, other: Cut) -> Cut:
+        """The smallest cut that covers both."""
+        both = {**self.positions, **other.positions}
+        newest = {t: p for t, p in self.positions.items() if p.epoch >= other.epoch(t)}
+        return Cut({**both, **newest})
+
     def __str__(self) -> str:
         return ",".join(f"{topic}@{position.epoch}" for topic, position in sorted(self.positions.items())) or "nothing"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,10 +12,13 @@ import served
 from airflow.sdk.exceptions import AirflowFailException
 from anabranch.airflow import migrating
 from anabranch.airflow.migrating import Move
+from anabranch.change.gates import Checked
 from anabranch.change.migration import hasten, migration_of, rollback
 from anabranch.serving import routes
 from anabranch.serving.routes import route_history
 from anabranch.settings import Settings
+from anabranch.tables import Cut, Note, create
+from anabranch.tables.layout import speed_table
 from anabranch.views import Registry
 from anabranch.views.definition import View
 from served import VIEW
@@ -126,29 +130,35 @@ def test_a_step_that_a_person_takes_at_the_same_moment_is_seen(
 
     moving.look()
     hasten(settings, VIEW, by="bob", why="now")
-    checked = migration.failing
+    checked = migration.checked
 
-    def slow(*given: Any, **more: Any) -> list[str]:
-        monkeypatch.setattr(migration, "failing", checked)
+    def slow(*given: Any, **more: Any) -> Checked:
+        monkeypatch.setattr(migration, "checked", checked)
         rollback(settings, VIEW, by="eve", why="stop")
         return checked(*given, **more)
 
-    monkeypatch.setattr(migration, "failing", slow)
+    monkeypatch.setattr(migration, "checked", slow)
     with pytest.raises(AirflowFailException, match=r"stop \(by eve\)"):
         moving.look()
 
 
-def test_that_not_even_a_rollback_is_possible_is_told(moving: Moving, settings: Settings) -> None:
-    """A check fails while the old version's stream stands still: readers can't be led to an older cut."""
+def test_a_failing_check_leads_back_at_once_to_a_version_that_is_behind(moving: Moving, settings: Settings) -> None:
     moving.context["params"] |= {"checks": ["written_by < 4"]}
     moving.look()
     hasten(settings, VIEW, by="bob", why="now")
     served.merge_speed(settings, 4, served.DAYS[:1], version=2)
-    assert moving.look() is False
-    assert "Waits: delays v1 covers flights@3; readers have seen flights@3; flights@4" in moving.said[-1]
-    served.merge_speed(settings, 4, served.DAYS[:1])
     with pytest.raises(AirflowFailException, match="break written_by < 4"):
         moving.look()
+    assert moving.state == ("rolled back", 0)
+
+
+def test_that_a_check_can_not_be_made_is_told(moving: Moving, settings: Settings) -> None:
+    moving.look()
+    shutil.rmtree(speed_table(settings, VIEW, 2))
+    created = Note("view/delays/v2/speed", "create", Cut())
+    create(speed_table(settings, VIEW, 2), served.SPEED_SCHEMA, ["partition_date"], created)
+    assert moving.look() is False
+    assert "Waits: no micro-batch of delays has been committed yet" in moving.said[-1]
 
 
 def test_a_second_migration_of_the_view_is_refused_for_good(moving: Moving, settings: Settings) -> None:

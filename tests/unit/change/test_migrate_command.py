@@ -11,7 +11,6 @@ import pytest
 import served
 from anabranch.cli import migrate_commands
 from anabranch.cli.main import app
-from anabranch.serving import routes
 from anabranch.settings import Settings, project_root
 from click.testing import Result
 from served import DAYS, VIEW
@@ -94,24 +93,34 @@ def test_a_failing_check_is_seen_by_who_runs_it(settings: Settings) -> None:
     assert "rows of v2 break written_by < 4" in halted.stdout
 
 
-def test_a_rollback_that_has_to_wait_is_not_silent(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A check fails while the old version's stream stands still: readers can't be led to it, and somebody must know."""
+def test_a_rollback_waits_for_no_stream(settings: Settings) -> None:
     run(*START, "--check", "written_by < 4", "--yes")
     run("migrate", "advance", VIEW)
     served.merge_speed(settings, 4, DAYS[:1], version=2)
-    monkeypatch.setattr(routes, "PATIENCE", 0.2)
+    ended = run("migrate", "run", VIEW)
+    assert (ended.exit_code, ended.stderr) == (1, "")
+    assert "rolled back, 0 % have v2" in ended.stdout
+
+
+def test_that_readers_follow_is_not_silent(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step is not done before the new version has come to what readers have seen of the old one."""
+    run(*START, "--changed", "written_by", "--yes")
+    served.merge_speed(settings, 4, DAYS[:1])
+    run("migrate", "advance", VIEW)
     monkeypatch.setattr(migrate_commands, "_LOOK", 0)
-    waits: list[float] = []
+    looks: list[float] = []
 
     def stream_goes_on(seconds: float) -> None:
-        waits.append(seconds)
-        if seconds == 0 and len([w for w in waits if w == 0]) == 2:
-            served.merge_speed(settings, 4, DAYS[:1])
+        looks.append(seconds)
+        if len(looks) == 2:
+            served.merge_speed(settings, 4, DAYS[:1], version=2)
+        if len(looks) == 4:
+            raise KeyboardInterrupt
 
     monkeypatch.setattr(migrate_commands.time, "sleep", stream_goes_on)
-    ended = run("migrate", "run", VIEW)
-    assert (ended.exit_code, ended.stderr.count("[VERSION_BEHIND]")) == (1, 1)
-    assert "rolled back, 0 % have v2" in ended.stdout
+    told = run("migrate", "run", VIEW).stderr
+    assert told.count("[READERS_FOLLOW]") == 1
+    assert "readers of v1 have seen flights@4, v2 doesn't cover it" in told
 
 
 def test_versions_are_compared(settings: Settings) -> None:

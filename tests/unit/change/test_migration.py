@@ -11,7 +11,7 @@ import anabranch
 import pytest
 import served
 from anabranch.change import migration
-from anabranch.change.gates import Promise
+from anabranch.change.gates import Checked, Promise
 from anabranch.change.migration import (
     Migration,
     advance,
@@ -28,7 +28,7 @@ from anabranch.change.migration import (
 from anabranch.errors import AnabranchError, BadInput, Conflict, TryAgain
 from anabranch.reconcile.certificates import Certificate, Checksum, record
 from anabranch.serving import routes
-from anabranch.serving.failed_reads import failed_reads
+from anabranch.serving.reader_log import failed_reads
 from anabranch.serving.routes import route_history, set_route
 from anabranch.settings import Settings
 from anabranch.tables import Note, append, create
@@ -286,9 +286,7 @@ def test_a_version_that_can_not_be_read_any_more_loses_its_readers(settings: Set
     shutil.rmtree(speed_table(settings, VIEW, 2))
     with pytest.raises(TryAgain):
         reading.to_arrow()
-    assert [each.code for each in failed_reads(settings, VIEW, 2, datetime(2026, 1, 1, tzinfo=UTC))] == [
-        "READING_EXPIRED"
-    ]
+    assert [(each.code, each.engine) for each in failed_reads(settings, VIEW, 2)] == [("READING_EXPIRED", "arrow")]
     with pytest.raises(BadInput):
         anabranch.read(VIEW, settings=settings, reader=name)
     back = step(settings)
@@ -304,14 +302,15 @@ def test_reads_that_fail_lead_everybody_back(settings: Settings, monkeypatch: py
     with monkeypatch.context() as broken:
 
         def fail(*_: object, **__: object) -> None:
-            raise TryAgain("ROUTE_BEHIND", "v2 is behind")
+            raise TryAgain("VIEW_NOT_READY", "v2 is empty")
 
-        broken.setattr("anabranch.serving.reading.pin", fail)
+        broken.setattr("anabranch.serving.reads.pin", fail)
         for reader in led.values():
             with pytest.raises(TryAgain):
                 anabranch.read(VIEW, settings=settings, reader=reader)
     assert step(settings).state == "rolled back"
-    assert route_history(settings, VIEW)[-1].why == f"a check failed: 1 reads of v2 failed: {led[2]} [ROUTE_BEHIND]"
+    why = f"a check failed: 1 reads of v2 failed: {led[2]} [VIEW_NOT_READY, read]"
+    assert route_history(settings, VIEW)[-1].why == why
     begin(settings)
     assert step(settings).state == "moving"
     assert step(settings).state == "moving", "what failed before the readers came is no reason"
@@ -322,15 +321,15 @@ def test_two_at_once_are_refused_and_of_two_steps_at_once_one(
 ) -> None:
     begin(settings)
     assert refused(settings) == "MIGRATION_ACTIVE"
-    checked = migration.failing
+    checked = migration.checked
 
-    def slow(*given: object, **more: object) -> list[str]:
+    def slow(*given: object, **more: object) -> Checked:
         """Another process takes the step while this one checks."""
-        monkeypatch.setattr(migration, "failing", checked)
+        monkeypatch.setattr(migration, "checked", checked)
         assert step(settings).share == 1
-        return []
+        return Checked(())
 
-    monkeypatch.setattr(migration, "failing", slow)
+    monkeypatch.setattr(migration, "checked", slow)
     with pytest.raises(Conflict) as late:
         step(settings)
     assert late.value.code == "ROUTE_MOVED"

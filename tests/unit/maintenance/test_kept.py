@@ -21,7 +21,7 @@ from anabranch.maintenance.deeds import DAY, Act, Policy
 from anabranch.maintenance.running import maintain
 from anabranch.replay.mirror import Mirror
 from anabranch.replay.standing import PUBLISHED, standing_file, standings
-from anabranch.serving.reading import read
+from anabranch.serving.reads import read
 from anabranch.serving.retirement import drop, retire
 from anabranch.serving.routes import route_history, route_of, set_route
 from anabranch.settings import Settings

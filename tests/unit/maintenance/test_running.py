@@ -16,7 +16,7 @@ from anabranch.files import locked
 from anabranch.maintenance import compacting, history, journal, leftovers, running, vacuum
 from anabranch.maintenance.deeds import Act, Done
 from anabranch.maintenance.running import maintain
-from anabranch.serving.reading import read
+from anabranch.serving.reads import read
 from anabranch.tables import moving
 from clinic import DAYS, NAME, Clinic, departed
 from maintained import EPOCHS, busy, files, later, on_disk, rows, said, speed_of, tree

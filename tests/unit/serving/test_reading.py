@@ -164,3 +164,19 @@ def test_a_file_that_is_gone_is_an_error_that_says_read_again(settings: Settings
         reading.to_arrow()
 
     assert expired.value.code == "READING_EXPIRED"
+
+
+def test_a_reader_that_lives_on_reads_the_table_that_was_made_anew(settings: Settings) -> None:
+    """The new log may have the old one's inode, and come to more commits than the old one had."""
+    served.start_speed(settings, 4)
+    for epoch in range(5, 9):
+        served.merge_speed(settings, epoch, DAYS[:1])
+    assert anabranch.read(VIEW, settings=settings).cut == served.cut_at(8)
+    for made in (9, 20):
+        shutil.rmtree(speed_table(settings, VIEW, 1))
+        served.start_speed(settings, made)
+        for epoch in range(made + 1, made + 8):
+            served.merge_speed(settings, epoch, DAYS[:1])
+        reading = anabranch.read(VIEW, settings=settings)
+        assert reading.cut == served.cut_at(made + 7)
+        assert set(reading.to_arrow()["written_by"].to_pylist()) == {made, made + 7, None}

@@ -1,0 +1,88 @@
+"""What a migration has observed of its newest step: whether its readers could follow, and since when.
+
+Where readers are is in the view's route alone (ADR 0016). These observations belong to one route, by its number; when
+they are lost they are made again, and the step is only watched for longer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from anabranch.clocks import Moment
+from anabranch.errors import BrokenState
+from anabranch.settings import Settings
+from anabranch.small_objects import change, current, remove
+from anabranch.tables import Cut
+from anabranch.tables.layout import safe_name
+
+
+@dataclass(frozen=True, slots=True)
+class StepProgress:
+    """``follow``: the cut of the version that readers leave, when the route was there: none of them has seen a newer
+    one. ``reached``: since when the other version covers it, so that all readers have it. ``unchecked``: since when a
+    check can't be made."""
+
+    follow: Cut | None = None
+    reached: Moment | None = None
+    unchecked: Moment | None = None
+
+
+def step_progress(settings: Settings, view: str, number: int) -> StepProgress:
+    """Of the step that route ``number`` made. BrokenState PROGRESS_UNREADABLE."""
+    path = _path(settings, view, number)
+    try:
+        return _read(current(path)[1])
+    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        raise BrokenState(
+            "PROGRESS_UNREADABLE",
+            f"{path} can't be read: {error}",
+            state="no step is taken; readers keep their versions",
+            next_step=f"delete {path}.*: the step is watched anew",
+            file=str(path),
+        ) from error
+
+
+def observe(settings: Settings, view: str, number: int, **seen: Any) -> StepProgress:
+    """Add to what is known of a step; a ``follow`` or ``reached`` that is known stays. ``unchecked`` may be None."""
+
+    def more(known: StepProgress) -> StepProgress:
+        kept = {name: getattr(known, name) for name in ("follow", "reached") if getattr(known, name) is not None}
+        return replace(known, **{**seen, **kept})
+
+    known = step_progress(settings, view, number)
+    return known if more(known) == known else _changed(_path(settings, view, number), more)
+
+
+def forget(settings: Settings, view: str, before: int) -> None:
+    """Delete what was observed of steps before route ``before``."""
+    folder = _path(settings, view, before).parent
+    numbers = {name for path in folder.glob("*") if (name := path.name.split(".")[0]).isdecimal()}
+    for number in sorted(map(int, numbers)):
+        if number < before:
+            remove(_path(settings, view, number))
+
+
+def _changed(path: Path, more: Callable[[StepProgress], StepProgress]) -> StepProgress:
+    return _read(change(path, lambda text: _text(more(_read(text)))))
+
+
+def _text(progress: StepProgress) -> str:
+    moments = {name: getattr(progress, name) for name in ("reached", "unchecked")}
+    told: dict[str, Any] = {name: moment.to_json() if moment else None for name, moment in moments.items()}
+    return json.dumps(told | {"follow": progress.follow.to_json() if progress.follow is not None else None})
+
+
+def _read(text: str | None) -> StepProgress:
+    if text is None:
+        return StepProgress()
+    content = json.loads(text)
+    follow = Cut.from_json(content["follow"]) if content["follow"] is not None else None
+    return StepProgress(follow, Moment.from_json(content["reached"]), Moment.from_json(content["unchecked"]))
+
+
+def _path(settings: Settings, view: str, number: int) -> Path:
+    return settings.home / "control" / "migrations" / safe_name(view, "view") / str(number)
