@@ -17,7 +17,7 @@ from anabranch.maintenance.journal import InHand
 from anabranch.maintenance.merging import Group, groups_of, merge
 from anabranch.settings import Settings
 from anabranch.tables import StagedFile
-from anabranch.tables.moving import held_files, move
+from anabranch.tables.file_commits import held_files, move
 from anabranch.tables.notes import open_table
 from anabranch.tables.places import Place
 from anabranch.tables.staging import BUILDS

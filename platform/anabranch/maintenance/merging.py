@@ -15,7 +15,7 @@ from anabranch.errors import BrokenState
 from anabranch.landing.schema import epochs_build, epochs_of_file
 from anabranch.maintenance.deeds import Policy
 from anabranch.tables import StagedFile
-from anabranch.tables.moving import HeldFile
+from anabranch.tables.file_commits import HeldFile
 from anabranch.tables.places import Kind
 from anabranch.tables.staging import BUILDS, NULL_PARTITION, describe
 from anabranch.tables.statistics import float_columns, footer_columns

@@ -4,31 +4,25 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Iterator, Sequence, Set
-from contextlib import contextmanager
+from collections.abc import Sequence, Set
 from dataclasses import replace as with_fields
 from datetime import date
 from enum import Enum
-from functools import reduce
-from operator import and_
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from anabranch.errors import BadDefinition, BrokenState, Conflict
 from anabranch.speed.handover import REPLAY, replayed
+from anabranch.speed.large_merge import merge_large
 from anabranch.tables import Committed, Cut, Note, StagedFile, covering, create, newest, replace, stage_frame, upsert
-from anabranch.tables.moves import committing, unchanged
-from anabranch.tables.outcome import new_mark, settled
-from anabranch.tables.refused import table_moved
 from anabranch.tables.turns import Turn
 from anabranch.views.definition import EMPTIED, PARTITION, View
 from anabranch.views.partitions import keep, one_file_each
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
-_USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 log = logging.getLogger(__name__)
 
 
@@ -160,28 +154,14 @@ class SpeedTable:
         upsert(self._table, rows, self.view.key, note, self.partition)
 
     def merge_large(self, rows: DataFrame, batch: int, note: Note) -> None:
-        """The same through Spark, for more rows than the driver should hold. ``rows`` must be persisted. Conflict
-        TABLE_MOVED: Spark itself would commit behind whatever came in between."""
-        from delta.tables import DeltaTable
-        from pyspark.sql import functions as F
-
-        spark = rows.sparkSession
-        matches = [F.col(f"target.`{key}`").eqNullSafe(F.col(f"source.`{key}`")) for key in self.view.key]
+        """The same by Spark, for more rows than the driver should hold. ``rows`` must be persisted. Conflict
+        TABLE_MOVED as above."""
+        dates = []
         if self.partition:
             dates = [row[0] for row in rows.select(self.partition).distinct().collect()]
             if None in dates:
                 raise self._no_partition(batch)
-            matches.append(F.col(f"target.`{self.partition}`").isin(dates))
-        mark = new_mark()
-        with _user_metadata(spark, note.to_text(mark)), committing(self.uri):
-            read = self._table.version()
-            if not unchanged(self._table, read):
-                raise table_moved(self.uri, read)
-            merge = (
-                DeltaTable.forPath(spark, self.uri).alias("target").merge(rows.alias("source"), reduce(and_, matches))
-            )
-            changed = merge.whenMatchedUpdateAll().whenNotMatchedInsertAll()
-            settled(self.uri, self._table.version(), mark, changed.execute)
+        merge_large(self._table, rows, self.view.key, note, self.partition, dates)
 
     def _check_fingerprint(self, found: Committed) -> None:
         if found.note.fingerprint != self.view.fingerprint:
@@ -203,12 +183,3 @@ class SpeedTable:
             next_step="leave such rows out in the view's function, or make it a kappa view",
             batch=batch,
         )
-
-
-@contextmanager
-def _user_metadata(spark: SparkSession, text: str) -> Iterator[None]:
-    spark.conf.set(_USER_METADATA, text)
-    try:
-        yield
-    finally:
-        spark.conf.unset(_USER_METADATA)

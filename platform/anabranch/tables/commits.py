@@ -3,8 +3,10 @@
 Every commit carries a Note: who wrote it, which batch of whose, from which definition, and which cut it covers.
 A writer reads the newest note before it writes and so knows, loudly, whether its batch is in already. Whether a commit
 is in that ended with an error is asked of the log (``outcome``), so an error always means that it isn't. A commit
-lands exactly behind the version that was read, or not at all (TABLE_MOVED): two writers can't both win. A compaction
-that was quicker has changed no row, and the commit lands behind it.
+lands exactly behind the version that was read, or not at all (TABLE_MOVED): its file gets its name only where none has
+it, so two writers can't both win, and none holds a lock that a stopped one would keep (ADR 0033). A compaction that was
+quicker has changed no row, and the commit lands behind it. Spark only stages files: its own commits look first and
+rename then.
 Delta's own ``txnAppId`` is never used: a write at or below the last one seen is silently ignored there.
 """
 
@@ -20,7 +22,7 @@ from deltalake.exceptions import DeltaError
 
 from anabranch.errors import BrokenState
 from anabranch.tables.checksum import announce, confirm, withdraw
-from anabranch.tables.moves import behind_moves, committing
+from anabranch.tables.moves import behind_moves
 from anabranch.tables.notes import Committed, Note, covering, newest, notes, open_table
 from anabranch.tables.outcome import new_mark, settled
 from anabranch.tables.refused import refused
@@ -187,8 +189,7 @@ def _once(table: DeltaTable, note: Note, commit: Callable[[CommitProperties], ob
     said = _properties(note.to_text(mark))
 
     def attempt() -> int:
-        with committing(uri):
-            return settled(uri, table.version(), mark, lambda: commit(said))
+        return settled(uri, table.version(), mark, lambda: commit(said))
 
     try:
         version = behind_moves(table, attempt)

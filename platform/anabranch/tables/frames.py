@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -31,25 +31,33 @@ def table_rows(
     delta-rs knows the files. Spark's reader of Delta finds them by jobs over the log, which take a cold engine three
     seconds. The partition is what the file's path says, as it is for any other reader.
     """
+    partition_by = table.metadata().partition_columns
+    return file_rows(spark, table, _files(table, partition_by[0] if partition_by else None, wanted))
+
+
+def file_rows(spark: SparkSession, table: DeltaTable, paths: Sequence[str], file_column: str = "") -> DataFrame:
+    """The rows of these data files of ``table``, by their paths in it; each with its file's path, as a URI, where
+    ``file_column`` names a column for that."""
     from pyspark.sql import functions as F
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import StringType, StructType
 
     schema = StructType.fromJson(json.loads(table.schema().to_json()))
     partition_by = table.metadata().partition_columns
     stored = StructType([field for field in schema if field.name not in partition_by])
-    files = _files(table, partition_by[0] if partition_by else None, wanted)
+    files = [str(folder_of(table) / path) for path in paths]
     if not files:
-        return spark.createDataFrame([], schema)
+        return spark.createDataFrame([], schema.add(file_column, StringType()) if file_column else schema)
     reader = spark.read.schema(stored).option("recursiveFileLookup", "true").option("__globPaths__", "false")
     rows = reader.parquet(*files)
     if partition_by:
         rows = rows.withColumn(partition_by[0], F.expr(_DATE_OF_FILE))
-    return rows.select(*(F.col(f"`{name}`") for name in schema.names))
+    extra = [F.col("_metadata.file_path").alias(file_column)] if file_column else []
+    return rows.select(*(F.col(f"`{name}`") for name in schema.names), *extra)
 
 
 def _files(table: DeltaTable, partition_by: str | None, wanted: Callable[[date | None], bool] | None) -> list[str]:
-    folder, listed = folder_of(table), pa.table(table.get_add_actions(flatten=True))
-    paths = [str(folder / path) for path in listed["path"].to_pylist()]
+    listed = pa.table(table.get_add_actions(flatten=True))
+    paths: list[str] = listed["path"].to_pylist()
     if partition_by is None or wanted is None:
         return paths
     days = listed[f"partition.{partition_by}"].to_pylist()

@@ -7,24 +7,18 @@ what the table covers is in its newest commit still, and no epoch, batch or publ
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeVar
 
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
-from anabranch.errors import TryAgain
-from anabranch.files import locked
 from anabranch.tables.changes import changes, folder_of
 
 MOVED: Final = "moved"
 """In a note: that its commit moves rows only, and whose note it carries."""
 _TRIES = 20
-_PATIENCE = 300.0
-"""Seconds: a merge of a year by Spark is one commit."""
 Made = TypeVar("Made")
 
 
@@ -55,34 +49,6 @@ def behind_moves(table: DeltaTable, commit: Callable[[], Made]) -> Made:
             if not unchanged(table, before) or table.version() == before:
                 raise
     return commit()
-
-
-@contextmanager
-def committing(uri: str) -> Iterator[None]:
-    """Nobody else of the platform commits to the table at ``uri`` while this lasts.
-
-    delta-rs and a move give their commit its name by a link, which fails where that name is taken. Spark's store for
-    local files looks first and then renames: it would replace a commit of the same number that came in between.
-    TryAgain TABLE_HELD after five minutes: a process that is stopped in the middle of its commit can still make it.
-    """
-    lock = Path(uri.removeprefix("file://")) / "_delta_log" / ".commit.lock"
-    until = time.monotonic() + _PATIENCE
-    with ExitStack() as held:
-        while True:
-            try:
-                held.enter_context(locked(lock))
-                break
-            except BlockingIOError as error:
-                if time.monotonic() > until:
-                    raise TryAgain(
-                        "TABLE_HELD",
-                        f"{uri}: another process has been at a commit for more than {_PATIENCE:g} s",
-                        state="nothing of this commit was written; whoever wrote tries again by itself",
-                        next_step=f"find that process (fuser {lock}); one that is stopped has to go on, or be killed",
-                        table=uri,
-                    ) from error
-            time.sleep(0.01)
-        yield
 
 
 def log_of(table: DeltaTable) -> Path:

@@ -6,7 +6,6 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ from anabranch.replay.pace import Pace
 from anabranch.replay.replaying import Asked, replay
 from anabranch.replay.standing import PUBLISHED
 from anabranch.settings import Settings
-from anabranch.speed import table as speed_tables
+from anabranch.speed import large_merge
 from anabranch.speed.runner import catch_up, start
 from anabranch.tables import newest, notes
 from anabranch.tables.commits import open_table
@@ -172,31 +171,26 @@ def test_a_live_stream_never_stops_while_it_is_maintained_all_the_time(
     assert rows_of(settings) == expected(spark, settings, landing)
 
 
-def test_sparks_own_merge_keeps_a_compaction_waiting(
+def test_a_compaction_that_is_quicker_than_a_large_merge_makes_it_read_again(
     spark: SparkSession, settings: Settings, landing: Landing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of micro-batches that the driver should not hold: Delta would find the files gone that it read."""
+    """Of micro-batches that the driver should not hold: the files that the merge read are gone by then."""
     for minute in (20, 21, 22):
         catch_up(spark, settings, DELAYS, FLIGHTS)
         landing.land([departed(minute)])
-    uri, committing, versions = speed_table(settings, DELAYS.name, 1), speed_tables.committing, list[int]()
-    thread = threading.Thread(target=lambda: maintain(settings, Policy(few=2)))
+    uri, rewrite, versions = speed_table(settings, DELAYS.name, 1), large_merge.rewrite, list[int]()
 
-    @contextmanager
-    def watched(of: str) -> Iterator[None]:
-        with committing(of):
+    def late(table: DeltaTable, *given: Any) -> int:
+        if not versions:
+            versions.append(table.version())
+            maintain(settings, Policy(few=2))
             versions.append(DeltaTable(uri).version())
-            thread.start()
-            time.sleep(1)
-            versions.append(DeltaTable(uri).version())
-            yield
-            versions.append(DeltaTable(uri).version())
+        return rewrite(table, *given)
 
-    monkeypatch.setattr(speed_tables, "committing", watched)
+    monkeypatch.setattr(large_merge, "rewrite", late)
     catch_up(spark, settings.model_copy(update={"small_commit_rows": 0}), DELAYS, FLIGHTS)
-    thread.join()
-    first, *others = versions
-    assert others == [first, first + 1]
+    first, compacted = versions
+    assert (compacted, DeltaTable(uri).version()) == (first + 1, first + 2)
     assert counted(rows_of(settings)) == 11
 
 

@@ -12,7 +12,7 @@ import pytest
 from anabranch.landing.schema import epoch_build, epochs_build, epochs_of_file
 from anabranch.maintenance.deeds import Policy
 from anabranch.maintenance.merging import Group, groups_of, merge
-from anabranch.tables.moving import HeldFile
+from anabranch.tables.file_commits import HeldFile
 
 pytestmark = pytest.mark.unit
 POLICY = Policy(few=4, at_once=100, landing_bytes=1_000, half_bytes=1_000)

@@ -17,7 +17,7 @@ from anabranch.maintenance import compacting, history, journal, leftovers, runni
 from anabranch.maintenance.deeds import Act, Done
 from anabranch.maintenance.running import maintain
 from anabranch.serving.reads import read
-from anabranch.tables import moving
+from anabranch.tables import file_commits
 from clinic import DAYS, NAME, Clinic, departed
 from maintained import EPOCHS, busy, files, later, on_disk, rows, said, speed_of, tree
 from typer.testing import CliRunner
@@ -110,7 +110,7 @@ def test_a_full_disk_leaves_nothing_staged(clinic: Clinic, monkeypatch: pytest.M
     def full(*_: object) -> None:
         raise OSError("no space left on device")
 
-    monkeypatch.setattr(moving.os, "link", full)
+    monkeypatch.setattr(file_commits.os, "link", full)
     assert maintain(clinic.settings).failed
     assert on_disk(clinic.uri) | on_disk(speed_of(clinic)) == before
     assert not [p for p in (Path(clinic.uri) / "_delta_log").iterdir() if p.suffix == ".tmp"]
@@ -141,8 +141,8 @@ KILLS = [
     *[(journal, "begin", 1, before) for before in (True, False)],
     *[(compacting, "merge", number, False) for number in (1, 2)],
     *[(compacting, "move", 1, before) for before in (True, False)],
-    *[(moving.os, "link", 1, before) for before in (True, False)],
-    *[(moving, "confirm", 1, before) for before in (True, False)],
+    *[(file_commits.os, "link", 1, before) for before in (True, False)],
+    *[(file_commits, "confirm", 1, before) for before in (True, False)],
     *[(journal, "end", 1, before) for before in (True, False)],
 ]
 
@@ -172,7 +172,7 @@ def test_a_kill_in_a_compaction_leaves_the_table_as_it_was_or_as_it_was_to_be(
 def cut_off(patched: pytest.MonkeyPatch) -> None:
     """What a process does when an exception passes, a killed one doesn't."""
     patched.setattr(running, "journal", _Dead(journal))
-    patched.setattr(moving, "withdraw", lambda _: None)
+    patched.setattr(file_commits, "withdraw", lambda _: None)
 
 
 class _Dead:

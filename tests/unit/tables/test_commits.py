@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
@@ -11,7 +16,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pytest
-from anabranch.errors import BrokenState, Conflict, TryAgain
+from anabranch.errors import BrokenState, Conflict
 from anabranch.tables import (
     Cut,
     Note,
@@ -19,7 +24,6 @@ from anabranch.tables import (
     StagedFile,
     append,
     create,
-    moves,
     newest,
     notes,
     replace,
@@ -28,7 +32,6 @@ from anabranch.tables import (
     widen,
 )
 from anabranch.tables.checksum import announce
-from anabranch.tables.moves import committing
 from deltalake import DeltaTable
 
 pytestmark = pytest.mark.unit
@@ -218,30 +221,44 @@ def test_a_table_without_any_note_says_so(tmp_path: Path) -> None:
     assert caught.value.code == "NOTES_LOST"
 
 
-@pytest.mark.parametrize("write", ["append", "replace", "replace everything", "upsert", "widen"])
-def test_a_commit_waits_for_the_one_that_is_being_made(table: DeltaTable, write: str) -> None:
-    """Spark's store gives its commits their names by a rename, which would replace one that came in between."""
-    staged = stage(uri_of(table), [("c", 1, ONE)])
-    with ThreadPoolExecutor(1) as pool:
-        with committing(uri_of(table)):
-            made = pool.submit(losing, write, table, staged)
-            with pytest.raises(TimeoutError):
-                made.result(timeout=0.3)
-            assert DeltaTable(uri_of(table)).version() == 1
-        made.result(timeout=30)
-    assert DeltaTable(uri_of(table)).version() == 2
+STOPPED = """
+import os, signal, sys
+from anabranch.errors import Conflict
+from anabranch.tables import Cut, Note, append, commits, stage_arrow
+from anabranch.tables.commits import open_table
+import pyarrow as pa, datetime
+
+settled = commits.settled
+
+def stopped(*given):
+    os.kill(os.getpid(), signal.SIGSTOP)
+    return settled(*given)
+
+commits.settled = stopped
+table = open_table(sys.argv[1])
+rows = pa.table({"n": [9], "day": [datetime.date(2013, 1, 1)]})
+try:
+    append(table, stage_arrow(rows, sys.argv[1], "sleeper", "day"), Note("w", "s", Cut()))
+except Conflict as conflict:
+    sys.exit(conflict.code)
+"""
 
 
-def test_who_is_at_a_commit_for_ever_is_told(table: DeltaTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moves, "_PATIENCE", 0.1)
-    staged = stage(uri_of(table), [("c", 1, ONE)])
-    with committing(uri_of(table)):
-        log = sorted((Path(uri_of(table)) / "_delta_log").iterdir())
-        with pytest.raises(TryAgain) as caught:
-            append(table, staged, note("2"))
-    assert caught.value.code == "TABLE_HELD"
-    assert sorted((Path(uri_of(table)) / "_delta_log").iterdir()) == log, "a checksum that was announced and not made"
-    assert append(table, stage(uri_of(table), [("c", 1, ONE)]), note("2")) == 2
+def test_a_writer_that_is_stopped_inside_its_commit_holds_nobody_up(table: DeltaTable) -> None:
+    """Its successor has the version's number when it wakes, so its own commit is refused then."""
+    given = [sys.executable, "-c", STOPPED, uri_of(table)]
+    sleeper = subprocess.Popen(given, stderr=subprocess.PIPE, text=True)
+    try:
+        os.waitpid(sleeper.pid, os.WUNTRACED)
+        begun = time.monotonic()
+        assert append(table, stage(uri_of(table), [("c", 1, ONE)]), note("2")) == 2
+        assert time.monotonic() - begun < 5
+        sleeper.send_signal(signal.SIGCONT)
+        _, said = sleeper.communicate(timeout=60)
+    finally:
+        sleeper.kill()
+    assert said.strip() == "TABLE_MOVED"
+    assert [committed.note.batch for committed in notes(uri_of(table))] == ["2", "1", "0"]
 
 
 def test_of_two_creators_one_makes_the_table(table: DeltaTable) -> None:

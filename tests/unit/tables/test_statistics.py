@@ -21,7 +21,7 @@ import skipping
 from anabranch import tables
 from anabranch.maintenance.merging import Group, merge
 from anabranch.tables import Cut, Note, append, create, stage_arrow, widen
-from anabranch.tables.moving import held_files, move
+from anabranch.tables.file_commits import held_files, move
 from anabranch.tables.staging import describe
 from anabranch.tables.statistics import INDEXED_LEAVES, footer_columns, statistics
 from deltalake import DeltaTable, QueryBuilder, write_deltalake

@@ -1,4 +1,4 @@
-"""Moving rows from some data files of a table into others, in one commit that changes no row.
+"""Replacing some data files of a table by others in one commit: a compaction, which changes no row, or a large merge.
 
 delta-rs can only replace whole partitions, so the commit is written here, as Delta's protocol spells it: its file gets
 its name by a link, which fails where another commit has that number.
@@ -20,8 +20,8 @@ from deltalake import DeltaTable
 from anabranch.errors import BrokenState
 from anabranch.tables.changes import log_line
 from anabranch.tables.checksum import announce, confirm, withdraw
-from anabranch.tables.moves import MOVED, committing, log_of
-from anabranch.tables.notes import covering
+from anabranch.tables.moves import MOVED, log_of
+from anabranch.tables.notes import Note, covering
 from anabranch.tables.outcome import new_mark, settled
 from anabranch.tables.refused import table_moved
 from anabranch.tables.staging import StagedFile
@@ -68,19 +68,36 @@ def move(table: DeltaTable, gone: Sequence[HeldFile], made: Sequence[StagedFile]
             next_step="anabranch doctor says what is missing and how to make it again",
         )
     moved = {"version": carried.version, "commit_time_ms": carried.commit_time_ms, **said}
+    note = replace(carried.note, extra={**carried.note.extra, MOVED: moved})
+    return _commit(table, gone, made, note, "OPTIMIZE", changes_rows=False)
+
+
+def rewrite(table: DeltaTable, gone: Sequence[HeldFile], made: Sequence[StagedFile], note: Note) -> int:
+    """Name ``made`` in the place of ``gone``, right behind the version that ``table`` is at; the new version. The rows
+    are others. Conflict TABLE_MOVED: nothing was committed."""
+    return _commit(table, gone, made, note, "MERGE", changes_rows=True)
+
+
+def _commit(
+    table: DeltaTable,
+    gone: Sequence[HeldFile],
+    made: Sequence[StagedFile],
+    note: Note,
+    operation: str,
+    *,
+    changes_rows: bool,
+) -> int:
     mark = new_mark()
-    note = replace(carried.note, extra={**carried.note.extra, MOVED: moved}).to_text(mark)
     path = log_of(table) / f"{table.version() + 1:020d}.json"
     draft = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
     announced = announce(table, made, [file.size for file in gone])
     committed = False
     try:
         with draft.open("w", encoding="utf-8") as file:
-            file.writelines(map(log_line, _actions(note, gone, made)))
+            file.writelines(map(log_line, _actions(note.to_text(mark), gone, made, operation, changes_rows)))
             file.flush()
             os.fsync(file.fileno())
-        with committing(table.table_uri):
-            settled(table.table_uri, table.version(), mark, lambda: os.link(draft, path))
+        settled(table.table_uri, table.version(), mark, lambda: os.link(draft, path))
         committed = True
     except FileExistsError as error:
         raise table_moved(table.table_uri, table.version()) from error
@@ -93,16 +110,18 @@ def move(table: DeltaTable, gone: Sequence[HeldFile], made: Sequence[StagedFile]
     return int(path.stem)
 
 
-def _actions(note: str, gone: Sequence[HeldFile], made: Sequence[StagedFile]) -> list[dict[str, Any]]:
+def _actions(
+    note: str, gone: Sequence[HeldFile], made: Sequence[StagedFile], operation: str, changes_rows: bool
+) -> list[dict[str, Any]]:
     now = int(time.time() * 1000)
     metrics = {"numRemovedFiles": str(len(gone)), "numAddedFiles": str(len(made))}
-    info = {"timestamp": now, "operation": "OPTIMIZE", "operationParameters": {}, "operationMetrics": metrics}
+    info = {"timestamp": now, "operation": operation, "operationParameters": {}, "operationMetrics": metrics}
     removes = [
         {
             "remove": {
                 "path": file.path,
                 "deletionTimestamp": now,
-                "dataChange": False,
+                "dataChange": changes_rows,
                 "extendedFileMetadata": True,
                 "partitionValues": dict(file.partition),
                 "size": file.size,
@@ -117,7 +136,7 @@ def _actions(note: str, gone: Sequence[HeldFile], made: Sequence[StagedFile]) ->
                 "partitionValues": dict(file.partition),
                 "size": file.size,
                 "modificationTime": now,
-                "dataChange": False,
+                "dataChange": changes_rows,
                 "stats": file.stats,
             }
         }
