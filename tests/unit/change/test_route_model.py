@@ -1,0 +1,215 @@
+"""Random sequences of all that moves readers, with kills, lags and clocks, against a model, and shrunk."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import anabranch
+import hypothesis.strategies as st
+import pytest
+import served
+from anabranch import clocks
+from anabranch.change import migration
+from anabranch.change.gates import Promise
+from anabranch.errors import AnabranchError
+from anabranch.serving import pinning, routes, snapshots
+from anabranch.serving.reader_log import failed_reads
+from anabranch.serving.retirement import reinstate, retire
+from anabranch.serving.routes import route_of, set_route
+from anabranch.settings import Settings
+from anabranch.views.definition import View
+from hypothesis import HealthCheck, given
+from hypothesis import settings as run_with
+from route_model import SOAK, STEPS, Model
+from served import DAYS, VIEW
+
+pytestmark = pytest.mark.unit
+OLD, NEW = (
+    View(VIEW, version, ("flight.departed",), ("window_start",), lambda rows: rows, partition_by="window_start")
+    for version in (1, 2)
+)
+READERS = ("a", "b", "c", "d")
+PROMISE = Promise(compared=False, behind=10_000)
+
+ACTION = st.sampled_from(
+    [
+        *[("advance",)] * 10,
+        *[("wait", seconds) for seconds in (0.5, 2.0, 3.5, 3.5, 11.0, 11.0)],
+        *[("land", version, epochs) for version in (1, 2) for epochs in (1, 5)],
+        *[("start",)] * 3,
+        *[("rollback",)] * 2,
+        ("halt",),
+        *[("resume",)] * 2,
+        *[("set", share) for share in (0, 50, 100)],
+        *[(name, version) for name in ("retire", "reinstate") for version in (1, 2)],
+        *[("kill", where) for where in ("before", "after")],
+        *[("wall clock", seconds) for seconds in (-86_400.0, 86_400.0)],
+    ]
+)
+
+
+class Killed(BaseException):
+    pass
+
+
+class Clock:
+    """The clocks of all that decides: only the test moves them."""
+
+    def __init__(self) -> None:
+        self.now, self.ahead = 1_000.0, 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def time(self) -> float:
+        return time.time() + self.ahead
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(time, name)
+
+
+class House:
+    """The platform itself, with one process that may be killed."""
+
+    def __init__(self, settings: Settings, patch: pytest.MonkeyPatch) -> None:
+        self.settings = settings
+        self.clock = Clock()
+        self.killed = ""
+        self.cuts = {1: 1, 2: 1}
+        append = routes.append
+        for module in (clocks, pinning):
+            patch.setattr(module, "time", self.clock)
+        patch.setattr(routes, "PATIENCE", -1.0)
+        patch.setattr(routes, "append", lambda *of: self._commit(append, of))
+        self.forget()
+
+    def forget(self) -> None:
+        """Another process, with nothing in its memory."""
+        for memory in (pinning._readers, pinning._seen, pinning._first_sight, snapshots._handles, snapshots._earlier):
+            memory.clear()  # type: ignore[attr-defined]
+
+    def _commit(self, append: Callable[..., int], of: tuple[Any, ...]) -> int:
+        killed, self.killed = self.killed, ""
+        if killed == "before":
+            raise Killed
+        version = append(*of)
+        if killed:
+            raise Killed
+        return version
+
+    def answer(self, do: Callable[[], Any]) -> str:
+        try:
+            made = do()
+        except Killed:
+            self.forget()
+            return "killed"
+        except AnabranchError as error:
+            return error.code
+        return made.state if isinstance(made, migration.Migration) else "set"
+
+    def act(self, name: str, *of: Any) -> str:
+        s, said = self.settings, {"by": "test", "why": "test"}
+        match name:
+            case "start":
+                given = {"steps": STEPS, "soak_seconds": SOAK, "promise": PROMISE}
+                return self.answer(lambda: migration.start(s, OLD, NEW, **said, **given))
+            case "advance":
+                return self.answer(lambda: migration.advance(s, OLD, NEW, by="test"))
+            case "halt" | "resume" | "rollback":
+                return self.answer(lambda: getattr(migration, name)(s, VIEW, **said))
+            case "retire":
+                return self.answer(lambda: retire(s, VIEW, of[0], grace=timedelta(0), **said))
+            case "reinstate":
+                return self.answer(lambda: reinstate(s, VIEW, of[0], **said))
+            case _:
+                shares = {v: share for v, share in ((1, 100 - of[0]), (2, of[0])) if share}
+                return self.answer(lambda: set_route(s, VIEW, shares, **said))
+
+    def land(self, version: int, epochs: int) -> None:
+        self.cuts[version] += epochs
+        served.merge_speed(self.settings, self.cuts[version], DAYS[:1], version=version)
+
+    def read(self, reader: str) -> tuple[int, int, int | None]:
+        found = anabranch.read(VIEW, settings=self.settings, reader=reader)
+        behind = found.behind.epoch("flights") if found.behind else None
+        epoch = found.cut.epoch("flights")
+        assert set(found.to_arrow()["written_by"].to_pylist()) - {None} == {epoch}, "a mixture"
+        return found.version, epoch, behind
+
+
+def predicted(model: Model, name: str, *of: Any) -> str:
+    match name:
+        case "halt" | "resume":
+            return model.change({"halt": "halted", "resume": "moving"}[name])
+        case "set":
+            return model.set_by_hand({v: share for v, share in ((1, 100 - of[0]), (2, of[0])) if share})
+        case _:
+            return str(getattr(model, name)(*of))
+
+
+def check(home: Path, actions: list[tuple[Any, ...]]) -> None:
+    settings, model = Settings(home=home), Model()
+    with pytest.MonkeyPatch.context() as patch:
+        house = House(settings, patch)
+        for action in actions:
+            name, *of = action
+            match name:
+                case "land":
+                    house.land(*of)
+                    model.cuts[of[0]] += of[1]
+                case "wait":
+                    house.clock.now += of[0]
+                    model.now += of[0]
+                case "wall clock":
+                    house.clock.ahead += of[0]
+                case "kill":
+                    house.killed = model.killed = of[0]
+                case _:
+                    assert house.act(name, *of) == predicted(model, name, *of), action
+            route = route_of(settings, VIEW)
+            assert (dict(route.shares) if route else {}) == model.shares
+            assert (route.retired if route else frozenset()) == model.retired
+            for reader in READERS:
+                chosen = route.version_for(reader) if route else 1
+                assert house.read(reader) == model.read(reader, chosen), (action, reader)
+        assert failed_reads(settings, VIEW, 1) == failed_reads(settings, VIEW, 2) == []
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("prepared")
+    for version in (1, 2):
+        served.start_speed(Settings(home=home), 1, DAYS[:1], version=version)
+    return home
+
+
+def random_sequences(prepared: Path, folder: Path, examples: int) -> None:
+    number = iter(range(10**9))
+
+    @run_with(
+        max_examples=examples, deadline=None, database=None, derandomize=True, suppress_health_check=[*HealthCheck]
+    )
+    @given(st.lists(ACTION, min_size=25, max_size=40))
+    def sequences(actions: list[tuple[Any, ...]]) -> None:
+        home = folder / str(next(number))
+        shutil.copytree(prepared, home)
+        try:
+            check(home, actions)
+        finally:
+            shutil.rmtree(home)
+
+    sequences()
+
+
+def test_random_sequences(prepared: Path, tmp_path: Path) -> None:
+    random_sequences(prepared, tmp_path, 15)
+
+
+@pytest.mark.sweep
+def test_a_thousand_random_sequences(prepared: Path, tmp_path: Path) -> None:
+    random_sequences(prepared, tmp_path, 1_000)
