@@ -14,12 +14,14 @@ import confluent_kafka
 import pytest
 from anabranch.control.lag import lag
 from anabranch.doctor.examining import Report
+from anabranch.errors import BrokenState
 from anabranch.events import Topic
 from anabranch.landing import halted
 from anabranch.landing.service import RETRY_SECONDS, LandingStreams
 from anabranch.landing.stream import start
 from anabranch.landing.verify import verify
 from anabranch.log.admin import existing_topics
+from anabranch.replay.relanding import Log, LogMirror
 from anabranch.settings import Settings
 from anabranch.tables import notes
 from anabranch.tables.layout import landing_table
@@ -108,6 +110,16 @@ def test_aborted_records_are_never_landed_and_what_holds_no_record_is_named(
     send(settings, topic, [parcel("plain"), parcel("plain")])
     land(spark, settings, topic)
     assert_sound(settings, topic, 32)
+
+    # A replay from the log reads the same ranges again.
+    table = DeltaTable(landing_table(settings, topic.name))
+    mirror = LogMirror(table.table_uri, settings.home / "mirror", Log(spark, settings, topic))
+    mirror.give(table.version())
+    again = DeltaTable(mirror.uri).to_pyarrow_table().to_pylist()
+    assert {(row["partition"], row["offset"], row["value"]) for row in again} == {
+        (row["partition"], row["offset"], row["value"]) for row in rows_of(settings, topic)
+    }
+    assert (len(again), mirror.reread) == (32, 32 + 18)
 
     # The notes that named the holes are gone one day: their number is in the newest one, and the doctor knows it.
     forget_old_notes(landing_table(settings, topic.name))
@@ -215,6 +227,10 @@ def test_a_topic_that_fails_is_tried_again_and_named_while_the_others_are_landed
         send(settings, other, map(parcel, range(4, 8)))
         looked(lambda: len(rows_of(settings, other)) == 8)
         assert list(landing.queries) == [other.name]
+        alone = LandingStreams([topic], landing.launch)
+        with pytest.raises(BrokenState) as caught:  # nothing is kept from a new process, which may help
+            eventually(lambda: alone.look(), 60)
+        assert (caught.value.code, list(alone.halted)) == ("BATCH_FAILED", [topic.name])
 
         clock[0] += RETRY_SECONDS
         looked(lambda: landing.halted[topic.name] is not failed)  # it was tried again, and failed again

@@ -28,8 +28,9 @@ def read_log(spark: SparkSession, settings: Settings, topic: Topic, start: Mappi
         .option("failOnDataLoss", "true")
         # A consumer that has read to the log's end is asked again while its last request still waits there for more.
         .option("kafka.fetch.max.wait.ms", 50)
-        .options(**_client(settings))
     )
+    for name, value in _client(settings).items():
+        reader = reader.option(name, value)
     return reader.load().select("topic", "partition", "offset", F.col("timestamp").alias("append_time"), "key", "value")
 
 
@@ -47,8 +48,9 @@ def read_range(
         .option("startingOffsets", json.dumps({topic.name: first}))
         .option("endingOffsets", json.dumps({topic.name: last}))
         .option("failOnDataLoss", "true")
-        .options(**_client(settings))
     )
+    for name, value in _client(settings).items():
+        reader = reader.option(name, value)
     return reader.load().select("topic", "partition", "offset", F.col("timestamp").alias("append_time"), "key", "value")
 
 
