@@ -15,8 +15,8 @@ from anabranch.tables import Committed, Note
 
 Ranges = Mapping[int, Sequence[tuple[int, int]]]
 """By partition: the first offset, and the one behind the last, ascending."""
-Reading = Callable[[int, int, int], Reread]
-"""Reads a partition from an offset until another one: ``log.rereading``."""
+Reading = Callable[[Mapping[int, tuple[int, int]]], Mapping[int, Reread]]
+"""Reads partitions, each from an offset until another one: ``log.rereading``."""
 HOLES: Final = "holes"
 """In an epoch's note: its holes as [first, last], by partition."""
 COUNTS: Final = "hole_counts"
@@ -41,9 +41,10 @@ def empty_ranges(rows: pa.Table, begin: Mapping[int, int], end: Mapping[int, int
 
 def unproven(empty: Ranges, read: Reading) -> Ranges:
     """Those of the ranges in which a second client gets a record, or which it can't read past."""
+    found = read({p: (ranges[0][0], ranges[-1][1]) for p, ranges in empty.items()}) if empty else {}
     left = {}
     for partition, ranges in empty.items():
-        again = read(partition, ranges[0][0], ranges[-1][1])
+        again = found[partition]
         held = np.array(again.offsets, np.int64)
         doubtful = [
             (first, until)

@@ -22,7 +22,10 @@ def rows(**partitions: list[int]) -> pa.Table:
 def log(held: Mapping[int, list[int]], readable: int = 100) -> Reading:
     """Another client: it gets these records, and can read up to ``readable``."""
 
-    def read(partition: int, start: int, until: int) -> Reread:
+    def read(spans: Mapping[int, tuple[int, int]]) -> dict[int, Reread]:
+        return {partition: read_one(partition, *span) for partition, span in spans.items()}
+
+    def read_one(partition: int, start: int, until: int) -> Reread:
         found = [offset for offset in held.get(partition, []) if start <= offset < readable]
         behind = [offset for offset in found if offset >= until]
         reached = behind[0] + 1 if behind else max(start, readable)
