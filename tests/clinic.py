@@ -19,6 +19,7 @@ from anabranch.batch.manifest import Build, write_manifest
 from anabranch.batch.publish import publish
 from anabranch.doctor.looking import Platform
 from anabranch.landing.duplicates import Duplicates
+from anabranch.landing.holes import added, written
 from anabranch.landing.schema import PARTITION as EVENT_DATE
 from anabranch.landing.schema import QUARANTINED, VALID, epoch_build, landing_schema
 from anabranch.landing.state import growth_note, landed, open_landing, writer_of
@@ -167,6 +168,18 @@ class Clinic:
         offsets[partition] += count
         self.decisions._offsets[partition] += count
         self.commit([], offsets, lost=lost)
+
+    def hole(self, partition: int, count: int, *, proven: int | None = None) -> None:
+        """So many offsets hold no record; ``proven`` of them (None: all), the first ones, are recorded as such."""
+        proven = count if proven is None else proven
+        offsets = dict(self.cut.positions[FLIGHTS.name].offsets)
+        start = offsets.get(partition, 0)
+        offsets[partition] = start + count
+        self.decisions._offsets[partition] = start + count
+        self.table.update_incremental()
+        counts = added(landed(self.table, FLIGHTS).holes, {partition: proven})
+        holes = written({partition: [(start, start + proven)]} if proven else {})
+        self.commit([], offsets, **holes, hole_counts={str(p): n for p, n in counts.items()})
 
     def grow(self) -> None:
         self.table.update_incremental()

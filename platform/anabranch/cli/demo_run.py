@@ -13,7 +13,7 @@ from anabranch.control.keys import airflow_login
 from anabranch.errors import BrokenState
 from anabranch.events import Topic, load_declarations
 from anabranch.landing.verify import Proof, verify
-from anabranch.log.admin import end_offsets
+from anabranch.log.admin import readable_ends
 from anabranch.reconcile.verdict import Verdict, read_verdict
 from anabranch.samples.oracle import Agreement
 from anabranch.settings import Settings
@@ -34,7 +34,7 @@ def landed_everything(settings: Settings, tell: Tell) -> bool:
     for topic in topics(settings):
         committed = newest(landing_table(settings, topic.name))
         landed = committed.note.cut.positions[topic.name].offsets if committed else {}
-        end = end_offsets(settings, topic.name)
+        end = readable_ends(settings, topic.name)
         total, so_far = sum(end.values()), sum(landed.values())
         epoch = committed.note.cut.epoch(topic.name) if committed else 0
         texts.append(f"{topic.name} {so_far:,}/{total:,} (epoch {epoch})")

@@ -42,17 +42,20 @@ def _views(settings: Settings, landed: dict[str, Cut | str]) -> Iterator[str]:
 
 
 def _records_behind(settings: Settings, topic: str, cut: Cut | str) -> str:
-    from anabranch.log.admin import end_offsets
+    from anabranch.log.admin import end_offsets, readable_ends
 
     if isinstance(cut, str):
         return cut
     try:
         ends = end_offsets(settings, topic)
+        readable = readable_ends(settings, topic)  # behind it: what comes in between is no open transaction
     except AnabranchError as error:
         return f"unknown ({error.code})"
     position = cut.positions.get(topic)
     landed = position.offsets if position else {}
-    return f"{sum(max(end - landed.get(partition, 0), 0) for partition, end in ends.items()):,} records"
+    behind = sum(max(end - landed.get(partition, 0), 0) for partition, end in readable.items())
+    waiting = sum(max(end - max(readable.get(p, 0), landed.get(p, 0)), 0) for p, end in ends.items())
+    return f"{behind:,} records" + (f", {waiting:,} behind an open transaction" if waiting else "")
 
 
 def _cut(table: Path) -> Cut | str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from anabranch.doctor.findings import Finding, Severity, failed
 from anabranch.doctor.looking import Held, Place, Platform, each, rows_of
 from anabranch.errors import Conflict
+from anabranch.landing.holes import BEGIN, numbers
 from anabranch.landing.progress import kafka_offsets
 from anabranch.landing.source import hold_to_log
 from anabranch.tables import newest
@@ -93,6 +94,8 @@ def _against(platform: Platform, held: Held) -> Iterator[Finding]:
         return
     with rows_of(files) as rows:
         first = dict(rows.execute('select "partition", min("offset") from rows group by 1').fetchall())
+    begun = numbers(held.newest.note.extra, BEGIN) if held.newest else {}
+    first = {p: min(offset, begun.get(p, offset)) for p, offset in first.items()}
     older = {p: (begin[p], offset) for p, offset in sorted(first.items()) if begin.get(p, offset) < offset}
     for partition, (start, offset) in older.items():
         what = f"the log begins at {start}, landing at {offset}: what lies between was never landed"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import duckdb
 
 from anabranch.doctor.commits import rebuilt
 from anabranch.doctor.findings import Finding, Severity
 from anabranch.doctor.looking import Held, Platform, each, rows_of
+from anabranch.landing.holes import BEGIN, COUNTS, all_recorded, numbers, recorded
 from anabranch.landing.verify import DOUBLED, horizon_us
 from anabranch.tables import notes
 
@@ -24,47 +27,99 @@ select "partition", min("offset"), count(*), list(distinct epoch order by epoch)
     group by 1, 2 having count(*) > 1)
 group by 1 order by 1
 """
-_ENDS = 'select "partition", max("offset") + 1 from rows where released_from is null group by 1 order by 1'
+_SPANS = """
+select "partition", min("offset"), max("offset") + 1, arg_min(epoch, "offset")
+from rows where released_from is null group by 1 order by 1
+"""
+Gap = tuple[int, int, int, int]
+"""Partition, first offset, the one behind the last, and the epoch of the record that follows."""
 
 
 @each("landing")
 def offsets(_: Platform, held: Held) -> Iterator[Finding]:
     """OFFSET_MISSING, OFFSET_TWICE, OFFSET_END: one finding for each partition and kind."""
     files = held.readable()
-    if not files or held.newest is None:
+    if held.newest is None:
         return
-    with rows_of(files) as rows:
-        ends = dict(rows.execute(_ENDS).fetchall())
-        gaps, again = rows.execute(_GAPS).fetchall(), rows.execute(_AGAIN).fetchall()
-    landed_to = held.newest.note.cut.positions[held.place.name].offsets
-    short = {p: end for p, end in ends.items() if end != landed_to.get(p)}
-    lost = _lost(held) if gaps or short else {}
-    yield from _missing(held, gaps, lost)
+    note = held.newest.note
+    begin = numbers(note.extra, BEGIN)
+    if not files and (held.files() or not begin):
+        return  # they can't be read; or nothing has landed
+    spans, gaps, again = dict[int, tuple[int, int, int]](), list[Gap](), list[tuple[Any, ...]]()
+    if files:
+        with rows_of(files) as rows:
+            spans = {p: (first, end, epoch) for p, first, end, epoch in rows.execute(_SPANS).fetchall()}
+            gaps, again = rows.execute(_GAPS).fetchall(), rows.execute(_AGAIN).fetchall()
+    landed_to = note.cut.positions[held.place.name].offsets
+    gaps += [(p, begin[p], first, epoch) for p, (first, _, epoch) in spans.items() if begin.get(p, first) < first]
+    ends = {p: spans[p][1] if p in spans else begin[p] for p in sorted({*spans, *begin})}
+    doubtful = _uncounted(gaps, ends, landed_to, numbers(note.extra, COUNTS))
+    absent = Absent.of(held) if doubtful else Absent({}, {}, {})
+    yield from _missing(held, sorted(gap for gap in gaps if gap[0] in doubtful), absent)
     for partition, first, count, epochs in again:
         where = f"{held.place}, partition {partition}, offset {first}, epochs {', '.join(map(str, epochs))}"
         yield Finding("OFFSET_TWICE", where, f"{count} rows share offsets that are landed already", rebuilt(held.place))
-    for partition, end in short.items():
-        until = landed_to.get(partition, 0)
-        if max([end, *(b for a, b in lost.get(partition, ()) if a >= end)]) != until:
+    for partition in doubtful:
+        end, until = ends[partition], landed_to.get(partition, 0)
+        if end > until or absent.unexplained(partition, end, until):
             what = f"the newest note says that it was landed to {until}, its rows end at {end}"
             where = f"{held.place}, partition {partition}, version {held.table.version()}"
             yield Finding("OFFSET_END", where, what, rebuilt(held.place))
 
 
-def _missing(
-    held: Held, gaps: list[tuple[int, int, int, int]], lost: dict[int, list[tuple[int, int]]]
-) -> Iterator[Finding]:
-    """The first gap of each partition that no accepted loss explains."""
+def _uncounted(
+    gaps: Sequence[Gap], ends: Mapping[int, int], landed_to: Mapping[int, int], counts: Mapping[int, int]
+) -> list[int]:
+    """The partitions that lack other than so many offsets as were proven to hold no record."""
+    lacking = {p: landed_to.get(p, 0) - end for p, end in ends.items()}
+    for partition, start, end, _ in gaps:
+        lacking[partition] += end - start
+    return [p for p, number in lacking.items() if number != counts.get(p, 0) or ends[p] > landed_to.get(p, 0)]
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """Why offsets are in no row. ``known``: the ranges that a person has given up, and those that were proven to hold
+    no record, as far as notes are kept; ``before``: where the oldest of these notes stands, and ``older`` how many were
+    proven by then. ``older`` is used up by who asks."""
+
+    known: Mapping[int, Sequence[tuple[int, int]]]
+    before: Mapping[int, int]
+    older: dict[int, int]
+
+    @staticmethod
+    def of(held: Held) -> Absent:
+        kept = list(notes(held.table))
+        known = all_recorded(kept)
+        for committed in kept:
+            for loss in committed.note.extra.get("lost", ()):
+                known.setdefault(loss["partition"], []).append((loss["from"], loss["to"]))
+        oldest = kept[-1].note
+        older = numbers(oldest.extra, COUNTS)
+        for partition, first, until in recorded(oldest):
+            older[partition] -= until - first
+        return Absent(known, oldest.cut.positions[held.place.name].offsets, older)
+
+    def unexplained(self, partition: int, start: int, end: int) -> int:
+        """How many of these offsets nothing explains."""
+        overlaps = [min(b, end) - max(a, start) for a, b in self.known.get(partition, ())]
+        left = end - start - sum(overlap for overlap in overlaps if overlap > 0)
+        counted = max(min(left, self.older.get(partition, 0), self.before.get(partition, 0) - start), 0)
+        if counted:
+            self.older[partition] -= counted
+        return left - counted
+
+
+def _missing(held: Held, gaps: Sequence[Gap], absent: Absent) -> Iterator[Finding]:
+    """The first gap of each partition that nothing explains."""
     told = set()
     for partition, start, end, epoch in gaps:
-        left = (
-            end - start - sum(min(b, end) - max(a, start) for a, b in lost.get(partition, ()) if a < end and b > start)
-        )
+        left = absent.unexplained(partition, start, end)
         if left <= 0 or partition in told:
             continue
         told.add(partition)
         # The note of a loss that was accepted goes with the log's oldest commits.
-        older = not held.whole and start < _oldest_offset(held, partition)
+        older = not held.whole and start < absent.before.get(partition, 0)
         yield Finding(
             "OFFSET_MISSING",
             f"{held.place}, partition {partition}, offsets {start} to {end - 1}, before epoch {epoch}",
@@ -73,20 +128,6 @@ def _missing(
             f"anabranch landing verify {held.place.name}; {rebuilt(held.place)}",
             Severity.DOUBTFUL if older else Severity.BROKEN,
         )
-
-
-def _lost(held: Held) -> dict[int, list[tuple[int, int]]]:
-    """The ranges that a person has given up, by partition."""
-    found: dict[int, list[tuple[int, int]]] = {}
-    for committed in notes(held.table):
-        for loss in committed.note.extra.get("lost", ()):
-            found.setdefault(loss["partition"], []).append((loss["from"], loss["to"]))
-    return found
-
-
-def _oldest_offset(held: Held, partition: int) -> int:
-    oldest = [committed.note.cut for committed in notes(held.table)][-1]
-    return oldest.positions[held.place.name].offsets.get(partition, 0)
 
 
 @each("landing")

@@ -36,11 +36,12 @@ class Declarations:
         raise BadInput("EVENT_TYPE_UNKNOWN", f"no topic carries {event_type!r}", next_step=f"known: {', '.join(known)}")
 
 
-def load_module(path: Path) -> ModuleType:
-    """Import one file of declarations by its path; the same file is imported once per process."""
+def load_module(path: Path, *, anew: bool = False) -> ModuleType:
+    """Import one file of declarations by its path; the same file is imported once per process, unless ``anew``."""
     name = f"anabranch_declared_{path.parent.name}_{path.stem}"
-    if name in sys.modules and getattr(sys.modules[name], "__file__", None) == str(path):
-        return sys.modules[name]
+    known = sys.modules.get(name)
+    if known is not None and not anew and getattr(known, "__file__", None) == str(path):
+        return known
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise BadDefinition(
@@ -54,16 +55,19 @@ def load_module(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
+        if known is not None:
+            sys.modules[name] = known
         raise
     return module
 
 
-def load_declarations(folder: Path) -> Declarations:
-    """Every Topic that a module of ``folder`` (``spark_jobs/contracts``) holds in a global name."""
+def load_declarations(folder: Path, *, anew: bool = False) -> Declarations:
+    """Every Topic that a module of ``folder`` (``spark_jobs/contracts``) holds in a global name; ``anew``: as the files
+    are now, though this process has read them before."""
     topics: dict[str, Topic] = {}
     carriers: dict[str, str] = {}
     for path in sorted(folder.glob("[a-z]*.py")):
-        for value in vars(load_module(path)).values():
+        for value in vars(load_module(path, anew=anew)).values():
             if not isinstance(value, Topic) or topics.get(value.name) is value:
                 continue
             if value.name in topics:

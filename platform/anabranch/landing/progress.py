@@ -7,9 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from anabranch.tables.checkpoints import BatchPlan
 
 if TYPE_CHECKING:
@@ -37,14 +34,3 @@ def beyond(rows: DataFrame, offsets: Mapping[int, int]) -> DataFrame:
     for partition, landed_to in offsets.items():
         new = new | ((F.col("partition") == partition) & (F.col("offset") >= landed_to))
     return rows.where(new)
-
-
-def missing_offsets(rows: pa.Table, begin: Mapping[int, int], end: Mapping[int, int]) -> dict[int, list[int]]:
-    """Offsets of [begin, end) that are not among ``rows`` (columns partition, offset), per partition."""
-    missing: dict[int, list[int]] = {}
-    for partition, until in end.items():
-        here = rows.filter(pc.equal(rows["partition"], partition))["offset"].to_pylist()
-        lost = set(range(begin.get(partition, 0), until)) - set(here)
-        if lost:
-            missing[partition] = sorted(lost)
-    return missing

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from rich.table import Table
 
@@ -10,24 +11,42 @@ from anabranch.landing.quarantine import Quarantined
 from anabranch.landing.verify import Proof
 from anabranch.printable import cell
 
+COUNTED: Final = {
+    "valid": "valid",
+    "quarantined": "quarantined",
+    "duplicates": "duplicates",
+    "holes": "no record",
+    "late": "late",
+    "lag": "not yet landed",
+}
+"""What a PartitionProof counts, as its column is named."""
+NAMED: Final = 10
+"""So many ranges of offsets without a record are named."""
+
 
 def proof_table(proof: Proof) -> Table:
     """One line per partition: the log, what was landed as what, and what is wrong."""
-    verdict = "[green]gap-free: every offset landed exactly once" if proof.sound else "[red]NOT sound"
+    holes = sum(p.holes for p in proof.partitions)
+    but = f", {holes:,} proven to hold no record" if holes else ""
+    verdict = f"[green]gap-free: every offset landed exactly once{but}" if proof.sound else "[red]NOT sound"
     table = Table(title=f"{proof.topic} at epoch {proof.epoch}: {verdict}", title_justify="left")
-    for name in ("partition", "log", "landed", "valid", "quarantined", "duplicates", "late", "not yet landed"):
+    for name in ("partition", "log", "landed", *COUNTED.values()):
         table.add_column(name, justify="right")
     table.add_column("wrong", style="red")
     for p in proof.partitions:
-        counts = (p.valid, p.quarantined, p.duplicates, p.late, p.lag)
+        counts = [getattr(p, count) for count in COUNTED]
         ranges = (f"{p.log_begin:,}..{p.log_end:,}", f"{p.first:,}..{p.landed_to:,}")
         table.add_row(str(p.partition), *ranges, *(f"{n:,}" for n in counts), "; ".join(p.wrong))
-    totals = [
-        sum(getattr(p, n) for p in proof.partitions) for n in ("valid", "quarantined", "duplicates", "late", "lag")
-    ]
+    totals = [sum(getattr(p, count) for p in proof.partitions) for count in COUNTED]
     table.add_section()
     table.add_row("all", "", f"{sum(totals[:3]):,}", *(f"{n:,}" for n in totals), "")
     notes = [f"accepted as lost: {x['partition']}: {x['from']}..{x['to'] - 1}" for x in proof.accepted_losses]
+    without = [f"{p}: {first}..{until - 1}" for p, each in proof.holes.items() for first, until in each]
+    if without:
+        more = f" and {len(without) - NAMED:,} ranges more (--json names all)" if len(without) > NAMED else ""
+        notes.append(f"no record at {', '.join(without[:NAMED])}{more}")
+    if undecided := sum(p.undecided for p in proof.partitions):
+        notes.append(f"{undecided:,} offsets can't be read yet: a transaction is open")
     if proof.doubled:
         notes.append(f"[red]{proof.doubled:,} copies of events were landed as events of their own")
     table.caption = "\n".join(notes) or None

@@ -22,7 +22,6 @@ def read_log(spark: SparkSession, settings: Settings, topic: Topic, start: Mappi
 
     reader = (
         spark.readStream.format("kafka")
-        .option("kafka.bootstrap.servers", settings.brokers)
         .option("subscribe", topic.name)
         .option("startingOffsets", json.dumps({topic.name: {str(k): v for k, v in start.items()}}))
         .option("maxOffsetsPerTrigger", settings.max_offsets_per_trigger)
@@ -30,8 +29,8 @@ def read_log(spark: SparkSession, settings: Settings, topic: Topic, start: Mappi
         # A consumer that has read to the log's end is asked again while its last request still waits there for more.
         .option("kafka.fetch.max.wait.ms", 50)
     )
-    for name, value in java_client(settings).items():
-        reader = reader.option(f"kafka.{name}", value)
+    for name, value in _client(settings).items():
+        reader = reader.option(name, value)
     return reader.load().select("topic", "partition", "offset", F.col("timestamp").alias("append_time"), "key", "value")
 
 
@@ -45,15 +44,21 @@ def read_range(
     first, last = ({str(p): span[end] for p, span in offsets.items()} for end in (0, 1))
     reader = (
         spark.read.format("kafka")
-        .option("kafka.bootstrap.servers", settings.brokers)
         .option("assign", json.dumps({topic.name: sorted(offsets)}))
         .option("startingOffsets", json.dumps({topic.name: first}))
         .option("endingOffsets", json.dumps({topic.name: last}))
         .option("failOnDataLoss", "true")
     )
-    for name, value in java_client(settings).items():
-        reader = reader.option(f"kafka.{name}", value)
+    for name, value in _client(settings).items():
+        reader = reader.option(name, value)
     return reader.load().select("topic", "partition", "offset", F.col("timestamp").alias("append_time"), "key", "value")
+
+
+def _client(settings: Settings) -> dict[str, str]:
+    """The options of Spark's consumers. Records of a transaction are read once it is committed: a micro-batch ends
+    before the first one that is open."""
+    known = {**java_client(settings), "bootstrap.servers": settings.brokers, "isolation.level": "read_committed"}
+    return {f"kafka.{name}": value for name, value in known.items()}
 
 
 def check_nothing_lost(settings: Settings, topic: Topic, landed: Mapping[int, int]) -> None:

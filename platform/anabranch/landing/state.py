@@ -14,6 +14,7 @@ from anabranch.errors import Conflict
 from anabranch.events import Topic
 from anabranch.events.records import check_kept, write_down
 from anabranch.landing.growth import lacking, versions_note
+from anabranch.landing.holes import BEGIN, COUNTS, numbers
 from anabranch.landing.schema import PARTITION, PROPERTIES, landing_schema
 from anabranch.settings import Settings
 from anabranch.tables import Cut, Note, Position, configure, create, newest, widen
@@ -28,7 +29,8 @@ class Landed:
 
     ``watermark_us`` is W(epoch + 1): the largest event time of all records landed so far, in microseconds;
     None before the first valid record. ``released`` counts the records that were released from quarantine. ``log`` is
-    the id that the broker has given the topic: one that was deleted and made again has another.
+    the id that the broker has given the topic: one that was deleted and made again has another. ``begin`` is the offset
+    that landing began with, where it is known; ``holes`` counts the offsets that were proven to hold no record.
     """
 
     epoch: int
@@ -36,6 +38,8 @@ class Landed:
     watermark_us: int | None
     released: int
     log: str = ""
+    begin: Mapping[int, int] = field(default_factory=dict, hash=False)
+    holes: Mapping[int, int] = field(default_factory=dict, hash=False)
 
     def late_before_us(self, lateness: timedelta) -> int | None:
         """Records of the next epoch with an event time below this are late."""
@@ -43,8 +47,13 @@ class Landed:
 
     def unchanged(self) -> dict[str, Any]:
         """What the note of an epoch without a record says beside its cut."""
-        carried = {"watermark_us": self.watermark_us, "released": self.released, "log": self.log}
-        return {**carried, "rows": 0, "counts": {}}
+        return {"watermark_us": self.watermark_us, **self.carried(), "rows": 0, "counts": {}}
+
+    def carried(self) -> dict[str, Any]:
+        """What each note says again: older ones are deleted one day."""
+        known = {BEGIN: self.begin, COUNTS: self.holes}
+        kept = {name: {str(p): n for p, n in sorted(said.items())} for name, said in known.items() if said}
+        return {"released": self.released, "log": self.log, **kept}
 
 
 def writer_of(topic: Topic) -> str:
@@ -103,4 +112,5 @@ def landed(table: DeltaTable, topic: Topic) -> Landed:
         )
     position = note.cut.positions[topic.name]
     released, log = int(note.extra.get("released", 0)), str(note.extra.get("log", ""))
-    return Landed(position.epoch, position.offsets, note.extra["watermark_us"], released, log)
+    begin, holes = numbers(note.extra, BEGIN), numbers(note.extra, COUNTS)
+    return Landed(position.epoch, position.offsets, note.extra["watermark_us"], released, log, begin, holes)

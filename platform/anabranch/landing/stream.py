@@ -44,6 +44,11 @@ class LandingQuery(StreamingQuery):
         self._writer = writer
 
     @property
+    def has_landed(self) -> bool:
+        """Whether it has done a micro-batch since it was started."""
+        return self._writer.batches > 0
+
+    @property
     def failure(self) -> AnabranchError | None:
         """The error that stopped it: the writer's own where it was that, else what the engine says (mostly that the
         broker doesn't answer: the next start says so); None while it runs."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,10 @@ from deltalake import DeltaTable
 
 from anabranch.errors import BadInput, BrokenState
 from anabranch.events import Topic
+from anabranch.landing.holes import all_recorded
 from anabranch.landing.rows import landed_rows
 from anabranch.landing.state import landed
-from anabranch.log.admin import begin_offsets, end_offsets
+from anabranch.log.admin import begin_offsets, end_offsets, readable_ends
 from anabranch.settings import Settings
 from anabranch.tables import notes
 from anabranch.tables.commits import open_table
@@ -28,6 +29,7 @@ select "partition", count(*), count(distinct "offset"), min("offset"), max("offs
     count(*) filter (decision = 'duplicate'), count(*) filter (late), max(epoch)
 from rows where released_from is null group by 1 order by 1
 """
+_NO_ROW = (0, 0, 0, None, None, 0, 0, 0, 0, 0)
 DOUBLED = """
 with several as (select source, event_id from rows where decision = 'valid' group by 1, 2 having count(*) > 1),
 again as (
@@ -57,27 +59,38 @@ class PartitionProof:
     """The next offset to land."""
     log_begin: int
     log_end: int
+    readable_to: int
+    """Where what can be read ends: before the first record of an open transaction, else ``log_end``."""
     valid: int
     quarantined: int
     duplicates: int
     late: int
+    holes: int
+    """Offsets that were proven to hold no record."""
     wrong: tuple[str, ...]
 
     @property
     def lag(self) -> int:
-        return max(0, self.log_end - self.landed_to)
+        return max(0, self.readable_to - self.landed_to)
+
+    @property
+    def undecided(self) -> int:
+        """Offsets of transactions that are open, and what lies behind their first record."""
+        return max(0, self.log_end - max(self.readable_to, self.landed_to))
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """All partitions of a topic; ``sound`` when each offset is in landing or quarantine exactly once, and no event is
-    valid twice: ``doubled`` counts the copies that were taken for events within the duplicate horizon."""
+    """All partitions of a topic; ``sound`` when each offset is in landing or quarantine exactly once, or was proven to
+    hold no record, and no event is valid twice: ``doubled`` counts the copies that were taken for events within the
+    duplicate horizon. ``holes`` names those whose epochs' notes are still kept."""
 
     topic: str
     epoch: int
     partitions: tuple[PartitionProof, ...]
     accepted_losses: tuple[Mapping[str, int], ...] = ()
     doubled: int = 0
+    holes: Mapping[int, Sequence[tuple[int, int]]] = field(default_factory=dict, hash=False)
 
     @property
     def sound(self) -> bool:
@@ -90,7 +103,8 @@ class Proof:
             "sound": self.sound,
             "doubled": self.doubled,
             "accepted_losses": [dict(loss) for loss in self.accepted_losses],
-            "partitions": [{**asdict(p), "lag": p.lag} for p in self.partitions],
+            "holes": [{"partition": p, "from": a, "to": b} for p, each in self.holes.items() for a, b in each],
+            "partitions": [{**asdict(p), "lag": p.lag, "undecided": p.undecided} for p in self.partitions],
         }
 
 
@@ -102,6 +116,7 @@ def verify(settings: Settings, topic: Topic) -> Proof:
         raise BadInput("NOT_LANDED", f"{topic.name} has not been landed yet", next_step="anabranch up, or make demo")
     _check_files(table)
     begin, end = begin_offsets(settings, topic.name), end_offsets(settings, topic.name)
+    readable = readable_ends(settings, topic.name)
     state = landed(table, topic)
     try:
         with landed_rows(table) as rows:
@@ -109,12 +124,17 @@ def verify(settings: Settings, topic: Topic) -> Proof:
             doubled = len(rows.execute(DOUBLED, [horizon_us(topic)]).fetchall())
     except duckdb.Error as error:
         raise unreadable_file(table.table_uri, error) from error
-    losses = tuple(loss for committed in notes(table) for loss in committed.note.extra.get("lost", ()))
-    partitions = tuple(
-        _prove(p, counted.get(p), state.offsets.get(p, 0), (begin.get(p, 0), end.get(p, 0)), losses)
-        for p in sorted({*end, *counted, *state.offsets})
-    )
-    return Proof(topic.name, state.epoch, partitions, losses, doubled)
+    kept = list(notes(table))
+    losses = tuple(loss for committed in kept for loss in committed.note.extra.get("lost", ()))
+    holes = all_recorded(kept)
+
+    def prove(p: int) -> PartitionProof:
+        first = state.begin.get(p, min((a for a, _ in holes.get(p, ())), default=None))
+        log = (begin.get(p, 0), end.get(p, 0), readable.get(p, 0))
+        return _prove(p, counted.get(p), (first, state.offsets.get(p, 0)), log, state.holes.get(p, 0), losses)
+
+    partitions = tuple(prove(p) for p in sorted({*end, *counted, *state.offsets}))
+    return Proof(topic.name, state.epoch, partitions, losses, doubled, holes)
 
 
 def horizon_us(topic: Topic) -> int:
@@ -147,27 +167,29 @@ def _check_files(table: DeltaTable) -> None:
 def _prove(
     partition: int,
     row: tuple[Any, ...] | None,
-    landed_to: int,
-    log: tuple[int, int],
+    landed: tuple[int | None, int],
+    log: tuple[int, int, int],
+    holes: int,
     losses: tuple[Mapping[str, int], ...],
 ) -> PartitionProof:
-    begin, end = log
-    if row is None:
-        nothing = ("nothing landed, though the table says so",) if landed_to > begin else ()
-        return PartitionProof(partition, begin, landed_to, begin, end, 0, 0, 0, 0, nothing)
-    _, count, distinct, first, last, valid, quarantined, duplicates, late, _ = row
-    here = [(loss["from"], loss["to"]) for loss in losses if loss["partition"] == partition]
-    lost = sum(until - start for start, until in here if first <= start <= last)
-    covered = max([last + 1, *(until for start, until in here if start > last)])
+    """``landed``: the offset that landing began with, where that is known, and the next one to land."""
+    (known, landed_to), (begin, end, readable) = landed, log
+    _, count, distinct, row_first, row_last, valid, quarantined, duplicates, late, _ = row or _NO_ROW
+    first = min((offset for offset in (known, row_first) if offset is not None), default=begin)
+    lost = sum(loss["to"] - loss["from"] for loss in losses if loss["partition"] == partition and loss["from"] >= first)
+    missing = max(landed_to - first, 0) - distinct - lost - holes
     wrong = []
     if count != distinct:
         wrong.append(f"{count - distinct} offsets were landed more than once")
-    if distinct + lost != last - first + 1:
-        wrong.append(f"{last - first + 1 - distinct - lost} offsets between {first} and {last} are missing")
-    if covered != landed_to:
-        wrong.append(f"the table says that it was landed to {landed_to}, its rows end at {last + 1}")
+    if missing > 0:
+        wrong.append(f"{missing} offsets between {first} and {landed_to - 1} are missing")
+    if missing < 0:
+        wrong.append(f"{-missing} offsets more were landed than there are between {first} and {landed_to - 1}")
+    if row_last is not None and row_last >= landed_to:
+        wrong.append(f"the table says that it was landed to {landed_to}, its rows end at {row_last + 1}")
     if begin < first:
         wrong.append(f"the log begins at {begin}, landing at {first}")
     if landed_to > end:
         wrong.append(f"landing is ahead of the log, which ends at {end}")
-    return PartitionProof(partition, first, landed_to, begin, end, valid, quarantined, duplicates, late, tuple(wrong))
+    counts = (valid, quarantined, duplicates, late, holes)
+    return PartitionProof(partition, first, landed_to, begin, end, readable, *counts, tuple(wrong))

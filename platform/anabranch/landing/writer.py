@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +20,13 @@ from anabranch.events import Topic
 from anabranch.landing.duplicates import IDENTITY, Duplicates, marked
 from anabranch.landing.explain import explained
 from anabranch.landing.growth import versions_note
+from anabranch.landing.holes import Ranges, added, counted, empty_ranges, unproven, written
 from anabranch.landing.log_length import LogLength
-from anabranch.landing.progress import beyond, first_offsets, kafka_offsets, missing_offsets
+from anabranch.landing.progress import beyond, first_offsets, kafka_offsets
 from anabranch.landing.schema import INDEXED, PARTITION, VALID, epoch_build, landing_schema
 from anabranch.landing.staged import read_columns, without_duplicates
 from anabranch.landing.state import Landed, landed, writer_of
+from anabranch.log.rereading import reread
 from anabranch.settings import Settings
 from anabranch.tables import Cut, Note, Position, StagedFile, append, restage, stage_arrow, stage_frame
 from anabranch.tables.checkpoints import BatchPlan, batch_plan, checkpoint_id
@@ -59,6 +62,8 @@ class LandingWriter:
 
     def __post_init__(self) -> None:
         self.failure: AnabranchError | None = None
+        self.batches = 0
+        """How many micro-batches are done."""
         self._duplicates = Duplicates(self.settings, self.topic, self.table)
         self._log_length = LogLength(self.settings, self.table)
         self._uri = self.table.table_uri.removeprefix("file://")
@@ -73,6 +78,7 @@ class LandingWriter:
         except BaseException as error:
             self.failure = _failed(self.topic, batch_id, error)
             raise self.failure from error
+        self.batches += 1
         self.resting(begun)
 
     def _write(self, decided: DataFrame, batch_id: int) -> None:
@@ -123,23 +129,36 @@ class LandingWriter:
         build = epoch_build(epoch)
         expected = sum(o - first.get(p, 0) for p, o in end.items())
         staged, judged = self._stage(rows, before, build, expected)
-        if judged.num_rows != expected:
-            raise BrokenState(
-                "EPOCH_INCOMPLETE",
-                f"{self.topic.name}: {expected} offsets, but {judged.num_rows} records; missing: "
-                f"{missing_offsets(judged, first, end)}",
-                state="nothing of this micro-batch was written",
-                next_step="anabranch landing verify",
-            )
+        holes = self._holes(judged, first, end) if judged.num_rows != expected else {}
+        begin = {p: first.get(p, 0) for p in end if p not in before.offsets}
+        known = replace(before, begin={**begin, **before.begin}, holes=added(before.holes, counted(holes)))
         note = Note(
             writer_of(self.topic),
             f"{checkpoint_id(self.checkpoint)}:{plan.batch_id}",
             Cut({self.topic.name: Position(epoch, {**before.offsets, **end})}),
-            extra={**summary(judged, before), "log": self.log, **versions_note(self.topic)},
+            extra={**summary(judged, known), "log": self.log, **versions_note(self.topic), **written(holes)},
         )
         append(self.table, staged, note)
         self._duplicates.landed()
         self._log_length.committed()
+
+    def _holes(self, judged: pa.Table, first: Mapping[int, int], end: Mapping[int, int]) -> Ranges:
+        """The offsets of the micro-batch that hold no record, all of them proven. BrokenState EPOCH_INCOMPLETE; what
+        ``reread`` raises."""
+        empty = empty_ranges(judged, first, end)
+        doubtful = unproven(empty, partial(reread, self.settings, self.topic.name))
+        expected, without = sum(o - first.get(p, 0) for p, o in end.items()), sum(counted(empty).values())
+        if doubtful or judged.num_rows + without != expected:
+            raise BrokenState(
+                "EPOCH_INCOMPLETE",
+                f"{self.topic.name}: {expected} offsets, but {judged.num_rows} records, and {without} offsets without "
+                f"one; missing (first offset, and the one behind the last): {_few(doubtful)}",
+                state="nothing of this micro-batch was written",
+                next_step=f"nothing: it is read again; where that goes on, anabranch landing verify {self.topic.name}",
+                topic=self.topic.name,
+                missing=doubtful,
+            )
+        return empty
 
     def _stage(self, rows: DataFrame, before: Landed, build: str, expected: int) -> tuple[list[StagedFile], pa.Table]:
         if expected <= self.settings.small_commit_rows:
@@ -157,6 +176,13 @@ class LandingWriter:
     def _explained(self, file: StagedFile) -> StagedFile:
         data = pq.ParquetFile(Path(self._uri) / file.path).read()
         return restage(explained(data, self.topic), self._uri, file)
+
+
+def _few(ranges: Ranges) -> str:
+    """The first of them: there may be one for each offset."""
+    told = {partition: list(each[:5]) for partition, each in ranges.items()}
+    more = sum(len(each) for each in ranges.values()) - sum(len(each) for each in told.values())
+    return f"{told}" + (f" and {more} more" if more else "")
 
 
 def _failed(topic: Topic, batch: int, error: BaseException) -> BrokenState:
@@ -182,8 +208,7 @@ def summary(judged: pa.Table, before: Landed) -> dict[str, Any]:
         "watermark_us": max(seen, default=None),
         "rows": judged.num_rows,
         "counts": {**counts, "late": pc.sum(judged["late"]).as_py() or 0},
-        "released": before.released,
-        "log": before.log,
+        **before.carried(),
     }
 
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs don't re-export
     AdminClient,
     ConfigResource,
@@ -181,14 +181,23 @@ def end_offsets(settings: Settings, topic: str) -> dict[int, int]:
     return _offsets(settings, topic, OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
 
-def _offsets(settings: Settings, topic: str, spec: OffsetSpec) -> dict[int, int]:
+def readable_ends(settings: Settings, topic: str) -> dict[int, int]:
+    """Where what can be read of each partition ends (Kafka's last stable offset): at the first record of a transaction
+    that is open, else where ``end_offsets`` says."""
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    return _offsets(settings, topic, latest, IsolationLevel.READ_COMMITTED)
+
+
+def _offsets(
+    settings: Settings, topic: str, spec: OffsetSpec, isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
+) -> dict[int, int]:
     admin = Admin(settings)
     partitions = existing_topics(settings, admin).get(topic)
     if partitions is None:
         raise _missing(settings, topic)
     asked = {TopicPartition(topic, number): spec for number in range(partitions)}
     try:
-        answers = admin.list_offsets(asked, request_timeout=_CALL_SECONDS)
+        answers = admin.list_offsets(asked, isolation_level=isolation, request_timeout=_CALL_SECONDS)
         return {tp.partition: answer.result(timeout=_CALL_SECONDS + 1).offset for tp, answer in answers.items()}
     except KafkaException as error:
         raise translated(settings, error, f"asking for offsets of topic {topic}") from None

@@ -43,7 +43,7 @@ class LogMirror(Mirror):
     def __init__(self, landing: str, folder: Path, log: Log) -> None:
         self._source = log
         self.reread = 0
-        """How many records were read from the log, by this process."""
+        """How many offsets of the log were read, by this process."""
         super().__init__(landing, folder)
 
     def give(self, version: int) -> None:

@@ -29,6 +29,16 @@ def offset_missing(c: Clinic) -> None:
     c.land([departed(100)])
 
 
+def offset_missing_behind_a_hole(c: Clinic) -> None:
+    c.hole(0, 3, proven=2)
+    c.land([departed(100)])
+
+
+def offset_end_behind_a_hole(c: Clinic) -> None:
+    c.hole(1, 2)
+    c.hole(1, 1, proven=0)
+
+
 def offset_twice(c: Clinic) -> None:
     row = c.row(departed(101))
     c.commit([row, {**row, "event_id": "another"}], c.offsets)
@@ -125,6 +135,8 @@ def unreadable(c: Clinic) -> None:
 
 IN_LANDING: Defects = [
     (offset_missing, "OFFSET_MISSING", "partition 0, offsets"),
+    (offset_missing_behind_a_hole, "OFFSET_MISSING", "partition 0, offsets"),
+    (offset_end_behind_a_hole, "OFFSET_END", "partition 1"),
     (offset_twice, "OFFSET_TWICE", "partition 1, offset"),
     (offset_end, "OFFSET_END", "partition 1"),
     (epoch_missing, "EPOCH_MISSING", "epoch 5"),

@@ -72,6 +72,7 @@ def healthy(seed: int, home: Path) -> Clinic:
         lambda n: clinic.build(f"waits-{n}", chance.sample(DAYS, 1)),
         lambda n: clinic.release(),
         lambda n: clinic.lose(chance.randrange(4), 3),
+        lambda n: clinic.hole(chance.randrange(4), chance.randint(1, 3)),
         lambda n: clinic.grow(),
         lambda n: clinic.compact(),
         lambda n: clinic.index(),

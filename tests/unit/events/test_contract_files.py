@@ -47,6 +47,29 @@ def test_only_the_tail_number_and_air_time_of_a_flight_are_optional(declared: De
     }
 
 
+def test_files_are_read_once_or_anew_when_asked(tmp_path: Path) -> None:
+    file = tmp_path / "parcels.py"
+
+    def write(partitions: str) -> None:
+        file.write_text(
+            "from anabranch.events import Contract, Topic\n"
+            f"PARCEL = Contract('parcel.seen', 1, {SIMPLE!r})\n"
+            f"PARCELS = Topic('parcels', (PARCEL,), partitions={partitions})\n"
+        )
+
+    def partitions(**how: bool) -> int:
+        return load_declarations(tmp_path, **how).topic("parcels").partitions
+
+    write("2")
+    assert partitions() == 2
+    write("16")
+    assert (partitions(), partitions(anew=True), partitions()) == (2, 16, 16)
+    write("oh no")
+    with pytest.raises(SyntaxError):
+        partitions(anew=True)
+    assert partitions() == 16
+
+
 @pytest.mark.parametrize(
     ("name", "version", "schema", "code"),
     [
