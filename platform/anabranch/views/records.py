@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from anabranch.errors import Conflict
 from anabranch.settings import Settings
+from anabranch.tables.layout import safe_name
 from anabranch.views.definition import View
 from anabranch.views.fingerprint import definition_text
 from anabranch.views.source import read
@@ -19,7 +20,11 @@ _SHOWN = 12
 
 
 def record_path(settings: Settings, view: View) -> Path:
-    return settings.home / "control" / "views" / f"{view.name}.v{view.version}.json"
+    return record_file(settings, view.name, view.version)
+
+
+def record_file(settings: Settings, name: str, version: int) -> Path:
+    return settings.home / "control" / "views" / f"{safe_name(name, 'view')}.v{int(version)}.json"
 
 
 def is_registered(settings: Settings, view: View, read_by: Mapping[str, int] | None = None) -> bool:
