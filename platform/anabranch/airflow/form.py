@@ -143,6 +143,7 @@ def replay_parameters(views: Mapping[str, Sequence[Declared]]) -> dict[str, Para
 
 def repair_documentation(view: Declared) -> str:
     """The page of a repair DAG."""
+    which = view.name if view.newest else f"{view.name} --version {view.version}"
     return f"""### Repair {view.name}
 
 Published days that more events have landed for since are rebuilt at the newest cut, certified, and shown to readers in
@@ -150,7 +151,7 @@ one commit: exactly these days, and no run where there are none. Nobody marks a 
 dirty as long as an event that its rows depend on has landed after the cut that it was published at.
 
 `anabranch views dirty {view.name}` lists them. Days that were never published are not repaired: the plan's log says
-whether late events landed for such days, which are in no half then, and `anabranch reprocess {view.name} --missing`
+whether late events landed for such days, which are in no half then, and `anabranch reprocess {which} --missing`
 publishes them.
 """
 

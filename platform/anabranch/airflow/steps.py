@@ -71,7 +71,8 @@ def plan_repair(view_name: str, version: int) -> dict[str, Any]:
             said = (
                 f"{len(never)} days of {view_name} with late events were never published, {min(never)} to {max(never)}"
             )
-            log.warning("%s: they are not repaired; anabranch reprocess %s --missing publishes them", said, view_name)
+            command = f"anabranch reprocess {view_name} --version {version} --missing"
+            log.warning("%s: they are not repaired; %s publishes them", said, command)
         dirty = dirty_partitions(settings, view, topics)
         if not dirty:
             log.info("all published days of %s hold everything that has landed for them", view_name)

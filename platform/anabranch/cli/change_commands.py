@@ -111,9 +111,8 @@ def _planned(
     settings, registry = project_views()
     view = registry.get(name, version)
     topics = registry.topic(view)
-    if first is None and not all_missing:
-        raise wrong("from", "RANGE_OPEN", "no day is given", "give --from (and --to), or --missing for all that are")
-    # A run's own day is never needed: days are given, or those that are missing are asked for.
     days = {"from": first if first is None else first or "-", "to": last, "missing": all_missing}
     wish = asked({**days, "cut": cut}, [topic.name for topic in topics.each], date.min)
+    if not wish.explicit and not wish.missing:  # a command has no day of its own, as a scheduled run has
+        raise wrong("from", "RANGE_OPEN", "no day is given", "give --from (and --to), or --missing for all that are")
     return settings, make_plan(settings, view, topics, wish)
