@@ -11,7 +11,6 @@ from uuid import uuid4
 
 from anabranch.errors import Conflict
 from anabranch.settings import Settings
-from anabranch.tables.layout import safe_name
 from anabranch.views.definition import View
 from anabranch.views.fingerprint import definition_text
 from anabranch.views.source import read
@@ -24,7 +23,7 @@ def record_path(settings: Settings, view: View) -> Path:
 
 
 def record_file(settings: Settings, name: str, version: int) -> Path:
-    return settings.home / "control" / "views" / f"{safe_name(name, 'view')}.v{int(version)}.json"
+    return settings.home / "control" / "views" / f"{name}.v{version}.json"
 
 
 def is_registered(settings: Settings, view: View, read_by: Mapping[str, int] | None = None) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from anabranch.errors import AnabranchError, BrokenState
 from anabranch.settings import Settings
+from anabranch.tables.layout import safe_name
 from anabranch.views.definition import View
 from anabranch.views.records import record_file
 
@@ -25,7 +26,7 @@ def written_view(settings: Settings, name: str, version: int) -> View | None:
 
     BrokenState VIEW_RECORD where the record can't be read.
     """
-    path = record_file(settings, name, version)
+    path = record_file(settings, safe_name(name, "view"), int(version))
     try:
         record = json.loads(path.read_text())
         return View(name, version, function=_no_code, fingerprint=record["fingerprint"], **_said(record["definition"]))
