@@ -18,7 +18,7 @@ _DAY: dict[str, Any] = {"type": ["null", "string"], "format": "date", "maxLength
 
 
 def parameters(versions: Sequence[Declared]) -> dict[str, Param]:
-    """``from``, ``to``, ``cut`` and ``version``, newest version first."""
+    """``from``, ``to``, ``missing``, ``cut`` and ``version``, newest version first."""
     return {
         "from": Param(
             None,
@@ -27,6 +27,13 @@ def parameters(versions: Sequence[Declared]) -> dict[str, Param]:
             **_DAY,
         ),
         "to": Param(None, title="To (partition)", description="Last day to rebuild, included. Empty: one day.", **_DAY),
+        "missing": Param(
+            False,
+            title="All that are missing",
+            description="Instead of From and To: every day that has events and was never published, and every "
+            "published day that lacks late events. The plan finds and counts them.",
+            type="boolean",
+        ),
         "cut": Param(
             None,
             title="Cut",
@@ -136,13 +143,16 @@ def replay_parameters(views: Mapping[str, Sequence[Declared]]) -> dict[str, Para
 
 def repair_documentation(view: Declared) -> str:
     """The page of a repair DAG."""
+    which = view.name if view.newest else f"{view.name} --version {view.version}"
     return f"""### Repair {view.name}
 
 Published days that more events have landed for since are rebuilt at the newest cut, certified, and shown to readers in
 one commit: exactly these days, and no run where there are none. Nobody marks a day, so no mark can be lost: a day is
 dirty as long as an event that its rows depend on has landed after the cut that it was published at.
 
-`anabranch views dirty {view.name}` lists them.
+`anabranch views dirty {view.name}` lists them. Days that were never published are not repaired: the plan's log says
+whether late events landed for such days, which are in no half then, and `anabranch reprocess {which} --missing`
+publishes them.
 """
 
 
@@ -168,6 +178,7 @@ def documentation(versions: Sequence[Declared]) -> str:
 
 **plan** counts what there is to do, **rebuild** computes the partitions beside what readers see, **reconcile**
 certifies each partition at one position of the log, **publish** shows the certified ones to readers in one commit.
+History that was loaded late is in no half of a day that was never published: *All that are missing* takes these days.
 Each step may be repeated. A partition that isn't certified isn't published: the run is red then and says why.
 """
 

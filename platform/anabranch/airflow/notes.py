@@ -18,9 +18,11 @@ SHOWN = 6
 def planned_note(plan: Mapping[str, Any]) -> str:
     said = plan.get("estimate")
     takes = f" Takes {Estimate(**said)}." if said else ""
+    missing = plan.get("late_missing")
+    why = "" if missing is None else f" All days that were never published or lack late events ({missing:,} of them)."
     return (
         f"Planned: {plan['span']} of {plan['view']} v{plan['version']} from {plan['events']:,} events "
-        f"({plan['late']:,} late) at {plan['cut']}.{takes}"
+        f"({plan['late']:,} late) at {plan['cut']}.{why}{takes}"
     )
 
 

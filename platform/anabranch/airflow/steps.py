@@ -39,6 +39,8 @@ def plan(view_name: str) -> dict[str, Any]:
         view, topics = registered(settings, view_name, params.get("version"))
         made = make_plan(settings, view, topics, asked(params, [t.name for t in topics.each], own_day(run)))
     log.info("%s", made.to_text())
+    if made.missing is not None and not made.partitions:
+        raise AirflowSkipException(made.to_text())
     if made.empty:
         raise AirflowSkipException(f"{made.span} lies outside of what has landed for {view_name}: nothing to rebuild")
     return _planned(settings, run, made)
@@ -52,6 +54,7 @@ def plan_repair(view_name: str, version: int) -> dict[str, Any]:
     Is skipped where there is none. What lands from now on leaves its days dirty: the next run repairs them.
     """
     from anabranch.airflow.registered import registered
+    from anabranch.batch.missing import missing_now
     from anabranch.change.dirty import dirty_partitions
     from anabranch.change.parameters import Asked
     from anabranch.change.plan import make_plan
@@ -63,6 +66,13 @@ def plan_repair(view_name: str, version: int) -> dict[str, Any]:
         if view.version in retired_versions(settings, view.name):
             log.info("%s v%d is retired: nobody reads it, and nothing is repaired", view.name, view.version)
             raise AirflowSkipException(f"{view.name} v{view.version} is retired")
+        never = missing_now(settings, view, topics).never_published
+        if never:
+            said = (
+                f"{len(never)} days of {view_name} with late events were never published, {min(never)} to {max(never)}"
+            )
+            command = f"anabranch reprocess {view_name} --version {version} --missing"
+            log.warning("%s: they are not repaired; %s publishes them", said, command)
         dirty = dirty_partitions(settings, view, topics)
         if not dirty:
             log.info("all published days of %s hold everything that has landed for them", view_name)

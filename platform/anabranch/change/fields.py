@@ -56,6 +56,15 @@ def version(params: Mapping[str, Any], field: str) -> int | None:
     return value
 
 
+def flag(params: Mapping[str, Any], field: str) -> bool:
+    value = params.get(field)
+    if value is None:
+        return False
+    if not isinstance(value, bool):
+        raise wrong(field, "PARAMETER_TYPE", f"{shown(value)} is neither true nor false", "write it without quotes")
+    return value
+
+
 def number(params: Mapping[str, Any], field: str, default: float) -> float:
     value = params.get(field)
     if value is None or value == "":

@@ -1,4 +1,4 @@
-"""What a person may ask of a reprocess: a range of days and a cut."""
+"""What a person may ask of a reprocess: a range of days, or those that are missing, and a cut."""
 
 from __future__ import annotations
 
@@ -8,25 +8,32 @@ from datetime import date
 from typing import Any
 
 from anabranch.batch.manifest import days
-from anabranch.change.fields import day_range, epochs
+from anabranch.change.fields import day_range, epochs, flag, wrong
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
     """A checked wish. ``partitions`` are days, in order; ``epochs`` are those of the cut, by topic, the newest landed
-    of one that is left out."""
+    of one that is left out. ``missing``: instead of days that are named, those of ``batch.missing``, which the plan
+    finds."""
 
     partitions: tuple[date, ...]
     epochs: Mapping[str, int] = field(hash=False)
     explicit: bool
     """Whether a person named the days; a scheduled run takes its own day."""
+    missing: bool = False
 
 
 def asked(params: Mapping[str, Any], topics: Collection[str], own_day: date) -> Asked:
-    """Read ``from``, ``to`` and ``cut`` of ``params``; empty ones and None mean "not given".
+    """Read ``from``, ``to``, ``cut`` and ``missing`` of ``params``; empty ones and None mean "not given".
 
     Without ``from`` it is ``own_day``; without ``to`` one day. BadInput names the ``field`` that is wrong.
     """
     named = day_range(params)
+    if flag(params, "missing"):
+        if named is not None:
+            what = "days are given, too, by from and to"
+            raise wrong("missing", "RANGE_TWICE", what, "give days, or ask for those that are missing")
+        return Asked((), epochs(params, "cut", topics), explicit=False, missing=True)
     first, last = named or (own_day, own_day)
     return Asked(tuple(days(first, last)), epochs(params, "cut", topics), explicit=named is not None)

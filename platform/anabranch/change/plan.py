@@ -12,6 +12,7 @@ from typing import Any
 
 from anabranch.batch import publications
 from anabranch.batch.manifest import days_text
+from anabranch.batch.missing import Missing, missing
 from anabranch.batch.rebuild import cut_at
 from anabranch.change.estimates import Estimate, estimate, outcomes
 from anabranch.change.parameters import Asked
@@ -35,7 +36,8 @@ class Plan:
     made from, lookback and lookahead included; ``read`` counts each event once. ``published`` is how many of the
     partitions readers have a batch half of already, ``untouched`` how many other partitions they have one of.
     ``readers``: how many percent of the view's readers get this version. ``inside``: whether some of the partitions lie
-    between the first and the last day that has landed, or have events themselves.
+    between the first and the last day that has landed, or have events themselves. ``missing``: what made these days
+    those of the plan, where nobody named them.
     """
 
     view: str
@@ -53,6 +55,7 @@ class Plan:
     lookback: timedelta
     lookahead: timedelta
     estimate: Estimate | None
+    missing: Missing | None = None
 
     @property
     def empty(self) -> bool:
@@ -63,6 +66,8 @@ class Plan:
     @property
     def span(self) -> str:
         """For people: ``2013-01-01 to 2013-01-31 (31 days)``, or ``2 days between 2013-01-01 and 2013-01-31``."""
+        if not self.partitions:
+            return "no day"
         first, last = self.partitions[0], self.partitions[-1]
         if first == last:
             return f"{first}"
@@ -76,8 +81,8 @@ class Plan:
             "version": self.version,
             "fingerprint": self.fingerprint,
             "cut": str(self.cut),
-            "from": self.partitions[0].isoformat(),
-            "to": self.partitions[-1].isoformat(),
+            "from": self.partitions[0].isoformat() if self.partitions else None,
+            "to": self.partitions[-1].isoformat() if self.partitions else None,
             "days": days_text(self.partitions),
             "span": self.span,
             "partitions": [
@@ -91,17 +96,21 @@ class Plan:
             "estimate": self.estimate.to_json() if self.estimate else None,
             "lookback_hours": self.lookback / timedelta(hours=1),
             "lookahead_hours": self.lookahead / timedelta(hours=1),
+            **({"late_missing": self.missing.late} if self.missing is not None else {}),
         }
 
     def to_text(self) -> str:
         """A table for the task's log."""
+        if not self.partitions:
+            return f"{self.view} v{self.version}: every day with events is published, and {self.missing}"
         head = f"{self.view} v{self.version}: {self.span} at {self.cut}, {self.read:,} events to read"
         rows = (f"{p.isoformat():<12}{self.events[p]:>10,}{self.late[p]:>10,}" for p in self.partitions)
         takes = f"takes {self.estimate or 'as long as it takes: no earlier run of this version to go by'}"
         stays = f"{_days(self.untouched, 'other published')}, the speed half, landing and every other view stay"
         replaced = f"replaces {_days(self.published, 'published')}; {stays} as they are"
         last = (takes, replaced, f"{self.readers} % of the view's readers get v{self.version}")
-        return "\n".join((head, f"{'partition':<12}{'events':>10}{'late':>10}", *rows, *last))
+        why = [] if self.missing is None else [_why(self.missing)]
+        return "\n".join((head, *why, f"{'partition':<12}{'events':>10}{'late':>10}", *rows, *last))
 
 
 def make_plan(settings: Settings, view: View, topics: Sources, wish: Asked) -> Plan:
@@ -118,7 +127,9 @@ def make_plan(settings: Settings, view: View, topics: Sources, wish: Asked) -> P
         )
     check_not_retired(view.name, [view.version], retired_versions(settings, view.name))
     cut = cut_at(settings, topics, wish.epochs)
-    counted = count_for(settings, view, topics, wish.partitions, cut)
+    found = missing(settings, view, cut) if wish.missing else None
+    partitions = wish.partitions if found is None else tuple(each.day for each in found.days)
+    counted = count_for(settings, view, topics, partitions, cut)
     span = None if counted.read else landed_days(settings, topics)
     published = set(publications(batch_table(settings, view.name, view.version)))
     plan = Plan(
@@ -126,21 +137,29 @@ def make_plan(settings: Settings, view: View, topics: Sources, wish: Asked) -> P
         version=view.version,
         fingerprint=view.fingerprint,
         cut=cut,
-        partitions=wish.partitions,
+        partitions=partitions,
         events={p: count.events for p, count in counted.by_partition.items()},
         late={p: count.late for p, count in counted.by_partition.items()},
         read=counted.read,
-        published=len(published & set(wish.partitions)),
-        untouched=len(published - set(wish.partitions)),
+        published=len(published & set(partitions)),
+        untouched=len(published - set(partitions)),
         readers=share_of(settings, view.name, view.version),
-        inside=counted.read > 0 or (span is not None and any(span[0] <= day <= span[1] for day in wish.partitions)),
+        inside=counted.read > 0 or (span is not None and any(span[0] <= day <= span[1] for day in partitions)),
         lookback=view.lookback,
         lookahead=view.lookahead,
         estimate=estimate(outcomes(settings, view.name, view.version), counted.read),
+        missing=found,
     )
     if plan.empty and wish.explicit:
         raise _nothing_landed(plan, span)
     return plan
+
+
+def _why(missing: Missing) -> str:
+    never = sum(each.at is None for each in missing.days)
+    lacking = len(missing.days) - never
+    and_published = f", and {_days(lacking, 'published')} lacking late events" if lacking else ""
+    return f"{_days(never, 'never published')}{and_published}; {missing}"
 
 
 def _days(count: int, kind: str) -> str:

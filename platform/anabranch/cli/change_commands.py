@@ -13,8 +13,12 @@ if TYPE_CHECKING:
     from anabranch.settings import Settings
 
 ViewName = Annotated[str, typer.Argument(help="The view's name.")]
-From = Annotated[str, typer.Option("--from", help="The first day, YYYY-MM-DD.")]
+From = Annotated[str | None, typer.Option("--from", help="The first day, YYYY-MM-DD.")]
 To = Annotated[str, typer.Option("--to", help="The last day, included; one day when left out.")]
+AllMissing = Annotated[
+    bool,
+    typer.Option("--missing", help="Instead of days: all that were never published or lack late events."),
+]
 At = Annotated[str, typer.Option("--cut", help="A position of the log, like flights@12; the newest when left out.")]
 Version = Annotated[int | None, typer.Option(help="The view's version; the newest one when left out.")]
 
@@ -27,35 +31,41 @@ def register(app: typer.Typer) -> None:
 
 def plan_command(
     view: ViewName,
-    first: From,
+    first: From = None,
     last: To = "",
     cut: At = "",
     version: Version = None,
+    all_missing: AllMissing = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """What a reprocess of these days would read, replace and leave alone, and how long it takes. Changes nothing."""
-    _, plan = _planned(view, first, last, cut, version)
+    _, plan = _planned(view, first, last, cut, version, all_missing)
     typer.echo(json.dumps(plan.to_json()) if as_json else plan.to_text())
 
 
 def reprocess_command(
     view: ViewName,
-    first: From,
+    first: From = None,
     last: To = "",
     cut: At = "",
     version: Version = None,
+    all_missing: AllMissing = False,
     wait: Annotated[bool, typer.Option(help="Wait until the run has ended.")] = True,
     approve: Annotated[bool, typer.Option("--approve", help="Give the approval that a large plan needs.")] = False,
 ) -> None:
     """Plan these days, then have the view's DAG rebuild, certify and publish them. Airflow must run.
 
+    With --missing the run plans anew, and takes what is missing then.
     Exit code 1 when the run fails, or a day could not be published; the days that it published stay.
     """
     from anabranch.cli.watching import carried_out
 
-    settings, plan = _planned(view, first, last, cut, version)
+    settings, plan = _planned(view, first, last, cut, version, all_missing)
     typer.echo(plan.to_text())
-    asked = {"from": first, "to": last or None, "cut": cut or None, "version": plan.version}
+    if not plan.partitions:
+        return
+    days = {"missing": True} if all_missing else {"from": first, "to": last or None}
+    asked = {**days, "cut": cut or None, "version": plan.version}
     carried_out(settings, f"reprocess_{plan.view}", asked, wait=wait, approve=approve)
 
 
@@ -90,7 +100,10 @@ def compare_command(
         raise typer.Exit(1)
 
 
-def _planned(name: str, first: str, last: str, cut: str, version: int | None) -> tuple[Settings, Plan]:
+def _planned(
+    name: str, first: str | None, last: str, cut: str, version: int | None, all_missing: bool
+) -> tuple[Settings, Plan]:
+    from anabranch.change.fields import wrong
     from anabranch.change.parameters import asked
     from anabranch.change.plan import make_plan
     from anabranch.cli.project import project_views
@@ -98,6 +111,8 @@ def _planned(name: str, first: str, last: str, cut: str, version: int | None) ->
     settings, registry = project_views()
     view = registry.get(name, version)
     topics = registry.topic(view)
-    # `from` is given, so no run's own day is needed.
-    wish = asked({"from": first or "-", "to": last, "cut": cut}, [topic.name for topic in topics.each], date.min)
+    days = {"from": first if first is None else first or "-", "to": last, "missing": all_missing}
+    wish = asked({**days, "cut": cut}, [topic.name for topic in topics.each], date.min)
+    if not wish.explicit and not wish.missing:  # a command has no day of its own, as a scheduled run has
+        raise wrong("from", "RANGE_OPEN", "no day is given", "give --from (and --to), or --missing for all that are")
     return settings, make_plan(settings, view, topics, wish)

@@ -88,10 +88,12 @@ def down() -> None:
 
 
 def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Each part: its process, its memory, its lag; each view's stream: its cut, its state, what stopped it."""
+    """Each part: its process, its memory, its lag; each view's stream: its cut, its state, the late events that no
+    half of the view holds, what stopped it."""
     from dataclasses import asdict
 
     from anabranch.control.lag import lag
+    from anabranch.control.late_missing import late_missing
     from anabranch.control.lifecycle import status as parts_now
     from anabranch.settings import load_settings
     from anabranch.speed.status import read
@@ -101,12 +103,14 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
     behind = lag(settings) if parts else {}
     streams = any(part.name == "speed" and part.state == "running" for part in parts)
     views = read(settings) if streams else []
+    lacking = [late_missing(settings, view.view, view.version) for view in views]
     if as_json:
+        pairs = zip(views, lacking, strict=True)
         told = [asdict(part) | {"lag": behind.get(part.name, "")} for part in parts]
-        typer.echo(json.dumps({"parts": told, "views": [asdict(view) for view in views]}))
+        typer.echo(json.dumps({"parts": told, "views": [asdict(v) | {"late_missing": late} for v, late in pairs]}))
     elif parts:
         _print_table(parts, behind)
-        _print_views(views, settings.state_limit_mb)
+        _print_views(views, lacking, settings.state_limit_mb)
     else:
         typer.echo("nothing was started; next: anabranch up")
 
@@ -135,7 +139,7 @@ def _print_table(parts: list[PartStatus], behind: Mapping[str, str]) -> None:
     Console(highlight=False).print(table)
 
 
-def _print_views(views: Sequence[ViewStatus], limit_mb: int) -> None:
+def _print_views(views: Sequence[ViewStatus], lacking: Sequence[str], limit_mb: int) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -143,10 +147,10 @@ def _print_views(views: Sequence[ViewStatus], limit_mb: int) -> None:
     if not views:
         return
     table = Table(box=None, pad_edge=False)
-    for column in ("view", "stream", "cut", "micro-batch", "state", ""):
+    for column in ("view", "stream", "cut", "micro-batch", "state", "late, in no half", ""):
         table.add_column(column, no_wrap=bool(column))
     colours = {"running": "green", "waiting": "yellow", "failed": "red", "unread": "red", "retired": "dim"}
-    for view in views:
+    for view, late in zip(views, lacking, strict=True):
         large = view.state_bytes > limit_mb * 10**6 / 2
         kept = f"{view.state_rows:,} rows, {view.state_bytes / 1e6:,.0f} MB" if view.batch is not None else ""
         warning = f"more than half of the {limit_mb:,} MB that it may keep: it stops there" if large else ""
@@ -156,6 +160,7 @@ def _print_views(views: Sequence[ViewStatus], limit_mb: int) -> None:
             view.cut,
             f"{view.batch_ms / 1000:.1f} s" if view.batch is not None else "",
             f"[yellow]{kept}[/]" if large else kept,
+            f"[yellow]{late}[/]" if late not in ("", "0") else late,
             escape(view.error.splitlines()[0] if view.error else warning),
         )
     console = Console(highlight=False)

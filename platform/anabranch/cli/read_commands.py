@@ -83,6 +83,7 @@ def covered(reading: Reading) -> dict[str, Any]:
         "committed": freshness.committed,
         "age_seconds": round(freshness.age_seconds, 3),
         "epochs_behind": freshness.behind,
+        "late_missing": _late_missing(reading)[0],
         "certificates": {str(day): certificate.equal for day, certificate in found.items()},
         "halves": {str(day): half for day, half in reading.halves.items()},
     }
@@ -93,6 +94,11 @@ def footer(reading: Reading) -> str:
     freshness, found, halves = reading.freshness, reading.certificates, list(reading.halves.values())
     equal = sum(certificate.equal for certificate in found.values())
     behind = "all that is landed" if not freshness.behind else f"{freshness.behind} epochs behind landing"
+    lacking, unknown = _late_missing(reading)
+    if lacking:
+        behind += f" but {lacking:,} late events that no half holds"
+    elif unknown:
+        behind += f" (late events that no half holds: {unknown})"
     served = ", ".join(f"{halves.count(half)} by {half}" for half in ("batch", "speed") if half in halves)
     return (
         f"{reading.view} v{reading.version} at {reading.cut}, {behind}, "
@@ -102,6 +108,15 @@ def footer(reading: Reading) -> str:
         f"{f', {len(halves) - len(found)} not certified yet' if len(found) < len(halves) else ''}\n"
         f"partitions served: {served or 'none'}"
     )
+
+
+def _late_missing(reading: Reading) -> tuple[int | None, str]:
+    """How many late events the reading lacks, else why that can't be told: its rows are right all the same."""
+    try:
+        found = reading.late_missing
+    except Exception as error:  # landing, or what is written down, is broken: the doctor says how
+        return None, f"can't be told, {getattr(error, 'code', type(error).__name__)}"
+    return found, "" if found is not None else "can't be told, no definition is written down"
 
 
 def _age(seconds: float) -> str:

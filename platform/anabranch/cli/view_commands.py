@@ -73,21 +73,35 @@ def dirty(
     version: Annotated[int | None, typer.Option(help="Its version; the newest one when left out.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """The published days that more events have landed for since: what its repair DAG rebuilds."""
+    """The published days that more events have landed for since, which its repair DAG rebuilds; and the days that were
+    never published and have late events, which no half holds.
+
+    In JSON the latter are published `at` null, and their `events` are null too: the speed half has those on time.
+    """
+    from anabranch.batch.missing import late_events, missing_now
     from anabranch.change.dirty import dirty_partitions
     from anabranch.cli.project import project_views
 
     settings, registry = project_views()
     view = registry.get(name, version)
-    found = dirty_partitions(settings, view, registry.topic(view))
+    topics = registry.topic(view)
+    found, lacking = dirty_partitions(settings, view, topics), missing_now(settings, view, topics)
+    never = lacking.never_published
     if as_json:
-        days = ({"partition": f"{d.partition}", "at": f"{d.at}", "events": d.events, "late": d.late} for d in found)
-        typer.echo(json.dumps(list(days)))
+        days = [{"partition": f"{d.partition}", "at": f"{d.at}", "events": d.events, "late": d.late} for d in found]
+        unpublished = [{"partition": f"{d}", "at": None, "events": None, "late": late} for d, late in never.items()]
+        typer.echo(json.dumps([*days, *unpublished]))
         return
     for day in found:
         typer.echo(f"{day.partition}  published at {day.at}, {day.events:,} events since ({day.late:,} late)")
     if not found:
         typer.echo(f"all published days of {view.name} v{view.version} hold everything that has landed for them")
+    for each, late in never.items():
+        typer.echo(f"{each}  never published, {late_events(late)} in no half")
+    if never:
+        typer.echo(
+            f"{lacking}; anabranch reprocess {view.name} --version {view.version} --missing publishes these days"
+        )
 
 
 @views.command()

@@ -64,7 +64,7 @@ def events_since(table: DeltaTable, types: Sequence[str], since: Callable[[date]
 
     Costs a look into Delta's log. A file is opened only if it was written for an epoch after its day's.
     """
-    files = _files_since(table, since)
+    files = [file.path for file in files_since(table, since)]
     with rows_of_files(files) if files else no_rows(table) as rows:
         found = rows.execute(_NEWS, {"types": list(types), "high": high}).fetchall()
     news = [News(*each) for each in found]
@@ -73,23 +73,39 @@ def events_since(table: DeltaTable, types: Sequence[str], since: Callable[[date]
 
 def landed_days(settings: Settings, topics: Sources) -> tuple[date, date] | None:
     """The first and the last day of event time that a file of landing is of, in any of ``topics``: by Delta's log."""
-    found: set[date] = set()
-    for topic in topics.each:
-        if (table := open_table(landing_table(settings, topic.name))) is not None:
-            files = pa.table(table.get_add_actions(flatten=True))
-            found |= {day for day in files[f"partition.{PARTITION}"].to_pylist() if day is not None}
+    tables = (open_table(landing_table(settings, topic.name)) for topic in topics.each)
+    found = set[date]().union(*(days_of_files(table) for table in tables if table is not None))
     return (min(found), max(found)) if found else None
 
 
-def _files_since(table: DeltaTable, since: Callable[[date], int | None]) -> list[str]:
-    """By their names, which files from before there were statistics have, too."""
+def days_of_files(table: DeltaTable) -> set[date]:
+    """The days of event time that files of ``table`` are of: by Delta's log."""
+    days = pa.table(table.get_add_actions(flatten=True))[f"partition.{PARTITION}"].to_pylist()
+    return {day for day in days if day is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class LandedFile:
+    """A data file of landing: its place, its day of event time, and the first and the last epoch that it may hold rows
+    of (None: its name doesn't tell)."""
+
+    path: str
+    day: date
+    epochs: tuple[int, int] | None
+
+
+def files_since(table: DeltaTable, since: Callable[[date], int | None]) -> list[LandedFile]:
+    """The files that may hold events which landed after the epoch ``since`` their day (None: no matter).
+
+    By their names, which files from before there were statistics have, too.
+    """
     uri, files = table.table_uri.removeprefix("file://").rstrip("/"), pa.table(table.get_add_actions(flatten=True))
     low = functools.cache(since)
     found = []
     for path, day in zip(files["path"].to_pylist(), files[f"partition.{PARTITION}"].to_pylist(), strict=True):
         epochs, after = epochs_of_file(path), None if day is None else low(day)
         if after is not None and (epochs is None or epochs[1] > after):
-            found.append(f"{uri}/{path}")
+            found.append(LandedFile(f"{uri}/{path}", day, epochs))
     return found
 
 

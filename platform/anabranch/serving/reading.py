@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, overload
 
 import pyarrow as pa
 
+from anabranch.batch.missing import missing_beside
 from anabranch.errors import AnabranchError, BadInput, TryAgain
 from anabranch.reconcile.certificates import Certificate, newest_certificates
 from anabranch.serving.choice import BATCH, SPEED, HalfName
@@ -26,6 +27,7 @@ from anabranch.tables import Cut, newest
 from anabranch.tables.layout import landing_table
 from anabranch.tables.refused import unreadable_file
 from anabranch.views.definition import PARTITION, is_own
+from anabranch.views.written import written_view
 
 if TYPE_CHECKING:
     import duckdb
@@ -102,6 +104,19 @@ class Reading:
         )
         age = max(0.0, time.time() - committed_ms / 1000)
         return Freshness(datetime.fromtimestamp(committed_ms / 1000, UTC), age, behind)
+
+    @cached_property
+    def late_missing(self) -> int | None:
+        """How many late events up to ``cut`` no half of this reading holds: their days were never published, or were
+        before they landed. Nothing of it is computed before it is asked for: that costs a look into landing's log, and
+        into files that hold such events. None where it can't be told: no definition of this version is written down.
+        BrokenState LANDING_GONE, VIEW_RECORD."""
+        if PARTITION not in self._pinned.speed.schema.names:  # kappa: its stream has the late events, too
+            return 0
+        view, batch = written_view(self._settings, self.view, self.version), self._pinned.batch
+        if view is None:
+            return None
+        return missing_beside(self._settings, view, self.cut, batch.newest if batch is not None else None).late
 
     def to_arrow(self) -> pa.Table:
         return self._table("arrow")

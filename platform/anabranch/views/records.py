@@ -19,7 +19,11 @@ _SHOWN = 12
 
 
 def record_path(settings: Settings, view: View) -> Path:
-    return settings.home / "control" / "views" / f"{view.name}.v{view.version}.json"
+    return record_file(settings, view.name, view.version)
+
+
+def record_file(settings: Settings, name: str, version: int) -> Path:
+    return settings.home / "control" / "views" / f"{name}.v{version}.json"
 
 
 def is_registered(settings: Settings, view: View, read_by: Mapping[str, int] | None = None) -> bool:

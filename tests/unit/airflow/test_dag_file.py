@@ -92,13 +92,14 @@ def test_each_view_with_partitions_has_its_dag(parsed: dict[str, Any], file: str
             ["rebuild", "publish"],
         ]
         assert (dag["catchup"], set(dag["retries"].values())) == (False, {3})
-        assert dag["params"] == (["from", "to", "cut", "version"] if file == "reprocess" else [])
+        assert dag["params"] == (["from", "to", "missing", "cut", "version"] if file == "reprocess" else [])
 
 
 def test_its_page_tells_what_it_does(parsed: dict[str, Any], file: str) -> None:
     doc = parsed["dags"][f"{file}_departure_delays"]["doc"]
     if file == "repair":
         assert "`anabranch views dirty departure_delays`" in doc
+        assert "`anabranch reprocess departure_delays --missing`" in doc
         return
     assert "Flights, flights delayed over 15 minutes" in doc
     assert "`flight.departed`" in doc

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from anabranch.cli.main import app
 from anabranch.settings import Settings
+from landed import sample_views
+from test_dirty_partitions import publish
 from test_reprocess_plan import land, landed
 from typer.testing import CliRunner
 
@@ -31,10 +33,32 @@ def test_a_plan_for_people_and_for_programs(run: CliRunner) -> None:
     assert (plan["events"], plan["late"], plan["days"], plan["cut"]) == (1, 0, "2013-01-02..2013-01-03", "flights@1")
 
 
+def test_the_days_that_are_missing_are_found_and_told(run: CliRunner) -> None:
+    shown = run.invoke(app, ["plan", "departure_delays", "--missing"])
+    assert shown.exit_code == 0, shown.output
+    assert "1 never published day; 1 late event is in no half" in shown.stdout
+    plan = json.loads(run.invoke(app, ["plan", "departure_delays", "--missing", "--json"]).stdout)
+    assert (plan["days"], plan["late_missing"]) == ("2013-01-02", 1)
+
+
+def test_a_reprocess_of_what_is_missing_starts_nothing_where_nothing_is(run: CliRunner, tmp_path: Path) -> None:
+    publish(Settings(home=tmp_path), sample_views().get("departure_delays"), {date(2013, 1, 2): 2})
+    shown = run.invoke(app, ["reprocess", "departure_delays", "--missing"])
+    assert (shown.exit_code, shown.stdout) == (
+        0,
+        "departure_delays v1: every day with events is published, and no late event is in no half\n",
+    )
+    plan = json.loads(run.invoke(app, ["plan", "departure_delays", "--missing", "--json"]).stdout)
+    assert (plan["partitions"], plan["late_missing"]) == ([], 0)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
         (["departure_delays", "--from", ""], "DATE_UNREADABLE"),
+        (["departure_delays"], "RANGE_OPEN"),
+        (["departure_delays", "--from", "2013-01-02", "--missing"], "RANGE_TWICE"),
+        (["aircraft_now", "--missing"], "VIEW_KAPPA"),
         (["departure_delays", "--from", "$(id)"], "DATE_UNREADABLE"),
         (["departure_delays", "--from", "2013-01-03", "--to", "2013-01-02"], "RANGE_REVERSED"),
         (["departure_delays", "--from", "2013-01-02", "--cut", "flights@9"], "CUT_IN_FUTURE"),

@@ -28,6 +28,12 @@ def test_only_from_is_one_day() -> None:
     assert asked({"from": "2013-02-27"}, ["flights"], OWN).partitions == (date(2013, 2, 27),)
 
 
+def test_those_that_are_missing_are_found_by_the_plan() -> None:
+    wish = asked({"missing": True, "from": None, "to": "", "cut": "flights@12"}, ["flights"], OWN)
+    assert (wish.partitions, wish.epochs, wish.explicit, wish.missing) == ((), {"flights": 12}, False, True)
+    assert not asked({"missing": False}, ["flights"], OWN).missing
+
+
 HOSTILE = [
     "2013-01-01; rm -rf /",
     "$(touch /tmp/owned)",
@@ -67,6 +73,9 @@ def test_what_is_no_date_is_refused_by_field(field: str, value: str) -> None:
         ({"from": "1013-01-01", "to": "2013-01-01"}, "RANGE_TOO_LONG", "to"),
         ({"from": 20130101}, "PARAMETER_TYPE", "from"),
         ({"from": ["2013-01-01"]}, "PARAMETER_TYPE", "from"),
+        ({"missing": True, "from": "2013-01-01"}, "RANGE_TWICE", "missing"),
+        ({"missing": "true"}, "PARAMETER_TYPE", "missing"),
+        ({"missing": 1}, "PARAMETER_TYPE", "missing"),
         ({"cut": 12}, "PARAMETER_TYPE", "cut"),
         ({"cut": True}, "PARAMETER_TYPE", "cut"),
         ({"cut": "12"}, "CUT_UNREADABLE", "cut"),

@@ -7,7 +7,7 @@ import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -40,6 +40,7 @@ from view_seeds import (
     draft_left,
     fingerprint_other,
     half,
+    late_nowhere,
     published_back,
     replay_stopped,
     writer_foreign,
@@ -122,6 +123,22 @@ def test_what_a_stranger_took_back_is_forgiven(clinic: Clinic) -> None:
     assert changes.changes(table, table.version()).added
     table.restore(before)
     clinic.speed()
+    assert not examined(clinic).findings
+
+
+def test_late_events_that_somebody_will_publish_or_nobody_reads_are_no_finding(clinic: Clinic) -> None:
+    day = date(2012, 12, 20)
+    clinic.land([departed(200, date(2012, 12, 30))])
+    clinic.speed(DAYS[:1])
+    assert not examined(clinic).findings, "less than a week behind the watermark: its scheduled run may still come"
+    late_nowhere(clinic)
+    clinic.speed(DAYS[:1], V2)
+    assert [finding.where.split(",")[0] for finding in examined(clinic).findings] == [f"{NAME} v1"], "v2 has no readers"
+    set_route(clinic.settings, NAME, {2: 100}, by="anna", why="test")
+    [found] = examined(clinic).findings
+    assert (found.where.split(",")[0], found.severity) == (f"{NAME} v2", "doubtful")
+    assert found.next_step == f"anabranch reprocess {NAME} --version 2 --missing"
+    clinic.reprocess("history", [day], V2)
     assert not examined(clinic).findings
 
 

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -32,7 +32,7 @@ from anabranch.tables.layout import (
     speed_table,
 )
 from anabranch.views.definition import CHANGED, PARTITION
-from clinic import BATCH, DAYS, NAME, SAME, V1, V2, Clinic, rows_on
+from clinic import BATCH, DAYS, NAME, SAME, V1, V2, Clinic, departed, rows_on
 from deltalake import DeltaTable, write_deltalake
 from landing_seeds import Defects
 
@@ -256,7 +256,14 @@ def draft_left(c: Clinic) -> None:
     os.utime(draft, (1, 1))
 
 
+def late_nowhere(c: Clinic) -> None:
+    """History of a day that no run takes any more."""
+    c.land([departed(200, date(2012, 12, 20)), departed(201, date(2012, 12, 20))])
+    c.speed(DAYS[:1])
+
+
 IN_VIEWS: Defects = [
+    (late_nowhere, "LATE_NOWHERE", "v1, speed half"),
     (commit_unnamed, "COMMIT_UNNAMED", "v1, speed half"),
     (commit_unnamed_before, "COMMIT_UNNAMED", "v1, speed half"),
     (writer_foreign, "WRITER_FOREIGN", "v1, speed half"),

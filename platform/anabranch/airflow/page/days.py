@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from anabranch.airflow.page.dirty import Days as DirtyDays
-from anabranch.airflow.page.dirty import Since
+from anabranch.airflow.page.dirty import Looked, Since
 from anabranch.airflow.page.marks import Mark, Marks
 from anabranch.batch import Published
 from anabranch.batch.publish import published_in
@@ -23,10 +23,11 @@ from anabranch.settings import Settings
 from anabranch.tables.layout import batch_table, speed_table
 from anabranch.views.definition import PARTITION
 
-State = Literal["held", "dirty", "equal", "published", "certified", "speed"]
+State = Literal["held", "dirty", "lacking", "equal", "published", "certified", "speed"]
 STATES: Mapping[State, str] = {
     "equal": "published, both paths equal",
     "dirty": "dirty: more has landed since it was published",
+    "lacking": "never published: its late events are in no half",
     "held": "the paths differ, or it was held back",
     "published": "published, without a certificate",
     "certified": "both paths equal, not published",
@@ -37,7 +38,7 @@ STATES: Mapping[State, str] = {
 @dataclass(frozen=True, slots=True)
 class Day:
     """A partition (None: the whole of a kappa view). ``serves``: the half that readers get it from; ``refused``: why
-    the newest verdict holds it back."""
+    the newest verdict holds it back. ``lacking``: late events that no half holds, since it was never published."""
 
     day: date | None
     serves: HalfName | None = None
@@ -45,6 +46,7 @@ class Day:
     mark: Mark | None = None
     refused: str = ""
     dirty: Since | None = None
+    lacking: int = 0
 
     @property
     def state(self) -> State:
@@ -52,6 +54,8 @@ class Day:
             return "held"
         if self.dirty is not None:
             return "dirty"
+        if self.lacking:
+            return "lacking"
         if self.published is not None:
             return "equal" if self.mark is not None else "published"
         return "certified" if self.mark is not None else "speed"
@@ -66,6 +70,8 @@ class Day:
             parts.append(self.refused)
         if self.dirty is not None:
             parts.append(f"{self.dirty.events:,} events since, {self.dirty.late:,} of them late")
+        if self.lacking:
+            parts.append(f"{self.lacking:,} of them")
         if self.mark is not None and self.mark.late_events:
             parts.append(f"{self.mark.late_events:,} late events in all")
         return "; ".join(parts)
@@ -98,13 +104,16 @@ class Halves:
 
 
 def days_of(
-    settings: Settings, view: str, version: int, halves: Halves, marks: Marks, dirty: DirtyDays
+    settings: Settings, view: str, version: int, halves: Halves, marks: Marks, looked: Looked
 ) -> dict[date | None, Day]:
     """Each partition that anything is known of, in order."""
     serving = halves.serving()
     runs = {mark.run for mark in marks.values()}
     verdicts = {run: verdict for run in runs if (verdict := verdict_of(settings, view, version, run)) is not None}
-    days = sorted({*serving, *marks, *halves.published, *dirty}, key=lambda day: (day is not None, day or date.min))
+    days = sorted(
+        {*serving, *marks, *halves.published, *looked.days, *looked.never},
+        key=lambda day: (day is not None, day or date.min),
+    )
     found = {}
     for day in days:
         mark = marks.get(day)
@@ -115,7 +124,8 @@ def days_of(
             halves.published.get(day) if day else None,
             mark,
             refusal(verdict, day),
-            still_dirty(dirty, day, halves),
+            still_dirty(looked.days, day, halves),
+            still_lacking(looked, day, halves),
         )
     return found
 
@@ -124,6 +134,11 @@ def still_dirty(dirty: DirtyDays, day: date | None, halves: Halves) -> Since | N
     """What was found of a day, unless it was published anew since."""
     since, published = (dirty.get(day), halves.published.get(day)) if day else (None, None)
     return since if since and published and since.at == str(published.cut) else None
+
+
+def still_lacking(looked: Looked, day: date | None, halves: Halves) -> int:
+    """How many late events of a day were in no half, unless it was published since."""
+    return looked.never.get(day, 0) if day is not None and day not in halves.published else 0
 
 
 def refusal(verdict: Verdict | None, day: date | None) -> str:

@@ -1,4 +1,5 @@
-"""Which published days are dirty, looked up beside the server: that takes the authors' definitions, and so a process.
+"""Which published days are dirty, and how many late events no half holds: looked up beside the server, since that takes
+the authors' definitions, and so a process.
 
 A page never waits: it shows what was found last, and from when that is. One process at a time asks for all views that
 somebody wants to see; a view is asked for again when something has landed or was published since, and not before it
@@ -30,8 +31,9 @@ LIMIT_SECONDS = 180.0
 Key = tuple[str, int]
 """A view and its version."""
 Wanted = tuple[str, int]
-"""What an answer is about: where landing is, and the commit of the batch table that published last."""
-Found = Mapping[Key, "Days | str"]
+"""What an answer is about: where landing is, and the commit of the batch table that published last (-1: there is no
+such table)."""
+Found = Mapping[Key, "Looked | str"]
 Days = Mapping[date, "Since"]
 
 
@@ -45,17 +47,31 @@ class Since:
 
 
 @dataclass(frozen=True, slots=True)
+class Looked:
+    """The dirty ``days`` of a version; ``late_missing``: how many late events no half of it holds; ``never``: how many
+    of those each day has that was never published."""
+
+    days: Days = field(default_factory=dict, hash=False)
+    late_missing: int = 0
+    never: Mapping[date, int] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Dirty:
-    """``days``, as of ``position`` of landing. ``failed`` says why they couldn't be found; ``pending``: they are being
+    """What was ``found``, as of ``position`` of landing. ``failed`` says why it couldn't be; ``pending``: it is being
     looked up (again); ``outdated``: something has landed or was published since. ``looked`` is None before the first
     answer."""
 
-    days: Days = field(default_factory=dict, hash=False)
+    found: Looked = field(default_factory=Looked)
     position: str = ""
     looked: datetime | None = None
     failed: str = ""
     pending: bool = False
     outdated: bool = False
+
+    @property
+    def days(self) -> Days:
+        return self.found.days
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +140,9 @@ class Lookup:
                 for place, (_, about) in batch.items():
                     self._known[place] = self._answer(found.get(place[1], "no answer"), about)
 
-    def _answer(self, found: Days | str, about: Wanted) -> _Answer:
-        failed, days = (found, {}) if isinstance(found, str) else ("", found)
-        return _Answer(Dirty(days, about[0], datetime.now(UTC), failed), about, self.clock())
+    def _answer(self, found: Looked | str, about: Wanted) -> _Answer:
+        failed, looked = (found, Looked()) if isinstance(found, str) else ("", found)
+        return _Answer(Dirty(looked, about[0], datetime.now(UTC), failed), about, self.clock())
 
 
 def find_dirty(settings: Settings, keys: Sequence[Key]) -> Found:
@@ -143,16 +159,17 @@ def find_dirty(settings: Settings, keys: Sequence[Key]) -> Found:
         told = done.stdout
     except subprocess.TimeoutExpired as late:
         told, missing = late.stdout or b"", f"it took longer than {LIMIT_SECONDS:.0f} s"
-    found: dict[Key, Days | str] = dict.fromkeys(keys, missing)
-    return found | {key: days for key, days in _read(told.decode(errors="replace").splitlines()) if key in found}
+    found: dict[Key, Looked | str] = dict.fromkeys(keys, missing)
+    return found | {key: looked for key, looked in _read(told.decode(errors="replace").splitlines()) if key in found}
 
 
-def _read(lines: Iterable[str]) -> Iterable[tuple[Key, Days | str]]:
+def _read(lines: Iterable[str]) -> Iterable[tuple[Key, Looked | str]]:
     for line in lines:
         try:
             said_of = json.loads(line)
             key = str(said_of["view"]), int(said_of["version"])
             days = {date.fromisoformat(day): Since(int(n), int(late), str(at)) for day, n, late, at in said_of["days"]}
-            yield key, str(said_of["failed"]) or days
+            never = {date.fromisoformat(day): int(late) for day, late in said_of["never"]}
+            yield key, str(said_of["failed"]) or Looked(days, int(said_of["late_missing"]), never)
         except (ValueError, KeyError, TypeError, AttributeError):
             continue  # not written by us

@@ -1,4 +1,5 @@
-"""The process that loads the views' definitions and says which of their published days are dirty: a line of JSON each.
+"""The process that loads the views' definitions and says which of their published days are dirty, and how many late
+events no half holds: a line of JSON each.
 
 ``python -m anabranch.airflow.page.dirty_job VIEW:VERSION ...``
 """
@@ -12,6 +13,7 @@ from collections.abc import Sequence
 from contextlib import redirect_stdout
 
 from anabranch.airflow.registered import project_views
+from anabranch.batch.missing import missing_now
 from anabranch.change.dirty import dirty_partitions
 from anabranch.errors import said
 from anabranch.settings import Settings, load_settings
@@ -30,14 +32,17 @@ def main(asked: Sequence[str]) -> None:
 
 
 def _answer(settings: Settings, registry: Registry, name: str, version: int) -> str:
-    days, failed = list[tuple[str, int, int, str]](), ""
+    days, never, late, failed = list[tuple[str, int, int, str]](), list[tuple[str, int]](), 0, ""
     try:
         view = registry.get(name, version)
         found = dirty_partitions(settings, view, registry.topic(view))
         days = [(day.partition.isoformat(), day.events, day.late, str(day.at)) for day in found]
+        lacking = missing_now(settings, view, registry.topic(view))
+        never, late = [(day.isoformat(), count) for day, count in lacking.never_published.items()], lacking.late
     except Exception as error:  # one view that can't be told leaves the others
         failed = said(error)
-    return json.dumps({"view": name, "version": version, "days": days, "failed": failed})
+    told = {"view": name, "version": version, "days": days, "late_missing": late, "never": never, "failed": failed}
+    return json.dumps(told)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from fastapi.responses import Response
 from anabranch.airflow.page import plots
 from anabranch.airflow.page.access import MIGRATE, REPLAY, MayEdit
 from anabranch.airflow.page.days import Day, Halves, days_of
-from anabranch.airflow.page.dirty import Lookup
+from anabranch.airflow.page.dirty import Looked, Lookup
 from anabranch.airflow.page.failures import Failure, attempt
 from anabranch.airflow.page.known import KnownView, known_view
 from anabranch.airflow.page.moving import SHOWN, moving_of
@@ -136,11 +136,11 @@ class _Calendar:
 
 def _days(settings: Settings, look: Look, standing: Standing) -> dict[date | None, Day] | Failure:
     key = standing.view, standing.version
-    dirty = standing.dirty.days if standing.dirty else {}
+    looked = standing.dirty.found if standing.dirty else Looked()
     marks = look.marks.get(key, {})
     return attempt(
         f"{standing.view} v{standing.version}",
-        lambda: days_of(settings, *key, Halves.of(settings, *key), marks, dirty),
+        lambda: days_of(settings, *key, Halves.of(settings, *key), marks, looked),
     )
 
 

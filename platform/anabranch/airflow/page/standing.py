@@ -52,6 +52,11 @@ class Standing:
     failed: Failure | None = None
 
     @property
+    def days_differ(self) -> bool:
+        """Whether a half of its days may lack events: they are looked up beside the page."""
+        return self.covers and not self.kappa and not self.retired
+
+    @property
     def covers(self) -> bool:
         return self.cut is not None and any(position.epoch for position in self.cut.positions.values())
 
@@ -107,7 +112,7 @@ def overview(settings: Settings, lookup: Lookup) -> Overview:
 
 def with_dirty(settings: Settings, lookup: Lookup, views: tuple[ViewStanding, ...]) -> tuple[ViewStanding, ...]:
     """The same, with what is known of their dirty days; what isn't is being looked up from now on."""
-    asked = [each for view in views for each in view.versions if each.published and not each.retired]
+    asked = [each for view in views for each in view.versions if each.days_differ]
     wanted = {(each.view, each.version): each.wanted for each in asked}
     told = lookup.ask(settings, wanted)
 
@@ -156,10 +161,9 @@ class Look:
             newest=max((mark.created for mark in marks.values()), default=None),
         )
         batch = None if found.kappa else snapshot(batch_table(self._settings, plain.view, plain.version))
-        if batch is None:
-            return found
-        wanted = self._landing.position(speed.newest.note.cut), batch.version
-        return replace(found, published=len(published_cuts(batch.newest.note)), wanted=wanted)
+        wanted = self._landing.position(speed.newest.note.cut), batch.version if batch is not None else -1
+        published = len(published_cuts(batch.newest.note)) if batch is not None else 0
+        return replace(found, published=published, wanted=wanted)
 
     def _shared(self, what: str, make: Callable[[], T]) -> T | None:
         made = attempt(what, make)

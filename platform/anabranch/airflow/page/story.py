@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
-from anabranch.airflow.page.days import Day, Halves, refusal, still_dirty, verdict_of
+from anabranch.airflow.page.days import Day, Halves, refusal, still_dirty, still_lacking, verdict_of
 from anabranch.airflow.page.dirty import Dirty
 from anabranch.airflow.page.failures import Failure, attempt
 from anabranch.airflow.page.marks import Mark, all_certificates
@@ -75,7 +75,8 @@ def story_of(settings: Settings, view: str, version: int, partition: date | None
     publications = told if not isinstance(told, Failure) else []
     failures += [each for each in (found, told) if isinstance(each, Failure)]
     serves = halves.serving().get(partition)
-    if not certificates and not publications and serves is None and not failures:
+    lacking = still_lacking(dirty.found, partition, halves) if dirty else 0
+    if not certificates and not publications and serves is None and not lacking and not failures:
         return None
     judged = [_judged(settings, each, publications) for each in certificates[:SHOWN]]
     newest = judged[0].certificate if judged else None
@@ -86,6 +87,7 @@ def story_of(settings: Settings, view: str, version: int, partition: date | None
         Mark(newest.equal, newest.created, newest.run, newest.late_events) if newest else None,
         judged[0].refused if judged else "",
         still_dirty(dirty.days if dirty else {}, partition, halves),
+        lacking,
     )
     return Story(day, tuple(judged), len(certificates) - len(judged), tuple(publications), dirty, tuple(failures))
 

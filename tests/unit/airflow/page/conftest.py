@@ -42,11 +42,11 @@ def login(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Login
     from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
     from airflow.api_fastapi.core_api.security import get_user
     from airflow.models.dag import DagModel
-    from anabranch.airflow.page.dirty import Lookup
+    from anabranch.airflow.page.dirty import Looked, Lookup
 
     monkeypatch.setattr(_AuthManagerState, "instance", SimpleAuthManager())
     monkeypatch.setattr(DagModel, "get_team_name", lambda dag_id: None)
-    monkeypatch.setattr(looking, "LOOKUP", Lookup(find=lambda settings, keys: {key: {} for key in keys}))
+    monkeypatch.setattr(looking, "LOOKUP", Lookup(find=lambda settings, keys: {key: Looked() for key in keys}))
     server = FastAPI()
     server.mount("/anabranch", app)
 

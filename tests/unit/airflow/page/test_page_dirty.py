@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from anabranch.airflow.page import dirty
-from anabranch.airflow.page.dirty import REST_SECONDS, Found, Key, Lookup, Since, find_dirty
+from anabranch.airflow.page.dirty import REST_SECONDS, Found, Key, Looked, Lookup, Since, find_dirty
 from anabranch.settings import Settings, project_root
 
 pytestmark = pytest.mark.unit
@@ -33,7 +33,8 @@ class Finder:
         self.most = max(self.most, self.inside)
         assert self.free.wait(10)
         self.inside -= 1
-        return {key: {DAY: Since(len(self.asked), 0, "flights@2")} for key in keys}
+        days = {DAY: Since(len(self.asked), 0, "flights@2")}
+        return {key: Looked(days) for key in keys}
 
 
 class Clock:
@@ -132,7 +133,7 @@ def test_definitions_are_run_in_a_process_of_their_own(tmp_path: Path, monkeypat
     monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", "a secret of Airflow's")
     settings = Settings(home=tmp_path, project=project_root())
     found = find_dirty(settings, [("departure_delays", 1), ("nothing", 1)])
-    assert found["departure_delays", 1] == {}
+    assert found["departure_delays", 1] == Looked()
     assert "nothing" in str(found["nothing", 1])
 
 

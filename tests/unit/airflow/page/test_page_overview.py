@@ -12,13 +12,14 @@ from statistics import median
 
 import pytest
 from anabranch.airflow.page import landed, looking
+from anabranch.airflow.page.dirty import Looked, Lookup
 from anabranch.airflow.page.landed import Behind, Landing
 from anabranch.serving import snapshots
 from anabranch.serving.routes import set_route
 from anabranch.settings import Settings
 from anabranch.speed import status
 from anabranch.speed.status import ViewStatus
-from anabranch.tables.layout import certificates_table, landing_table, routes_table, speed_table
+from anabranch.tables.layout import batch_table, certificates_table, landing_table, routes_table, speed_table
 from fastapi.testclient import TestClient
 from paged import DAYS, VIEW, at, certify, declare, kappa, land, publish, speed, text_of
 
@@ -161,11 +162,30 @@ def test_dirty_days_are_shown_once_they_are_known(client: TestClient, settings: 
     assert "being looked up" not in seen(client)
 
 
-def test_a_retired_version_says_so_and_is_not_asked_for_dirty_days(client: TestClient, settings: Settings) -> None:
+def test_late_events_in_no_half_are_counted_of_what_was_never_published_too(
+    client: TestClient, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.rmtree(batch_table(settings, VIEW, 1))
+    asked = list[object]()
+    monkeypatch.setattr(
+        looking, "LOOKUP", Lookup(find=lambda _, keys: asked.extend(keys) or {keys[0]: Looked({}, 1234)})
+    )
+    seen(client)
+    looking.LOOKUP.wait(5)
+    assert "1,234" in seen(client)
+    assert (VIEW, 1) in asked
+
+
+def test_a_retired_version_says_so_and_is_not_asked_for_dirty_days(
+    client: TestClient, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     set_route(settings, VIEW, {2: 100}, by="anna", why="all of them", retired=[1])
+    asked = list[object]()
+    monkeypatch.setattr(looking, "LOOKUP", Lookup(find=lambda _, keys: asked.extend(keys) or {}))
     page = seen(client)
     assert "v1 retired flights@3 level 0 %" in page
-    assert "being looked up" not in page
+    looking.LOOKUP.wait(5)
+    assert asked == [(VIEW, 2)]
 
 
 VIEWS, A_YEAR = 50, [date(2013, 1, 1) + timedelta(days=n) for n in range(365)]

@@ -7,14 +7,14 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 from anabranch.airflow.page import looking
-from anabranch.airflow.page.dirty import Lookup, Since
+from anabranch.airflow.page.dirty import Looked, Lookup, Since
 from anabranch.settings import Settings
 from fastapi.testclient import TestClient
 from paged import DAYS, VIEW, certify, changed, declare, judge, kappa, land, publish, speed, text_of
 
 pytestmark = pytest.mark.unit
 EQUAL, DIRTY, DIFFERS, REFUSED, ONLY = DAYS
-ELSEWHERE = date(2012, 12, 31)
+ELSEWHERE, UNSEEN = date(2012, 12, 31), date(2012, 12, 30)
 REPORT = f"""delays v1: 1 rows differ on {DIFFERS + timedelta(days=20)}
 │ LGA    │ changed │ flights │ 3     │ 2        │ flights[1]@43    │
 delays v1: 1 rows differ on {DIFFERS}
@@ -39,7 +39,8 @@ def settings(settings: Settings) -> Settings:
 
 @pytest.fixture
 def client(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> TestClient:
-    lookup = Lookup(find=lambda settings, keys: {key: {DIRTY: Since(5, 4, "flights@2")} for key in keys})
+    looked = Looked({DIRTY: Since(5, 4, "flights@2")}, 7, {ELSEWHERE: 2, UNSEEN: 1, EQUAL: 9})
+    lookup = Lookup(find=lambda settings, keys: dict.fromkeys(keys, looked))
     monkeypatch.setattr(looking, "LOOKUP", lookup)
     return client
 
@@ -69,6 +70,19 @@ def test_each_day_has_its_state_and_leads_to_its_story(client: TestClient) -> No
         f"{REFUSED}": "held",
         f"{ONLY}": "speed",
     }
+
+
+def test_days_that_were_never_published_and_have_late_events_are_marked_whether_or_not_they_have_rows(
+    client: TestClient,
+) -> None:
+    page = known(client, "/anabranch/views/delays?year=2012")
+    assert squares(page) == {f"{ELSEWHERE}": "lacking", f"{UNSEEN}": "lacking"}
+    assert "Late events in no half 7" in text_of(page)
+    assert "never published: its late events are in no half 2" in text_of(page), "the legend"
+    story = text_of(known(client, f"/anabranch/views/delays/v1/{UNSEEN}"))
+    assert "never published: its late events are in no half; 1 of them" in story
+    assert "Readers get it from nowhere" in story
+    assert "no half; 9" not in text_of(known(client, f"/anabranch/views/delays/v1/{EQUAL}")), "published since"
 
 
 def test_the_page_does_not_wait_for_dirty_days(client: TestClient) -> None:
