@@ -103,6 +103,10 @@ class Settings(BaseSettings):
     trigger_interval: str = Field(default="0 seconds", pattern=_INTERVAL)
     """How often a view's stream looks for news; zero means as soon as the last micro-batch is done."""
 
+    behind_epochs: int = Field(default=100, ge=1)
+    """A view's stream that is more epochs behind landing than this is told by `anabranch doctor`. Landing makes one a
+    second at most: beside a rebuild a stream is some ten behind, behind a long stop it catches up within minutes."""
+
     approval_events: int = Field(default=10_000_000, ge=0)
     """A reprocess or repair that reads more events than this waits until a person has approved its plan in Airflow."""
 

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 from deltalake import DeltaTable
 
@@ -19,6 +19,7 @@ from anabranch.settings import Settings
 from anabranch.tables import Cut, Note, Position, configure, create, newest, widen
 from anabranch.tables.layout import landing_table
 
+LATENESS: Final = "lateness_us"
 _TRIES = 5
 
 
@@ -45,6 +46,11 @@ class Landed:
         """What the note of an epoch without a record says beside its cut."""
         carried = {"watermark_us": self.watermark_us, "released": self.released, "log": self.log}
         return {**carried, "rows": 0, "counts": {}}
+
+
+def lateness_note(topic: Topic) -> dict[str, Any]:
+    """For the note of an epoch: the L that its records were held to. A topic may be given another one later."""
+    return {LATENESS: topic.allowed_lateness // timedelta(microseconds=1)}
 
 
 def writer_of(topic: Topic) -> str:
