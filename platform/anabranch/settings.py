@@ -81,6 +81,9 @@ class Settings(BaseSettings):
     kafka_controller_port: Port = 19093
     postgres_port: Port = 15432
     airflow_port: Port = 18080
+    airflow_url: str = Field(default="", pattern=r"^(https?://[A-Za-z0-9.-]+(:\d{1,5})?(/[\w./-]*)?)?$")
+    """Where processes of ours reach Airflow, when it runs in another container or on another machine: tasks write the
+    notes of their runs there. Empty: where Airflow says itself; for the CLI ``airflow_port`` of this machine."""
 
     spark_master: str = Field(default="local[2]", pattern=r"^(local(\[(\d+|\*)(,\d+)?\])?|yarn|(spark|k8s)://\S+)$")
     spark_driver_memory: str = Field(default="2g", pattern=r"^[1-9]\d*[kmgtKMGT]$")
