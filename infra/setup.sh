@@ -15,7 +15,7 @@ version=$("$java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\)[."].*/\1/p' | 
 [ "${version:-0}" -ge 17 ] || fail "Java is version ${version:-unknown}; 17 or newer is needed" "install a newer Java, or set JAVA_HOME to one"
 
 stamp=.venv/.anabranch-setup
-made_from=$(cat requirements.lock pyproject.toml infra/*.jars.lock infra/setup.sh infra/archive_classes.py | sha256sum | cut -d' ' -f1)
+made_from=$(cat requirements.lock pyproject.toml infra/*.jars.lock infra/setup.sh infra/install_lock.sh infra/archive_classes.py | sha256sum | cut -d' ' -f1)
 if [ "$(cat "$stamp" 2>/dev/null)" = "$made_from" ] && .venv/bin/python -c '' 2>/dev/null && [ -f .jars/spark/resolved.lock ] && [ -f .jars/kafka/resolved.lock ]; then
   exit 0
 fi
@@ -33,8 +33,7 @@ if ! { [ -x .venv/bin/python ] && new_enough .venv/bin/python; }; then
 fi
 
 echo "setup: installing requirements.lock"
-# --no-deps: the lock is complete, so nothing that it does not name can come in
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements.lock
+infra/install_lock.sh .venv/bin/python --quiet
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 echo "setup: resolving JARs"
 .venv/bin/python infra/resolve_jars.py infra/spark.jars.lock .jars/spark 2>.venv/jars.log || { cat .venv/jars.log >&2; exit 1; }

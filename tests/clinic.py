@@ -22,7 +22,7 @@ from anabranch.landing.duplicates import Duplicates
 from anabranch.landing.holes import added, written
 from anabranch.landing.schema import PARTITION as EVENT_DATE
 from anabranch.landing.schema import QUARANTINED, VALID, epoch_build, landing_schema
-from anabranch.landing.state import growth_note, landed, open_landing, writer_of
+from anabranch.landing.state import growth_note, landed, lateness_note, open_landing, writer_of
 from anabranch.landing.writer import JUDGED, summary
 from anabranch.reconcile.certificates import Certificate, Checksum, record
 from anabranch.reconcile.verdict import Verdict, write_verdict
@@ -136,7 +136,7 @@ class Clinic:
         data = pa.Table.from_pylist(list(rows), landing_schema(FLIGHTS))
         epoch = said.pop("epoch", before.epoch + 1)
         staged = tables.stage_arrow(data, self.uri, epoch_build(epoch), EVENT_DATE)
-        extra = {**summary(data.select(JUDGED), before), **said}
+        extra = {**summary(data.select(JUDGED), before), **lateness_note(FLIGHTS), **said}
         cut = Cut({FLIGHTS.name: Position(epoch, offsets)})
         tables.append(self.table, staged, Note(writer_of(FLIGHTS), f"c:{epoch}", cut, extra=extra))
 
@@ -157,9 +157,13 @@ class Clinic:
             row["gone"] = True
             event = replace(departed(row["offset"]), id=f"r{row['partition']}-{row['offset']}")
             read = {**Decisions(FLIGHTS).decide([event])[0], "partition": row["partition"], "offset": row["offset"]}
-            rows.append({**read, "decision": VALID, "epoch": self.epoch + 1, "released_from": row["epoch"]})
+            late = self.decisions.bound is not None and read["event_time"] < self.decisions.bound
+            read |= {"decision": VALID, "late": late, "epoch": self.epoch + 1, "released_from": row["epoch"]}
+            rows.append(read)
         if rows:
             self.commit(rows, self.cut.positions[FLIGHTS.name].offsets, release={"why": "mended", "records": len(rows)})
+            times = [row["event_time"] for row in rows]
+            self.decisions._newest = max([*times, *([self.decisions._newest] if self.decisions._newest else [])])
 
     def lose(self, partition: int, count: int) -> None:
         """Accept that the log has deleted so many records."""

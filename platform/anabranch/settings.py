@@ -81,6 +81,9 @@ class Settings(BaseSettings):
     kafka_controller_port: Port = 19093
     postgres_port: Port = 15432
     airflow_port: Port = 18080
+    airflow_url: str = Field(default="", pattern=r"^(https?://[A-Za-z0-9.-]+(:\d{1,5})?(/[\w./-]*)?)?$")
+    """Where processes of ours reach Airflow, when it runs in another container or on another machine: tasks write the
+    notes of their runs there. Empty: where Airflow says itself; for the CLI ``airflow_port`` of this machine."""
 
     spark_master: str = Field(default="local[2]", pattern=r"^(local(\[(\d+|\*)(,\d+)?\])?|yarn|(spark|k8s)://\S+)$")
     spark_driver_memory: str = Field(default="2g", pattern=r"^[1-9]\d*[kmgtKMGT]$")
@@ -102,6 +105,10 @@ class Settings(BaseSettings):
     one, and with fewer of them the run has more of the cores. 0: as always."""
     trigger_interval: str = Field(default="0 seconds", pattern=_INTERVAL)
     """How often a view's stream looks for news; zero means as soon as the last micro-batch is done."""
+
+    behind_epochs: int = Field(default=100, ge=1)
+    """A view's stream that is more epochs behind landing than this is told by `anabranch doctor`. Landing makes one a
+    second at most: beside a rebuild a stream is some ten behind, behind a long stop it catches up within minutes."""
 
     approval_events: int = Field(default=10_000_000, ge=0)
     """A reprocess or repair that reads more events than this waits until a person has approved its plan in Airflow."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import re
+import socket
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -18,6 +22,10 @@ if TYPE_CHECKING:
 
 SCRATCH = "tmp"
 """The folder of a home that holds a folder for each engine."""
+HOLD = "held"
+"""The file in such a folder whose lock says that its engine lives."""
+_HELD: dict[Path, int] = {}
+"""Open until this process ends."""
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 ENGINE = {
@@ -120,9 +128,27 @@ def live_engine(settings: Settings) -> dict[str, str]:
 
 
 def scratch(settings: Settings) -> Path:
-    """Where this process' engine puts what it can't hold in memory. An engine that is killed leaves it: the number of
-    the process says whose it was (``maintenance.leftovers``)."""
-    return settings.home / SCRATCH / str(os.getpid())
+    """Where this process' engine puts what it can't hold in memory. Several machines or containers may share a home,
+    and in each of them processes are numbered from 1: so its name is the host's and the process'."""
+    host = re.sub(r"[^A-Za-z0-9.-]", "-", socket.gethostname())
+    return settings.home / SCRATCH / f"{host}-{os.getpid()}"
+
+
+def hold_scratch(settings: Settings) -> Path:
+    """Make that folder, and hold it as long as this process lives. An engine that is killed leaves it, with a lock that
+    nobody holds: that is how others know, wherever they run (``maintenance.leftovers``)."""
+    folder = scratch(settings)
+    path = folder / HOLD
+    while folder not in _HELD:
+        folder.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):  # who was here before is just being taken away
+            held = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            fcntl.flock(held, fcntl.LOCK_EX)
+            if path.exists() and path.stat().st_ino == os.fstat(held).st_ino:
+                _HELD[folder] = held
+            else:
+                os.close(held)
+    return folder
 
 
 def scratch_conf(settings: Settings) -> dict[str, str]:
@@ -164,7 +190,7 @@ def session(settings: Settings, app: str, more: Mapping[str, str] = MappingProxy
     builder = SparkSession.builder.appName(app)
     if "SPARK_ENV_LOADED" not in os.environ:  # spark-submit has chosen the master already
         builder = builder.master(settings.spark_master)
-    scratch(settings).mkdir(parents=True, exist_ok=True)
+    hold_scratch(settings)
     for key, value in {**engine_conf(settings), **more, **settings.spark_conf, **scratch_conf(settings)}.items():
         builder = builder.config(key, value)
     try:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from anabranch.control.airflow_parts import COMPONENTS, MIGRATION, airflow_environment, constants
+from anabranch.airflow import steps
+from anabranch.control.airflow_parts import COMPONENTS, MIGRATION, airflow_api, airflow_environment, constants
 from anabranch.control.catalog import STREAMS, catalog
 from anabranch.control.kafka import BROKER_SETTINGS
+from anabranch.control.keys import passwords_file
 from anabranch.control.postgres import OPTIONS, dsn
-from anabranch.settings import Settings, project_root
+from anabranch.errors import BadInput
+from anabranch.settings import Settings, load_settings, project_root
+from anabranch.spark import scratch, scratch_conf
 
 pytestmark = pytest.mark.unit
 ROOT = project_root()
@@ -22,7 +28,7 @@ OURS = [MIGRATION, *(f"airflow-{name}" for name in COMPONENTS), *STREAMS]
 
 
 def locked(package: str) -> str:
-    found = re.search(rf"^{re.escape(package)}==(\S+)$", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
+    found = re.search(rf"^{re.escape(package)}==(\S+) ", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
     assert found, package
     return found[1]
 
@@ -53,10 +59,11 @@ def test_the_images_have_the_versions_of_the_locks() -> None:
 
 def test_the_image_is_made_from_the_lock_alone() -> None:
     dockerfile = (ROOT / "infra/Dockerfile").read_text()
-    installs = re.findall(r"pip install .*", dockerfile)
-    assert len(installs) == 2
-    assert all("--no-deps" in line for line in installs)
-    assert "-r requirements.lock" in installs[0]
+    assert re.findall(r"pip install .*", dockerfile) == [
+        "pip install --no-cache-dir --no-deps --no-build-isolation -e ."
+    ]
+    runs = [line for line in dockerfile.splitlines() if line.startswith("RUN infra/")]
+    assert runs == ["RUN infra/install_lock.sh python --no-cache-dir"]
 
 
 def test_the_broker_has_the_same_settings() -> None:
@@ -84,6 +91,63 @@ def test_airflow_has_the_same_settings(name: str, settings: Settings) -> None:
     assert (only_here, only_there) == (set(), set())
     assert environment["AIRFLOW_CONN_SPARK_DEFAULT"] == here["AIRFLOW_CONN_SPARK_DEFAULT"]
     assert environment["AIRFLOW__API__PORT"] == here["AIRFLOW__API__PORT"]
+
+
+def inside(name: str, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """The settings of a process in this container."""
+    for variable in [variable for variable in os.environ if variable.startswith("ANABRANCH_")]:
+        monkeypatch.delenv(variable)
+    for variable, value in SERVICES[name]["environment"].items():
+        if variable.startswith("ANABRANCH_"):
+            monkeypatch.setenv(variable, value)
+    return load_settings()
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_notes_of_runs_are_posted_to_the_container_that_takes_them(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tasks run in the scheduler's, where nobody listens at 127.0.0.1, which is the address of people's browsers."""
+    settings, server = inside(name, monkeypatch), "airflow-api-server"
+    port = SERVICES[server]["environment"]["AIRFLOW__API__PORT"]
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", SERVICES[name]["environment"]["AIRFLOW__API__BASE_URL"])
+    assert steps._address(settings) == airflow_api(settings) == f"http://{server}:{port}"
+    execution = SERVICES[name]["environment"]["AIRFLOW__CORE__EXECUTION_API_SERVER_URL"]
+    assert execution == f"{airflow_api(settings)}/execution/"
+
+
+def test_without_the_setting_notes_go_where_airflow_says(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "http://127.0.0.1:18999/")
+    assert steps._address(settings) == "http://127.0.0.1:18999"
+    assert airflow_api(settings) == "http://127.0.0.1:18080"
+
+
+@pytest.mark.parametrize("address", ["airflow:18080", "http://", "ftp://a", "http://a b", "http://u:p@a", "http://a\n"])
+def test_an_address_that_is_none_is_refused(address: str) -> None:
+    with pytest.raises(BadInput, match="SETTINGS_REFUSED"):
+        load_settings(airflow_url=address)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_tasks_log_in_with_the_password_that_the_server_has_made(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = inside(name, monkeypatch)
+    there = SERVICES["airflow-api-server"]["environment"]["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE"]
+    assert str(passwords_file(settings)) == there
+    folder = passwords_file(settings).parent
+    assert f"mkdir -m 700 {folder}" in (ROOT / "infra/Dockerfile").read_text(), "the server makes no folder"
+
+
+def test_containers_that_share_a_home_have_scratch_folders_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In each of them the process has the number 1. None is given the name of another one, or the host's."""
+    settings, folders = inside("landing", monkeypatch), set[Path]()
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    for name in OURS:
+        assert SERVICES[name]["environment"]["ANABRANCH_HOME"] == str(settings.home)
+        assert not {"hostname", "network_mode", "pid"} & set(SERVICES[name])
+        monkeypatch.setattr(socket, "gethostname", lambda name=name: f"id-of-{name}")
+        folders.add(scratch(settings))
+        java = scratch_conf(settings)
+        assert java["spark.local.dir"] == str(scratch(settings))
+        assert f"-Djava.io.tmpdir={scratch(settings)}" in java["spark.driver.extraJavaOptions"]
+    assert len(folders) == len(OURS)
 
 
 @pytest.mark.parametrize("name", [n for n in OURS if n.startswith("airflow-")])

@@ -171,9 +171,11 @@ class Move(BaseSensorOperator):
 
     def _look(self, settings: Settings, context: Context) -> Migration:
         """One step; or what became of the migration, when it has ended."""
+        from anabranch.change.looks import looked
         from anabranch.change.migration import advance, carried_by, start
 
         run = self.planned["run"]
+        looked(settings, self.planned["view"], run)
         wish, old, new, _ = _asked(settings, context["params"], self.planned)
         known = carried_by(settings, wish.view, run)
         if known is None:

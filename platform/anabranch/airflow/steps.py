@@ -99,7 +99,7 @@ def tell(settings: Settings, run: Any, text: str) -> None:
     """Log it, and make it the note of the run."""
     from anabranch.airflow.notes import write_note
 
-    write_note(settings, _address(), run.dag_id, run.run_id, text)
+    write_note(settings, _address(settings), run.dag_id, run.run_id, text)
 
 
 @task
@@ -143,7 +143,7 @@ def hitl_detail(settings: Settings, dag_id: str, run_id: str, task_id: str) -> d
     from anabranch.airflow.client import Client
     from anabranch.control.keys import airflow_login
 
-    with Client(_address(), airflow_login(settings)) as client:
+    with Client(_address(settings), airflow_login(settings)) as client:
         return client.hitl_detail(dag_id, run_id, task_id)
 
 
@@ -170,9 +170,9 @@ def _day_of(key: str) -> date:
         ) from None
 
 
-def _address() -> str:
-    """Where this Airflow answers."""
-    found: str = conf.get("api", "base_url", fallback="http://127.0.0.1:8080")
+def _address(settings: Settings) -> str:
+    """Where Airflow's API answers a task: the address of its UI is that of people's browsers, and need not be it."""
+    found: str = settings.airflow_url or conf.get("api", "base_url", fallback="http://127.0.0.1:8080")
     return found.rstrip("/")
 
 

@@ -19,7 +19,7 @@ from anabranch.files import write_whole
 from anabranch.landing.yielding import run_first
 from anabranch.owned import own
 from anabranch.settings import Settings, load_settings
-from anabranch.spark import engine_conf, scratch, scratch_conf
+from anabranch.spark import engine_conf, hold_scratch, scratch_conf
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -54,7 +54,7 @@ class SparkJob(SparkSubmitOperator):
         given = {name: str(value) for name, value in flags.items() if value is not None}
         self.application_args = [text for name, value in given.items() for text in (f"--{name}", value)]
         self.properties_file = str(engine_properties(settings))
-        scratch(settings).mkdir(parents=True, exist_ok=True)
+        hold_scratch(settings)
         self.conf = {**(self.conf or {}), **scratch_conf(settings)}
         own()
         try:

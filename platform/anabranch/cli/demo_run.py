@@ -8,7 +8,7 @@ from pathlib import Path
 
 from anabranch.airflow.client import Client, Run
 from anabranch.cli.sample_oracle import held_to_oracle, oracle_of
-from anabranch.control.airflow_parts import airflow_address
+from anabranch.control.airflow_parts import airflow_api
 from anabranch.control.keys import airflow_login
 from anabranch.errors import BrokenState
 from anabranch.events import Topic, load_declarations
@@ -58,7 +58,7 @@ def speed_at(settings: Settings, view: str, tell: Tell) -> bool:
 
 def reprocess(settings: Settings, view: str, first: date, last: date, tell: Tell) -> tuple[Run, Verdict]:
     """Trigger the view's DAG as the UI does, wait for it, and hand on the verdict on what it has built."""
-    with Client(airflow_address(settings), airflow_login(settings)) as client:
+    with Client(airflow_api(settings), airflow_login(settings)) as client:
         run = client.trigger(f"reprocess_{view}", {"from": first.isoformat(), "to": last.isoformat()})
         run = client.wait(run, lambda now: tell(", ".join(f"{t} {s or 'waiting'}" for t, s in now.tasks.items())))
         if run.state != "success":

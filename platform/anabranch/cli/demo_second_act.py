@@ -23,7 +23,7 @@ from anabranch.cli.demo_change import (
     wrong_row,
 )
 from anabranch.cli.demo_readers import NAMES, Readers
-from anabranch.control.airflow_parts import airflow_address
+from anabranch.control.airflow_parts import airflow_api
 from anabranch.control.keys import airflow_login
 from anabranch.errors import BrokenState
 from anabranch.reconcile.certificates import newest_certificates
@@ -49,7 +49,7 @@ class Voice(Protocol):
 
 def second_act(settings: Settings, story: Voice, first: date) -> None:
     """BrokenState where anything is not as it must be. ``first``: the first day of flights."""
-    with Client(airflow_address(settings), airflow_login(settings)) as client:
+    with Client(airflow_api(settings), airflow_login(settings)) as client:
         _late_events(settings, story, client, first + timedelta(days=1))
         _next_version(settings, story)
         with Readers(settings, VIEW) as readers:

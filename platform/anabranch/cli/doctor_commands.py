@@ -22,7 +22,9 @@ Commits = Annotated[
 
 Rows = Annotated[
     int | None,
-    typer.Option(min=0, help="Compute so many partitions of each half anew, and compare (0: all). Starts Spark."),
+    typer.Option(
+        min=0, help="Compute so many partitions of each half anew (0: all), and decode landing. Starts Spark."
+    ),
 ]
 Sent = Annotated[
     Path | None,
@@ -62,6 +64,7 @@ def _more_checks(settings: Settings, rows: int | None, sent: Path | None) -> Ite
     """Those that have to be asked for: they compute."""
     from anabranch.cli.sample_oracle import expected
     from anabranch.doctor.computed import computed
+    from anabranch.doctor.decoded import decoded
     from anabranch.spark import session
 
     if sent is not None and not sent.is_file():
@@ -69,7 +72,7 @@ def _more_checks(settings: Settings, rows: int | None, sent: Path | None) -> Ite
         raise BadInput("NO_FILE", wrong, state="nothing was looked at", next_step="name one of produced/", field="sent")
     spark = session(settings, "anabranch-doctor") if rows is not None else None
     try:
-        found = list(computed(spark, rows)) if spark is not None and rows is not None else []
+        found = [*computed(spark, rows), decoded(spark)] if spark is not None and rows is not None else []
         yield [*found, *([expected(sent)] if sent is not None else [])]
     finally:
         if spark is not None:

@@ -19,10 +19,10 @@ _PATIENCE = 6 * 3600
 def carried_out(settings: Settings, dag: str, asked: Mapping[str, Any], *, wait: bool, approve: bool) -> None:
     """Trigger ``dag`` as ``asked``, and tell its steps until it has ended. Exit code 1 when it failed."""
     from anabranch.airflow.client import Client
-    from anabranch.control.airflow_parts import airflow_address
+    from anabranch.control.airflow_parts import airflow_api
     from anabranch.control.keys import airflow_login
 
-    with Client(airflow_address(settings), airflow_login(settings)) as client:
+    with Client(airflow_api(settings), airflow_login(settings)) as client:
         run = client.trigger(dag, asked)
         typer.echo(run.url)
         if wait:

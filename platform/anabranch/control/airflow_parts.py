@@ -56,8 +56,13 @@ def airflow_home(settings: Settings) -> Path:
 
 
 def airflow_address(settings: Settings) -> str:
-    """The address of the UI and of the public REST API."""
+    """Where our own Airflow listens: its UI and its public REST API."""
     return f"http://127.0.0.1:{settings.airflow_port}"
+
+
+def airflow_api(settings: Settings) -> str:
+    """Where the CLI reaches Airflow: our own, or the one that the settings name."""
+    return settings.airflow_url.rstrip("/") or airflow_address(settings)
 
 
 def airflow_environment(settings: Settings) -> dict[str, str]:

@@ -21,7 +21,7 @@ from anabranch.landing.growth import versions_note
 from anabranch.landing.identity import copies, hashes
 from anabranch.landing.rows import landed_rows
 from anabranch.landing.schema import PARTITION, VALID, epoch_build
-from anabranch.landing.state import landed, open_landing, writer_of
+from anabranch.landing.state import landed, lateness_note, open_landing, writer_of
 from anabranch.landing.writer import JUDGED, arrow_with_epoch, summary
 from anabranch.settings import Settings
 from anabranch.tables import Cut, Note, Position, append, stage_arrow
@@ -128,7 +128,7 @@ def _release(spark: SparkSession, table: DeltaTable, topic: Topic, records: list
     valid = sum(d == VALID for d in readable["decision"].to_pylist())
     epoch = before.epoch + 1
     extra: dict[str, Any] = summary(readable.select(JUDGED), before)
-    extra |= versions_note(topic)
+    extra |= {**lateness_note(topic), **versions_note(topic)}
     extra |= {"released": before.released + valid, "release": {"why": why, "records": readable.num_rows}}
     staged = stage_arrow(readable, table.table_uri.removeprefix("file://"), epoch_build(epoch), PARTITION)
     cut = Cut({topic.name: Position(epoch, before.offsets)})

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 from deltalake import DeltaTable
 
@@ -20,6 +20,7 @@ from anabranch.settings import Settings
 from anabranch.tables import Cut, Note, Position, configure, create, newest, widen
 from anabranch.tables.layout import landing_table
 
+LATENESS: Final = "lateness_us"
 _TRIES = 5
 
 
@@ -54,6 +55,11 @@ class Landed:
         known = {BEGIN: self.begin, COUNTS: self.holes}
         kept = {name: {str(p): n for p, n in sorted(said.items())} for name, said in known.items() if said}
         return {"released": self.released, "log": self.log, **kept}
+
+
+def lateness_note(topic: Topic) -> dict[str, Any]:
+    """For the note of an epoch: the L that its records were held to. A topic may be given another one later."""
+    return {LATENESS: topic.allowed_lateness // timedelta(microseconds=1)}
 
 
 def writer_of(topic: Topic) -> str:

@@ -25,7 +25,7 @@ from anabranch.landing.log_length import LogLength
 from anabranch.landing.progress import beyond, first_offsets, kafka_offsets
 from anabranch.landing.schema import INDEXED, PARTITION, VALID, epoch_build, landing_schema
 from anabranch.landing.staged import read_columns, without_duplicates
-from anabranch.landing.state import Landed, landed, writer_of
+from anabranch.landing.state import Landed, landed, lateness_note, writer_of
 from anabranch.log.rereading import reread
 from anabranch.settings import Settings
 from anabranch.tables import Cut, Note, Position, StagedFile, append, restage, stage_arrow, stage_frame
@@ -136,7 +136,13 @@ class LandingWriter:
             writer_of(self.topic),
             f"{checkpoint_id(self.checkpoint)}:{plan.batch_id}",
             Cut({self.topic.name: Position(epoch, {**before.offsets, **end})}),
-            extra={**summary(judged, known), "log": self.log, **versions_note(self.topic), **written(holes)},
+            extra={
+                **summary(judged, known),
+                "log": self.log,
+                **lateness_note(self.topic),
+                **versions_note(self.topic),
+                **written(holes),
+            },
         )
         append(self.table, staged, note)
         self._duplicates.landed()

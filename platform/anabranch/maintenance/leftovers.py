@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import psutil
@@ -13,7 +13,7 @@ from anabranch.batch.manifest import EXPIRED, expire, expired_manifests, manifes
 from anabranch.change.estimates import outcome_files
 from anabranch.control.airflow_parts import airflow_home
 from anabranch.errors import Conflict
-from anabranch.files import WRITTEN, drafts_left
+from anabranch.files import WRITTEN, drafts_left, locked
 from anabranch.maintenance.deeds import DAY, HOUR, Act, Deed, Policy
 from anabranch.maintenance.disk import size, stats, touched
 from anabranch.reconcile.verdict import verdict_path
@@ -21,7 +21,7 @@ from anabranch.replay.alone import hold
 from anabranch.replay.leftovers import replaced
 from anabranch.replay.standing import standing_file, standings
 from anabranch.settings import SAFE_NAME, Settings
-from anabranch.spark import SCRATCH
+from anabranch.spark import HOLD, SCRATCH
 from anabranch.tables.checkpoints import delete
 from anabranch.tables.layout import replay_checkpoints, speed_checkpoint, view_folder
 from anabranch.views.retired import retired_versions
@@ -101,14 +101,29 @@ def drafts(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Deed]:
 
 
 def engines(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Deed]:
-    """What engines that were killed had put on disk, each in a folder by the number of its process."""
-    found = [path for path in sorted((settings.home / SCRATCH).glob("*")) if not _runs(path.name)]
-    old = [path for path in found if touched(path) < policy.now - HOUR]
-    yield from _deleted("engines", "folders of processes that were killed", old, plan=plan)
+    """What engines that were killed had put on disk, each in a folder of its own that nobody holds any more: on this
+    machine or another one, in this container or another one."""
+    with ExitStack() as held:
+        every = sorted((settings.home / SCRATCH).glob("*"))
+        old = [p for p in every if touched(p) < policy.now - _rest(p) and _let_go(p, held)]
+        yield from _deleted("engines", "folders of processes that were killed", old, plan=plan)
 
 
-def _runs(name: str) -> bool:
-    return name.isdecimal() and psutil.pid_exists(int(name))
+def _rest(folder: Path) -> float:
+    """Seconds that it lies untouched before it goes. What an older release has left says less of whether it is used."""
+    return HOUR if (folder / HOLD).exists() else DAY
+
+
+def _let_go(folder: Path, held: ExitStack) -> bool:
+    """Whether the process has ended that the folder is of; its lock is ours then, until it is deleted. Where locks
+    can't be asked, it lives."""
+    if not (folder / HOLD).exists():
+        return not (folder.name.isdecimal() and psutil.pid_exists(int(folder.name)))
+    try:
+        held.enter_context(locked(folder / HOLD))
+    except OSError:
+        return False
+    return True
 
 
 def _versions(home: Path) -> list[Version]:

@@ -13,6 +13,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from anabranch.airflow import migrating
 from anabranch.airflow.migrating import Move
 from anabranch.change.gates import Checked
+from anabranch.change.looks import newest_look
 from anabranch.change.migration import hasten, migration_of, rollback
 from anabranch.serving import routes
 from anabranch.serving.routes import route_history
@@ -86,6 +87,15 @@ def test_it_begins_in_the_name_of_who_approved_and_takes_the_first_step(moving: 
     assert moving.said[-1] == ("delays v1 to v2: moving, 5 % have v2 (steps [5], 50, 100): step 1 of 3 (by run run-1)")
     assert moving.look() is False
     assert moving.state == ("moving", 5), "it didn't soak"
+
+
+def test_each_look_is_seen_by_who_asks_whether_anybody_carries_it(moving: Moving, settings: Settings) -> None:
+    for _ in range(2):  # while it moves, and while it soaks
+        assert newest_look(settings, VIEW, "run-1") is None
+        moving.look()
+        assert newest_look(settings, VIEW, "run-1") is not None
+        assert newest_look(settings, VIEW, "run-2") is None
+        (settings.home / "control" / "migrations" / f"{VIEW}.json").unlink()
 
 
 def test_without_a_soak_time_it_goes_the_whole_way_and_says_each_step(settings: Settings, moving: Moving) -> None:

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from anabranch.landing.schema import VALID
+from anabranch.landing.schema import DUPLICATE, QUARANTINED, VALID
 from anabranch.tables.layout import (
     landing_checkpoint,
     landing_index,
     speed_table,
 )
-from clinic import NAME, Clinic, checkpoint, departed
+from clinic import DAYS, NAME, Clinic, checkpoint, departed
 from deltalake import DeltaTable
 
 Seed = Callable[[Clinic], Any]
@@ -74,7 +74,48 @@ def note_watermark(c: Clinic) -> None:
 
 
 def event_twice(c: Clinic) -> None:
-    c.commit([c.row(departed(0), decision=VALID, late=False)], c.offsets)
+    c.commit([c.row(departed(0), decision=VALID, late=True)], c.offsets)
+
+
+def late_called_on_time(c: Clinic) -> None:
+    c.commit([c.row(departed(100), late=False)], c.offsets)
+
+
+def late_compacted(c: Clinic) -> None:
+    late_called_on_time(c)
+    c.compact()
+
+
+def on_time_called_late(c: Clinic) -> None:
+    c.commit([c.row(departed(104, DAYS[4]), late=True)], c.offsets)
+
+
+def late_not_said(c: Clinic) -> None:
+    c.commit([c.row(departed(104, DAYS[4]), late=None)], c.offsets)
+
+
+def quarantined_called_on_time(c: Clinic) -> None:
+    c.commit([c.row(departed(100, broken=True), late=False)], c.offsets)
+
+
+def late_by_another_lateness(c: Clinic) -> None:
+    """It is late by the topic's L of today, and by no other: its epoch's note says that L was a month."""
+    c.commit([c.row(departed(100), late=True)], c.offsets, lateness_us=30 * 86_400_000_000)
+
+
+def released_twice(c: Clinic) -> None:
+    c.land([departed(6, broken=True)])
+    c.release()
+    quarantined = next(row for row in c.decisions.rows if row["decision"] == QUARANTINED)
+    again = {**quarantined, "decision": DUPLICATE, "reason": None, "event_id": "r", "source": "test"}
+    c.commit(
+        [{**again, "epoch": c.epoch + 1, "released_from": quarantined["epoch"]}], c.cut.positions["flights"].offsets
+    )
+
+
+def released_nothing(c: Clinic) -> None:
+    landed = c.decisions.rows[0]
+    c.commit([{**landed, "event_id": "r", "late": True, "epoch": c.epoch + 1, "released_from": 1}], c.offsets)
 
 
 def landing_behind(c: Clinic) -> None:
@@ -146,6 +187,14 @@ IN_LANDING: Defects = [
     (note_rows_compacted, "NOTE_ROWS", "epoch 4"),
     (note_watermark, "NOTE_WATERMARK", "epoch 4"),
     (event_twice, "EVENT_TWICE", "epoch 4"),
+    (late_called_on_time, "LATE_WRONG", "epoch 4, partition 0, offset"),
+    (late_compacted, "LATE_WRONG", "epoch 4, partition 0, offset"),
+    (on_time_called_late, "LATE_WRONG", "epoch 4, partition 0, offset"),
+    (late_not_said, "LATE_WRONG", "epoch 4, partition 0, offset"),
+    (quarantined_called_on_time, "LATE_WRONG", "epoch 4, partition 0, offset"),
+    (late_by_another_lateness, "LATE_WRONG", "epoch 4, partition 0, offset"),
+    (released_twice, "RELEASED_TWICE", "epochs 5, 6"),
+    (released_nothing, "RELEASED_NOTHING", "partition 0, offset 0, epoch 4"),
     (landing_behind, "LANDING_BEHIND", "checkpoints/landing/flights"),
     (checkpoint_foreign, "CHECKPOINT_FOREIGN", "batch 9"),
     (index_ahead, "INDEX_AHEAD", "index/flights"),

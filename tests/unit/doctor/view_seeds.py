@@ -6,9 +6,10 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -17,12 +18,18 @@ import psutil
 import pyarrow as pa
 from anabranch import tables
 from anabranch.batch.publish import publish
+from anabranch.change.gates import Promise
+from anabranch.change.looks import looked
+from anabranch.change.migration import Migration
 from anabranch.control import records
 from anabranch.control.records import Record
 from anabranch.reconcile.certificates import SCHEMA, Certificate
+from anabranch.reconcile.certificates import record as record_certificates
 from anabranch.replay.standing import REFUSED, standing_file
+from anabranch.serving.routes import set_route
 from anabranch.speed.handover import REPLAY
 from anabranch.tables import Cut, Note, Position
+from anabranch.tables.checksum import metadata_of
 from anabranch.tables.layout import (
     batch_table,
     certificates_table,
@@ -262,8 +269,103 @@ def late_nowhere(c: Clinic) -> None:
     c.speed(DAYS[:1])
 
 
+# carried on by nobody, dated ahead, and checksums
+
+
+def stream_behind(c: Clinic) -> Mapping[str, Any]:
+    """v2's, and v1 follows."""
+    c.settings = c.settings.model_copy(update={"behind_epochs": 2})
+    c.land([departed(100)], [departed(101)], [departed(102)])
+    c.speed()
+    return {"now": time.time()}
+
+
+def migrating(c: Clinic, state: str = "moving", share: int = 25, run: str = "gone") -> None:
+    said = Migration(NAME, 1, 2, (25, 100), 600.0, Promise(), share=share, run=run).to_json() | {"state": state}
+    set_route(c.settings, NAME, {1: 100 - share, 2: share}, by=f"run {run}", why="step", migration=said)
+
+
+def migration_stopped(c: Clinic) -> None:
+    migrating(c)
+    looked(c.settings, NAME, "gone")
+
+
+def migration_halted_and_left(c: Clinic) -> None:
+    migrating(c, "halted")
+
+
+def migration_of_another_run(c: Clinic) -> Mapping[str, Any]:
+    """The run that looks is another one."""
+    migrating(c)
+    looked(c.settings, NAME, "another")
+    return {"now": time.time() + 20 * 60}
+
+
+def certificate_ahead(c: Clinic) -> None:
+    tomorrow = datetime.now(UTC) + timedelta(days=1)
+    made = Certificate(NAME, 1, DAYS[4], "x", c.cut, 1, V1.fingerprint, "build", SAME, SAME, 0, tomorrow)
+    record_certificates(c.settings, [made])
+
+
+def route_ahead(c: Clinic) -> None:
+    route(c, {"1": 100}, changed_at=(datetime.now(UTC) + timedelta(days=1)).isoformat())
+
+
+def checksum_at(uri: str) -> Path:
+    return Path(uri) / "_delta_log" / f"{DeltaTable(uri).version():020d}.crc"
+
+
+def checksum(uri: str, **said: Any) -> None:
+    path = checksum_at(uri)
+    path.write_text(json.dumps({**json.loads(path.read_text()), **said}))
+
+
+def checksum_of_landing(c: Clinic) -> None:
+    checksum(c.uri, numFiles=999)
+
+
+def checksum_of_sizes(c: Clinic) -> None:
+    checksum(routes_table(c.settings, NAME), tableSizeBytes=1)
+
+
+def checksum_of_another_table(c: Clinic) -> None:
+    checksum(c.uri, metadata={**metadata_of(c.table), "id": str(uuid4())})
+
+
+def checksum_of_an_older_schema(c: Clinic) -> None:
+    """As if the column had never been added: engines that believe it read the table without."""
+    c.grow()
+    older = metadata_of(c.table)
+    c.land([departed(100)])
+    DeltaTable(c.uri).create_checkpoint()
+    fields = json.loads(older["schemaString"])["fields"]
+    kept = [field for field in fields if not field["name"].startswith("grown_")]
+    checksum(c.uri, metadata={**older, "schemaString": json.dumps({"type": "struct", "fields": kept})})
+
+
+def checksum_of_other_readers(c: Clinic) -> None:
+    checksum(certificates_table(c.settings), protocol={"minReaderVersion": 1, "minWriterVersion": 1})
+
+
+def checksum_torn(c: Clinic) -> None:
+    path = checksum_at(c.uri)
+    path.write_text(path.read_text()[:100])
+
+
 IN_VIEWS: Defects = [
     (late_nowhere, "LATE_NOWHERE", "v1, speed half"),
+    (stream_behind, "STREAM_BEHIND", "v2, speed half"),
+    (migration_stopped, "MIGRATION_STOPPED", "v1 to v2, 25 % have v2, run gone"),
+    (migration_halted_and_left, "MIGRATION_STOPPED", "v1 to v2, 25 % have v2, run gone"),
+    (migration_of_another_run, "MIGRATION_STOPPED", "v1 to v2, 25 % have v2, run gone"),
+    (certificate_ahead, "DATED_AHEAD", "run x"),
+    (route_ahead, "DATED_AHEAD", "routes of departure_delays"),
+    (checksum_of_landing, "CHECKSUM_WRONG", "landing of flights"),
+    (checksum_of_sizes, "CHECKSUM_WRONG", "routes of departure_delays"),
+    (checksum_of_another_table, "CHECKSUM_WRONG", "landing of flights"),
+    (checksum_of_an_older_schema, "CHECKSUM_WRONG", "landing of flights"),
+    (checksum_of_other_readers, "CHECKSUM_WRONG", ".crc"),
+    (checksum_torn, "CHECKSUM_WRONG", "landing of flights"),
     (commit_unnamed, "COMMIT_UNNAMED", "v1, speed half"),
     (commit_unnamed_before, "COMMIT_UNNAMED", "v1, speed half"),
     (writer_foreign, "WRITER_FOREIGN", "v1, speed half"),

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
+import shutil
+import socket
 import subprocess
+import sys
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import psutil
 import pyarrow.parquet as pq
 import pytest
 from anabranch.batch.manifest import manifests, read_manifest
 from anabranch.batch.publish import publish
 from anabranch.change.estimates import NEWEST, Outcome, outcomes, record_outcome
 from anabranch.errors import BrokenState, TryAgain
+from anabranch.files import locked
 from anabranch.landing.counts import count_events
 from anabranch.maintenance import leftovers, vacuum
 from anabranch.maintenance.deeds import DAY, Act, Policy
@@ -25,6 +34,7 @@ from anabranch.serving.reads import read
 from anabranch.serving.retirement import drop, retire
 from anabranch.serving.routes import route_history, route_of, set_route
 from anabranch.settings import Settings
+from anabranch.spark import HOLD, hold_scratch, scratch
 from anabranch.tables import newest
 from anabranch.tables.layout import batch_table, certificates_table, routes_table, speed_checkpoint
 from anabranch.tables.older_commits import OLDER
@@ -341,15 +351,100 @@ def test_old_logs_go_and_the_ones_in_use_stay(clinic: Clinic) -> None:
     assert (aside.exists(), used.exists(), task.exists(), task.parents[1].exists()) == (False, True, False, False)
 
 
-def test_what_a_killed_engine_had_on_disk_goes_after_an_hour(tmp_path: Path) -> None:
+ENGINE = """
+import sys, time
+from anabranch.settings import Settings
+from anabranch.spark import hold_scratch
+folder = hold_scratch(Settings(home=sys.argv[1]))
+(folder / "0c").mkdir()
+(folder / "0c" / "shuffle_0_0_0.data").write_bytes(b"rows")
+print(folder, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """A process that holds its folder, as every engine's does."""
+    with subprocess.Popen([sys.executable, "-c", ENGINE, str(tmp_path)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield process, Path(process.stdout.readline().strip())
+        process.kill()
+
+
+def swept(settings: Settings, seconds: float = 3_700) -> list[tuple[int, int]]:
+    found = leftovers.engines(settings, Policy(now=time.time() + seconds), plan=False)
+    return [(deed.files, deed.bytes) for deed in found]
+
+
+def test_what_a_killed_engine_had_on_disk_goes_after_an_hour(
+    tmp_path: Path, engine: tuple[subprocess.Popen[str], Path]
+) -> None:
+    settings, (process, folder) = Settings(home=tmp_path), engine
+    assert folder == tmp_path / "tmp" / f"{socket.gethostname()}-{process.pid}"
+    assert swept(settings) == [], "it lives"
+    process.kill()
+    process.wait()
+    assert swept(settings, 0) == [], "it may have been killed a moment ago"
+    planned = leftovers.engines(settings, Policy(now=time.time() + 3_700), plan=True)
+    assert ([deed.bytes for deed in planned], folder.exists()) == ([4], True)
+    assert (swept(settings), folder.exists()) == ([(1, 4)], False)
+
+
+def test_an_engine_of_another_container_keeps_its_folder(
+    tmp_path: Path, engine: tuple[subprocess.Popen[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its number says nothing here: nobody has it, or somebody else."""
+    settings, (process, folder) = Settings(home=tmp_path), engine
+    monkeypatch.setattr(psutil, "pid_exists", lambda _: False)
+    there = folder.rename(folder.with_name("0f3c9d1e2a4b-1"))
+    assert (swept(settings), there.exists()) == ([], True)
+    monkeypatch.setattr(psutil, "pid_exists", lambda _: True)
+    process.kill()
+    process.wait()
+    assert (swept(settings), there.exists()) == ([(1, 4)], False)
+
+
+def test_a_folder_whose_lock_cannot_be_asked_stays(
+    tmp_path: Path, engine: tuple[subprocess.Popen[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process, folder = engine
+    process.kill()
+    process.wait()
+
+    def refused(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "no locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    assert (swept(Settings(home=tmp_path)), folder.exists()) == ([], True)
+
+
+def test_a_process_that_comes_while_its_folder_is_taken_away_holds_a_new_one(tmp_path: Path) -> None:
+    """Another one had its number before."""
+    settings = Settings(home=tmp_path)
+    old = scratch(settings)
+    old.mkdir(parents=True)
+    with ThreadPoolExecutor(1) as pool, locked(old / HOLD):
+        coming = pool.submit(hold_scratch, settings)
+        time.sleep(0.2)
+        assert not coming.done(), "it waits"
+        shutil.rmtree(old)
+    folder = coming.result(10)
+    assert (folder / HOLD).exists()
+    with pytest.raises(BlockingIOError), locked(folder / HOLD):
+        pass
+    assert hold_scratch(settings) == folder, "once is enough"
+
+
+def test_what_an_older_release_left_goes_after_a_day(tmp_path: Path) -> None:
+    """Its folders were named by numbers only, and nobody held them."""
     settings, ended = Settings(home=tmp_path), subprocess.Popen(["/bin/true"])
     ended.wait()
     for name in (f"{ended.pid}", f"{os.getpid()}", "blockmgr-of-an-older-release"):
         (tmp_path / "tmp" / name / "0c").mkdir(parents=True)
         (tmp_path / "tmp" / name / "0c" / "shuffle_0_0_0.data").write_bytes(b"rows")
-    assert [*leftovers.engines(settings, Policy(), plan=False)] == [], "it may have been killed a moment ago"
-    (deed,) = leftovers.engines(settings, Policy(now=time.time() + 3_700), plan=False)
-    assert (deed.files, deed.bytes) == (2, 8)
+    assert swept(settings) == []
+    assert swept(settings, 90_000) == [(2, 8)]
     assert [path.name for path in (tmp_path / "tmp").iterdir()] == [f"{os.getpid()}"]
 
 
