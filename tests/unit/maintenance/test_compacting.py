@@ -10,7 +10,7 @@ import pytest
 from anabranch import tables
 from anabranch.errors import BrokenState, Conflict
 from anabranch.landing import duplicates
-from anabranch.landing.counts import _files_since
+from anabranch.landing.counts import files_since
 from anabranch.landing.duplicates import Duplicates
 from anabranch.landing.schema import epoch_build, landing_schema
 from anabranch.landing.state import landed
@@ -158,8 +158,12 @@ def test_what_landed_since_an_epoch_is_still_found_by_name(clinic: Clinic) -> No
     clinic.land([departed(500, DAYS[0])], [departed(501, DAYS[1])])
 
     def opened(epoch: int) -> list[date]:
-        paths = _files_since(DeltaTable(clinic.uri), lambda _: epoch)
-        return sorted(date.fromisoformat(Path(path).parent.name.removeprefix("event_date=")) for path in paths)
+        files = files_since(DeltaTable(clinic.uri), lambda _: epoch)
+        days = {
+            file.path: date.fromisoformat(Path(file.path).parent.name.removeprefix("event_date=")) for file in files
+        }
+        assert all(days[file.path] == file.day for file in files)
+        return sorted(days.values())
 
     assert opened(EPOCHS) == [DAYS[0], DAYS[1]]
     assert opened(EPOCHS + 1) == [DAYS[1]]
