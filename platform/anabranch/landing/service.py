@@ -8,12 +8,16 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from anabranch.clocks import WallClock
+from anabranch.engine_tasks import end_process
 from anabranch.errors import Conflict, TryAgain
 from anabranch.events import Topic, load_declarations
 from anabranch.landing import halted
 from anabranch.landing.stream import LandingQuery, start, take_turn
+from anabranch.landing.watched import Watched
+from anabranch.liveness import Watcher
 from anabranch.log.admin import create_missing
 from anabranch.settings import Settings
 from anabranch.spark import OWN_CODE, live_engine, session
@@ -70,7 +74,8 @@ def run(settings: Settings, only: Sequence[str] = ()) -> int:
 
     When one topic's query fails, the others are stopped cleanly and its error is raised: whoever watches this
     process starts it again, and every topic goes on where its table stands. A topic over which a person has to decide
-    is left out until then. TryAgain CLOCK_SET_BACK when the machine's clock was: see ``clocks``.
+    is left out until then. TryAgain CLOCK_SET_BACK when the machine's clock was: see ``clocks``. A query that hangs
+    (STREAM_HANGS) ends the process at once: see ``liveness``.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
@@ -84,6 +89,8 @@ def run(settings: Settings, only: Sequence[str] = ()) -> int:
     spark = session(settings, "anabranch-landing", {**OWN_CODE, **live_engine(settings)})
     landing = LandingStreams(topics, lambda topic: start(spark, settings, topic, turn=turns[topic.name]))
     told: Mapping[str, Conflict] | None = None
+    watcher = Watcher(Watched(spark, settings, landing), partial(end_process, spark), settings.hang_seconds)
+    watcher.start()
     try:
         while True:
             landing.look()
@@ -98,6 +105,7 @@ def run(settings: Settings, only: Sequence[str] = ()) -> int:
             query.stop()
     finally:
         spark.stop()
+        watcher.stop()
     return 0
 
 

@@ -41,6 +41,9 @@ class LandingQuery(StreamingQuery):
     def __init__(self, query: StreamingQuery, topic: Topic, writer: LandingWriter) -> None:
         super().__init__(query._jsq)
         self.topic = topic
+        self.run = str(query.runId)
+        """What the engine calls this run of it."""
+        self.batches = writer.batches
         self._writer = writer
 
     @property

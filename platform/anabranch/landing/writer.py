@@ -24,6 +24,7 @@ from anabranch.landing.progress import beyond, first_offsets, kafka_offsets, mis
 from anabranch.landing.schema import INDEXED, PARTITION, VALID, epoch_build, landing_schema
 from anabranch.landing.staged import read_columns, without_duplicates
 from anabranch.landing.state import Landed, landed, writer_of
+from anabranch.liveness import Batches
 from anabranch.settings import Settings
 from anabranch.tables import Cut, Note, Position, StagedFile, append, restage, stage_arrow, stage_frame
 from anabranch.tables.checkpoints import BatchPlan, batch_plan, checkpoint_id
@@ -59,12 +60,18 @@ class LandingWriter:
 
     def __post_init__(self) -> None:
         self.failure: AnabranchError | None = None
-        self._duplicates = Duplicates(self.settings, self.topic, self.table)
+        self.batches = Batches()
+        self._duplicates = Duplicates(self.settings, self.topic, self.table, self.batches.step)
         self._log_length = LogLength(self.settings, self.table)
         self._uri = self.table.table_uri.removeprefix("file://")
 
     def __call__(self, decided: DataFrame, batch_id: int) -> None:
         begun = time.monotonic()
+        with self.batches.carrying_out(batch_id):
+            self._carry_out(decided, batch_id)
+        self.resting(begun)
+
+    def _carry_out(self, decided: DataFrame, batch_id: int) -> None:
         try:
             self._write(decided, batch_id)
         except AnabranchError as error:
@@ -73,7 +80,6 @@ class LandingWriter:
         except BaseException as error:
             self.failure = _failed(self.topic, batch_id, error)
             raise self.failure from error
-        self.resting(begun)
 
     def _write(self, decided: DataFrame, batch_id: int) -> None:
         plan = batch_plan(self.checkpoint, batch_id)
