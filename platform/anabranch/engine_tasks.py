@@ -1,5 +1,4 @@
-"""What the engine has done for one query: how many tasks, how many rows. For whoever asks whether it still does
-anything."""
+"""What the engine has done for one query, by its tasks, and in all. For whoever asks whether it still does anything."""
 
 from __future__ import annotations
 
@@ -9,24 +8,24 @@ import os
 import signal
 import time
 from collections.abc import Hashable, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Never
+
+import psutil
 
 from anabranch.errors import AnabranchError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_COUNTS: Final = (
-    "numCompleteTasks", "numFailedTasks", "inputRecords", "shuffleReadRecords", "shuffleWriteRecords", "outputRecords",
-    "memoryBytesSpilled",
-)  # fmt: skip
-"""Of a stage, those of tasks that still run included: they are told every ten seconds."""
+_COUNTS: Final = ("numCompleteTasks", "numFailedTasks")
+"""Of a stage. Rows that a task has read are told at its end only (measured: the store holds 0 while it runs)."""
 _DUMP_SECONDS: Final = 1.0
 log = logging.getLogger(__name__)
 
 
 def done_for(spark: SparkSession, run_id: str) -> Hashable:
-    """Changes whenever a job of the query's run begins or ends, a task of it ends, or one has read or written rows.
+    """Changes whenever a job of the query's run begins or ends, or a task of it ends.
 
     Where its tasks wait because those of others have all cores, it changes with theirs. Not promised: an answer, when
     the engine has none.
@@ -51,6 +50,16 @@ def _counts(spark: SparkSession, stages: Iterable[int]) -> Iterable[Hashable]:
         except Py4JJavaError:  # it is over and forgotten
             continue
         yield (stage, *(int(getattr(data, count)()) for count in _COUNTS))
+
+
+def cpu_seconds() -> float:
+    """Of this process and those below it: its engine, and the engine's Python workers."""
+    used = 0.0
+    for each in [here := psutil.Process(), *here.children(recursive=True)]:
+        with suppress(psutil.NoSuchProcess):
+            times = each.cpu_times()
+            used += times.user + times.system
+    return used
 
 
 def end_process(spark: SparkSession, reason: AnabranchError) -> Never:

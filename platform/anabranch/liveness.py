@@ -1,7 +1,7 @@
 """Whether streams make progress: one that hangs raises no error, so nobody else would ever start it again.
 
 A stream is busy while it has a micro-batch in hand, or there is something new for it to read. It makes progress when a
-micro-batch begins or ends, when a step of one is done, and when the engine ends a task or reads rows for it. One that
+micro-batch begins or ends, when a step of one is done, and when the engine ends a task for it. One that
 is busy without any progress for too long hangs. A thread of the JVM that hangs can't be stopped, so its process ends,
 and whoever watches that starts it again: what was in hand begins anew behind the newest commit.
 """
@@ -25,7 +25,8 @@ from anabranch.tables.moves import committing
 TIMES_USUAL: Final = 3.0
 TIMES_FIRST: Final = 10.0
 """Until a stream has ended a micro-batch in this process nobody knows its usual time: it may build a view from years,
-in an engine that is cold. It has so many times the limit, without any progress."""
+in an engine that is cold. It has so many times the limit, without any progress; a single task may take longer, so that
+the process works (half of a core, at least) counts as progress then."""
 _REMEMBERED: Final = 20
 _LOOKS: Final = 12
 """Within a limit."""
@@ -95,7 +96,8 @@ class Stream:
 
     ``news``: where it stands, when there is something new to read behind that; None when there isn't, or when nobody
     can say. ``engine``: what the engine has done for it, which changes with each task. Both are asked by a thread of
-    their own; what they raise counts as None. ``rest``: seconds that it may rest between two micro-batches.
+    their own; what they raise counts as None. ``rest``: seconds that it may rest between two micro-batches. ``worked``:
+    the seconds of CPU that the process and its engine have used.
     """
 
     name: str
@@ -103,6 +105,7 @@ class Stream:
     news: Callable[[], Hashable]
     engine: Callable[[], Hashable]
     rest: float = 0.0
+    worked: Callable[[], float] = lambda: 0.0
 
 
 @dataclass
@@ -125,6 +128,8 @@ class Watch:
             self._mark, self._silent, self._engine = mark, 0.0, _UNASKED
             return None
         done = _asked(stream.engine)
+        if stream.batches.usual is None:
+            done = (done, int(stream.worked() / (self.limit * TIMES_FIRST / 2)))
         if self._engine not in (_UNASKED, done):
             self._silent = 0.0
         else:

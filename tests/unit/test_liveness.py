@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -154,6 +155,18 @@ def test_the_first_micro_batch_of_a_process_has_ten_times_as_long_without_progre
 
     starting = World(news="nothing")
     assert starting.hangs_after(FIRST - 5) is None
+
+
+def test_the_first_micro_batch_may_be_one_long_task_as_long_as_the_process_works() -> None:
+    for share, found in ((0.9, False), (0.1, True)):
+        used, batches, watch = [0.0], Batches(), Watch(LIMIT)
+        stream = Stream("view/delays/v1", batches, lambda: None, lambda: 0, worked=partial(used.__getitem__, 0))
+        hang = None
+        with batches.carrying_out(0):
+            for _ in range(1_000):
+                used[0] += 10 * share
+                hang = hang or watch.look(stream, 10)
+        assert (hang is not None) is found, share
 
 
 @pytest.mark.parametrize("in_hand", [True, False])

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from anabranch.engine_tasks import done_for
+from anabranch.engine_tasks import cpu_seconds, done_for
 from anabranch.events import Topic
 from anabranch.liveness import Asked, Stream, seconds_of
 from anabranch.log.admin import begin_offsets, end_offsets
@@ -44,9 +44,8 @@ class Watched:
         settings = self._settings
         rest = seconds_of(settings.landing_interval) + settings.landing_seconds_beside_runs
         news = Asked(partial(unlanded_behind, settings, query.topic), _ASK_SECONDS)
-        return Stream(
-            f"landing/{query.topic.name}", query.batches, news, Asked(partial(done_for, self._spark, query.run)), rest
-        )
+        engine = Asked(partial(done_for, self._spark, query.run))
+        return Stream(f"landing/{query.topic.name}", query.batches, news, engine, rest, cpu_seconds)
 
 
 def unlanded_behind(settings: Settings, topic: Topic) -> Hashable:

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from anabranch.engine_tasks import done_for
+from anabranch.engine_tasks import cpu_seconds, done_for
 from anabranch.liveness import Asked, Stream, seconds_of
 from anabranch.settings import Settings
 from anabranch.tables import notes
@@ -45,7 +45,14 @@ class Watched:
         topics = [topic.name for topic in slot.topics.each]
         rest = seconds_of(self._settings.trigger_interval)
         engine = Asked(partial(done_for, self._spark, query.run))
-        return Stream(f"{slot.view.writer}/speed", query.sink.batches, partial(self._news, query, topics), engine, rest)
+        return Stream(
+            f"{slot.view.writer}/speed",
+            query.sink.batches,
+            partial(self._news, query, topics),
+            engine,
+            rest,
+            cpu_seconds,
+        )
 
     def _news(self, query: SpeedQuery, topics: list[str]) -> Hashable:
         """The stream's cut, where landing has rows behind it."""
