@@ -12,10 +12,10 @@ import sys
 from typing import TYPE_CHECKING
 
 from anabranch.batch import publications, rebuild
-from anabranch.batch.manifest import Build, parse_days
+from anabranch.batch.manifest import Build, manifest_path, parse_days
 from anabranch.batch.rebuild import cut_at
 from anabranch.batch.sampling import try_each_version
-from anabranch.change.plan import check_still_holds
+from anabranch.change.plan import check_still_counted, check_still_holds
 from anabranch.errors import AnabranchError, exit_code
 from anabranch.events import load_declarations
 from anabranch.owned import end_with_owners
@@ -42,6 +42,9 @@ def main() -> int:
     parser.add_argument("--fingerprint", help="the definition that was planned; any, when left out")
     parser.add_argument("--run", required=True)
     parser.add_argument("--events", type=int, help="how many are read: few are better done without compiled plans")
+    parser.add_argument(
+        "--late", type=int, help="with --events: how many were planned; refused when there are others now"
+    )
     args = parser.parse_args()
     settings = load_settings()
     declared = load_declarations(settings.project / "spark_jobs" / "contracts")
@@ -69,6 +72,9 @@ def carry_out(
     view = registry.get(args.view, args.version)
     topics = registry.topic(view)
     check_still_holds(view, args.fingerprint or view.fingerprint)
+    built = manifest_path(settings, view.name, view.version, args.run).exists()
+    if args.late is not None and not built:
+        check_still_counted(settings, view, topics, args.days, args.cut, (args.events, args.late))
     registry.register(spark, settings, [view])
     if not publications(batch_table(settings, view.name, view.version)):
         cut = cut_at(settings, topics, parse_epochs(args.cut))

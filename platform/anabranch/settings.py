@@ -103,6 +103,8 @@ class Settings(BaseSettings):
     landing_seconds_beside_runs: float = Field(default=3.0, ge=0, le=60)
     """How long each epoch lasts, at least, while a run of Airflow's rebuilds days: streams make a micro-batch of each
     one, and with fewer of them the run has more of the cores. 0: as always."""
+    hang_seconds: float = Field(default=60.0, ge=1)
+    """How long a stream that is busy may make no progress, at least, before its process is ended and started again."""
     trigger_interval: str = Field(default="0 seconds", pattern=_INTERVAL)
     """How often a view's stream looks for news; zero means as soon as the last micro-batch is done."""
 

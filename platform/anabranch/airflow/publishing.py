@@ -9,7 +9,9 @@ from typing import Any
 
 from anabranch.airflow.registered import registered
 from anabranch.batch import publications, publish, read_manifest
+from anabranch.batch.publish import from_entries
 from anabranch.change.estimates import Outcome, record_outcome
+from anabranch.change.plan import check_built
 from anabranch.reconcile.documents import write_documents
 from anabranch.reconcile.verdict import Verdict, read_verdict
 from anabranch.settings import Settings
@@ -26,13 +28,15 @@ def publish_run(settings: Settings, plan: Mapping[str, Any]) -> dict[str, Any]:
     ``certified_at``, ``late_rows`` (how many rows the late events changed), ``bytes`` (of the build's data files),
     ``table_version`` (None: nothing new).
     BrokenState BUILD_MISSING or VERDICT_MISSING when a step before has left nothing: then nothing is published.
+    Conflict PLAN_OUTDATED when what readers have isn't what the plan says that it replaces.
     """
     view, _ = registered(settings, plan["view"], plan["version"])
     build = read_manifest(settings, view.name, view.version, plan["run"])
     verdict = read_verdict(settings, view.name, view.version, plan["run"])
+    check_built(build, plan)
     refused = refusals(verdict, build.partitions)
     good = [day for day in build.partitions if day.isoformat() not in refused]
-    version = publish(settings, view, build, good) if good else None
+    version = publish(settings, view, build, good, from_entries(plan["shown"])) if good else None
     shown = publications(batch_table(settings, view.name, view.version))
     return {
         "published": [day.isoformat() for day in good if day in shown],

@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from anabranch.airflow.approval import PlanApproval
 from anabranch.airflow.links import CertificatesLink, DataDocsLink
-from anabranch.airflow.steps import publish
+from anabranch.airflow.steps import failing, publish
 from anabranch.errors import MEND_FIRST
 from anabranch.files import write_whole
 from anabranch.landing.yielding import run_first
@@ -66,6 +66,18 @@ class SparkJob(SparkSubmitOperator):
             raise
 
 
+class RebuildJob(SparkJob):
+    """Days of a plan, as long as readers have of them what the plan says that it replaces. (The job counts again
+    what the plan has counted in landing.)"""
+
+    def execute(self, context: Context) -> None:
+        from anabranch.change.plan import check_still_published
+
+        with failing():
+            check_still_published(load_settings(), self.planned)
+        super().execute(context)
+
+
 def carry_out(planned: Any) -> None:
     """The steps behind every plan: approve (a large one), rebuild, publish."""
     approved = PlanApproval(task_id="approve", planned=planned)
@@ -77,7 +89,7 @@ def rebuilt(planned: Any) -> SparkJob:
 
     Runs of one DAG take turns at Spark, not at everything: one that waits for a person keeps no other from its work.
     """
-    return SparkJob(task_id="rebuild", planned=planned, options=("days", "cut", "fingerprint", "events"))
+    return RebuildJob(task_id="rebuild", planned=planned, options=("days", "cut", "fingerprint", "events", "late"))
 
 
 def engine_properties(settings: Settings) -> Path:

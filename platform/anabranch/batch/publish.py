@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
@@ -30,12 +30,20 @@ class Published:
     run: str
 
 
-def publish(settings: Settings, view: View, build: Build, partitions: Sequence[date]) -> int | None:
+def publish(
+    settings: Settings,
+    view: View,
+    build: Build,
+    partitions: Sequence[date],
+    planned: Mapping[date, Published] | None = None,
+) -> int | None:
     """Replace ``partitions`` of the batch half by those of ``build``, atomically; the table's new version.
 
     The commit's note names every published partition of the table, so rows and truth can't part. Safe to repeat:
     partitions that this run has published already are left out, loudly; None when none was left. Conflict
-    PUBLISHED_NEWER when another run has published one of them at a newer cut; nothing is published then.
+    PUBLISHED_NEWER when another run has published one of them at a newer cut; nothing is published then. ``planned``:
+    what was published of the build's partitions when the run was planned. Conflict PLAN_OUTDATED when that has changed,
+    by the very version that the commit lands behind.
     """
     if build.fingerprint != view.fingerprint:
         raise Conflict(
@@ -58,6 +66,8 @@ def publish(settings: Settings, view: View, build: Build, partitions: Sequence[d
         if not todo:
             LOGGER.warning("%s: run %s has published all of its partitions already", view.writer, build.run)
             return None
+        if planned is not None:
+            check_published(view.name, view.version, build.run, build.partitions, planned, known)
         _refuse_older(view, build, todo, known)
         try:
             return _replace(table, view, build, todo, known)
@@ -75,12 +85,47 @@ def publications(table: DeltaTable | str) -> dict[date, Published]:
 
 def published_in(note: Note) -> dict[date, Published]:
     """Each partition that is published as of one commit of a batch table."""
+    return from_entries(note.extra.get("published", ()))
+
+
+def from_entries(entries: Iterable[Mapping[str, Any]]) -> dict[date, Published]:
+    """What ``entries_of`` was given."""
     found: dict[date, Published] = {}
-    for entry in note.extra.get("published", ()):
+    for entry in entries:
         first, last = date.fromisoformat(entry["from"]), date.fromisoformat(entry["to"])
         published = Published(Cut.from_json(entry["cut"]), entry["run"])
         found |= {first + timedelta(days=n): published for n in range((last - first).days + 1)}
     return found
+
+
+def check_published(
+    view: str,
+    version: int,
+    run: str,
+    days: Iterable[date],
+    planned: Mapping[date, Published],
+    known: Mapping[date, Published],
+) -> None:
+    """Conflict PLAN_OUTDATED where one of ``days`` isn't published as it was when ``run`` was planned. What the run has
+    published itself is its own work."""
+    own = {day for day, published in known.items() if published.run == run}
+    changed = [day for day in days if day not in own and _told(planned.get(day)) != _told(known.get(day))]
+    if changed:
+        first = changed[0]
+        more = f"; so are {len(changed) - 1} other days" if len(changed) > 1 else ""
+        raise Conflict(
+            "PLAN_OUTDATED",
+            f"{view} v{version}: {first} was {_told(planned.get(first))} when run {run} was planned, and is "
+            f"{_told(known.get(first))} now{more}",
+            state="nothing was replaced by this run since; readers keep what is published now",
+            next_step="nothing, if that is as it should be; else trigger the run again: it is planned anew",
+            changed="published",
+            partitions=[day.isoformat() for day in changed],
+        )
+
+
+def _told(published: Published | None) -> str:
+    return f"published at {published.cut} by run {published.run}" if published else "not published"
 
 
 def _refuse_older(view: View, build: Build, todo: Sequence[date], known: Mapping[date, Published]) -> None:
@@ -100,7 +145,7 @@ def _replace(table: DeltaTable, view: View, build: Build, todo: Sequence[date], 
     files = [f for f in build.files if f.partition[PARTITION] in set(texts)]
     merged = {**known, **{p: Published(build.cut, build.run) for p in todo}}
     newest_cut = max((p.cut for p in merged.values()), key=lambda cut: sum(p.epoch for p in cut.positions.values()))
-    extra = {"published": _runs(merged), "rows": sum(f.rows for f in files)}
+    extra = {"published": entries_of(merged), "rows": sum(f.rows for f in files)}
     note = Note(f"{view.writer}/batch", f"publish:{build.run}", newest_cut, view.fingerprint, extra)
     return replace(table, files, note, (PARTITION, texts))
 
@@ -115,7 +160,7 @@ def _table(settings: Settings, view: View, build: Build) -> DeltaTable:
     return create(uri, schema, [PARTITION], Note(f"{view.writer}/batch", "create", Cut(), view.fingerprint))
 
 
-def _runs(published: Mapping[date, Published]) -> list[dict[str, Any]]:
+def entries_of(published: Mapping[date, Published]) -> list[dict[str, Any]]:
     """Run-length: neighbouring days of one run and cut are one entry."""
     entries: list[dict[str, Any]] = []
     last: tuple[date, Published] | None = None

@@ -5,14 +5,15 @@ A plan only reads. It may be made as often as one likes, and says the same as lo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Any
 
-from anabranch.batch import publications
-from anabranch.batch.manifest import days_text
+from anabranch.batch import Build, Published, publications
+from anabranch.batch.manifest import days_text, parse_days
 from anabranch.batch.missing import Missing, missing
+from anabranch.batch.publish import check_published, entries_of, from_entries
 from anabranch.batch.rebuild import cut_at
 from anabranch.change.estimates import Estimate, estimate, outcomes
 from anabranch.change.parameters import Asked
@@ -22,6 +23,7 @@ from anabranch.landing.counts import landed_days
 from anabranch.serving.routes import check_not_retired, share_of
 from anabranch.settings import Settings
 from anabranch.tables import Cut
+from anabranch.tables.cut import parse_epochs
 from anabranch.tables.layout import batch_table
 from anabranch.views.counting import count_for
 from anabranch.views.definition import View
@@ -33,8 +35,8 @@ class Plan:
     """A reprocess as data.
 
     ``events`` and ``late`` are the numbers of valid (late) events up to ``cut`` that the rows of a partition are
-    made from, lookback and lookahead included; ``read`` counts each event once. ``published`` is how many of the
-    partitions readers have a batch half of already, ``untouched`` how many other partitions they have one of.
+    made from, lookback and lookahead included; ``read`` counts each event once. ``shown`` are those of the
+    partitions that readers have a batch half of already, ``untouched`` is how many other partitions they have one of.
     ``readers``: how many percent of the view's readers get this version. ``inside``: whether some of the partitions lie
     between the first and the last day that has landed, or have events themselves. ``missing``: what made these days
     those of the plan, where nobody named them.
@@ -48,7 +50,7 @@ class Plan:
     events: Mapping[date, int] = field(hash=False)
     late: Mapping[date, int] = field(hash=False)
     read: int
-    published: int
+    shown: Mapping[date, Published] = field(hash=False)
     untouched: int
     readers: int
     inside: bool
@@ -56,6 +58,10 @@ class Plan:
     lookahead: timedelta
     estimate: Estimate | None
     missing: Missing | None = None
+
+    @property
+    def published(self) -> int:
+        return len(self.shown)
 
     @property
     def empty(self) -> bool:
@@ -91,6 +97,7 @@ class Plan:
             "events": self.read,
             "late": sum(self.late.values()),
             "published": self.published,
+            "shown": entries_of(self.shown),
             "untouched": self.untouched,
             "readers": self.readers,
             "estimate": self.estimate.to_json() if self.estimate else None,
@@ -131,7 +138,7 @@ def make_plan(settings: Settings, view: View, topics: Sources, wish: Asked) -> P
     partitions = wish.partitions if found is None else tuple(each.day for each in found.days)
     counted = count_for(settings, view, topics, partitions, cut)
     span = None if counted.read else landed_days(settings, topics)
-    published = set(publications(batch_table(settings, view.name, view.version)))
+    published = publications(batch_table(settings, view.name, view.version))
     plan = Plan(
         view=view.name,
         version=view.version,
@@ -141,8 +148,8 @@ def make_plan(settings: Settings, view: View, topics: Sources, wish: Asked) -> P
         events={p: count.events for p, count in counted.by_partition.items()},
         late={p: count.late for p, count in counted.by_partition.items()},
         read=counted.read,
-        published=len(published & set(partitions)),
-        untouched=len(published - set(partitions)),
+        shown={day: published[day] for day in partitions if day in published},
+        untouched=len(set(published) - set(partitions)),
         readers=share_of(settings, view.name, view.version),
         inside=counted.read > 0 or (span is not None and any(span[0] <= day <= span[1] for day in partitions)),
         lookback=view.lookback,
@@ -174,7 +181,60 @@ def check_still_holds(view: View, fingerprint: str) -> None:
             f"{view.origin}: the definition of {view.name} v{view.version} has changed since the plan was made",
             state="nothing was rebuilt",
             next_step="put it back (another definition needs a new version), and clear the run from its plan on",
+            changed="definition",
         )
+
+
+def check_still_published(settings: Settings, planned: Mapping[str, Any]) -> None:
+    """Conflict PLAN_OUTDATED when one of the days of a plan (``Plan.to_json``, with its ``run``) isn't published as it
+    was then; BadInput VERSION_RETIRED. Asked before days are rebuilt; publishing asks once more, with its commit."""
+    view, version = planned["view"], planned["version"]
+    check_not_retired(view, [version], retired_versions(settings, view))
+    days, shown = parse_days(planned["days"]), from_entries(planned["shown"])
+    check_published(view, version, planned["run"], days, shown, publications(batch_table(settings, view, version)))
+
+
+def check_still_counted(
+    settings: Settings, view: View, topics: Sources, partitions: Sequence[date], cut: str, counted: tuple[int, int]
+) -> None:
+    """Conflict PLAN_OUTDATED when landing doesn't hold the planned ``cut`` any more, or other events up to it than were
+    ``counted`` (events to read; late ones, by partition). What has landed behind the cut is no change."""
+    try:
+        found = count_for(settings, view, topics, partitions, cut_at(settings, topics, parse_epochs(cut)))
+    except BadInput as refused:
+        if refused.code != "CUT_IN_FUTURE":
+            raise
+        raise _landing_changed(view, f"{refused.what} any more", cut) from refused
+    now = found.read, sum(count.late for count in found.by_partition.values())
+    if now != counted:
+        texts = ["{:,} events ({:,} late)".format(*each) for each in (counted, now)]
+        raise _landing_changed(view, f"{texts[0]} up to {cut} were planned, and landing holds {texts[1]} now", cut)
+
+
+def check_built(build: Build, planned: Mapping[str, Any]) -> None:
+    """Conflict PLAN_OUTDATED when the run's build isn't what was planned."""
+    made = {"fingerprint": build.fingerprint, "cut": str(build.cut), "days": days_text(build.partitions)}
+    other = [name for name, value in made.items() if value != planned[name]]
+    if other:
+        raise Conflict(
+            "PLAN_OUTDATED",
+            f"{build.view} v{build.version}: run {build.run} has built "
+            + ", ".join(f"{name} {made[name]}, planned was {planned[name]}" for name in other),
+            state="nothing was published",
+            next_step="trigger the run again: it is planned anew",
+            changed=other[0],
+        )
+
+
+def _landing_changed(view: View, what: str, cut: str) -> Conflict:
+    return Conflict(
+        "PLAN_OUTDATED",
+        f"{view.name} v{view.version}: {what}",
+        state="nothing was rebuilt",
+        next_step="who has changed landing's table? (anabranch doctor); then trigger the run again: it is planned anew",
+        changed="landing",
+        cut=cut,
+    )
 
 
 def _nothing_landed(plan: Plan, landed: tuple[date, date] | None) -> BadInput:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime, time
 from pathlib import Path
 
@@ -48,11 +48,13 @@ class Duplicates:
 
     Of several copies in one micro-batch the first by (append time, partition, offset) is the event. Not promised: that
     a copy is known that was appended to the log more than ``topic.duplicate_horizon`` after the event; ids are
-    forgotten by whole days.
+    forgotten by whole days. ``step`` is called with each day that is added to the index.
     """
 
-    def __init__(self, settings: Settings, topic: Topic, table: DeltaTable) -> None:
-        self._topic, self._table = topic, table
+    def __init__(
+        self, settings: Settings, topic: Topic, table: DeltaTable, step: Callable[[], None] = lambda: None
+    ) -> None:
+        self._topic, self._table, self._step = topic, table, step
         self._table_id = str(table.metadata().id)
         self._index = IdIndex(landing_index(settings, topic.name))
         self._fresh: list[tuple[date | None, Hashes]] = []
@@ -130,6 +132,7 @@ class Duplicates:
     def _add(self, days: Iterable[tuple[date | None, Hashes]]) -> None:
         for day, found in days:
             self._index.add(day, found)
+            self._step()
 
     def _oldest(self, append_time: datetime) -> date:
         """The first day of those within the horizon of a record."""

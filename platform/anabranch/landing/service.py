@@ -9,13 +9,17 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from anabranch.clocks import WallClock
+from anabranch.engine_tasks import end_process
 from anabranch.errors import AnabranchError, BadDefinition, TryAgain, said
 from anabranch.events import Topic, load_declarations
 from anabranch.landing import halted
 from anabranch.landing.stream import LandingQuery, start, take_turn
+from anabranch.landing.watched import Watched
+from anabranch.liveness import Watcher
 from anabranch.log.admin import create_missing, existing_topics
 from anabranch.settings import Settings
 from anabranch.spark import OWN_CODE, live_engine, session
@@ -114,7 +118,8 @@ def run(settings: Settings, only: Sequence[str] = ()) -> int:
 
     A topic that fails is left out and tried again, with its declaration as it is then. When none is landed any more,
     the error is raised: whoever watches this process starts it again, and every topic goes on where its table stands.
-    TryAgain CLOCK_SET_BACK when the machine's clock was: see ``clocks``.
+    TryAgain CLOCK_SET_BACK when the machine's clock was: see ``clocks``. A query that
+    hangs (STREAM_HANGS) ends the process at once: see ``liveness``.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
@@ -134,6 +139,8 @@ def run(settings: Settings, only: Sequence[str] = ()) -> int:
         return start(spark, settings, current, turn=turns[topic.name])
 
     landing = LandingStreams(topics, launch)
+    watcher = Watcher(Watched(spark, settings, landing), partial(end_process, spark), settings.hang_seconds)
+    watcher.start()
     try:
         with _told(settings, landing) as tell:
             while True:
@@ -147,6 +154,7 @@ def run(settings: Settings, only: Sequence[str] = ()) -> int:
             query.stop()
     finally:
         spark.stop()
+        watcher.stop()
     return 0
 
 

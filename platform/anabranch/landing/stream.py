@@ -41,12 +41,15 @@ class LandingQuery(StreamingQuery):
     def __init__(self, query: StreamingQuery, topic: Topic, writer: LandingWriter) -> None:
         super().__init__(query._jsq)
         self.topic = topic
+        self.run = str(query.runId)
+        """What the engine calls this run of it."""
+        self.batches = writer.batches
         self._writer = writer
 
     @property
     def has_landed(self) -> bool:
         """Whether it has done a micro-batch since it was started."""
-        return self._writer.batches > 0
+        return self.batches.usual is not None
 
     @property
     def failure(self) -> AnabranchError | None:

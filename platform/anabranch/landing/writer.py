@@ -26,6 +26,7 @@ from anabranch.landing.progress import beyond, first_offsets, kafka_offsets
 from anabranch.landing.schema import INDEXED, PARTITION, VALID, epoch_build, landing_schema
 from anabranch.landing.staged import read_columns, without_duplicates
 from anabranch.landing.state import Landed, landed, lateness_note, writer_of
+from anabranch.liveness import Batches
 from anabranch.log.rereading import reread
 from anabranch.settings import Settings
 from anabranch.tables import Cut, Note, Position, StagedFile, append, restage, stage_arrow, stage_frame
@@ -62,14 +63,18 @@ class LandingWriter:
 
     def __post_init__(self) -> None:
         self.failure: AnabranchError | None = None
-        self.batches = 0
-        """How many micro-batches are done."""
-        self._duplicates = Duplicates(self.settings, self.topic, self.table)
+        self.batches = Batches()
+        self._duplicates = Duplicates(self.settings, self.topic, self.table, self.batches.step)
         self._log_length = LogLength(self.settings, self.table)
         self._uri = self.table.table_uri.removeprefix("file://")
 
     def __call__(self, decided: DataFrame, batch_id: int) -> None:
         begun = time.monotonic()
+        with self.batches.carrying_out(batch_id):
+            self._carry_out(decided, batch_id)
+        self.resting(begun)
+
+    def _carry_out(self, decided: DataFrame, batch_id: int) -> None:
         try:
             self._write(decided, batch_id)
         except AnabranchError as error:
@@ -78,8 +83,6 @@ class LandingWriter:
         except BaseException as error:
             self.failure = _failed(self.topic, batch_id, error)
             raise self.failure from error
-        self.batches += 1
-        self.resting(begun)
 
     def _write(self, decided: DataFrame, batch_id: int) -> None:
         plan = batch_plan(self.checkpoint, batch_id)

@@ -69,6 +69,8 @@ class SpeedQuery(StreamingQuery):
         super().__init__(query._jsq)
         self.view = view
         self.sink = sink
+        self.run = str(query.runId)
+        """What the engine calls this run of it."""
 
     @property
     def failure(self) -> BaseException | None:

@@ -8,18 +8,22 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anabranch.clocks import WallClock
+from anabranch.engine_tasks import end_process
 from anabranch.errors import AnabranchError, BadInput, BrokenState, Conflict, TryAgain, said
 from anabranch.events import Sources, load_declarations
+from anabranch.liveness import Watcher
 from anabranch.settings import Settings
 from anabranch.spark import live_engine, session
 from anabranch.speed import status
 from anabranch.speed.redeclared import Redeclared
 from anabranch.speed.runner import SpeedQuery, start, take_turn
 from anabranch.speed.status import ViewStatus
+from anabranch.speed.watched import Watched
 from anabranch.views import Registry, View, readable_views
 from anabranch.views.retired import retired_versions
 
@@ -168,7 +172,8 @@ def run(settings: Settings, only: Sequence[str] = ()) -> int:
 
     1 when every view has failed, the engine is gone, another process has taken over, the machine's clock was set back,
     a contract has a newer version than this process knows, or other views are declared by now: whoever watches it
-    starts it again. After a kill each stream goes on behind its table's newest commit.
+    starts it again. After a kill each stream goes on behind its table's newest commit. A stream that hangs ends the
+    process at once (STREAM_HANGS, see ``liveness``).
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.ERROR)
@@ -188,12 +193,15 @@ def run(settings: Settings, only: Sequence[str] = ()) -> int:
         registry.register(spark, settings, [view])
         return start(spark, settings, view, topics, turn=turns[view.writer])
 
+    speed = Speed(slots, launch, settings.state_limit_mb * 10**6, unread=registry.unread)
+    watcher = Watcher(Watched(spark, settings, speed), partial(end_process, spark), settings.hang_seconds)
+    watcher.start()
     try:
-        speed = Speed(slots, launch, settings.state_limit_mb * 10**6, unread=registry.unread)
         return _watch(spark, settings, speed, redeclared, stop)
     finally:
         redeclared.stop()
         spark.stop()
+        watcher.stop()
 
 
 def _watch(spark: SparkSession, settings: Settings, speed: Speed, redeclared: Redeclared, stop: threading.Event) -> int:

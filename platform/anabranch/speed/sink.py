@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from anabranch.errors import AnabranchError, BrokenState, said
+from anabranch.liveness import Batches
 from anabranch.speed import drops
 from anabranch.speed.checkpoint import batch_end
 from anabranch.speed.covered import Covered, LandingLogs
@@ -84,6 +85,7 @@ class Sink:
         self.cut = table.newest().note.cut
         self.committed_at_ms: int | None = None
         self.seconds: dict[str, float] = {}
+        self.batches = Batches()
         self._spark = spark
         self._landing = landing
         self.checkpoint = checkpoint
@@ -96,6 +98,10 @@ class Sink:
         return checkpoint_id(self.checkpoint)
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
+        with self.batches.carrying_out(batch):
+            self._carry_out(frame, batch)
+
+    def _carry_out(self, frame: DataFrame, batch: int) -> None:
         try:
             self._commit(frame, batch)
         except AnabranchError as error:

@@ -178,6 +178,7 @@ def test_a_plan_is_shown_and_handed_on(settings: Settings) -> None:
         "days": "2013-01-01..2013-01-02",
         "span": "2013-01-01 to 2013-01-02 (2 days)",
         "published": 0,
+        "shown": [],
         "readers": 0,
         "untouched": 0,
         "estimate": None,
