@@ -9,9 +9,8 @@ from typing import Any
 
 from anabranch.airflow.registered import registered
 from anabranch.batch import publications, publish, read_manifest
-from anabranch.batch.publish import from_entries
 from anabranch.change.estimates import Outcome, record_outcome
-from anabranch.change.plan import check_built
+from anabranch.change.plan import check_built, shown_in
 from anabranch.reconcile.documents import write_documents
 from anabranch.reconcile.verdict import Verdict, read_verdict
 from anabranch.settings import Settings
@@ -36,7 +35,7 @@ def publish_run(settings: Settings, plan: Mapping[str, Any]) -> dict[str, Any]:
     check_built(build, plan)
     refused = refusals(verdict, build.partitions)
     good = [day for day in build.partitions if day.isoformat() not in refused]
-    version = publish(settings, view, build, good, from_entries(plan["shown"])) if good else None
+    version = publish(settings, view, build, good, shown_in(plan)) if good else None
     shown = publications(batch_table(settings, view.name, view.version))
     return {
         "published": [day.isoformat() for day in good if day in shown],

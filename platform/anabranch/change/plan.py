@@ -190,8 +190,22 @@ def check_still_published(settings: Settings, planned: Mapping[str, Any]) -> Non
     was then; BadInput VERSION_RETIRED. Asked before days are rebuilt; publishing asks once more, with its commit."""
     view, version = planned["view"], planned["version"]
     check_not_retired(view, [version], retired_versions(settings, view))
-    days, shown = parse_days(planned["days"]), from_entries(planned["shown"])
+    days, shown = parse_days(planned["days"]), shown_in(planned)
     check_published(view, version, planned["run"], days, shown, publications(batch_table(settings, view, version)))
+
+
+def shown_in(planned: Mapping[str, Any]) -> dict[date, Published]:
+    """What readers had of the days of a plan (``Plan.to_json``). Conflict PLAN_OUTDATED: an older version of this code
+    has made it, and it doesn't say."""
+    if "shown" not in planned:
+        raise Conflict(
+            "PLAN_OUTDATED",
+            f"the plan of {planned['view']} v{planned['version']} was made before an upgrade of the platform",
+            state="nothing was published by this run",
+            next_step="trigger it again, or clear it from its plan on",
+            changed="plan",
+        )
+    return from_entries(planned["shown"])
 
 
 def check_still_counted(

@@ -18,7 +18,7 @@ from anabranch.airflow.submit import RebuildJob
 from anabranch.batch import publications
 from anabranch.batch.rebuild import cut_at
 from anabranch.change.parameters import Asked
-from anabranch.change.plan import check_still_counted, check_still_published, make_plan
+from anabranch.change.plan import check_still_counted, check_still_published, make_plan, shown_in
 from anabranch.errors import AnabranchError, Conflict
 from anabranch.landing import loss
 from anabranch.serving.retirement import retire
@@ -249,3 +249,9 @@ def test_a_changed_definition_is_not_published(clinic: Clinic) -> None:
     clinic.build(RUN, PLANNED, replace(V1, fingerprint="other"))
     clinic.certify(RUN, PLANNED)
     assert outdated(lambda: publish_run(clinic.settings, planned)).fields["changed"] == "fingerprint"
+
+
+def test_a_plan_of_before_an_upgrade_is_outdated() -> None:
+    with pytest.raises(Conflict) as told:
+        shown_in({"view": "delays", "version": 1, "days": "2013-01-01"})
+    assert (told.value.code, told.value.fields["changed"]) == ("PLAN_OUTDATED", "plan")

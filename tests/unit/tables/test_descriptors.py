@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 from anabranch import tables
-from anabranch.serving.reading import read
+from anabranch.serving.reads import read
 from anabranch.settings import Settings
 from anabranch.speed.table import SpeedTable
 from anabranch.tables.layout import speed_table
