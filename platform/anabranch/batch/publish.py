@@ -12,11 +12,12 @@ import pyarrow as pa
 from deltalake import DeltaTable, Schema
 
 from anabranch.batch.manifest import Build
-from anabranch.errors import BrokenState, Conflict, TryAgain
+from anabranch.errors import BrokenState, Conflict
 from anabranch.settings import Settings
 from anabranch.tables import Cut, Note, covering, create, replace
 from anabranch.tables.commits import open_table
 from anabranch.tables.layout import batch_table
+from anabranch.tables.optimistic import until_committed
 from anabranch.views.definition import PARTITION, View
 
 LOGGER = logging.getLogger(__name__)
@@ -59,7 +60,8 @@ def publish(
             f"run {build.run} has not built {[d.isoformat() for d in strangers]}",
             next_step="build these partitions first: anabranch reprocess names what a run builds",
         )
-    for _ in range(5):
+
+    def attempt() -> int | None:
         table = _table(settings, view, build)
         known = publications(table)
         todo = [p for p in sorted(set(partitions)) if known.get(p) is None or known[p].run != build.run]
@@ -69,12 +71,9 @@ def publish(
         if planned is not None:
             check_published(view.name, view.version, build.run, build.partitions, planned, known)
         _refuse_older(view, build, todo, known)
-        try:
-            return _replace(table, view, build, todo, known)
-        except Conflict as conflict:
-            if conflict.code != "TABLE_MOVED":
-                raise
-    raise TryAgain("TABLE_BUSY", f"{view.writer}/batch: others commit faster", next_step="try again in a moment")
+        return _replace(table, view, build, todo, known)
+
+    return until_committed(f"{view.writer}/batch", attempt)
 
 
 def publications(table: DeltaTable | str) -> dict[date, Published]:

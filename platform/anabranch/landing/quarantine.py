@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 from numpy.typing import NDArray
 
-from anabranch.errors import BadInput, Conflict, TryAgain
+from anabranch.errors import BadInput
 from anabranch.events import Topic
 from anabranch.landing.decode import decode, raw_frame
 from anabranch.landing.duplicates import marked
@@ -27,6 +27,7 @@ from anabranch.settings import Settings
 from anabranch.tables import Cut, Note, Position, append, stage_arrow
 from anabranch.tables.commits import open_table
 from anabranch.tables.layout import landing_table
+from anabranch.tables.optimistic import until_committed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -87,24 +88,18 @@ def release(
     any more. A landing that runs beside it goes on behind the new epoch.
     """
     table = open_landing(settings, topic)
-    records = waiting(settings, topic, offset)
-    if offset and not records:
+    if offset and not waiting(settings, topic, offset):
         raise BadInput(
             "NOT_QUARANTINED",
             f"{topic.name}/{offset[0]}:{offset[1]} is not in quarantine",
             next_step=f"anabranch quarantine list {topic.name}",
         )
-    for _ in range(5):
-        try:
-            return _release(spark, table, topic, records, why)
-        except Conflict as conflict:
-            if conflict.code != "TABLE_MOVED":
-                raise
-            table.update_incremental()
-            records = waiting(settings, topic, offset)  # another release may have taken some of them
-    raise TryAgain(
-        "TABLE_BUSY", f"{topic.name}: landing commits faster than the release", next_step="try it again in a moment"
-    )
+
+    def attempt() -> Released:
+        table.update_incremental()
+        return _release(spark, table, topic, waiting(settings, topic, offset), why)
+
+    return until_committed(writer_of(topic), attempt)
 
 
 def _release(spark: SparkSession, table: DeltaTable, topic: Topic, records: list[Quarantined], why: str) -> Released:

@@ -19,9 +19,9 @@ from anabranch.landing.schema import PARTITION, PROPERTIES, landing_schema
 from anabranch.settings import Settings
 from anabranch.tables import Cut, Note, Position, configure, create, newest, widen
 from anabranch.tables.layout import landing_table
+from anabranch.tables.optimistic import until_committed
 
 LATENESS: Final = "lateness_us"
-_TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,23 +77,18 @@ def open_landing(settings: Settings, topic: Topic) -> DeltaTable:
     uri, schema = landing_table(settings, topic.name), landing_schema(topic)
     note = Note(writer_of(topic), "create", Cut({topic.name: Position(0, {})}), extra={"watermark_us": None, "rows": 0})
     table = create(uri, schema, [PARTITION], note, PROPERTIES)
-    for attempt in range(1, _TRIES + 1):
+
+    def attempt() -> None:
+        table.update_incremental()
         grown = lacking(table, topic)
         write_down(settings, topic)  # before an event can land by it, behind everything that refuses it
-        configured = PROPERTIES.items() <= table.metadata().configuration.items()
-        if configured and not grown:
-            break
-        try:
-            change = growth_note(landed(table, topic), topic, grown if configured else [])
-            # Delta stops every stream that reads the table here; started again, it goes on.
-            if configured:
-                widen(table, schema, change)
-            else:
-                configure(table, PROPERTIES, change)
-        except Conflict as conflict:
-            if conflict.code != "TABLE_MOVED" or attempt == _TRIES:
-                raise
-            table.update_incremental()
+        # Delta stops every stream that reads the table here; started again, it goes on.
+        if not PROPERTIES.items() <= table.metadata().configuration.items():
+            configure(table, PROPERTIES, growth_note(landed(table, topic), topic, []))
+        if grown:
+            widen(table, schema, growth_note(landed(table, topic), topic, grown))
+
+    until_committed(writer_of(topic), attempt)
     return table
 
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from anabranch.errors import AnabranchError, BrokenState, Conflict, said
+from anabranch.errors import AnabranchError, BrokenState, said
 from anabranch.events import Topic
 from anabranch.landing.duplicates import IDENTITY, Duplicates, marked
 from anabranch.landing.explain import explained
@@ -31,13 +31,13 @@ from anabranch.log.rereading import reread
 from anabranch.settings import Settings
 from anabranch.tables import Cut, Note, Position, StagedFile, append, restage, stage_arrow, stage_frame
 from anabranch.tables.checkpoints import BatchPlan, batch_plan, checkpoint_id
+from anabranch.tables.optimistic import until_committed
 from anabranch.tables.turns import Turn
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 LOGGER = logging.getLogger(__name__)
-_TRIES = 5
 JUDGED = ["partition", "offset", "decision", "late", "event_time"]
 """What an epoch's note is made of."""
 
@@ -87,16 +87,14 @@ class LandingWriter:
     def _write(self, decided: DataFrame, batch_id: int) -> None:
         plan = batch_plan(self.checkpoint, batch_id)
         end = kafka_offsets(plan, self.topic.name)
-        for attempt in range(1, _TRIES + 1):
+
+        def attempt() -> None:
             self.turn.check()
             self.table.update_incremental()
-            try:
-                return self._land(decided, plan, end)
-            except Conflict as conflict:
-                # A release from quarantine came in between; its epoch is taken, so decide again.
-                if conflict.code != "TABLE_MOVED" or attempt == _TRIES:
-                    raise
-        return None
+            self._land(decided, plan, end)
+
+        # A release from quarantine may come in between: its epoch is taken then.
+        until_committed(writer_of(self.topic), attempt)
 
     def _land(self, decided: DataFrame, plan: BatchPlan, end: Mapping[int, int]) -> None:
         before = landed(self.table, self.topic)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from anabranch.errors import BrokenState, Conflict
+from anabranch.errors import BrokenState, TryAgain
 from anabranch.maintenance import journal
 from anabranch.maintenance.deeds import Act, Deed, Policy
 from anabranch.maintenance.journal import InHand
@@ -19,6 +19,7 @@ from anabranch.settings import Settings
 from anabranch.tables import StagedFile
 from anabranch.tables.file_commits import held_files, move
 from anabranch.tables.notes import open_table
+from anabranch.tables.optimistic import until_committed
 from anabranch.tables.places import Place
 from anabranch.tables.staging import BUILDS
 
@@ -56,29 +57,30 @@ def compact(settings: Settings, place: Place, policy: Policy) -> Iterator[Deed]:
 
 def _committed(place: Place, table: DeltaTable, staged: Sequence[tuple[Group, StagedFile]]) -> list[Group]:
     """Commit what is still as it was when it was read; what isn't is deleted. The groups that were."""
-    for _ in range(_TRIES):
+    left = list(staged)
+
+    def attempt() -> list[Group]:
         table.update_incremental()
         held = {file.path for file in held_files(table)}
-        good = [(group, made) for group, made in staged if held.issuperset(file.path for file in group.files)]
-        for group, _ in staged:
-            if all(group is not each for each, _ in good):
+        for group, made in list(left):
+            if not held.issuperset(file.path for file in group.files):
                 log.info("%s: its writer has changed %s meanwhile", place, group.files[0].partition or "it")
                 shutil.rmtree(Path(place.uri) / BUILDS / group.build, ignore_errors=True)
-        staged = good
-        if not good:
-            return []
-        try:
-            gone = [file for group, _ in good for file in group.files]
-            move(table, gone, [made for _, made in good], builds=[group.build for group, _ in good])
-        except Conflict as conflict:
-            if conflict.code != "TABLE_MOVED":
-                raise
-            continue
-        return [group for group, _ in good]
-    for group, _ in staged:
-        shutil.rmtree(Path(place.uri) / BUILDS / group.build, ignore_errors=True)
-    log.info("%s: its writer commits faster; the next run tries again", place)
-    return []
+                left.remove((group, made))
+        if left:
+            gone = [file for group, _ in left for file in group.files]
+            move(table, gone, [made for _, made in left], builds=[group.build for group, _ in left])
+        return [group for group, _ in left]
+
+    try:
+        return until_committed(f"{place}", attempt, _TRIES)
+    except TryAgain as busy:
+        if busy.code != "TABLE_BUSY":  # whether it is in isn't known: nothing is taken away
+            raise
+        for group, _ in left:
+            shutil.rmtree(Path(place.uri) / BUILDS / group.build, ignore_errors=True)
+        log.info("%s; the next run tries again", busy)
+        return []
 
 
 def _rounds(groups: Sequence[Group], at_once: int) -> Iterator[list[Group]]:

@@ -23,6 +23,7 @@ from anabranch.settings import Settings
 from anabranch.tables import Cut, Note, append, create, notes, stage_arrow, widen
 from anabranch.tables.commits import open_table
 from anabranch.tables.layout import certificates_table, safe_name
+from anabranch.tables.optimistic import until_committed
 
 RECOMPUTED: Final = "recomputed"
 """The view's function was run once more, over the on-time events."""
@@ -142,19 +143,17 @@ def record(settings: Settings, certificates: Sequence[Certificate]) -> None:
     batch = f"{first.view}/v{first.version}/{first.run}@{first.speed_version}"
     note = Note("certificates", batch, first.cut, first.fingerprint)
     create(uri, SCHEMA, ["view"], Note("certificates", "created", Cut()))
-    for attempt in range(_TRIES):
+
+    def attempt() -> None:
         table = open_table(uri)
         assert table is not None  # noqa: S101 - it was created above
         if any(committed.note.batch == batch for committed in notes(table, 200)):
             return
-        try:
-            if "sequence" not in pa.schema(table.schema().to_arrow()).names:
-                widen(table, SCHEMA, Note("certificates", "grown", Cut()))
-            _append(table, certificates, note)
-            return
-        except Conflict as conflict:
-            if conflict.code != "TABLE_MOVED" or attempt == _TRIES - 1:
-                raise
+        if "sequence" not in pa.schema(table.schema().to_arrow()).names:
+            widen(table, SCHEMA, Note("certificates", "grown", Cut()))
+        _append(table, certificates, note)
+
+    until_committed("certificates", attempt, _TRIES)
 
 
 def _append(table: DeltaTable, certificates: Sequence[Certificate], note: Note) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from deltalake import DeltaTable
 
 from anabranch.clocks import Moment
 from anabranch.errors import AnabranchError, BadInput, Conflict, TryAgain
@@ -25,6 +26,7 @@ from anabranch.settings import Settings
 from anabranch.tables import Cut, Note, append, create, stage_arrow
 from anabranch.tables.commits import Committed, open_table
 from anabranch.tables.layout import routes_table, safe_name
+from anabranch.tables.optimistic import until_committed
 from anabranch.views.retired import RETIRED
 
 ACTIVE = frozenset({"moving", "halted"})
@@ -147,9 +149,9 @@ def set_route(
             newest_speed(settings, view, version)
     uri = routes_table(settings, view)
     create(uri, _COLUMNS, [], Note(f"route/{view}", "create", Cut()))
-    for _ in range(5):
-        table = open_table(uri)
-        before = route_of(settings, view)
+
+    def attempt() -> Route:
+        table, before = open_table(uri), route_of(settings, view)
         number = before.number if before else 0
         if table is None or (after is not None and after != number):
             raise Conflict(
@@ -168,24 +170,26 @@ def set_route(
         gone = frozenset(retired if retired is not None else before.retired if before else ())
         check_not_retired(view, kept, gone)
         made = Route(view, number + 1, kept, datetime.now(UTC), by, why, migration, gone, Moment.now())
-        told = {str(version): share for version, share in kept.items()}
-        row = {"number": made.number, "changed_at": made.changed_at, "shares": json.dumps(told)}
-        row |= {"changed_by": by, "why": why, "migration": json.dumps(migration) if migration else None}
-        row |= {RETIRED: json.dumps(sorted(gone))}
-        rows = pa.Table.from_pylist([row], _COLUMNS)
-        extra: dict[str, Any] = {"shares": told, "by": by, "why": why, "changed_at": made.changed_at.isoformat()}
-        extra |= {"migration": migration} if migration else {}
-        extra |= {RETIRED: sorted(gone)} if gone else {}
-        extra |= {"moment": made.moment.to_json()} if made.moment else {}
-        try:
-            staged = stage_arrow(rows, uri, f"route-{made.number}-{time.time_ns()}", None)
-            append(table, staged, Note(f"route/{view}", str(made.number), Cut(), extra=extra))
-        except Conflict as conflict:
-            if conflict.code != "TABLE_MOVED":
-                raise
-            continue
+        _append(table, made)
         return made
-    raise TryAgain("ROUTE_BUSY", f"{view}: others change its route all the time", next_step="try again in a moment")
+
+    return until_committed(f"route/{view}", attempt)
+
+
+def _append(table: DeltaTable, made: Route) -> None:
+    told = {str(version): share for version, share in made.shares.items()}
+    row = {"number": made.number, "changed_at": made.changed_at, "shares": json.dumps(told)}
+    row |= {"changed_by": made.changed_by, "why": made.why}
+    row |= {"migration": json.dumps(made.migration) if made.migration else None}
+    row |= {RETIRED: json.dumps(sorted(made.retired))}
+    extra: dict[str, Any] = {"shares": told, "by": made.changed_by, "why": made.why}
+    extra |= {"changed_at": made.changed_at.isoformat()}
+    extra |= {"migration": made.migration} if made.migration else {}
+    extra |= {RETIRED: sorted(made.retired)} if made.retired else {}
+    extra |= {"moment": made.moment.to_json()} if made.moment else {}
+    uri = table.table_uri.removeprefix("file://")
+    staged = stage_arrow(pa.Table.from_pylist([row], _COLUMNS), uri, f"route-{made.number}-{time.time_ns()}", None)
+    append(table, staged, Note(f"route/{made.view}", str(made.number), Cut(), extra=extra))
 
 
 def _checked(view: str, shares: Mapping[int, int]) -> dict[int, int]:

@@ -15,6 +15,7 @@ from anabranch.settings import project_root
 from anabranch.tables import Cut, Note, Position, append, create, newest, replace, stage_arrow, upsert, widen
 from anabranch.tables.commits import configure
 from anabranch.tables.file_commits import held_files, move, rewrite
+from anabranch.tables.optimistic import until_committed
 from deltalake import DeltaTable
 
 pytestmark = pytest.mark.unit
@@ -147,6 +148,41 @@ def test_the_commit_of_another_is_not_taken_for_its_own(table: DeltaTable, kind:
 
     assert told.value.code == "TABLE_MOVED"
     assert DeltaTable(table.table_uri).version() == 2
+
+
+ASKING = {
+    "errors.py", "replay/replaying.py", "speed/large_merge.py", "speed/service.py", "tables/optimistic.py",
+    "tables/refused.py",
+}  # fmt: skip
+"""Who tells TABLE_MOVED apart: whoever raises it, the one loop that decides again, and streams and replays, which begin
+anew. A large merge reads again only where a compaction was quicker."""
+
+
+def test_there_is_one_loop_that_decides_again() -> None:
+    package = project_root() / "platform" / "anabranch"
+    found = {str(p.relative_to(package)) for p in package.rglob("*.py") if '"TABLE_MOVED"' in p.read_text()}
+    assert found == ASKING
+
+
+@pytest.mark.parametrize("busy", [2, 5])
+def test_another_writer_that_is_quicker_is_decided_upon_again(table: DeltaTable, busy: int) -> None:
+    seen: list[int] = []
+
+    def attempt() -> int:
+        table.update_incremental()
+        seen.append(table.version())
+        if len(seen) <= busy:
+            other = DeltaTable(table.table_uri)
+            append(other, staged(other, SECOND), note("other"))  # type: ignore[arg-type]
+        return append(table, staged(table, SECOND), note("own"))  # type: ignore[arg-type]
+
+    if busy < 5:
+        assert until_committed("a test", attempt) == 4
+        assert seen == [1, 2, 3]
+        return
+    with pytest.raises(TryAgain) as told:
+        until_committed("a test", attempt)
+    assert (told.value.code, told.value.fields["writer"], len(seen)) == ("TABLE_BUSY", "a test", 5)
 
 
 COMMITTING = {
