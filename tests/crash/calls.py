@@ -15,6 +15,9 @@ from pathlib import Path
 from typing import Final
 
 SEIZE, CONT, SYSCALL, LISTEN, GET_SYSCALL_INFO = 0x4206, 7, 24, 0x4208, 0x420E
+_GET_REGISTERS, _SET_REGISTERS, _GENERAL = 0x4204, 0x4205, 1
+_ANSWER: Final = {"x86_64": 10, "aarch64": 0}.get(platform.machine(), 0)
+"""Which of the general registers holds what a system call has answered."""
 EVENT_SECCOMP, EVENT_STOP = 7, 128
 SYSCALL_STOP = 0x80
 """Set in the signal of a stop behind a system call."""
@@ -93,6 +96,20 @@ def be_held() -> None:
     for option, value, at in ((_NO_NEW_PRIVS, 1, None), (_SET_SECCOMP, _FILTER, ctypes.byref(program))):
         if _libc.prctl(option, value, at, 0, 0) != 0:
             raise OSError(ctypes.get_errno(), f"prctl {option}: {os.strerror(ctypes.get_errno())}")
+
+
+class _Vector(ctypes.Structure):
+    _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
+
+
+def answer(pid: int, error: int) -> bool:
+    """Let the call that the thread is held behind end with ``error`` (an errno), though it was done."""
+    registers = (ctypes.c_uint64 * 64)()
+    vector = _Vector(ctypes.addressof(registers), ctypes.sizeof(registers))
+    if not ptrace(_GET_REGISTERS, pid, _GENERAL, ctypes.addressof(vector)):
+        return False
+    registers[_ANSWER] = -error & 0xFFFFFFFFFFFFFFFF
+    return ptrace(_SET_REGISTERS, pid, _GENERAL, ctypes.addressof(vector))
 
 
 def call_of(pid: int) -> Call | None:

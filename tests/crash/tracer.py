@@ -4,8 +4,8 @@ A process of its own: whoever traces waits for every child there is, and may be 
 
     python -m crash.tracer '{"under": "/home"}' -- PROGRAM ARGUMENT...
 
-The last line of stdout is JSON: ``calls`` (operation and path, in their order), ``killed``, ``code`` (the exit code of
-the program, negative for a signal). The program's own output goes to stderr.
+The last line of stdout is JSON: ``calls`` (operation and path, in their order), ``killed``, ``answered``, ``code`` (the
+exit code of the program, negative for a signal). The program's own output goes to stderr.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from crash.calls import (
     SYSCALL,
     SYSCALL_STOP,
     Call,
+    answer,
     be_held,
     call_of,
     ptrace,
@@ -40,13 +41,15 @@ _STOPPING = (signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 @dataclass(frozen=True, slots=True)
 class Blow:
     """SIGKILL at the ``nth`` call (from 1) of ``operation`` whose path matches ``path``, ``after`` or before it takes
-    effect. ``alone``: only the process that makes it; else every process that the program has started."""
+    effect. ``alone``: only the process that makes it; else every process that the program has started. ``answer``:
+    nobody is killed; the call takes effect, and its caller is told of this error (an errno)."""
 
     operation: str
     path: str
     nth: int = 1
     after: bool = False
     alone: bool = False
+    answer: int = 0
 
 
 @dataclass
@@ -58,6 +61,7 @@ class Traced:
     seconds: int = 300
     calls: list[Call] = field(default_factory=list)
     killed: bool = False
+    answered: bool = False
     code: int | None = None
 
     def run(self, argv: list[str]) -> None:
@@ -83,7 +87,7 @@ class Traced:
                 hit = call is not None and call.path.startswith(self.under) and self._note(call)
                 matched += hit
                 if hit and self.blow and matched == self.blow.nth and not self.killed:
-                    if self.blow.after:
+                    if self.blow.after or self.blow.answer:
                         leaving.add(pid)
                         ptrace(SYSCALL, pid)
                         continue
@@ -92,7 +96,10 @@ class Traced:
             elif stop == signal.SIGTRAP | SYSCALL_STOP:
                 if pid in leaving:
                     leaving.discard(pid)
-                    self._strike(known, pid)
+                    if self.blow and self.blow.answer:
+                        self.answered = answer(pid, self.blow.answer)
+                    else:
+                        self._strike(known, pid)
                 ptrace(CONT, pid)
             elif event == EVENT_STOP and stop in _STOPPING:
                 ptrace(LISTEN, pid)
@@ -146,7 +153,7 @@ def main(argv: list[str]) -> int:
     traced = Traced(told["under"], blow, told.get("seconds", 300))
     traced.run(argv[3:])
     calls = [asdict(call) for call in traced.calls]
-    print(json.dumps({"calls": calls, "killed": traced.killed, "code": traced.code}))  # noqa: T201
+    print(json.dumps({"calls": calls, "killed": traced.killed, "answered": traced.answered, "code": traced.code}))  # noqa: T201
     return 0
 
 

@@ -5,68 +5,22 @@ from __future__ import annotations
 import ast
 import os
 from collections.abc import Callable
-from datetime import date
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from anabranch.errors import Conflict, TryAgain
 from anabranch.settings import project_root
-from anabranch.tables import Cut, Note, Position, append, create, newest, replace, stage_arrow, upsert, widen
-from anabranch.tables.commits import configure
-from anabranch.tables.file_commits import held_files, move, rewrite
+from anabranch.tables import append, newest
 from anabranch.tables.optimistic import until_committed
+from commit_kinds import FIRST, KINDS, SECOND, begun, log_of, moved, note, read, staged
 from deltalake import DeltaTable
 
 pytestmark = pytest.mark.unit
 
-SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64()), ("day", pa.date32())])
-DAY = date(2013, 1, 1)
-FIRST = {"k": "first", "n": 1, "day": DAY}
-SECOND = {"k": "second", "n": 2, "day": DAY}
-Commit = Callable[[DeltaTable, Note], int]
-
-
-def rows(*given: dict[str, object]) -> pa.Table:
-    return pa.Table.from_pylist(list(given), SCHEMA)
-
-
-def staged(table: DeltaTable, *given: dict[str, object]) -> list[object]:
-    return stage_arrow(rows(*given), str(log_of(table).parent), os.urandom(4).hex(), "day")
-
-
-def moved(table: DeltaTable, _: Note) -> int:
-    return move(table, held_files(table), staged(table, FIRST))  # type: ignore[arg-type]
-
-
-KINDS: dict[str, tuple[Commit, list[dict[str, object]]]] = {
-    "append": (lambda t, note: append(t, staged(t, SECOND), note), [FIRST, SECOND]),  # type: ignore[arg-type]
-    "append of nothing": (lambda t, note: append(t, [], note), [FIRST]),
-    "replace": (
-        lambda t, note: replace(t, staged(t, SECOND), note, ("day", [f"{DAY}"])),  # type: ignore[arg-type]
-        [SECOND],
-    ),
-    "replace everything": (lambda t, note: replace(t, staged(t, SECOND), note, None), [SECOND]),  # type: ignore[arg-type]
-    "upsert": (lambda t, note: upsert(t, rows(SECOND), ["k"], note, "day"), [FIRST, SECOND]),
-    "widen": (lambda t, note: widen(t, pa.schema([*SCHEMA, pa.field("new", pa.int64())]), note), [FIRST]),
-    "configure": (lambda t, note: configure(t, {"delta.logRetentionDuration": "interval 9 days"}, note), [FIRST]),
-    "move": (moved, [FIRST]),
-    "rewrite": (lambda t, note: rewrite(t, held_files(t), staged(t, SECOND), note), [SECOND]),  # type: ignore[arg-type]
-}
-"""How each kind of commit is made, and the rows that it leaves."""
-
 
 @pytest.fixture
 def table(tmp_path: Path) -> DeltaTable:
-    """At version 1, with one row. delta-rs writes a checkpoint behind each commit."""
-    uri = str(tmp_path / "table")
-    made = create(uri, SCHEMA, ["day"], note("create"), {"delta.checkpointInterval": "1"})
-    append(made, staged(made, FIRST), note("first"))  # type: ignore[arg-type]
-    return made
-
-
-def note(batch: str) -> Note:
-    return Note("a test", batch, Cut({"t": Position(1, {0: 1})}))
+    return begun(str(tmp_path / "table"))
 
 
 def checkpoint_fails(table: DeltaTable) -> None:
@@ -76,10 +30,6 @@ def checkpoint_fails(table: DeltaTable) -> None:
 
 def checksum_fails(table: DeltaTable) -> None:
     (log_of(table) / f"{table.version() + 1:020d}.crc" / "x").mkdir(parents=True)
-
-
-def log_of(table: DeltaTable) -> Path:
-    return Path(table.table_uri.removeprefix("file://")) / "_delta_log"
 
 
 @pytest.mark.parametrize("fault", [checkpoint_fails, checksum_fails])
@@ -92,15 +42,10 @@ def test_its_writer_is_told_of_success(table: DeltaTable, kind: str, fault: Call
 
     found = DeltaTable(table.table_uri)
     assert found.version() == 2
-    assert [{k: row[k] for k in SCHEMA.names} for row in read(found)] == expected
+    assert read(found) == expected
     committed = newest(table.table_uri)
     assert committed is not None
     assert committed.note == note("first" if kind == "move" else kind)
-
-
-def read(table: DeltaTable) -> list[dict[str, object]]:
-    found: list[dict[str, object]] = table.to_pyarrow_table().sort_by("n").to_pylist()
-    return found
 
 
 @pytest.mark.parametrize("lost", [OSError("the server has gone"), FileExistsError("somebody has made it")])

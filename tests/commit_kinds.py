@@ -1,0 +1,84 @@
+"""Each kind of commit to a table: how it is made, and the rows that it leaves. Also run as a program, for a tracer:
+
+python -m commit_kinds KIND TABLE
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from anabranch.tables import Cut, Note, Position, append, create, replace, stage_arrow, upsert, widen
+from anabranch.tables.commits import configure
+from anabranch.tables.file_commits import held_files, move, rewrite
+from deltalake import DeltaTable
+
+SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64()), ("day", pa.date32())])
+DAY = date(2013, 1, 1)
+FIRST = {"k": "first", "n": 1, "day": DAY}
+SECOND = {"k": "second", "n": 2, "day": DAY}
+Commit = Callable[[DeltaTable, Note], int]
+
+
+def rows(*given: dict[str, object]) -> pa.Table:
+    return pa.Table.from_pylist(list(given), SCHEMA)
+
+
+def staged(table: DeltaTable, *given: dict[str, object]) -> list[object]:
+    return stage_arrow(rows(*given), str(log_of(table).parent), os.urandom(4).hex(), "day")
+
+
+def moved(table: DeltaTable, _: Note) -> int:
+    return move(table, held_files(table), staged(table, FIRST))  # type: ignore[arg-type]
+
+
+KINDS: dict[str, tuple[Commit, list[dict[str, object]]]] = {
+    "append": (lambda t, note: append(t, staged(t, SECOND), note), [FIRST, SECOND]),  # type: ignore[arg-type]
+    "append of nothing": (lambda t, note: append(t, [], note), [FIRST]),
+    "replace": (
+        lambda t, note: replace(t, staged(t, SECOND), note, ("day", [f"{DAY}"])),  # type: ignore[arg-type]
+        [SECOND],
+    ),
+    "replace everything": (lambda t, note: replace(t, staged(t, SECOND), note, None), [SECOND]),  # type: ignore[arg-type]
+    "upsert": (lambda t, note: upsert(t, rows(SECOND), ["k"], note, "day"), [FIRST, SECOND]),
+    "widen": (lambda t, note: widen(t, pa.schema([*SCHEMA, pa.field("new", pa.int64())]), note), [FIRST]),
+    "configure": (lambda t, note: configure(t, {"delta.logRetentionDuration": "interval 9 days"}, note), [FIRST]),
+    "move": (moved, [FIRST]),
+    "rewrite": (lambda t, note: rewrite(t, held_files(t), staged(t, SECOND), note), [SECOND]),  # type: ignore[arg-type]
+}
+"""How each kind of commit is made, and the rows that it leaves."""
+
+
+def note(batch: str) -> Note:
+    return Note("a test", batch, Cut({"t": Position(1, {0: 1})}))
+
+
+def log_of(table: DeltaTable) -> Path:
+    return Path(table.table_uri.removeprefix("file://")) / "_delta_log"
+
+
+def read(table: DeltaTable) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = table.to_pyarrow_table().sort_by("n").to_pylist()
+    return [{name: row[name] for name in SCHEMA.names} for row in found]
+
+
+def begun(uri: str) -> DeltaTable:
+    """A table at version 1, with one row. delta-rs writes a checkpoint behind each commit."""
+    made = create(uri, SCHEMA, ["day"], note("create"), {"delta.checkpointInterval": "1"})
+    append(made, staged(made, FIRST), note("first"))  # type: ignore[arg-type]
+    return made
+
+
+if __name__ == "__main__":
+    kind, uri = sys.argv[1:]
+    if kind == "create":
+        version = create(uri, SCHEMA, ["day"], note(kind)).version()
+    else:
+        version = KINDS[kind][0](DeltaTable(uri), note(kind))
+    print(json.dumps(version))  # noqa: T201
