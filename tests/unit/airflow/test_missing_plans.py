@@ -23,7 +23,7 @@ pytestmark = pytest.mark.unit
 def clinic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clinic:
     """Late events of two days that were never published. No Airflow answers: the note is only logged."""
     monkeypatch.setenv("ANABRANCH_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(steps, "_address", lambda: "http://127.0.0.1:9")
+    monkeypatch.setattr(steps, "_address", lambda _: "http://127.0.0.1:9")
     made = Clinic(Settings(home=tmp_path / "home"))
     made.land([departed(10, DAYS[4])], [departed(1, DAYS[0]), departed(2, DAYS[0]), departed(3, DAYS[1])])
     made.speed(DAYS[4:])

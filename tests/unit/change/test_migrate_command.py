@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import anabranch
 import pytest
@@ -117,7 +118,7 @@ def test_that_readers_follow_is_not_silent(settings: Settings, monkeypatch: pyte
         if len(looks) == 4:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(migrate_commands.time, "sleep", stream_goes_on)
+    monkeypatch.setattr(migrate_commands, "time", SimpleNamespace(sleep=stream_goes_on))
     told = run("migrate", "run", VIEW).stderr
     assert told.count("[READERS_FOLLOW]") == 1
     assert "readers of v1 have seen flights@4, v2 doesn't cover it" in told
