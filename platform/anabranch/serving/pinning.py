@@ -20,7 +20,7 @@ from anabranch.tables import Cut
 from anabranch.tables.layout import batch_table, routes_table, safe_name
 from anabranch.views.definition import PARTITION
 
-BACK_SECONDS = 3.0
+BACK_SECONDS = 2.0
 """How long after a rollback a reader stays at the newest cut that it has seen, for the old version to come to it."""
 
 

@@ -142,10 +142,10 @@ def test_no_read_fails_is_torn_mixed_or_older(spark: SparkSession, settings: Set
             resume(settings, OLD.name, by="bob", why="it was nothing")
             stepped(settings, lambda made: made.share == 100)
             rollback(settings, OLD.name, by="bob", why="a rehearsal")
-            _until(lambda: reader.reads[-1] == 1, 5)
+            _until(lambda: reader.reads[-1] == 1, 20)
             start(settings, OLD, NEW, steps=(50, 100), **given)
             stepped(settings, lambda made: made.state == "done")
-            _until(lambda: reader.reads[-1] == 2, 5)
+            _until(lambda: reader.reads[-1] == 2, 20)
             retire(settings, OLD.name, 1, by="anna", why="all on v2", grace=timedelta(0))
             time.sleep(0.5)
     finally:

@@ -265,7 +265,7 @@ def _back(live: tuple[Settings, Polled], lags: dict[int, float]) -> None:
     time.sleep(lags[1] + 1)
     begun = time.monotonic()
     rollback(settings, VIEW, by="oncall", why="v2 is wrong")
-    assert time.monotonic() - begun < 1, "a rollback waited"
+    assert time.monotonic() - begun < 3, "a rollback waited"
     time.sleep(6)
     assert max(at for at, version in polled.reads if version == 2) - begun < 5
     if lags[1] > 6:
