@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from anabranch.engine_tasks import cpu_seconds, done_for
 from anabranch.events import Topic
 from anabranch.liveness import Asked, Stream, seconds_of
-from anabranch.log.admin import begin_offsets, end_offsets
+from anabranch.log.admin import begin_offsets, readable_ends
 from anabranch.settings import Settings
 from anabranch.tables import newest
 from anabranch.tables.layout import landing_table
@@ -49,11 +49,12 @@ class Watched:
 
 
 def unlanded_behind(settings: Settings, topic: Topic) -> Hashable:
-    """The offsets that landing stands at, where the log holds records behind them; None where it doesn't. What the
-    broker raises: a stream that waits for it ends by its client's own time-outs."""
+    """The offsets that landing stands at, where the log holds records behind them that can be read; None where it
+    doesn't: what lies behind an open transaction isn't news. What the broker raises: a stream that waits for it ends by
+    its client's own time-outs."""
     committed = newest(landing_table(settings, topic.name))
     position = committed.note.cut.positions.get(topic.name) if committed is not None else None
-    landed, ends = position.offsets if position is not None else {}, end_offsets(settings, topic.name)
+    landed, ends = position.offsets if position is not None else {}, readable_ends(settings, topic.name)
     behind = [partition for partition, end in ends.items() if end > landed.get(partition, 0)]
     if not behind:
         return None
