@@ -25,14 +25,19 @@ def current(path: Path) -> tuple[int, str | None]:
 
 def put(path: Path, after: int, text: str) -> bool:
     """Make ``text`` the state behind number ``after``; False, and nothing was done, where that isn't the newest one. A
-    kill leaves it made, or not made. OSError."""
+    kill leaves it made, or not made. After an error it is looked whether it was made all the same. OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
+    draft = path.with_name(f".{path.name}.{os.urandom(4).hex()}.{os.getpid()}")  # as ``files.drafts_left`` finds it
+    state = _state(path, after + 1)
     try:
         draft.write_text(text)
-        _state(path, after + 1).hardlink_to(draft)
-    except FileExistsError:
-        return False
+        state.hardlink_to(draft)
+    except OSError as error:
+        if state.exists() and draft.exists() and state.samefile(draft):  # made, and the answer got lost
+            return True
+        if isinstance(error, FileExistsError):
+            return False
+        raise
     finally:
         draft.unlink(missing_ok=True)
     return True

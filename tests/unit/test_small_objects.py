@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from anabranch.files import drafts_left
 from anabranch.small_objects import change, current, put, remove
 
 pytestmark = pytest.mark.unit
@@ -44,6 +45,28 @@ def test_processes_that_add_at_once_lose_nothing(tmp_path: Path) -> None:
     each = [subprocess.Popen([sys.executable, "-c", ADD, str(path)]) for _ in range(3)]
     assert [process.wait(120) for process in each] == [0, 0, 0]
     assert current(path) == (300, "300")
+
+
+@pytest.mark.parametrize("lost", [OSError("the server has gone"), FileExistsError("somebody has made it")])
+def test_a_state_that_was_made_and_whose_answer_got_lost_is_made_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: OSError
+) -> None:
+    path, link = tmp_path / "object", Path.hardlink_to
+
+    def unanswered(state: Path, draft: Path) -> None:
+        link(state, draft)
+        raise lost
+
+    monkeypatch.setattr(Path, "hardlink_to", unanswered)
+    assert change(path, lambda text: str(int(text or 0) + 1)) == "1"
+    assert current(path) == (1, "1")
+
+
+def test_a_draft_that_a_kill_left_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "unlink", lambda *_, **__: None)
+    put(tmp_path / "object", 0, "one")
+    monkeypatch.setattr("anabranch.files.psutil.pid_exists", lambda _: False)
+    assert len(drafts_left(tmp_path)) == 1
 
 
 def test_what_is_removed_begins_anew(tmp_path: Path) -> None:
