@@ -32,6 +32,8 @@ def read_command(
     prefer: Annotated[str, typer.Option(help="default, complete, fresh or speed: who serves a partition.")] = "default",
     partition: Annotated[list[str] | None, typer.Option(help="Only this day (repeatable).")] = None,
     reader: Annotated[str | None, typer.Option(help="Who reads, for a route; user@host when left out.")] = None,
+    at_least: Annotated[str | None, typer.Option(help="A position that must be covered, like flights@12.")] = None,
+    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for that position.")] = 0.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object: rows and what they cover.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV; what it covers goes to stderr.")] = False,
 ) -> None:
@@ -41,7 +43,8 @@ def read_command(
     if as_json and as_csv:
         raise BadInput("FORMAT_TWICE", "--json and --csv exclude each other", next_step="leave one out")
     days = [day_of(text) for text in partition] if partition else None
-    reading = anabranch.read(view, version, where=where, prefer=prefer, partitions=days, reader=reader, columns=column)
+    chosen: dict[str, Any] = {"where": where, "prefer": prefer, "partitions": days, "columns": column}
+    reading = anabranch.read(view, version, reader=reader, at_least=at_least, wait_seconds=wait, **chosen)
     rows = reading.to_arrow()
     shown = rows.slice(0, limit if limit is not None else SHOWN if not (as_json or as_csv) else None).to_pylist()
     if as_json:
@@ -80,6 +83,7 @@ def covered(reading: Reading) -> dict[str, Any]:
         "view": reading.view,
         "version": reading.version,
         "cut": reading.cut.to_json(),
+        "behind": reading.behind.to_json() if reading.behind else None,
         "committed": freshness.committed,
         "age_seconds": round(freshness.age_seconds, 3),
         "epochs_behind": freshness.behind,
@@ -94,6 +98,8 @@ def footer(reading: Reading) -> str:
     freshness, found, halves = reading.freshness, reading.certificates, list(reading.halves.values())
     equal = sum(certificate.equal for certificate in found.values())
     behind = "all that is landed" if not freshness.behind else f"{freshness.behind} epochs behind landing"
+    if reading.behind is not None:
+        behind = f"behind {reading.behind}, which this reader has seen of another version; {behind}"
     lacking, unknown = _late_missing(reading)
     if lacking:
         behind += f" but {lacking:,} late events that no half holds"

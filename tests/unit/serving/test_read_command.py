@@ -64,6 +64,8 @@ def test_csv_holds_every_row_and_the_table_says_how_many_there_are() -> None:
         (["read", VIEW, "--where", "1 = 1; drop table x"], "WHERE_REFUSED"),
         (["read", VIEW, "--prefer", "newest"], "PREFER_UNKNOWN"),
         (["read", VIEW, "--partition", "yesterday"], "DAY_UNREADABLE"),
+        (["read", VIEW, "--at-least", "flights@99", "--wait", "0.1"], "CUT_NOT_REACHED"),
+        (["read", VIEW, "--at-least", "flights"], "CUT_UNREADABLE"),
         (["read", VIEW, "--json", "--csv"], "FORMAT_TWICE"),
         (["certificates", "nothing"], "VIEW_UNKNOWN"),
     ],
