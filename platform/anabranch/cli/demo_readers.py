@@ -59,9 +59,9 @@ class Readers:
         before = self._cuts.get(reader)
         if flights != self._flights:
             self.wrong.append(f"{reader} saw {flights:,} flights of {self._flights:,} in v{reading.version}")
-        if before is not None and not reading.cut.covers(before):
+        if before is not None and not reading.cut.covers(before) and reading.behind is None:
             self.wrong.append(f"{reader} went back from {before} to {reading.cut}")
-        self._cuts[reader] = reading.cut
+        self._cuts[reader] = reading.cut if before is None else reading.cut.joined(before)
         self.reads[reading.version] += 1
         self.last[reading.version] = time.time()
 
