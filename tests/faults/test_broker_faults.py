@@ -70,7 +70,7 @@ def test_the_broker_is_killed_ten_times_while_half_a_million_records_are_sent(
         first.run()
         assert first.error is None, first.error
         eventually(lambda: landed(settings) == first.sent, 90)
-        sending = Sending(settings, 210, rate=4_000, first=2)
+        sending = Sending(settings, 210, rate=2_000, first=2)
         sending.start()
         eventually(lambda: landed(settings) > first.sent, 60)
         for _ in range(10):
