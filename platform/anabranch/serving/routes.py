@@ -76,11 +76,11 @@ class Route:
         raise AssertionError(f"shares of {self.shares} don't make 100")
 
     def sends_back(self, had: int, chosen: int) -> bool:
-        """Whether a reader that had version ``had`` is taken back to ``chosen``: by the rollback of a migration, or to
-        an older version by a person."""
+        """Whether a reader that had version ``had`` is taken back to ``chosen``: to the old version of a migration,
+        also of one that has been started again since it was rolled back, or by a person to an older one."""
         if self.migration is None:
             return chosen < had
-        return bool(self.migration["state"] == ROLLED_BACK and had == self.migration["new"])
+        return (had, chosen) == (self.migration["new"], self.migration["old"])
 
     def __str__(self) -> str:
         return ", ".join(f"v{version} {share} %" for version, share in sorted(self.shares.items()))

@@ -113,8 +113,7 @@ class Model:
     def read(self, reader: str, chosen: int) -> tuple[int, int, int | None]:
         """The version, its epoch, and the newer one that the reader had seen; ``chosen`` is what the route says."""
         had = self.readers.get(reader) or Had(chosen, 0, 0)
-        back = had.version == 2 and chosen == 1 and (self.state is None or self.state == "rolled back")
-        late = back and self.now - self.set_at >= BACK_SECONDS
+        late = (had.version, chosen) == (2, 1) and self.now - self.set_at >= BACK_SECONDS
         if had.version != chosen and self.cuts[chosen] < had.seen and not late:
             return had.version, had.cut, None if had.cut >= had.seen else had.seen
         cut = self.cuts[chosen]

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import anabranch
 import pytest
@@ -242,23 +243,20 @@ def live(tmp_path: Path, lags: dict[int, float]) -> Iterator[tuple[Settings, Pol
     assert failed_reads(settings, VIEW, 1) == failed_reads(settings, VIEW, 2) == []
 
 
-REAL = [pytest.param({1: lag, 2: 0.2}, id=f"{lag}s") for lag in LAGS]
-FORWARD = [pytest.param({2: lag, 1: 0.2}, id=f"{lag}s") for lag in LAGS]
+def five_times(behind: int, once: float) -> list[Any]:
+    """Each lag of version ``behind``, five times; the lag ``once`` is tried once in each test run, the rest in the
+    sweep."""
+    return [
+        pytest.param(
+            {behind: lag, 3 - behind: 0.2}, id=f"{lag}s-{n}", marks=() if (lag, n) == (once, 0) else pytest.mark.sweep
+        )
+        for lag in LAGS
+        for n in range(5)
+    ]
 
 
-@pytest.mark.sweep
-@pytest.mark.parametrize("again", range(5))
-@pytest.mark.parametrize("lags", REAL)
-def test_back_in_real_time(live: tuple[Settings, Polled], lags: dict[int, float], again: int) -> None:
-    _back(live, lags)
-
-
-@pytest.mark.parametrize("lags", REAL[2:3])
-def test_back_in_real_time_once(live: tuple[Settings, Polled], lags: dict[int, float]) -> None:
-    _back(live, lags)
-
-
-def _back(live: tuple[Settings, Polled], lags: dict[int, float]) -> None:
+@pytest.mark.parametrize("lags", five_times(1, once=2.5))
+def test_back_in_real_time(live: tuple[Settings, Polled], lags: dict[int, float]) -> None:
     settings, polled = live
     advance(settings, OLD, NEW, by="test")
     _until(lambda: 2 in dict(map(reversed, polled.reads[-1:])), 30)  # type: ignore[arg-type]
@@ -273,19 +271,8 @@ def _back(live: tuple[Settings, Polled], lags: dict[int, float]) -> None:
         assert sum(each.count for each in behind_reads(settings, VIEW, 1)) > 50, "readings that are behind are counted"
 
 
-@pytest.mark.sweep
-@pytest.mark.parametrize("again", range(5))
-@pytest.mark.parametrize("lags", FORWARD)
-def test_forward_in_real_time(live: tuple[Settings, Polled], lags: dict[int, float], again: int) -> None:
-    _forward(live, lags)
-
-
-@pytest.mark.parametrize("lags", FORWARD[1:2])
-def test_forward_in_real_time_once(live: tuple[Settings, Polled], lags: dict[int, float]) -> None:
-    _forward(live, lags)
-
-
-def _forward(live: tuple[Settings, Polled], lags: dict[int, float]) -> None:
+@pytest.mark.parametrize("lags", five_times(2, once=1.4))
+def test_forward_in_real_time(live: tuple[Settings, Polled], lags: dict[int, float]) -> None:
     """A good version 2 that is behind takes every step, and doesn't roll itself back."""
     settings, polled = live
     time.sleep(2)
@@ -403,3 +390,17 @@ def test_a_position_is_waited_for(settings: Settings) -> None:
     assert wrong.value.code == "TOPIC_UNKNOWN"
     with pytest.raises(AnabranchError, match="is no cut"):
         anabranch.read(VIEW, settings=settings, at_least="flights:4")
+
+
+def test_a_migration_that_is_started_again_at_once_keeps_nobody_at_the_version_that_is_left(
+    settings: Settings, clock: Clock
+) -> None:
+    moved(settings, 50)
+    reader = Seen(settings, reader_of(settings, 2, 50))
+    served.merge_speed(settings, 9, DAYS[:1], version=2)
+    assert reader.read().version == 2
+    rollback(settings, VIEW, by="oncall", why="v2 is wrong")
+    start(settings, OLD, NEW, by="anna", why="again", steps=(50, 100), soak_seconds=0, promise=PROMISE)
+    clock.now += pinning.BACK_SECONDS
+    reading = reader.read()
+    assert (reading.version, reading.behind) == (1, served.cut_at(9))
