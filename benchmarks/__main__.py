@@ -20,9 +20,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from anabranch.control import lifecycle
-from anabranch.control.environment import environment
-from anabranch.settings import Settings, load_settings, project_root
+from anabranch.core.settings import Settings, load_settings, project_root
+from anabranch.operate.runtime import lifecycle
+from anabranch.operate.runtime.environment import environment
 
 from benchmarks import citations, machine, report
 from benchmarks.cases import CASES, Case

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import get_args
 
-from anabranch.settings import load_settings, project_root
+from anabranch.core.settings import load_settings, project_root
 
 from benchmarks.cases import CASES
 from benchmarks.figures import Origin, Report

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from anabranch.tables import notes
-from anabranch.tables.older_commits import commit_file
+from anabranch.lake import commit_history
+from anabranch.lake.archived_commits import commit_file
 
 from benchmarks.figures import percentile
 
@@ -26,7 +26,7 @@ class Sight:
 def committed(uri: str, topic: str) -> list[Sight]:
     """The commits of a table in order, each at the time at which its file was written."""
     found = []
-    for commit in notes(uri):
+    for commit in commit_history(uri):
         position = commit.note.cut.positions.get(topic)
         if position is not None and position.epoch:
             file = commit_file(Path(uri), commit.version)

@@ -9,7 +9,7 @@ from pathlib import Path
 from platform import machine, python_version, release, system
 
 import psutil
-from anabranch.settings import Settings
+from anabranch.core.settings import Settings
 
 _PACKAGES = ("pyspark", "delta-spark", "deltalake", "pyarrow", "confluent-kafka", "great-expectations")
 
@@ -38,7 +38,7 @@ def _processor() -> str:
 def _java() -> str:
     import subprocess
 
-    from anabranch.control.kafka import java
+    from anabranch.operate.runtime.kafka_server import java
 
     told = subprocess.run([java(), "-version"], capture_output=True, text=True, timeout=30).stderr
     found = re.search(r'"([^"]+)"', told)

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from anabranch.events import Declarations, Topic, load_declarations
-from anabranch.settings import Settings
+from anabranch.contracts import Declarations, Topic, load_declarations
+from anabranch.core.settings import Settings
 from anabranch.views import View, load_views
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class World:
     @contextmanager
     def spark(self, more: Mapping[str, str] = MappingProxyType({})) -> Iterator[SparkSession]:
         """The platform's own session, with ``more`` settings: both jobs of a pair run in it."""
-        from anabranch.spark import session
+        from anabranch.core.spark import session
 
         if self.session is not None:
             yield self.session
@@ -110,7 +110,7 @@ class World:
 
 def fill_log(world: World, *, days_late: float = 0.0) -> int:
     """Send the flights to the running broker, a share of them days late; the number of records of ``flights``."""
-    from anabranch.cli.produce_commands import produce_flights
+    from anabranch.apps.cli.produce_commands import produce_flights
     from anabranch.samples.faults import Faults
     from anabranch.samples.publishing import Pace
 
@@ -121,7 +121,7 @@ def fill_log(world: World, *, days_late: float = 0.0) -> int:
 
 def fill_landing(world: World) -> None:
     """Land the whole log once, as the platform does."""
-    from anabranch.landing.stream import start
+    from anabranch.ingest.landing.stream import start
 
     from benchmarks.timing import finish
 
@@ -131,9 +131,9 @@ def fill_landing(world: World) -> None:
 
 def landed_events(world: World) -> int:
     """How many records the landing table of ``flights`` holds, from its newest note."""
-    from anabranch.tables import newest
-    from anabranch.tables.layout import landing_table
+    from anabranch.lake import latest_commit
+    from anabranch.lake.layout import landing_table
 
-    committed = newest(landing_table(world.settings, world.topic.name))
+    committed = latest_commit(landing_table(world.settings, world.topic.name))
     assert committed is not None
     return sum(committed.note.cut.positions[world.topic.name].offsets.values())

@@ -6,10 +6,10 @@ When is the setting ANABRANCH_MAINTENANCE_SCHEDULE, a cron expression in UTC.
 from __future__ import annotations
 
 from airflow.sdk import DAG, CronTriggerTimetable
-from anabranch.airflow.form import MAINTENANCE
-from anabranch.airflow.maintaining import maintain
-from anabranch.airflow.trying import DEFAULT_ARGS
-from anabranch.settings import load_settings
+from anabranch.apps.airflow.maintain_tasks import maintain
+from anabranch.apps.airflow.params import MAINTENANCE
+from anabranch.apps.airflow.retry_policy import DEFAULT_ARGS
+from anabranch.core.settings import load_settings
 
 with DAG(
     dag_id="maintain",

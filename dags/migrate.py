@@ -6,11 +6,11 @@ Its form asks for the view, the versions, the steps and what is promised; who ap
 from __future__ import annotations
 
 from airflow.sdk import DAG
-from anabranch.airflow.declared import declared_views
-from anabranch.airflow.form import MIGRATION, migration_parameters
-from anabranch.airflow.migrating import carry_out_migration
-from anabranch.airflow.trying import DEFAULT_ARGS
-from anabranch.settings import load_settings
+from anabranch.apps.airflow.migrate_tasks import carry_out_migration
+from anabranch.apps.airflow.params import MIGRATION, migration_parameters
+from anabranch.apps.airflow.retry_policy import DEFAULT_ARGS
+from anabranch.apps.airflow.static_views import declared_views
+from anabranch.core.settings import load_settings
 
 with DAG(
     dag_id="migrate",

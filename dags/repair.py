@@ -10,12 +10,12 @@ from __future__ import annotations
 from datetime import timedelta
 
 from airflow.sdk import DAG, Asset, AssetOrTimeSchedule, DeltaTriggerTimetable
-from anabranch.airflow.declared import Declared, declared_views
-from anabranch.airflow.form import repair_documentation
-from anabranch.airflow.steps import plan_repair
-from anabranch.airflow.submit import carry_out
-from anabranch.airflow.trying import DEFAULT_ARGS
-from anabranch.settings import load_settings
+from anabranch.apps.airflow.params import repair_documentation
+from anabranch.apps.airflow.reprocess_tasks import plan_repair
+from anabranch.apps.airflow.retry_policy import DEFAULT_ARGS
+from anabranch.apps.airflow.spark_job import reprocess_steps
+from anabranch.apps.airflow.static_views import Declared, declared_views
+from anabranch.core.settings import load_settings
 
 
 def repair(view: Declared) -> DAG:
@@ -33,7 +33,7 @@ def repair(view: Declared) -> DAG:
         tags=["repair", *view.events],
         default_args=dict(DEFAULT_ARGS),
     ) as dag:
-        carry_out(plan_repair(view.name, view.version))
+        reprocess_steps(plan_repair(view.name, view.version))
     return dag
 
 

@@ -6,11 +6,11 @@ Its form asks for the view, the range, and how much of the machine it may take.
 from __future__ import annotations
 
 from airflow.sdk import DAG
-from anabranch.airflow.declared import declared_views
-from anabranch.airflow.form import REPLAY, replay_parameters
-from anabranch.airflow.replaying import carry_out_replay
-from anabranch.airflow.trying import DEFAULT_ARGS
-from anabranch.settings import load_settings
+from anabranch.apps.airflow.params import REPLAY, replay_parameters
+from anabranch.apps.airflow.replay_tasks import carry_out_replay
+from anabranch.apps.airflow.retry_policy import DEFAULT_ARGS
+from anabranch.apps.airflow.static_views import declared_views
+from anabranch.core.settings import load_settings
 
 with DAG(
     dag_id="replay",

@@ -10,12 +10,12 @@ A range of days is asked for with the parameters, or as an Airflow backfill (one
 from __future__ import annotations
 
 from airflow.sdk import DAG, CronPartitionTimetable
-from anabranch.airflow.declared import Declared, declared_views
-from anabranch.airflow.form import documentation, parameters
-from anabranch.airflow.steps import plan
-from anabranch.airflow.submit import carry_out
-from anabranch.airflow.trying import DEFAULT_ARGS
-from anabranch.settings import load_settings
+from anabranch.apps.airflow.params import documentation, parameters
+from anabranch.apps.airflow.reprocess_tasks import plan
+from anabranch.apps.airflow.retry_policy import DEFAULT_ARGS
+from anabranch.apps.airflow.spark_job import reprocess_steps
+from anabranch.apps.airflow.static_views import Declared, declared_views
+from anabranch.core.settings import load_settings
 
 
 def reprocess(versions: list[Declared]) -> DAG:
@@ -34,7 +34,7 @@ def reprocess(versions: list[Declared]) -> DAG:
         tags=["reprocess", *view.events],
         default_args=dict(DEFAULT_ARGS),
     ) as dag:
-        carry_out(plan(view.name))
+        reprocess_steps(plan(view.name))
     return dag
 
 

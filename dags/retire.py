@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from airflow.sdk import DAG
-from anabranch.airflow.declared import declared_views
-from anabranch.airflow.form import RETIREMENT, retirement_parameters
-from anabranch.airflow.retiring import carry_out_retirement
-from anabranch.airflow.trying import DEFAULT_ARGS
-from anabranch.settings import load_settings
+from anabranch.apps.airflow.params import RETIREMENT, retirement_parameters
+from anabranch.apps.airflow.retire_tasks import carry_out_retirement
+from anabranch.apps.airflow.retry_policy import DEFAULT_ARGS
+from anabranch.apps.airflow.static_views import declared_views
+from anabranch.core.settings import load_settings
 
 with DAG(
     dag_id="retire",

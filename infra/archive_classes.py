@@ -13,8 +13,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from anabranch.settings import load_settings
-from anabranch.spark import JAVA_OPTIONS, class_archive, session
+from anabranch.core.settings import load_settings
+from anabranch.core.spark import JAVA_OPTIONS, class_archive, session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

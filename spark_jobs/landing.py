@@ -8,9 +8,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from anabranch.errors import AnabranchError
-from anabranch.landing.service import run
-from anabranch.settings import load_settings
+from anabranch.core.errors import AnabranchError
+from anabranch.core.settings import load_settings
+from anabranch.ingest.landing.service import run
 
 
 def main() -> int:

@@ -11,20 +11,20 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from anabranch.batch import publications, rebuild
-from anabranch.batch.manifest import Build, manifest_path, parse_days
-from anabranch.batch.rebuild import cut_at
-from anabranch.batch.sampling import try_each_version
-from anabranch.change.plan import check_still_counted, check_still_holds
-from anabranch.errors import AnabranchError, exit_code
-from anabranch.events import load_declarations
-from anabranch.owned import end_with_owners
-from anabranch.reconcile.judge import reconcile
-from anabranch.reconcile.verdict import Verdict
-from anabranch.settings import Settings, load_settings
-from anabranch.spark import SMALL, SMALL_EVENTS, session
-from anabranch.tables.cut import parse_epochs
-from anabranch.tables.layout import batch_table
+from anabranch.certify.reconciliation import reconcile
+from anabranch.certify.verdict import Verdict
+from anabranch.change.reprocess_plan import check_still_counted, check_still_holds
+from anabranch.compute.batch import publications, rebuild
+from anabranch.compute.batch.manifest import Build, manifest_path, parse_days
+from anabranch.compute.batch.rebuild import cut_at
+from anabranch.compute.batch.version_samples import try_each_version
+from anabranch.contracts import load_declarations
+from anabranch.core.die_with_parent import end_with_owners
+from anabranch.core.errors import AnabranchError, exit_code
+from anabranch.core.settings import Settings, load_settings
+from anabranch.core.spark import SMALL, SMALL_EVENTS, session
+from anabranch.lake.cut import parse_epochs
+from anabranch.lake.layout import batch_table
 from anabranch.views import readable_views
 
 if TYPE_CHECKING:

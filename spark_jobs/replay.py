@@ -11,17 +11,17 @@ import logging
 import sys
 from datetime import date
 
-from anabranch.batch.manifest import parse_days
-from anabranch.change.plan import check_still_holds
-from anabranch.errors import AnabranchError, exit_code
-from anabranch.events import load_declarations
-from anabranch.owned import end_with_owners
-from anabranch.replay.asked import Asked
-from anabranch.replay.pace import DEFAULT_SHARE, Pace, give_way
-from anabranch.replay.replaying import replay
-from anabranch.settings import load_settings
-from anabranch.spark import session
-from anabranch.tables.cut import parse_epochs
+from anabranch.change.replay.rate_limit import DEFAULT_SHARE, Pace, give_way
+from anabranch.change.replay.request import ReplayRequest
+from anabranch.change.replay.runner import replay
+from anabranch.change.reprocess_plan import check_still_holds
+from anabranch.compute.batch.manifest import parse_days
+from anabranch.contracts import load_declarations
+from anabranch.core.die_with_parent import end_with_owners
+from anabranch.core.errors import AnabranchError, exit_code
+from anabranch.core.settings import load_settings
+from anabranch.core.spark import session
+from anabranch.lake.cut import parse_epochs
 from anabranch.views import readable_views
 
 
@@ -54,7 +54,7 @@ def main() -> int:
         view = registry.get(args.view, args.version)
         check_still_holds(view, args.fingerprint or view.fingerprint)
         until, pace = parse_epochs(args.until), Pace(args.share, args.speed)
-        asked = Asked(view, registry.topic(view), args.run, args.days, until, pace, args.estimated, args.source)
+        asked = ReplayRequest(view, registry.topic(view), args.run, args.days, until, pace, args.estimated, args.source)
         spark = session(settings, f"anabranch-replay-{view.name}")
         try:
             registry.register(spark, settings, [view])

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from anabranch.airflow.client import Client, Run
-from anabranch.control.airflow_parts import airflow_address
-from anabranch.control.keys import airflow_login
-from anabranch.errors import BrokenState, TryAgain
-from anabranch.settings import Settings
+from anabranch.apps.airflow.client import Client, Run
+from anabranch.core.errors import BrokenState, TryAgain
+from anabranch.core.settings import Settings
+from anabranch.operate.runtime.airflow_parts import airflow_address
+from anabranch.operate.runtime.secret_files import airflow_login
 
 _ANSWERS = 180.0
 Made = TypeVar("Made")

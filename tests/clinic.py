@@ -14,24 +14,22 @@ from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
-from anabranch import tables
-from anabranch.batch.manifest import Build, write_manifest
-from anabranch.batch.publish import publish
-from anabranch.doctor.looking import Platform
-from anabranch.landing.duplicates import Duplicates
-from anabranch.landing.holes import added, written
-from anabranch.landing.schema import PARTITION as EVENT_DATE
-from anabranch.landing.schema import QUARANTINED, VALID, epoch_build, landing_schema
-from anabranch.landing.state import growth_note, landed, lateness_note, open_landing, writer_of
-from anabranch.landing.writer import JUDGED, summary
-from anabranch.reconcile.certificates import Certificate, Checksum, record
-from anabranch.reconcile.verdict import Verdict, write_verdict
-from anabranch.replay.leftovers import finish
-from anabranch.replay.standing import Standing, write_standing
-from anabranch.settings import Settings
-from anabranch.speed.table import SpeedTable
-from anabranch.tables import Cut, Note, Position, StagedFile
-from anabranch.tables.layout import (
+from anabranch import lake
+from anabranch.certify.certificates import Certificate, Checksum, record
+from anabranch.certify.verdict import Verdict, write_verdict
+from anabranch.change.replay.cleanup import finish
+from anabranch.change.replay.state import ReplayState, write_standing
+from anabranch.compute.batch.manifest import Build, write_manifest
+from anabranch.compute.batch.publish import publish
+from anabranch.compute.speed.table import SpeedTable
+from anabranch.core.settings import Settings
+from anabranch.ingest.landing.duplicates import Duplicates
+from anabranch.ingest.landing.empty_offsets import added, written
+from anabranch.ingest.landing.schema import EVENT_DATE, QUARANTINED, VALID, epoch_build, landing_schema
+from anabranch.ingest.landing.state import growth_note, lateness_note, open_landing, read_state, writer_of
+from anabranch.ingest.landing.writer import JUDGED, summary
+from anabranch.lake import CommitMetadata, Cut, Position, StagedFile
+from anabranch.lake.layout import (
     batch_table,
     landing_checkpoint,
     replay_checkpoints,
@@ -40,10 +38,11 @@ from anabranch.tables.layout import (
     speed_checkpoint,
     speed_table,
 )
-from anabranch.testing.landing import Decisions
+from anabranch.operate.doctor.context import Context
+from anabranch.testing.fake_landing import Decisions
 from anabranch.views import Registry, View
-from anabranch.views.definition import CHANGED, PARTITION
-from anabranch.views.records import write_down
+from anabranch.views.definition import CHANGED, PARTITION_DATE
+from anabranch.views.definition_registry import write_down
 from deltalake import Schema
 from landed import DECLARED, FLIGHTS, Event, sample_views
 
@@ -56,7 +55,7 @@ BATCH = pa.schema(
         ("origin", pa.string()),
         ("window_start", pa.timestamp("us", "UTC")),
         ("flights", pa.int64()),
-        (PARTITION, pa.date32()),
+        (PARTITION_DATE, pa.date32()),
     ]
 )
 SPEED = pa.schema([*BATCH, (CHANGED, pa.int64())])
@@ -74,7 +73,7 @@ def rows_on(days: Sequence[date], epoch: int | None = None, *, origin: str = "JF
     found = [
         {
             "origin": origin, "window_start": datetime(day.year, day.month, day.day, hour, tzinfo=UTC), "flights": 3,
-            PARTITION: day, CHANGED: epoch,
+            PARTITION_DATE: day, CHANGED: epoch,
         }
         for day in days for hour in (6, 23)
     ]  # fmt: skip
@@ -96,8 +95,8 @@ class Clinic:
         for view in self.views:
             self.declare(view)
 
-    def platform(self, **more: Any) -> Platform:
-        return Platform(self.settings, DECLARED, Registry(self.views, DECLARED), **more)
+    def platform(self, **more: Any) -> Context:
+        return Context(self.settings, DECLARED, Registry(self.views, DECLARED), **more)
 
     def declare(self, view: View) -> None:
         if view is V1:  # the others' code has another version's number
@@ -112,7 +111,7 @@ class Clinic:
 
     @property
     def cut(self) -> Cut:
-        found = tables.newest(self.uri)
+        found = lake.latest_commit(self.uri)
         assert found is not None
         return found.note.cut
 
@@ -132,13 +131,13 @@ class Clinic:
     def commit(self, rows: Sequence[Mapping[str, Any]], offsets: Mapping[int, int], /, **said: Any) -> None:
         """One epoch of these rows, as landing commits it; ``said`` is what its note says otherwise."""
         self.table.update_incremental()
-        before = landed(self.table, FLIGHTS)
+        before = read_state(self.table, FLIGHTS)
         data = pa.Table.from_pylist(list(rows), landing_schema(FLIGHTS))
         epoch = said.pop("epoch", before.epoch + 1)
-        staged = tables.stage_arrow(data, self.uri, epoch_build(epoch), EVENT_DATE)
+        staged = lake.stage_arrow(data, self.uri, epoch_build(epoch), EVENT_DATE)
         extra = {**summary(data.select(JUDGED), before), **lateness_note(FLIGHTS), **said}
         cut = Cut({FLIGHTS.name: Position(epoch, offsets)})
-        tables.append(self.table, staged, Note(writer_of(FLIGHTS), f"c:{epoch}", cut, extra=extra))
+        lake.append(self.table, staged, CommitMetadata(writer_of(FLIGHTS), f"c:{epoch}", cut, extra=extra))
 
     def row(self, event: Event, **other: Any) -> dict[str, Any]:
         """What landing would make of an event as the next epoch."""
@@ -181,15 +180,17 @@ class Clinic:
         offsets[partition] = start + count
         self.decisions._offsets[partition] = start + count
         self.table.update_incremental()
-        counts = added(landed(self.table, FLIGHTS).holes, {partition: proven})
+        counts = added(read_state(self.table, FLIGHTS).holes, {partition: proven})
         holes = written({partition: [(start, start + proven)]} if proven else {})
         self.commit([], offsets, **holes, hole_counts={str(p): n for p, n in counts.items()})
 
     def grow(self) -> None:
         self.table.update_incremental()
         column = f"grown_{uuid4().hex[:6]}"
-        tables.widen(
-            self.table, pa.schema([(column, pa.int64())]), growth_note(landed(self.table, FLIGHTS), FLIGHTS, [column])
+        lake.widen(
+            self.table,
+            pa.schema([(column, pa.int64())]),
+            growth_note(read_state(self.table, FLIGHTS), FLIGHTS, [column]),
         )
 
     def compact(self) -> None:
@@ -220,7 +221,7 @@ class Clinic:
         rows = rows_on(days, cut.epoch(FLIGHTS.name), origin=origin)
         note = table.note(f"{owner}:{batch}", cut, watermark_ms=None, rows=rows.num_rows)
         if batch == 0:
-            table.refresh(tables.stage_arrow(rows, table.uri, f"speed-{uuid4().hex}", PARTITION), note)
+            table.refresh(lake.stage_arrow(rows, table.uri, f"speed-{uuid4().hex}", PARTITION_DATE), note)
         else:
             table.merge_small(rows, batch, note)
         checkpoint(speed_checkpoint(self.settings, NAME, view.version), owner, batch, [{"reservoirId": "x"}])
@@ -229,8 +230,8 @@ class Clinic:
 
     def build(self, run: str, days: Sequence[date], view: View = V1, *, cut: Cut | None = None) -> Build:
         uri = batch_table(self.settings, NAME, view.version)
-        staged = tables.stage_arrow(rows_on(days), uri, f"{run}-{uuid4().hex}", PARTITION)
-        columns = Schema.from_arrow(BATCH.remove(BATCH.get_field_index(PARTITION))).to_json()
+        staged = lake.stage_arrow(rows_on(days), uri, f"{run}-{uuid4().hex}", PARTITION_DATE)
+        columns = Schema.from_arrow(BATCH.remove(BATCH.get_field_index(PARTITION_DATE))).to_json()
         count = sum(file.rows for file in staged)
         files: tuple[StagedFile, ...] = tuple(staged)
         made = Build(
@@ -262,9 +263,9 @@ class Clinic:
 
     # replays
 
-    def replay(self, run: str, phase: str = "", days: str = "", view: View = V1) -> Standing:
+    def replay(self, run: str, phase: str = "", days: str = "", view: View = V1) -> ReplayState:
         """One that ended in ``phase``; without one, it was killed on the way."""
-        standing = write_standing(self.settings, Standing(NAME, view.version, run, days=days, started_ms=1))
+        standing = write_standing(self.settings, ReplayState(NAME, view.version, run, days=days, started_ms=1))
         for folder in self.folders_of(run, view):
             (folder / "below").mkdir(parents=True)
         (self.folders_of(run, view)[2] / "metadata").write_text(json.dumps({"id": f"replay-{run}"}))

@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from anabranch.tables import Cut, Note, Position, append, create, replace, stage_arrow, upsert, widen
-from anabranch.tables.commits import configure
-from anabranch.tables.file_commits import held_files, move, rewrite
+from anabranch.lake import CommitMetadata, Cut, Position, append, create, replace, stage_arrow, upsert, widen
+from anabranch.lake.commits import configure
+from anabranch.lake.file_commits import commit_move, commit_rewrite, held_files
 from deltalake import DeltaTable
 
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64()), ("day", pa.date32())])
 DAY = date(2013, 1, 1)
 FIRST = {"k": "first", "n": 1, "day": DAY}
 SECOND = {"k": "second", "n": 2, "day": DAY}
-Commit = Callable[[DeltaTable, Note], int]
+Commit = Callable[[DeltaTable, CommitMetadata], int]
 
 
 def rows(*given: dict[str, object]) -> pa.Table:
@@ -34,8 +34,8 @@ def staged(table: DeltaTable, *given: dict[str, object]) -> list[object]:
     return stage_arrow(rows(*given), str(log_of(table).parent), os.urandom(4).hex(), "day")
 
 
-def moved(table: DeltaTable, _: Note) -> int:
-    return move(table, held_files(table), staged(table, FIRST))  # type: ignore[arg-type]
+def moved(table: DeltaTable, _: CommitMetadata) -> int:
+    return commit_move(table, held_files(table), staged(table, FIRST))  # type: ignore[arg-type]
 
 
 KINDS: dict[str, tuple[Commit, list[dict[str, object]]]] = {
@@ -50,13 +50,13 @@ KINDS: dict[str, tuple[Commit, list[dict[str, object]]]] = {
     "widen": (lambda t, note: widen(t, pa.schema([*SCHEMA, pa.field("new", pa.int64())]), note), [FIRST]),
     "configure": (lambda t, note: configure(t, {"delta.logRetentionDuration": "interval 9 days"}, note), [FIRST]),
     "move": (moved, [FIRST]),
-    "rewrite": (lambda t, note: rewrite(t, held_files(t), staged(t, SECOND), note), [SECOND]),  # type: ignore[arg-type]
+    "rewrite": (lambda t, note: commit_rewrite(t, held_files(t), staged(t, SECOND), note), [SECOND]),  # type: ignore[arg-type]
 }
 """How each kind of commit is made, and the rows that it leaves."""
 
 
-def note(batch: str) -> Note:
-    return Note("a test", batch, Cut({"t": Position(1, {0: 1})}))
+def note(batch: str) -> CommitMetadata:
+    return CommitMetadata("a test", batch, Cut({"t": Position(1, {0: 1})}))
 
 
 def log_of(table: DeltaTable) -> Path:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from anabranch.control import lifecycle
-from anabranch.settings import Settings, load_settings
+from anabranch.core.settings import Settings, load_settings
+from anabranch.operate.runtime import lifecycle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,7 +67,7 @@ def engine_settings() -> Iterator[Settings]:
 @pytest.fixture(scope="session")
 def spark(engine_settings: Settings) -> Iterator[SparkSession]:
     """The shared session: made once, stopped at the end (a process that leaves it running may never exit)."""
-    from anabranch.spark import session
+    from anabranch.core.spark import session
 
     shared = session(engine_settings, "anabranch-tests")
     yield shared

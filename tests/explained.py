@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import published
 import pyarrow as pa
-from anabranch.batch import publish, rebuild
-from anabranch.landing.schema import landing_schema
-from anabranch.settings import Settings
-from anabranch.spark import small
-from anabranch.speed.table import SpeedTable
-from anabranch.tables import Cut, Position
-from anabranch.tables.layout import speed_table
+from anabranch.compute.batch import publish, rebuild
+from anabranch.compute.speed.table import SpeedTable
+from anabranch.core.settings import Settings
+from anabranch.core.spark import small
+from anabranch.ingest.landing.schema import landing_schema
+from anabranch.lake import Cut, Position
+from anabranch.lake.layout import speed_table
 from anabranch.views import Registry, View
-from anabranch.views.definition import CHANGED, PARTITION
+from anabranch.views.definition import CHANGED, PARTITION_DATE
 from anabranch.views.inputs import rows_at
 from landed import DECLARED, FLIGHTS, Landing, flight_views
 
@@ -63,4 +63,4 @@ def publish_batch(spark: SparkSession, world: World, view: View, run: str = "rep
     publish(world.settings, view, build, world.days)
 
 
-__all__ = ["PARTITION", "REGISTRY", "VIEWS", "World", "land", "publish_batch", "serve"]
+__all__ = ["PARTITION_DATE", "REGISTRY", "VIEWS", "World", "land", "publish_batch", "serve"]

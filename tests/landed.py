@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from anabranch.events import Declarations, Topic
-from anabranch.events.declarations import load_declarations
-from anabranch.settings import project_root
-from anabranch.testing import landing
-from anabranch.testing.landing import Event
+from anabranch.contracts import Declarations, Topic
+from anabranch.contracts.declarations import load_declarations
+from anabranch.core.settings import project_root
+from anabranch.testing import fake_landing
+from anabranch.testing.fake_landing import Event
 from anabranch.views import Registry, View, load_views
 
 __all__ = ["ALL_DECLARED", "DECLARED", "FLIGHTS", "Event", "Landing", "flight_views", "gallery", "sample_views"]
@@ -35,7 +35,7 @@ def flight_views() -> list[View]:
 
 
 @dataclass
-class Landing(landing.Landing):
+class Landing(fake_landing.Landing):
     """Lands flights unless it is told otherwise."""
 
     topic: Topic = FLIGHTS

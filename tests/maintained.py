@@ -9,11 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from anabranch.doctor.examining import Report, examine
-from anabranch.maintenance.deeds import DAY, Policy
-from anabranch.settings import Settings
-from anabranch.tables.layout import speed_table
-from anabranch.tables.older_commits import LOG, OLDER, set_aside
+from anabranch.core.settings import Settings
+from anabranch.lake.archived_commits import LOG, OLDER, set_aside
+from anabranch.lake.layout import speed_table
+from anabranch.operate.doctor.run_checks import Report, examine
+from anabranch.operate.maintenance.report import DAY, Policy
 from clinic import DAYS, NAME, V1, Clinic, departed
 from deltalake import DeltaTable
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import psutil
-from anabranch.control import records
-from anabranch.settings import Settings
+from anabranch.core.settings import Settings
+from anabranch.operate.runtime import process_registry
 
 SLOW: Final = 3
 """Limits are those of two idle cores; nothing is wrong on a machine that is so many times slower."""
@@ -26,7 +26,9 @@ def eventually(holds: Callable[[], Any], seconds: float = 60) -> Any:
 
 
 def everything(settings: Settings) -> list[psutil.Process]:
-    return [process for record in records.read(settings).values() for process in records.family(record)]
+    return [
+        process for record in process_registry.read(settings).values() for process in process_registry.family(record)
+    ]
 
 
 def alive(process: psutil.Process) -> bool:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import confluent_kafka
-from anabranch.settings import Settings
-from anabranch.tables import newest
-from anabranch.tables.layout import landing_table, speed_table
+from anabranch.core.settings import Settings
+from anabranch.lake import latest_commit
+from anabranch.lake.layout import landing_table, speed_table
 
 
 def landed(settings: Settings) -> int:
     """The records of the topic flights that have landed."""
-    committed = newest(landing_table(settings, "flights"))
+    committed = latest_commit(landing_table(settings, "flights"))
     if committed is None or not committed.note.cut.positions:
         return 0
     return sum(committed.note.cut.positions["flights"].offsets.values())
@@ -19,7 +19,7 @@ def landed(settings: Settings) -> int:
 def speed_is_level(settings: Settings, view: str) -> bool:
     """Whether the stream of a view has all that has landed by now. Ask after ``landed``, not before: what lands in
     between would be missed."""
-    here, there = newest(landing_table(settings, "flights")), newest(speed_table(settings, view, 1))
+    here, there = latest_commit(landing_table(settings, "flights")), latest_commit(speed_table(settings, view, 1))
     return here is not None and there is not None and here.note.cut == there.note.cut
 
 

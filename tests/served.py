@@ -7,11 +7,11 @@ from datetime import UTC, date, datetime, timedelta
 from uuid import uuid4
 
 import pyarrow as pa
-from anabranch import tables
-from anabranch.settings import Settings
-from anabranch.tables import Cut, Note, Position
-from anabranch.tables.layout import batch_table, speed_table
-from anabranch.views.definition import CHANGED, PARTITION
+from anabranch import lake
+from anabranch.core.settings import Settings
+from anabranch.lake import CommitMetadata, Cut, Position
+from anabranch.lake.layout import batch_table, speed_table
+from anabranch.views.definition import CHANGED, PARTITION_DATE
 
 VIEW = "delays"
 KEYS = 48
@@ -21,7 +21,7 @@ _COLUMNS = [
     ("origin", pa.string()),
     ("written_by", pa.int64()),
     ("mean_delay", pa.decimal128(12, 3)),
-    (PARTITION, pa.date32()),
+    (PARTITION_DATE, pa.date32()),
 ]
 BATCH_SCHEMA = pa.schema(_COLUMNS)
 SPEED_SCHEMA = pa.schema([*_COLUMNS, (CHANGED, pa.int64())])
@@ -38,7 +38,7 @@ def rows_at(epoch: int, days: Sequence[date]) -> pa.Table:
             "origin": None if key == 7 else f"O'{key % 3}",
             "written_by": None if key == 9 else epoch,
             "mean_delay": "1.125",
-            PARTITION: day,
+            PARTITION_DATE: day,
             CHANGED: epoch,
         }
         for day in days
@@ -51,27 +51,27 @@ def rows_at(epoch: int, days: Sequence[date]) -> pa.Table:
 
 def start_speed(settings: Settings, epoch: int, days: Sequence[date] = DAYS, version: int = 1) -> None:
     uri = speed_table(settings, VIEW, version)
-    table = tables.create(uri, SPEED_SCHEMA, [PARTITION], Note("view/delays/v1/speed", "create", Cut()))
-    staged = tables.stage_arrow(rows_at(epoch, days), uri, uuid4().hex, PARTITION)
-    tables.replace(table, staged, Note("view/delays/v1/speed", f"c:{epoch}", cut_at(epoch)), None)
+    table = lake.create(uri, SPEED_SCHEMA, [PARTITION_DATE], CommitMetadata("view/delays/v1/speed", "create", Cut()))
+    staged = lake.stage_arrow(rows_at(epoch, days), uri, uuid4().hex, PARTITION_DATE)
+    lake.replace(table, staged, CommitMetadata("view/delays/v1/speed", f"c:{epoch}", cut_at(epoch)), None)
 
 
 def merge_speed(settings: Settings, epoch: int, days: Sequence[date], version: int = 1) -> None:
-    table = tables.commits.open_table(speed_table(settings, VIEW, version))
+    table = lake.commits.open_table(speed_table(settings, VIEW, version))
     assert table is not None
-    note = Note("view/delays/v1/speed", f"c:{epoch}", cut_at(epoch))
-    tables.upsert(table, rows_at(epoch, days), ["window_start"], note, PARTITION)
+    note = CommitMetadata("view/delays/v1/speed", f"c:{epoch}", cut_at(epoch))
+    lake.upsert(table, rows_at(epoch, days), ["window_start"], note, PARTITION_DATE)
 
 
 def publish(settings: Settings, published: Mapping[date, int], days: Sequence[date], version: int = 1) -> None:
     """Publish ``days``; ``published`` is the whole map afterwards."""
     uri = batch_table(settings, VIEW, version)
-    table = tables.create(uri, BATCH_SCHEMA, [PARTITION], Note("view/delays/v1/batch", "create", Cut()))
+    table = lake.create(uri, BATCH_SCHEMA, [PARTITION_DATE], CommitMetadata("view/delays/v1/batch", "create", Cut()))
     staged = [
         file
         for day in days
-        for file in tables.stage_arrow(
-            rows_at(published[day], [day]).drop_columns([CHANGED]), uri, uuid4().hex, PARTITION
+        for file in lake.stage_arrow(
+            rows_at(published[day], [day]).drop_columns([CHANGED]), uri, uuid4().hex, PARTITION_DATE
         )
     ]
     ranges = [
@@ -79,5 +79,5 @@ def publish(settings: Settings, published: Mapping[date, int], days: Sequence[da
         for day, epoch in published.items()
     ]
     newest = cut_at(max(published.values()))
-    note = Note("view/delays/v1/batch", uuid4().hex, newest, extra={"published": ranges})
-    tables.replace(table, staged, note, (PARTITION, [str(day) for day in days]))
+    note = CommitMetadata("view/delays/v1/batch", uuid4().hex, newest, extra={"published": ranges})
+    lake.replace(table, staged, note, (PARTITION_DATE, [str(day) for day in days]))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from uuid import uuid4
 
-from anabranch.batch import publish, rebuild
-from anabranch.tables.layout import batch_table, landing_table
+from anabranch.compute.batch import publish, rebuild
+from anabranch.lake.layout import batch_table, landing_table
 
 from benchmarks.fairness import check_layout, check_same
 from benchmarks.figures import Figure, Report, Sample, all_seconds, jobs_table, ratios, stages_table
@@ -16,8 +16,8 @@ from benchmarks.world import World, landed_events
 
 PLATFORM, HANDWRITTEN = "platform: rebuild, publish", "hand-written"
 STAGES = {
-    "rebuild: Spark writes the files": "anabranch.batch.rebuild:stage_frame",
-    "rebuild: strays sorted out": "anabranch.batch.rebuild:keep",
+    "rebuild: Spark writes the files": "anabranch.compute.batch.rebuild:stage_frame",
+    "rebuild: strays sorted out": "anabranch.compute.batch.rebuild:keep",
 }
 COLUMNS = ("origin", "window_start", "window_end", "flights", "delayed", "delay_minutes", "average_delay")
 

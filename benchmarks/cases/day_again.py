@@ -13,19 +13,19 @@ from statistics import median
 
 import polars as pl
 import psutil
-from anabranch.airflow.client import Client, Run
-from anabranch.cli.demo_change import own_project
-from anabranch.cli.produce_commands import produce_flights
-from anabranch.control import lifecycle, records
-from anabranch.control.airflow_parts import airflow_address
-from anabranch.control.keys import airflow_login
-from anabranch.log import Producer
+from anabranch.apps.airflow.client import Client, Run
+from anabranch.apps.cli.produce_commands import produce_flights
+from anabranch.apps.demo.change import own_project
+from anabranch.core.settings import Settings
+from anabranch.ingest.kafka import Producer
+from anabranch.lake import latest_commit
+from anabranch.lake.layout import batch_table, landing_table, speed_table
+from anabranch.operate.runtime import lifecycle, process_registry
+from anabranch.operate.runtime.airflow_parts import airflow_address
+from anabranch.operate.runtime.secret_files import airflow_login
 from anabranch.samples.faults import Faults
 from anabranch.samples.flights import flight_events
 from anabranch.samples.publishing import Pace, publish
-from anabranch.settings import Settings
-from anabranch.tables import newest
-from anabranch.tables.layout import batch_table, landing_table, speed_table
 
 from benchmarks.cases.freshness import ALL_VIEWS, RATE
 from benchmarks.figures import Figure, Report, Sample, Table, all_seconds
@@ -117,7 +117,7 @@ def _platform(world: World) -> Iterator[Settings]:
 def _until_level(settings: Settings, world: World) -> None:
     deadline = time.monotonic() + 300
     while True:
-        found = newest(landing_table(settings, world.topic.name))
+        found = latest_commit(landing_table(settings, world.topic.name))
         if found and sum(found.note.cut.positions[world.topic.name].offsets.values()):
             break
         _wait(deadline)
@@ -128,13 +128,13 @@ def _until_level(settings: Settings, world: World) -> None:
 
 def _seen(settings: Settings, view: str, topic: str, ends: Mapping[int, int]) -> bool:
     """Whether the view's newest commit covers all records up to the offsets ``ends``."""
-    found = newest(speed_table(settings, view, 1))
+    found = latest_commit(speed_table(settings, view, 1))
     offsets = found.note.cut.positions[topic].offsets if found else {}
     return all(offsets.get(partition, 0) > end for partition, end in ends.items())
 
 
 def _level(settings: Settings, view: str, topic: str) -> bool:
-    seen, landed = newest(speed_table(settings, view, 1)), newest(landing_table(settings, topic))
+    seen, landed = latest_commit(speed_table(settings, view, 1)), latest_commit(landing_table(settings, topic))
     return bool(seen and landed and seen.note.cut.covers(landed.note.cut))
 
 
@@ -153,7 +153,7 @@ def _run(client: Client, settings: Settings, first: date, last: date) -> tuple[R
     if run.state != "success":
         logs = "".join(client.task_log(run, task) for task, state in run.tasks.items() if state == "failed")
         raise RuntimeError(f"{run.state}: {run.note} {logs[-2000:]}")
-    published = newest(batch_table(settings, VIEW, 1))
+    published = latest_commit(batch_table(settings, VIEW, 1))
     assert published is not None
     shown = published.commit_time_ms / 1000
     path = f"/dags/{DAG}/dagRuns/{run.run_id}"
@@ -190,8 +190,8 @@ def _idle(settings: Settings, world: World) -> Idle:
 
 def _cpu_seconds(settings: Settings) -> float:
     total = 0.0
-    for record in records.read(settings).values():
-        for process in records.family(record):
+    for record in process_registry.read(settings).values():
+        for process in process_registry.family(record):
             try:
                 times = process.cpu_times()
             except psutil.Error:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pyarrow as pa
-from anabranch.landing.schema import PARTITION, VALID, landing_schema
-from anabranch.landing.state import open_landing, writer_of
-from anabranch.reconcile.certify import certify
-from anabranch.reconcile.differences import differences
-from anabranch.settings import Settings
-from anabranch.speed.runner import catch_up
-from anabranch.tables import Cut, Note, Position, append, newest, stage_arrow
-from anabranch.tables.layout import speed_table
+from anabranch.certify.certify_partitions import certify
+from anabranch.certify.differences import differences
+from anabranch.compute.speed.view_stream import catch_up
+from anabranch.core.settings import Settings
+from anabranch.ingest.landing.schema import EVENT_DATE, VALID, landing_schema
+from anabranch.ingest.landing.state import open_landing, writer_of
+from anabranch.lake import CommitMetadata, Cut, Position, append, latest_commit, stage_arrow
+from anabranch.lake.layout import speed_table
 from anabranch.views import view
 from deltalake import CommitProperties, DeltaTable
 from pyspark.sql import functions as F
@@ -73,10 +73,10 @@ def _land(world: World, settings: Settings, each: int) -> None:
     table, schema = open_landing(settings, world.topic), landing_schema(world.topic)
     for number in range(DAYS):
         rows = _day(schema, world.topic.name, FIRST + timedelta(days=number), number, each)
-        staged = stage_arrow(rows, table.table_uri.removeprefix("file://"), uuid4().hex, PARTITION)
+        staged = stage_arrow(rows, table.table_uri.removeprefix("file://"), uuid4().hex, EVENT_DATE)
         cut = Cut({world.topic.name: Position(number + 1, {0: (number + 1) * each})})
         extra = {"watermark_us": None, "rows": each, "counts": {}}
-        append(table, staged, Note(writer_of(world.topic), f"day:{number}", cut, extra=extra))
+        append(table, staged, CommitMetadata(writer_of(world.topic), f"day:{number}", cut, extra=extra))
 
 
 def _day(schema: pa.Schema, topic: str, day: date, number: int, count: int) -> pa.Table:
@@ -102,7 +102,7 @@ def _day(schema: pa.Schema, topic: str, day: date, number: int, count: int) -> p
         "source": pa.array(["benchmark"] * count),
         "type": pa.array(["flight.departed"] * count),
         "event_time": times,
-        PARTITION: pa.array([day] * count, pa.date32()),
+        EVENT_DATE: pa.array([day] * count, pa.date32()),
         "flight_departed": pa.StructArray.from_arrays(fields, fields=list(kind)),
     }
     return pa.table([given.get(f.name, pa.nulls(count, f.type)) for f in schema], schema=schema)
@@ -111,7 +111,7 @@ def _day(schema: pa.Schema, topic: str, day: date, number: int, count: int) -> p
 def _spoil(settings: Settings, day: date, each: int) -> int:
     """One minute is added to one row of the speed half, in a commit that looks like the stream's; its offset."""
     uri, offset = speed_table(settings, every_departure.name, 1), WRONG * each + each // 2
-    committed = newest(uri)
+    committed = latest_commit(uri)
     assert committed is not None
     DeltaTable(uri).update(
         updates={"dep_delay": "dep_delay + 1"},

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import anabranch
 import pyarrow as pa
-from anabranch.batch.rebuild import cut_at
-from anabranch.explaining import Explanation
-from anabranch.speed.table import SpeedTable
-from anabranch.tables.layout import speed_table
+from anabranch.compute.batch.rebuild import cut_at
+from anabranch.compute.speed.table import SpeedTable
+from anabranch.lake.layout import speed_table
+from anabranch.operate.explain import Explanation
 from anabranch.views import Registry, View, load_views
 from anabranch.views.definition import CHANGED
 from anabranch.views.inputs import rows_at

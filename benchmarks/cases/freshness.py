@@ -11,16 +11,16 @@ from pathlib import Path
 from statistics import median
 
 import polars as pl
-from anabranch.cli.demo_run import check_oracle
-from anabranch.control import lifecycle
-from anabranch.errors import TryAgain
-from anabranch.log import Producer, ensure_topics
+from anabranch.apps.demo.run import check_oracle
+from anabranch.core.errors import TryAgain
+from anabranch.core.settings import Settings
+from anabranch.ingest.kafka import Producer, ensure_topics
+from anabranch.lake.commits import open_table
+from anabranch.lake.layout import landing_table, speed_table
+from anabranch.operate.runtime import lifecycle
 from anabranch.samples.flights import flight_events
 from anabranch.samples.publishing import Pace, publish
-from anabranch.serving import read
-from anabranch.settings import Settings
-from anabranch.tables.commits import open_table
-from anabranch.tables.layout import landing_table, speed_table
+from anabranch.serve import read
 
 from benchmarks.figures import Figure, Report, Table
 from benchmarks.latency import Sight, committed, latencies, summary
@@ -103,7 +103,7 @@ def prepared(world: World, views: Sequence[str], name: str) -> Settings:
     (project / "spark_jobs" / "views").mkdir()
     for view in views:
         shutil.copy(real / "views" / f"{view}.py", project / "spark_jobs" / "views")
-    for main in ("landing.py", "speed.py"):
+    for main in ("ingest/landing.py", "compute/speed.py"):
         shutil.copy(real / main, project / "spark_jobs")
     return fresh.model_copy(update={"project": project})
 

@@ -6,16 +6,16 @@ import time
 from datetime import date, timedelta
 from uuid import uuid4
 
-from anabranch.batch import publish, rebuild
-from anabranch.change.parameters import Asked
-from anabranch.change.plan import make_plan
-from anabranch.cli.produce_commands import produce_flights
-from anabranch.control import lifecycle
-from anabranch.reconcile.judge import reconcile
+from anabranch.apps.cli.produce_commands import produce_flights
+from anabranch.certify.reconciliation import reconcile
+from anabranch.change.reprocess_plan import make_plan
+from anabranch.change.reprocess_request import ReprocessRequest
+from anabranch.compute.batch import publish, rebuild
+from anabranch.compute.speed.view_stream import catch_up
+from anabranch.core.settings import Settings
+from anabranch.operate.runtime import lifecycle
 from anabranch.samples.faults import Faults
 from anabranch.samples.publishing import Pace
-from anabranch.settings import Settings
-from anabranch.speed.runner import catch_up
 
 from benchmarks.figures import Figure, Report, Sample, all_seconds, jobs_table, ratios, stages_table
 from benchmarks.timing import in_turn
@@ -40,7 +40,7 @@ def _measured(world: World, alone: Settings, day: date) -> Report:
         def again(settings: Settings, days: list[date]) -> Sample:
             nonlocal events
             name, begun = f"bench-{uuid4().hex}", time.perf_counter()
-            plan = make_plan(settings, view, topic, Asked(tuple(days), {}, explicit=True))
+            plan = make_plan(settings, view, topic, ReprocessRequest(tuple(days), {}, explicit=True))
             planned = time.perf_counter()
             build = rebuild(spark, settings, view, topic, days, name)
             rebuilt = time.perf_counter()

@@ -15,13 +15,13 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pyarrow as pa
-from anabranch.events import Topic
-from anabranch.landing.duplicates import Duplicates
-from anabranch.landing.index import IdIndex, Origin
-from anabranch.landing.schema import VALID
-from anabranch.landing.state import open_landing, writer_of
-from anabranch.tables import Cut, Note, Position, append, newest
-from anabranch.tables.layout import landing_index
+from anabranch.contracts import Topic
+from anabranch.ingest.landing.duplicates import Duplicates
+from anabranch.ingest.landing.id_index import IdIndex, Origin
+from anabranch.ingest.landing.schema import VALID
+from anabranch.ingest.landing.state import open_landing, writer_of
+from anabranch.lake import CommitMetadata, Cut, Position, append, latest_commit
+from anabranch.lake.layout import landing_index
 from deltalake import DeltaTable
 
 from benchmarks.figures import Figure, Report, Table
@@ -85,7 +85,7 @@ def _cool(folder: Path) -> None:
 
 
 def _origin(table: DeltaTable) -> Origin:
-    committed = newest(table)
+    committed = latest_commit(table)
     assert committed is not None
     return Origin(str(table.metadata().id), table.version(), committed.note.batch)
 
@@ -101,7 +101,9 @@ def _second(duplicates: Duplicates, table: DeltaTable, topic: Topic) -> float:
     if repeats.sum() != RATE // 50:
         raise AssertionError(f"{repeats.sum()} of {RATE} events were found to repeat another one")
     cut = Cut({topic.name: Position(table.version() + 1, {0: first + RATE})})
-    append(table, [], Note(writer_of(topic), f"second:{first}", cut, extra={"watermark_us": None, "rows": RATE}))
+    append(
+        table, [], CommitMetadata(writer_of(topic), f"second:{first}", cut, extra={"watermark_us": None, "rows": RATE})
+    )
     committed = time.perf_counter()
     duplicates.landed()
     return decided - begun + time.perf_counter() - committed

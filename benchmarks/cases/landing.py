@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 import time
 
-from anabranch.landing.stream import start
-from anabranch.settings import Settings
-from anabranch.spark import OWN_CODE
-from anabranch.tables.layout import landing_table
+from anabranch.core.settings import Settings
+from anabranch.core.spark import OWN_CODE
+from anabranch.ingest.landing.stream import start
+from anabranch.lake.layout import landing_table
 
 from benchmarks.fairness import check_layout, check_same
 from benchmarks.figures import Figure, Report, Sample, all_seconds, jobs_table, middle, ratios, stages_table
@@ -18,12 +18,12 @@ from benchmarks.world import World, landed_events
 
 PLATFORM, HANDWRITTEN, UNCHECKED = "platform", "hand-written", "hand-written, duplicates kept"
 STAGES = {
-    "Spark reads, decides, writes the files": "anabranch.landing.writer:stage_frame",
-    "what was decided is read back": "anabranch.landing.writer:read_columns",
-    "ids hashed and looked up": "anabranch.landing.duplicates:Duplicates.repeats",
-    "duplicates taken out of the files": "anabranch.landing.writer:without_duplicates",
-    "ids taken into the index": "anabranch.landing.duplicates:Duplicates.landed",
-    "commit": "anabranch.landing.writer:append",
+    "Spark reads, decides, writes the files": "anabranch.ingest.landing.writer:stage_frame",
+    "what was decided is read back": "anabranch.ingest.landing.writer:read_columns",
+    "ids hashed and looked up": "anabranch.ingest.landing.duplicates:Duplicates.repeats",
+    "duplicates taken out of the files": "anabranch.ingest.landing.writer:without_duplicates",
+    "ids taken into the index": "anabranch.ingest.landing.duplicates:Duplicates.landed",
+    "commit": "anabranch.ingest.landing.writer:append",
 }
 COLUMNS = (
     *("topic", "partition", "offset", "append_time", "key", "value", "event_id", "source", "type", "subject"),

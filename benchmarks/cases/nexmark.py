@@ -10,11 +10,11 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
-from anabranch.control import lifecycle
-from anabranch.landing.stream import start as start_landing
-from anabranch.settings import Settings
-from anabranch.speed.runner import catch_up
-from anabranch.tables.layout import batch_table, landing_table, speed_checkpoint, speed_table, view_folder
+from anabranch.compute.speed.view_stream import catch_up
+from anabranch.core.settings import Settings
+from anabranch.ingest.landing.stream import start as start_landing
+from anabranch.lake.layout import batch_table, landing_table, speed_checkpoint, speed_table, view_folder
+from anabranch.operate.runtime import lifecycle
 from anabranch.views import View
 
 from benchmarks.fairness import check_layout, check_same

@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.fs as fs
-from anabranch.settings import Settings, load_settings
-from anabranch.tables import Cut, Note, Position, create, replace, stage_arrow
-from anabranch.tables.layout import speed_table
-from anabranch.views.definition import CHANGED, PARTITION
+from anabranch.core.settings import Settings, load_settings
+from anabranch.lake import CommitMetadata, Cut, Position, create, replace, stage_arrow
+from anabranch.lake.layout import speed_table
+from anabranch.views.definition import CHANGED, PARTITION_DATE
 from deltalake import DeltaTable, WriterProperties, write_deltalake
 
 from benchmarks.fairness import check_layout
@@ -87,14 +87,14 @@ def run(world: World) -> Report:
 def _write(settings: Settings, beside: str, count: int) -> None:
     """The same rows twice, a file a day: as the speed half of a view, and by delta-rs alone."""
     uri, staged = speed_table(settings, VIEW, 1), []
-    table = create(uri, _day(0, 1).schema, [PARTITION], Note(f"view/{VIEW}/v1/speed", "create", Cut()))
+    table = create(uri, _day(0, 1).schema, [PARTITION_DATE], CommitMetadata(f"view/{VIEW}/v1/speed", "create", Cut()))
     for number in range(DAYS):
         rows = _day(number, count // DAYS)
-        staged += stage_arrow(rows, uri, f"day-{number}", PARTITION)
+        staged += stage_arrow(rows, uri, f"day-{number}", PARTITION_DATE)
         snappy = WriterProperties(compression="SNAPPY")
-        write_deltalake(beside, rows, partition_by=[PARTITION], mode="append", writer_properties=snappy)
+        write_deltalake(beside, rows, partition_by=[PARTITION_DATE], mode="append", writer_properties=snappy)
     cut = Cut({"flights": Position(1, {0: count})})
-    replace(table, staged, Note(f"view/{VIEW}/v1/speed", "filled", cut), None)
+    replace(table, staged, CommitMetadata(f"view/{VIEW}/v1/speed", "filled", cut), None)
 
 
 def _day(number: int, count: int) -> pa.Table:
@@ -110,7 +110,7 @@ def _day(number: int, count: int) -> pa.Table:
         "log_offset": pc.add(n, first),
         "dep_delay": _modulo(pc.multiply(n, 7919), 400),
         "distance": pc.divide(n.cast(pa.float64()), 7.0),
-        PARTITION: pa.array([day] * count, pa.date32()),
+        PARTITION_DATE: pa.array([day] * count, pa.date32()),
         CHANGED: pa.array([1] * count, pa.int64()),
     }
     return pa.table(columns)

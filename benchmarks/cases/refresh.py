@@ -9,8 +9,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from anabranch.speed.runner import SpeedQuery, start
-from anabranch.testing.landing import Event, Landing
+from anabranch.compute.speed.view_stream import SpeedQuery, start
+from anabranch.testing.fake_landing import Event, Landing
 from anabranch.views.definition import Refresh, View
 
 from benchmarks.figures import Figure, Report, Table

@@ -15,18 +15,18 @@ from pathlib import Path
 from statistics import median
 
 import polars as pl
-from anabranch.control import lifecycle
-from anabranch.control.environment import environment
-from anabranch.log import Producer, ensure_topics
-from anabranch.replay.alone import set_pace
-from anabranch.replay.pace import DEFAULT_SHARE, Pace
-from anabranch.replay.standing import PUBLISHED, Standing, standings
+from anabranch.change.replay.control import set_pace
+from anabranch.change.replay.rate_limit import DEFAULT_SHARE, Pace
+from anabranch.change.replay.state import PUBLISHED, ReplayState, standings
+from anabranch.core.settings import Settings, project_root
+from anabranch.ingest.kafka import Producer, ensure_topics
+from anabranch.lake import latest_commit
+from anabranch.lake.layout import speed_table
+from anabranch.operate.runtime import lifecycle
+from anabranch.operate.runtime.environment import environment
 from anabranch.samples.flights import flight_events
 from anabranch.samples.publishing import Pace as Sending
 from anabranch.samples.publishing import publish
-from anabranch.settings import Settings, project_root
-from anabranch.tables import newest
-from anabranch.tables.layout import speed_table
 
 from benchmarks.cases.freshness import RATE, WINDOWS, check, prepared, sending, until_streaming, watch, windows
 from benchmarks.figures import Figure, Report, Table, percentile
@@ -83,11 +83,11 @@ class Stretch:
 
     begun: float = 0.0
     ended: float = 0.0
-    replay: Standing = field(default_factory=lambda: Standing(VIEW, 1, ""))
-    progress: list[Standing] = field(default_factory=list)
+    replay: ReplayState = field(default_factory=lambda: ReplayState(VIEW, 1, ""))
+    progress: list[ReplayState] = field(default_factory=list)
     """Each standing that was seen while live records came."""
 
-    def note(self, known: Sequence[Standing]) -> None:
+    def note(self, known: Sequence[ReplayState]) -> None:
         if known and known[-1].seconds and (not self.progress or known[-1].done > self.progress[-1].done):
             self.progress.append(known[-1])
 
@@ -110,7 +110,7 @@ class Live:
     p95_alone: tuple[float, ...]
     p95_beside: tuple[float, ...]
     paces: tuple[float, ...]
-    replay: Standing
+    replay: ReplayState
     notes: tuple[str, ...]
 
 
@@ -140,7 +140,14 @@ def _replayed(settings: Settings, sending: threading.Thread, seconds: Seconds, s
     """A replay while records come, with a stretch without one before. What is left of it behind the last record is
     walked with all cores: it is published all the same."""
     stretch = Stretch()
-    program = [sys.executable, str(project_root() / "spark_jobs" / "replay.py"), "--view", VIEW, "--version", "1"]
+    program = [
+        sys.executable,
+        str(project_root() / "spark_jobs" / "change/replay.py"),
+        "--view",
+        VIEW,
+        "--version",
+        "1",
+    ]
     program += ["--share", f"{share}"]
 
     def work() -> None:
@@ -172,7 +179,7 @@ def _replayed(settings: Settings, sending: threading.Thread, seconds: Seconds, s
 def _until_level(settings: Settings, topic: str, records: int) -> None:
     deadline = time.monotonic() + 600
     while True:
-        found = newest(speed_table(settings, VIEW, 1))
+        found = latest_commit(speed_table(settings, VIEW, 1))
         position = found.note.cut.positions.get(topic) if found else None
         if position is not None and sum(position.offsets.values()) >= records:
             return
@@ -217,7 +224,7 @@ def _waits(live: Live) -> Table:
     )
 
 
-def _replay(found: Standing) -> Table:
+def _replay(found: ReplayState) -> Table:
     """How far it was with the last live record."""
     row = (
         f"{found.done:,} of {found.total:,}",

@@ -5,12 +5,12 @@ from __future__ import annotations
 import shutil
 import time
 
-from anabranch.replay.asked import Asked
-from anabranch.replay.pace import Pace
-from anabranch.replay.replaying import replay
-from anabranch.replay.standing import PUBLISHED
-from anabranch.speed.runner import catch_up
-from anabranch.tables.layout import landing_table, replay_checkpoints, speed_checkpoint, speed_table
+from anabranch.change.replay.rate_limit import Pace
+from anabranch.change.replay.request import ReplayRequest
+from anabranch.change.replay.runner import replay
+from anabranch.change.replay.state import PUBLISHED
+from anabranch.compute.speed.view_stream import catch_up
+from anabranch.lake.layout import landing_table, replay_checkpoints, speed_checkpoint, speed_table
 
 from benchmarks.figures import Figure, Report, Sample, all_seconds, jobs_table, ratios
 from benchmarks.handwritten import speed as handwritten
@@ -49,7 +49,7 @@ def _walked(world: World) -> dict[str, list[Sample]]:
         catch_up(spark, settings, view, topic)
 
         def replayed() -> Sample:
-            asked = Asked(view, topic, f"bench-{next(runs)}-{time.time_ns()}", pace=Pace(1.0))
+            asked = ReplayRequest(view, topic, f"bench-{next(runs)}-{time.time_ns()}", pace=Pace(1.0))
             begun = time.perf_counter()
             ended = replay(spark, settings, asked)
             assert ended.phase == PUBLISHED, ended

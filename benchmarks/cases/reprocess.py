@@ -6,17 +6,17 @@ import time
 from datetime import timedelta
 from uuid import uuid4
 
-from anabranch.batch import rebuild
-from anabranch.control import lifecycle
-from anabranch.reconcile import judge
-from anabranch.reconcile.certificates import record
-from anabranch.reconcile.certify import compare
-from anabranch.reconcile.documents import write_documents
-from anabranch.reconcile.late_changes import wrong_partitions
-from anabranch.reconcile.staged import Staged
-from anabranch.speed.runner import catch_up
-from anabranch.tables.layout import landing_table
-from anabranch.views.counting import count_for
+from anabranch.certify import reconciliation
+from anabranch.certify.certificates import record
+from anabranch.certify.certify_partitions import compare
+from anabranch.certify.data_docs import write_documents
+from anabranch.certify.late_changes import wrong_partitions
+from anabranch.certify.staged_build import Staged
+from anabranch.compute.batch import rebuild
+from anabranch.compute.speed.view_stream import catch_up
+from anabranch.lake.layout import landing_table
+from anabranch.operate.runtime import lifecycle
+from anabranch.views.partition_events import count_for
 
 from benchmarks.figures import Figure, Report, Sample, all_seconds, jobs_table, ratios, stages_table
 from benchmarks.handwritten import batch as handwritten
@@ -33,11 +33,11 @@ BATCH, CERTIFIED, WHOLE, HANDWRITTEN = (
 )
 STAGES = {
     "rebuild": "benchmarks.cases.reprocess:rebuild",
-    "both sides prepared": "anabranch.reconcile.judge:compare",
-    "certificates, late changes beside them": "anabranch.reconcile.judge:certified",
-    "certificates kept": "anabranch.reconcile.judge:record",
-    "days in doubt computed again": "anabranch.reconcile.judge:wrong_partitions",
-    "checks": "anabranch.reconcile.judge:run_checks",
+    "both sides prepared": "anabranch.certify.reconciliation:compare",
+    "certificates, late changes beside them": "anabranch.certify.reconciliation:certified",
+    "certificates kept": "anabranch.certify.reconciliation:record",
+    "days in doubt computed again": "anabranch.certify.reconciliation:wrong_partitions",
+    "checks": "anabranch.certify.reconciliation:run_checks",
     "Data Docs, which a run writes behind the publication": "benchmarks.cases.reprocess:write_documents",
 }
 
@@ -73,7 +73,7 @@ def _measured(world: World, days: int) -> Report:
             staged = Staged.of(settings, build)
             comparison = compare(spark, settings, view, topic, partitions, staged)
             prepared = time.perf_counter()
-            certificates, changes = judge.certified(comparison, staged, name)
+            certificates, changes = reconciliation.certified(comparison, staged, name)
             record(settings, certificates)
             doubtful = [change.partition for change in changes if change.doubtful]
             assert not wrong_partitions(spark, settings, view, topic, staged, doubtful)
@@ -93,7 +93,7 @@ def _measured(world: World, days: int) -> Report:
             with spans(STAGES) as stages:
                 name, begun = f"bench-{uuid4().hex}", time.perf_counter()
                 build = rebuild(spark, settings, view, topic, partitions, name)
-                verdict = judge.reconcile(spark, settings, view, topic, name, build)
+                verdict = reconciliation.reconcile(spark, settings, view, topic, name, build)
                 write_documents(settings, verdict)
                 seconds = time.perf_counter() - begun
             assert not verdict.refused, verdict.refused

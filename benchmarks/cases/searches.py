@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
-from anabranch.views.searches import matches
+from anabranch.views.saved_searches import matches
 
 from benchmarks import saved_searches
 from benchmarks.fairness import check_same

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 import time
 
-from anabranch.speed.runner import catch_up
-from anabranch.tables.layout import landing_table, speed_checkpoint, speed_table, view_folder
+from anabranch.compute.speed.view_stream import catch_up
+from anabranch.lake.layout import landing_table, speed_checkpoint, speed_table, view_folder
 
 from benchmarks.cases.batch import COLUMNS
 from benchmarks.fairness import check_layout, check_same
@@ -17,10 +17,10 @@ from benchmarks.world import World, landed_events
 
 PLATFORM, HANDWRITTEN = "platform", "hand-written"
 STAGES = {
-    "Spark computes and writes the files": "anabranch.speed.table:SpeedTable.stage",
-    "commit": "anabranch.speed.table:SpeedTable.refresh",
-    "what the micro-batch covers": "anabranch.speed.covered:LandingLogs.covered",
-    "rows dropped by the watermark looked for": "anabranch.speed.drops:dropped_rows",
+    "Spark computes and writes the files": "anabranch.compute.speed.table:SpeedTable.stage",
+    "commit": "anabranch.compute.speed.table:SpeedTable.refresh",
+    "what the micro-batch covers": "anabranch.compute.speed.cut_resolver:LandingLogs.covered",
+    "rows dropped by the watermark looked for": "anabranch.compute.speed.dropped_rows:dropped_rows",
 }
 
 

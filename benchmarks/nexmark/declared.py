@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from anabranch.events import Declarations, Topic, load_declarations
+from anabranch.contracts import Declarations, Topic, load_declarations
 from anabranch.views import Registry, load_views
 
 _HERE: Final = Path(__file__).parent

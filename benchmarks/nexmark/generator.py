@@ -16,8 +16,8 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from anabranch.errors import BadInput
-from anabranch.events import Declarations
+from anabranch.contracts import Declarations
+from anabranch.core.errors import BadInput
 from anabranch.samples.flights import COLUMNS
 
 from benchmarks.nexmark.texts import Numbers, Random

@@ -8,15 +8,15 @@ from datetime import date
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from anabranch.batch import publish, rebuild
-from anabranch.events import Topic
-from anabranch.reconcile.certify import certify
-from anabranch.reconcile.staged import Staged
-from anabranch.settings import Settings
-from anabranch.tables import notes, stage_frame
-from anabranch.tables.layout import batch_table, landing_table, speed_table
+from anabranch.certify.certify_partitions import certify
+from anabranch.certify.staged_build import Staged
+from anabranch.compute.batch import publish, rebuild
+from anabranch.contracts import Topic
+from anabranch.core.settings import Settings
+from anabranch.lake import commit_history, stage_frame
+from anabranch.lake.layout import batch_table, landing_table, speed_table
 from anabranch.views import View
-from anabranch.views.definition import CHANGED, PARTITION
+from anabranch.views.definition import CHANGED, PARTITION_DATE
 from anabranch.views.inputs import events_of, frames, rows_of
 
 from benchmarks.nexmark.oracle import Epoch, Oracle
@@ -42,7 +42,7 @@ def short(view: View) -> str:
 
 def epochs(settings: Settings, topic: Topic) -> list[Epoch]:
     """Where each epoch ended in each partition, from landing's own notes."""
-    positions = (c.note.cut.positions.get(topic.name) for c in notes(landing_table(settings, topic.name)))
+    positions = (c.note.cut.positions.get(topic.name) for c in commit_history(landing_table(settings, topic.name)))
     return [(at.epoch, partition, end) for at in positions if at for partition, end in at.offsets.items()]
 
 
@@ -68,11 +68,13 @@ def judge(
     a batch) against DuckDB over all, and both paths against each other at the speed table's cut."""
     found = certify(spark, settings, view, topic, days)
     problems = [f"no equal certificate: {certificate}" for certificate in found if not certificate.equal]
-    speed = spark.read.format("delta").load(speed_table(settings, view.name, view.version)).drop(CHANGED, PARTITION)
+    speed = (
+        spark.read.format("delta").load(speed_table(settings, view.name, view.version)).drop(CHANGED, PARTITION_DATE)
+    )
     if view.kappa:
         batch = _function(spark, settings, view, topic)
     else:
-        batch = spark.read.format("delta").load(batch_table(settings, view.name, view.version)).drop(PARTITION)
+        batch = spark.read.format("delta").load(batch_table(settings, view.name, view.version)).drop(PARTITION_DATE)
     counts = []
     for half, rows, late in (("speed", speed, view.kappa), ("batch", batch, True)):
         agreement = oracle.compare(short(view), rows.toArrow(), late=late)

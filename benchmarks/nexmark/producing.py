@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from anabranch.log import Producer, ensure_topics
+from anabranch.core.settings import Settings
+from anabranch.ingest.kafka import Producer, ensure_topics
 from anabranch.samples.publishing import Pace, Summary, publish
-from anabranch.settings import Settings
 
 from benchmarks.nexmark.declared import TOPIC, declarations
 from benchmarks.nexmark.generator import Workload, nexmark_events

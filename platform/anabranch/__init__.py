@@ -5,12 +5,16 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from anabranch.core.old_names import keep_old_names
+
 if TYPE_CHECKING:
-    from anabranch.explaining import Explanation, explain
-    from anabranch.serving import Reading, read
+    from anabranch.operate.explain import Explanation, explain
+    from anabranch.serve import Reading, read
 
 __all__ = ["Explanation", "Reading", "explain", "read"]
-_FACES = {"Explanation": "explaining", "explain": "explaining", "Reading": "serving", "read": "serving"}
+_FACES = {"Explanation": "operate.explain", "explain": "operate.explain", "Reading": "serve", "read": "serve"}
+
+keep_old_names()
 
 
 def __getattr__(name: str) -> Any:

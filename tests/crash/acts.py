@@ -16,29 +16,29 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from anabranch.airflow.publishing import publish_run, remember
-from anabranch.batch.manifest import read_manifest
-from anabranch.batch.rebuild import rebuild
+from anabranch.certify.reconciliation import reconcile
 from anabranch.change import migration
-from anabranch.change.dirty import dirty_partitions
-from anabranch.change.gates import Promise
-from anabranch.change.parameters import Asked
-from anabranch.change.plan import make_plan
-from anabranch.events import Declarations, Topic, load_declarations
-from anabranch.landing.quarantine import release, waiting
-from anabranch.landing.stream import start
-from anabranch.maintenance.deeds import Policy
-from anabranch.maintenance.running import maintain
-from anabranch.reconcile.judge import reconcile
-from anabranch.replay.asked import Asked as AskedReplay
-from anabranch.replay.pace import Pace
-from anabranch.replay.replaying import replay
-from anabranch.replay.standing import PUBLISHED
-from anabranch.serving.retirement import drop, retire
-from anabranch.settings import Settings, load_settings
-from anabranch.speed.runner import catch_up
+from anabranch.change.dirty_partitions import dirty_partitions
+from anabranch.change.promotion_checks import Expectations
+from anabranch.change.publish_run import publish_run, remember
+from anabranch.change.replay.rate_limit import Pace
+from anabranch.change.replay.request import ReplayRequest as AskedReplay
+from anabranch.change.replay.runner import replay
+from anabranch.change.replay.state import PUBLISHED
+from anabranch.change.reprocess_plan import make_plan
+from anabranch.change.reprocess_request import ReprocessRequest
+from anabranch.compute.batch.manifest import read_manifest
+from anabranch.compute.batch.rebuild import rebuild
+from anabranch.compute.speed.view_stream import catch_up
+from anabranch.contracts import Declarations, Topic, load_declarations
+from anabranch.core.settings import Settings, load_settings
+from anabranch.ingest.landing.quarantine import release, waiting
+from anabranch.ingest.landing.stream import start
+from anabranch.operate.maintenance.report import Policy
+from anabranch.operate.maintenance.runner import maintain
+from anabranch.serve.retirement import drop, retire
 from anabranch.views import Registry, View, load_views
-from anabranch.views.retired import retired_versions
+from anabranch.views.retired_versions import retired_versions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -89,7 +89,7 @@ class Stage:
         view = self.view(name, version)
         topics = self.registry.topic(view)
         planned = {
-            **make_plan(self.settings, view, topics, Asked(tuple(days), {}, explicit=True)).to_json(),
+            **make_plan(self.settings, view, topics, ReprocessRequest(tuple(days), {}, explicit=True)).to_json(),
             "run": run,
         }
         self.registry.register(self.spark, self.settings, [view])
@@ -117,7 +117,7 @@ class Stage:
         """From where it is to that share of the readers; to its end, where that is everybody."""
         settings, versions = self.settings, (self.view(DELAYS), self.view(DELAYS, 2))
         if migration.migration_of(settings, DELAYS) is None:
-            promise, steps = Promise(("delayed",)), (10, 50, 100)
+            promise, steps = Expectations(("delayed",)), (10, 50, 100)
             migration.start(settings, *versions, by=BY, why="a test", steps=steps, soak_seconds=0, promise=promise)
         while self._under_way and (self._share < until or until == 100):
             migration.advance(settings, *versions, by=BY)
@@ -197,7 +197,7 @@ ACTS: Final[Mapping[str, Act]] = MappingProxyType({
 
 
 def main(name: str) -> int:
-    from anabranch.spark import session
+    from anabranch.core.spark import session
 
     settings = load_settings()
     ACTS[name].carry_out(Stage(settings, session(settings, "anabranch-crash")))

@@ -6,11 +6,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from anabranch.cli.sample_oracle import expected
-from anabranch.doctor.computed import computed
-from anabranch.doctor.examining import examine, log_of
-from anabranch.doctor.looking import Platform
-from anabranch.landing.verify import verify
+from anabranch.apps.cli.sample_oracle import expected
+from anabranch.ingest.landing.verify import verify
+from anabranch.operate.doctor.context import Context
+from anabranch.operate.doctor.recompute import computed
+from anabranch.operate.doctor.run_checks import examine, log_of
 from anabranch.views import Registry
 
 from crash.acts import Act, Stage
@@ -27,7 +27,7 @@ def settle(stage: Stage, act: Act) -> None:
 def wrong(stage: Stage, act: Act, sent: Path | None) -> list[str]:
     """Everything that isn't as if nobody had been killed. ``sent``: the flights in the log; None where there are
     none."""
-    platform = Platform(stage.settings, stage.declared, stage.registry, log_of(stage.settings))
+    platform = Context(stage.settings, stage.declared, stage.registry, log_of(stage.settings))
     about = Registry(tuple(stage.view(name, version) for name, version in act.views), stage.declared)
     rows = (*computed(stage.spark, 0), *([expected(sent)] if sent is not None else []))
     reports = (examine(platform, pause=0.1), examine(replace(platform, views=about), rows, pause=0.1))

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from anabranch.files import write_whole
+from anabranch.core.atomic_files import write_atomically
 
 from crash.sweep import Outcome, Point, Try
 
@@ -30,7 +30,7 @@ _COLUMNS = "| point | before | after | wrong | slowest recovery |\n| --- | --- |
 
 def keep(file: Path, outcomes: Iterable[Outcome]) -> None:
     """One try a line, so that a later run can go on."""
-    write_whole(file, "".join(json.dumps(asdict(each)) + "\n" for each in outcomes))
+    write_atomically(file, "".join(json.dumps(asdict(each)) + "\n" for each in outcomes))
 
 
 def kept(file: Path) -> list[Outcome]:

@@ -10,9 +10,9 @@ from random import Random
 
 import pyarrow as pa
 import pytest
-from anabranch.tables import newest, upsert
-from anabranch.tables.commits import open_table
-from anabranch.tables.layout import speed_table
+from anabranch.lake import latest_commit, upsert
+from anabranch.lake.commits import open_table
+from anabranch.lake.layout import speed_table
 
 from crash.acts import ACTS, DELAYS, Stage
 from crash.judging import settle, wrong
@@ -63,7 +63,7 @@ def test_the_judge_sees_one_wrong_row(place: World, stage: Stage) -> None:
     settle(stage, act)
     assert wrong(stage, act, place.everything_sent()) == []
     uri = speed_table(place.settings, DELAYS, 1)
-    table, committed = open_table(uri), newest(uri)
+    table, committed = open_table(uri), latest_commit(uri)
     assert table is not None
     assert committed is not None
     rows = table.to_pyarrow_table()

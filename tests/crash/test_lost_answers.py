@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anabranch.tables import newest
+from anabranch.lake import latest_commit
 from commit_kinds import KINDS, begun, note, read
 from deltalake import DeltaTable
 
@@ -51,7 +51,7 @@ def test_a_commit_whose_answer_is_lost_is_in_once(tmp_path: Path, kind: str, err
     table = DeltaTable(str(uri))
     assert table.version() == version
     assert read(table) == rows
-    committed = newest(str(uri))
+    committed = latest_commit(str(uri))
     assert committed is not None
     assert committed.note == expected
     assert all(Path(file.removeprefix("file://")).exists() for file in table.file_uris())

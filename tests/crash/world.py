@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-from anabranch.control import lifecycle
-from anabranch.control.environment import environment
-from anabranch.log import Producer, ensure_topics
+from anabranch.core.settings import Settings, project_root
+from anabranch.core.spark import session
+from anabranch.ingest.kafka import Producer, ensure_topics
+from anabranch.operate.runtime import lifecycle
+from anabranch.operate.runtime.environment import environment
 from anabranch.samples.faults import Faults, inject
 from anabranch.samples.flights import flight_events
 from anabranch.samples.publishing import Pace, publish
-from anabranch.settings import Settings, project_root
-from anabranch.spark import session
 from sending import raw_producer
 
 from crash.acts import AIRCRAFT, CORRECTED, DELAYS, FIRST, TURNS, Stage, narrow
@@ -35,7 +35,7 @@ _BATCH = 1_500
 """Offsets of an epoch: several for each part of the events."""
 
 _PARCELS = """
-from anabranch.events import Contract, Topic
+from anabranch.contracts import Contract, Topic
 
 SCHEMA = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer", "minimum": 0, "maximum": 999}}}
 PARCELS = Topic("parcels", (Contract("parcel.seen", 1, SCHEMA),), partitions=2)

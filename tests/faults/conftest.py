@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from anabranch.doctor.examining import CHECKS, Report, examine, log_of
-from anabranch.doctor.looking import Platform
-from anabranch.events import Declarations, Topic
-from anabranch.settings import Settings, load_settings
-from anabranch.tables import newest
+from anabranch.contracts import Declarations, Topic
+from anabranch.core.settings import Settings, load_settings
+from anabranch.lake import latest_commit
+from anabranch.operate.doctor.context import Context
+from anabranch.operate.doctor.run_checks import CHECKS, Report, examine, log_of
 from disks import Disk
 from landed import DECLARED, sample_views
 
@@ -39,7 +39,7 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def _is_double(uri: str) -> bool:
-    found = newest(uri)
+    found = latest_commit(uri)
     return found is not None and found.note.batch.startswith("test:")
 
 
@@ -50,7 +50,7 @@ def diagnosis() -> Callable[..., Report]:
 
     def ask(settings: Settings, *topics: Topic) -> Report:
         declared = Declarations({**DECLARED.topics, **{topic.name: topic for topic in topics}})
-        platform = Platform(settings, declared, sample_views(), log_of(settings))
+        platform = Context(settings, declared, sample_views(), log_of(settings))
         double = any(_is_double(place.uri) for place in platform.places("landing"))
         checks = [check for check in CHECKS if not (double and check.name == "contents of epochs")]
         return examine(platform, checks, pause=0.1)

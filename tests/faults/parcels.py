@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from anabranch.events import Contract, Topic
-from anabranch.landing.stream import LandingQuery, start
-from anabranch.landing.verify import verify
-from anabranch.log import create_missing
-from anabranch.settings import Settings
-from anabranch.tables.layout import landing_table
+from anabranch.contracts import Contract, Topic
+from anabranch.core.settings import Settings
+from anabranch.ingest.kafka import create_missing
+from anabranch.ingest.landing.stream import LandingQuery, start
+from anabranch.ingest.landing.verify import verify
+from anabranch.lake.layout import landing_table
 from deltalake import DeltaTable
 from sending import raw_producer
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
-from anabranch.control.environment import environment
-from anabranch.settings import Settings
+from anabranch.core.settings import Settings
+from anabranch.operate.runtime.environment import environment
 
 
 class Process:

@@ -11,16 +11,16 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from anabranch.cli.produce_commands import produce_flights
-from anabranch.control import lifecycle
-from anabranch.control.lag import lag
-from anabranch.doctor.examining import Report
-from anabranch.errors import TryAgain
-from anabranch.landing.verify import verify
-from anabranch.log.admin import existing_topics
+from anabranch.apps.cli.produce_commands import produce_flights
+from anabranch.core.errors import TryAgain
+from anabranch.core.settings import Settings
+from anabranch.ingest.kafka.admin import existing_topics
+from anabranch.ingest.landing.verify import verify
+from anabranch.operate.doctor.run_checks import Report
+from anabranch.operate.runtime import lifecycle
+from anabranch.operate.runtime.lag import lag
 from anabranch.samples.faults import Faults
 from anabranch.samples.publishing import Pace
-from anabranch.settings import Settings
 from landed import FLIGHTS
 from processes import eventually
 from sending import landed

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from anabranch.control.kafka import kafka_part
-from anabranch.doctor.examining import Report
-from anabranch.landing.quarantine import release
-from anabranch.settings import Settings
+from anabranch.core.settings import Settings
+from anabranch.ingest.landing.quarantine import release
+from anabranch.operate.doctor.run_checks import Report
+from anabranch.operate.runtime.kafka_server import kafka_part
 from faketime import Clock
 from parcels import assert_sound, land, made_topic, parcel, rows_of, send
 from processes import eventually

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from anabranch.clocks import FORGIVEN, WallClock
-from anabranch.control import lifecycle, records, stopping
-from anabranch.control.records import Record
-from anabranch.settings import Settings
+from anabranch.core.clocks import FORGIVEN, WallClock
+from anabranch.core.settings import Settings
+from anabranch.operate.runtime import lifecycle, process_registry, stop_services
+from anabranch.operate.runtime.process_registry import Record
 
 pytestmark = pytest.mark.unit
 
@@ -63,21 +63,23 @@ def test_processes_are_known_and_stopped_after_the_clock_was_set(
 ) -> None:
     settings = Settings(home=tmp_path)
     created = psutil.Process(sleeper.pid).create_time()
-    born = records.birth(sleeper.pid)
-    records.write(settings, Record("part", "running", sleeper.pid, created, (), None, "", 0, 15, 5.0, birth=born))
+    born = process_registry.birth(sleeper.pid)
+    process_registry.write(
+        settings, Record("part", "running", sleeper.pid, created, (), None, "", 0, 15, 5.0, birth=born)
+    )
     boot(monkeypatch, shift)
     assert abs(psutil.Process(sleeper.pid).create_time() - created) > DAY / 2, "the clock was not set"
     assert [part.state for part in lifecycle.status(settings)] == ["running"]
-    assert stopping.stop(settings) == ["part"]
+    assert stop_services.stop(settings) == ["part"]
     assert sleeper.wait(5) != 0
-    assert records.read(settings) == {}
+    assert process_registry.read(settings) == {}
 
 
 def test_a_pid_that_was_used_again_is_not_the_process(sleeper: subprocess.Popen[bytes]) -> None:
-    created, born = psutil.Process(sleeper.pid).create_time(), records.birth(sleeper.pid)
-    assert records.find(sleeper.pid, created, born) is not None
-    assert records.find(sleeper.pid, created, f"{born}1") is None
+    created, born = psutil.Process(sleeper.pid).create_time(), process_registry.birth(sleeper.pid)
+    assert process_registry.find(sleeper.pid, created, born) is not None
+    assert process_registry.find(sleeper.pid, created, f"{born}1") is None
     boot_id, _, ticks = born.partition(":")
-    assert records.find(sleeper.pid, created, f"another-boot:{ticks}") is None
-    assert records.birth(2**22 + 1) == ""
+    assert process_registry.find(sleeper.pid, created, f"another-boot:{ticks}") is None
+    assert process_registry.birth(2**22 + 1) == ""
     assert boot_id

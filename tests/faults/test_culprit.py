@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from anabranch.errors import BrokenState
-from anabranch.settings import Settings
-from anabranch.speed.culprit import Culprit
-from anabranch.speed.runner import catch_up
-from anabranch.speed.service import Slot, Speed
+from anabranch.compute.speed.failing_event import FailingEvent
+from anabranch.compute.speed.service import Slot, Speed
+from anabranch.compute.speed.view_stream import catch_up
+from anabranch.core.errors import BrokenState
+from anabranch.core.settings import Settings
 from anabranch.views import View
 from landed import FLIGHTS, Event, Landing, sample_views
 
@@ -65,7 +65,7 @@ def test_one_event_among_many_is_named(spark: SparkSession, settings: Settings, 
     landing.land([*many(20, 150), departed("05:50", "XXX"), *many(170, 100)])
     error = failure(spark, settings, fragile)
     named = error.fields["event"]
-    assert isinstance(named, Culprit)
+    assert isinstance(named, FailingEvent)
     assert (named.event_id, named.partition, named.offset) == ("1 05:50 XXX", 0, 170)
     assert "it fails for event '1 05:50 XXX' at flights/0@170 of 2013-01-01 alone" in error.what
     assert error.what.startswith(f"{DELAYS.origin}: fragile_departure_delays v1 failed in batch 1")
@@ -100,7 +100,7 @@ def test_a_function_that_always_raises_is_said_with_its_place_and_the_others_go_
     def hopeless(departed: DataFrame) -> DataFrame:
         raise ZeroDivisionError("the author's")
 
-    from anabranch.speed.runner import start
+    from anabranch.compute.speed.view_stream import start
 
     view = replace(DELAYS, name="hopeless", function=hopeless)
     landing = Landing(settings)

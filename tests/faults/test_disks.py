@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-from anabranch.batch import publish, rebuild
-from anabranch.doctor.examining import Report
-from anabranch.errors import BrokenState
-from anabranch.settings import load_settings
-from anabranch.speed.runner import catch_up
-from anabranch.tables import Cut, Note, append, create, stage_arrow, upsert
-from anabranch.tables.commits import open_table
-from anabranch.tables.layout import speed_table
+from anabranch.compute.batch import publish, rebuild
+from anabranch.compute.speed.view_stream import catch_up
+from anabranch.core.errors import BrokenState
+from anabranch.core.settings import load_settings
+from anabranch.lake import CommitMetadata, Cut, append, create, stage_arrow, upsert
+from anabranch.lake.commits import open_table
+from anabranch.lake.layout import speed_table
+from anabranch.operate.doctor.run_checks import Report
 from disks import Disk
 from landed import FLIGHTS, Event, Landing, sample_views
 
@@ -45,11 +45,11 @@ def departed(at: str, day: int = 1) -> Event:
 def test_a_commit_that_can_not_be_written_is_no_lost_race(disk: Disk, name: str, how: str) -> None:
     uri = str(disk.path / "table")
     rows = pa.table({"id": [1], "text": ["a"]}, schema=SCHEMA)
-    table = create(uri, SCHEMA, [], Note("test", "create", Cut()))
+    table = create(uri, SCHEMA, [], CommitMetadata("test", "create", Cut()))
     staged = stage_arrow(rows, uri, "one", None)
 
     def write(batch: str) -> None:
-        note = Note("test", batch, Cut())
+        note = CommitMetadata("test", batch, Cut())
         append(table, staged, note) if how == "append" else upsert(table, rows, ["id"], note)
 
     with fault(disk, name), pytest.raises(BrokenState) as caught:

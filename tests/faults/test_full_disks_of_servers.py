@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from anabranch.control import lifecycle
-from anabranch.control.kafka import kafka_home
-from anabranch.doctor.examining import Report
-from anabranch.errors import AnabranchError
-from anabranch.settings import Settings
-from anabranch.tables import newest
-from anabranch.tables.layout import landing_checkpoint, landing_table
+from anabranch.core.errors import AnabranchError
+from anabranch.core.settings import Settings
+from anabranch.lake import latest_commit
+from anabranch.lake.layout import landing_checkpoint, landing_table
+from anabranch.operate.doctor.run_checks import Report
+from anabranch.operate.runtime import lifecycle
+from anabranch.operate.runtime.kafka_server import kafka_home
 from disks import Disk
 from parcels import assert_sound, land, made_topic, parcel, rows_of, send
 from processes import eventually
@@ -47,7 +47,7 @@ def test_landing_on_a_disk_that_takes_no_more(
     topic = made_topic(broker)
     send(settings, topic, map(parcel, range(10)))
     land(spark, settings, topic)
-    before = newest(landing_table(settings, topic.name))
+    before = latest_commit(landing_table(settings, topic.name))
     send(settings, topic, [parcel(n, data={"n": n, "text": os.urandom(500).hex()}) for n in range(10, 210)])
     left = 40_000 if fault == "nearly full" else 0
     broken = disk.read_only() if fault == "read_only" else disk.full(left)
@@ -57,7 +57,7 @@ def test_landing_on_a_disk_that_takes_no_more(
     assert "No space" in said or "Read-only" in said, said
     assert isinstance(caught.value, AnabranchError), said
     assert caught.value.next_step
-    assert newest(landing_table(settings, topic.name)) == before
+    assert latest_commit(landing_table(settings, topic.name)) == before
     land(spark, settings, topic)
     assert_sound(settings, topic, 210)
     assert landing_checkpoint(settings, topic.name).exists()
@@ -97,7 +97,7 @@ def test_the_disk_of_the_broker(
 
 
 def _answers(settings: Settings) -> bool:
-    from anabranch.log.admin import existing_topics
+    from anabranch.ingest.kafka.admin import existing_topics
 
     part = next(part for part in lifecycle.status(settings) if part.name == "kafka")
     with contextlib.suppress(AnabranchError):

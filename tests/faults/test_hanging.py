@@ -11,13 +11,13 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
-from anabranch.cli.produce_commands import produce_flights
-from anabranch.control import lifecycle
+from anabranch.apps.cli.produce_commands import produce_flights
+from anabranch.core.settings import Settings, load_settings, project_root
+from anabranch.lake import latest_commit
+from anabranch.lake.layout import speed_table
+from anabranch.operate.runtime import lifecycle
 from anabranch.samples.faults import Faults
 from anabranch.samples.publishing import Pace
-from anabranch.settings import Settings, load_settings, project_root
-from anabranch.tables import newest
-from anabranch.tables.layout import speed_table
 from landed import Event, Landing
 from processes import alive, eventually
 from running import Process, process
@@ -71,13 +71,13 @@ def settings(tmp_path: Path, hangs: Path) -> Settings:
     project = tmp_path / "project"
     (project / "spark_jobs" / "views").mkdir(parents=True)
     shutil.copytree(project_root() / "spark_jobs" / "contracts", project / "spark_jobs" / "contracts")
-    shutil.copy(project_root() / "spark_jobs" / "speed.py", project / "spark_jobs")
+    shutil.copy(project_root() / "spark_jobs" / "compute/speed.py", project / "spark_jobs")
     (project / "spark_jobs" / "views" / "waiting.py").write_text(VIEW.replace("{hangs}", str(hangs)))
     return load_settings(home=tmp_path / "home", project=project, shuffle_partitions=1)
 
 
 def epoch(settings: Settings) -> int:
-    committed = newest(speed_table(settings, "waiting", 1))
+    committed = latest_commit(speed_table(settings, "waiting", 1))
     return committed.note.cut.epoch("flights") if committed else 0
 
 
@@ -107,7 +107,7 @@ def test_a_view_whose_function_never_returns_is_started_again(settings: Settings
         assert LIMIT <= seconds < 4 * LIMIT
         assert "[STREAM_HANGS]" in stream.said
         assert "view/waiting/v1/speed is in micro-batch 3, without any progress" in stream.said
-        assert "liveness.py" in stream.said  # the stacks of Python's threads
+        assert "core/liveness.py" in stream.said  # the stacks of Python's threads
         assert "stream execution thread for view/waiting/v1/speed" in stream.said  # and of the engine's
         assert epoch(settings) == 3
 

@@ -10,10 +10,10 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from anabranch.doctor.examining import Report
-from anabranch.events import Topic
-from anabranch.landing.quarantine import waiting
-from anabranch.settings import Settings
+from anabranch.contracts import Topic
+from anabranch.core.settings import Settings
+from anabranch.ingest.landing.quarantine import waiting
+from anabranch.operate.doctor.run_checks import Report
 from fuzzing import accident, fuzzed
 from parcels import MEGABYTE, assert_sound, land, made_topic, parcel, rows_of, send
 from sending import raw_producer

@@ -20,17 +20,17 @@ from typing import Any
 
 import psutil
 import pytest
-from anabranch.airflow.client import Run
+from anabranch.apps.airflow.client import Run
+from anabranch.apps.cli.produce_commands import produce_flights
+from anabranch.apps.demo.change import deploy, level, own_project, send_late
 from anabranch.change.migration import migration_of
-from anabranch.cli.demo_change import deploy, level, own_project, send_late
-from anabranch.cli.produce_commands import produce_flights
-from anabranch.control import lifecycle, records
-from anabranch.control.environment import environment
+from anabranch.core.settings import Settings
+from anabranch.operate.runtime import lifecycle, process_registry
+from anabranch.operate.runtime.environment import environment
 from anabranch.samples.faults import Faults
 from anabranch.samples.publishing import Pace
-from anabranch.serving import retirement
-from anabranch.serving.routes import set_route
-from anabranch.settings import Settings
+from anabranch.serve import retirement
+from anabranch.serve.routes import set_route
 from asking import asking
 from processes import alive, eventually
 from sending import landed
@@ -114,9 +114,11 @@ def whole(own_settings: Callable[[str], Settings]) -> Iterator[Settings]:
 
 def kill_part(name: str) -> Callable[[Settings], bool]:
     def kill(settings: Settings) -> bool:
-        before = records.read(settings)[name]
+        before = process_registry.read(settings)[name]
         os.kill(before.pid, SIGKILL)
-        eventually(lambda: (now := records.read(settings)[name]).pid != before.pid and now.state == "running", 120)
+        eventually(
+            lambda: (now := process_registry.read(settings)[name]).pid != before.pid and now.state == "running", 120
+        )
         return True
 
     return kill
@@ -125,7 +127,7 @@ def kill_part(name: str) -> Callable[[Settings], bool]:
 def tasks(settings: Settings) -> list[psutil.Process]:
     """The processes in which tasks run: none while all sleep."""
     found = []
-    for process in records.family(records.read(settings)["airflow-scheduler"]):
+    for process in process_registry.family(process_registry.read(settings)["airflow-scheduler"]):
         with suppress(psutil.NoSuchProcess):
             if TASK.match(" ".join(process.cmdline())):
                 found.append(process)
@@ -219,6 +221,6 @@ def silent(settings: Settings) -> list[Any]:
 
 def command(settings: Settings, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "anabranch.cli.main", *arguments],
+        [sys.executable, "-m", "anabranch.apps.cli.main", *arguments],
         env=environment(settings), check=False, capture_output=True, text=True, timeout=120,
     )  # fmt: skip

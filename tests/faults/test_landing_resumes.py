@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import confluent_kafka
 import pytest
-from anabranch.errors import BadInput, Conflict
-from anabranch.events import Topic
-from anabranch.landing.loss import accept_log
-from anabranch.landing.service import RETRY_SECONDS, LandingStreams
-from anabranch.landing.stream import start
-from anabranch.log import create_missing
-from anabranch.log.admin import existing_topics
-from anabranch.settings import Settings
-from anabranch.tables.layout import landing_checkpoint, landing_table
-from anabranch.tables.turns import take
+from anabranch.contracts import Topic
+from anabranch.core.errors import BadInput, Conflict
+from anabranch.core.settings import Settings
+from anabranch.ingest.kafka import create_missing
+from anabranch.ingest.kafka.admin import existing_topics
+from anabranch.ingest.landing.accepted_losses import accept_log
+from anabranch.ingest.landing.service import RETRY_SECONDS, LandingStreams
+from anabranch.ingest.landing.stream import start
+from anabranch.lake.layout import landing_checkpoint, landing_table
+from anabranch.lake.writer_fencing import acquire
 from confluent_kafka.admin import AdminClient, NewPartitions
 from parcels import assert_sound, land, made_topic, parcel, rows_of, send
 from processes import eventually
@@ -237,7 +237,7 @@ def test_landing_whose_successor_has_begun_lands_no_more(spark: SparkSession, se
     query = start(spark, settings.model_copy(update={"landing_interval": "0 seconds"}), topic)
     try:
         eventually(lambda: len(rows_of(settings, topic)) == 4, 60)
-        take(settings.checkpoints / "turns", f"landing/{topic.name}")
+        acquire(settings.checkpoints / "turns", f"landing/{topic.name}")
         send(settings, topic, map(parcel, range(4, 8)))
         failure = eventually(lambda: query.failure, 60)
     finally:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from anabranch.events import Topic
-from anabranch.landing.explain import reason
+from anabranch.contracts import Topic
+from anabranch.ingest.landing.quarantine_reasons import reason
 from fuzzing import ACCIDENTS, fuzzed
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from anabranch.errors import said
+from anabranch.core.errors import root_cause
 
 pytestmark = pytest.mark.unit
 
@@ -37,4 +37,4 @@ Caused by: java.io.EOFException: Stream ended prematurely
     ],
 )
 def test_what_is_said(text: str, told: str) -> None:
-    assert said(RuntimeError(text)) == told
+    assert root_cause(RuntimeError(text)) == told

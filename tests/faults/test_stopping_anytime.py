@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable
 
 import pytest
-from anabranch.control import lifecycle
-from anabranch.doctor.examining import Report
-from anabranch.landing.verify import verify
-from anabranch.settings import Settings
+from anabranch.core.settings import Settings
+from anabranch.ingest.landing.verify import verify
+from anabranch.operate.doctor.run_checks import Report
+from anabranch.operate.runtime import lifecycle
 from landed import FLIGHTS
 from processes import eventually
 from running import process

@@ -10,10 +10,10 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from anabranch.control import lifecycle, records, stopping
-from anabranch.control.part import Part
-from anabranch.control.supervisor import supervise
-from anabranch.settings import Settings
+from anabranch.core.settings import Settings
+from anabranch.operate.runtime import lifecycle, process_registry, stop_services
+from anabranch.operate.runtime.service import Service
+from anabranch.operate.runtime.supervisor import supervise
 from disks import Disk
 from processes import alive, eventually, everything
 
@@ -26,11 +26,11 @@ def settings(disk: Disk) -> Iterator[Settings]:
     made.home.mkdir()
     stop = threading.Event()
     sleeper = (sys.executable, "-c", "import time; time.sleep(600)")
-    supervise(made, [Part("stream", sleeper, made.home, made.logs / "stream.log", grace=2.0)], stop)
+    supervise(made, [Service("stream", sleeper, made.home, made.logs / "stream.log", grace=2.0)], stop)
     eventually(lambda: state(made) == "running", 15)
     yield made
     stop.set()
-    stopping.stop(made)
+    stop_services.stop(made)
 
 
 def state(settings: Settings) -> str:
@@ -38,15 +38,18 @@ def state(settings: Settings) -> str:
 
 
 def test_it_runs_again_and_is_known_when_there_is_space(settings: Settings, disk: Disk) -> None:
-    first = records.read(settings)["stream"]
+    first = process_registry.read(settings)["stream"]
     with disk.full():
         os.kill(first.pid, signal.SIGKILL)
         eventually(lambda: first.process() is None, 5)
         time.sleep(3)  # a start or two that fail
     again = eventually(
-        lambda: (found := records.read(settings)["stream"]).pid != first.pid and found.state == "running" and found, 20
+        lambda: (
+            (found := process_registry.read(settings)["stream"]).pid != first.pid and found.state == "running" and found
+        ),
+        20,
     )
     assert again.process() is not None
     running = everything(settings)
-    assert stopping.stop(settings) == ["stream"]
+    assert stop_services.stop(settings) == ["stream"]
     eventually(lambda: not any(alive(process) for process in running), 5)

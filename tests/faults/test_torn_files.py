@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import anabranch
 import pytest
-from anabranch.control.lag import lag
-from anabranch.doctor.examining import Report
-from anabranch.errors import AnabranchError, BrokenState
-from anabranch.settings import Settings
-from anabranch.speed.runner import catch_up
-from anabranch.tables import newest
-from anabranch.tables.layout import landing_table, speed_checkpoint, speed_table
+from anabranch.compute.speed.view_stream import catch_up
+from anabranch.core.errors import AnabranchError, BrokenState
+from anabranch.core.settings import Settings
+from anabranch.lake import latest_commit
+from anabranch.lake.layout import landing_table, speed_checkpoint, speed_table
+from anabranch.operate.doctor.run_checks import Report
+from anabranch.operate.runtime.lag import lag
 from landed import FLIGHTS, Event, Landing, sample_views
 
 if TYPE_CHECKING:
@@ -140,13 +140,13 @@ def test_a_torn_file_of_a_checkpoint_is_named_and_the_half_is_built_again(
 ) -> None:
     checkpoint = speed_checkpoint(settings, DELAYS.name, 1)
     tear(checkpoint / name, kept)
-    before = newest(speed_table(settings, DELAYS.name, 1))
+    before = latest_commit(speed_table(settings, DELAYS.name, 1))
     landing.land([departed("07:10")])
     with pytest.raises(BrokenState) as caught:
         catch_up(spark, settings, DELAYS, FLIGHTS)
     assert caught.value.code == "CHECKPOINT_UNREADABLE"
     assert str(checkpoint / name) in caught.value.what
-    assert newest(speed_table(settings, DELAYS.name, 1)) == before
+    assert latest_commit(speed_table(settings, DELAYS.name, 1)) == before
     shutil.rmtree(checkpoint)
     catch_up(spark, settings, DELAYS, FLIGHTS)
     assert rows(settings) == [1, 1, 1]

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import confluent_kafka
 import pytest
-from anabranch.control.lag import lag
-from anabranch.doctor.examining import Report
-from anabranch.errors import BrokenState
-from anabranch.events import Topic
-from anabranch.landing import halted
-from anabranch.landing.service import RETRY_SECONDS, LandingStreams
-from anabranch.landing.stream import start
-from anabranch.landing.verify import verify
-from anabranch.landing.watched import unlanded_behind
-from anabranch.log.admin import existing_topics
-from anabranch.replay.relanding import Log, LogMirror
-from anabranch.settings import Settings
-from anabranch.tables import notes
-from anabranch.tables.layout import landing_table
+from anabranch.change.replay.log_mirror import LogMirror, TopicSource
+from anabranch.contracts import Topic
+from anabranch.core.errors import BrokenState
+from anabranch.core.settings import Settings
+from anabranch.ingest.kafka.admin import existing_topics
+from anabranch.ingest.landing import status
+from anabranch.ingest.landing.service import RETRY_SECONDS, LandingStreams
+from anabranch.ingest.landing.stream import start
+from anabranch.ingest.landing.stream_watch import unlanded_behind
+from anabranch.ingest.landing.verify import verify
+from anabranch.lake import commit_history
+from anabranch.lake.layout import landing_table
+from anabranch.operate.doctor.run_checks import Report
+from anabranch.operate.runtime.lag import lag
 from confluent_kafka.admin import AdminClient, NewTopic
 from deltalake import DeltaTable
 from parcels import PARCEL, assert_sound, land, made_topic, parcel, rows_of, send
@@ -114,7 +114,7 @@ def test_aborted_records_are_never_landed_and_what_holds_no_record_is_named(
 
     # A replay from the log reads the same ranges again.
     table = DeltaTable(landing_table(settings, topic.name))
-    mirror = LogMirror(table.table_uri, settings.home / "mirror", Log(spark, settings, topic))
+    mirror = LogMirror(table.table_uri, settings.home / "mirror", TopicSource(spark, settings, topic))
     mirror.give(table.version())
     again = DeltaTable(mirror.uri).to_pyarrow_table().to_pylist()
     assert {(row["partition"], row["offset"], row["value"]) for row in again} == {
@@ -154,7 +154,7 @@ def test_an_open_transaction_is_waited_for_and_an_epoch_may_hold_markers_only(
     land(spark, settings, topic)
     proof = verify(settings, topic)
     assert (proof.sound, proof.epoch, [p.lag for p in proof.partitions]) == (True, before + 1, [0, 0])
-    newest = next(notes(landing_table(settings, topic.name)))
+    newest = next(commit_history(landing_table(settings, topic.name)))
     assert (newest.note.extra["rows"], newest.note.extra["holes"]) == (0, {"0": [[12, 13]]})
 
 
@@ -223,7 +223,7 @@ def test_a_topic_that_fails_is_tried_again_and_named_while_the_others_are_landed
         send(settings, topic, map(parcel, range(4, 8)))
         looked(lambda: topic.name in landing.halted)
         assert landing.halted[topic.name].code == "BATCH_FAILED"
-        halted.write(settings, landing.halted)
+        status.write(settings, landing.halted)
         assert f"{topic.name}: 4 records, halted (BATCH_FAILED)" in lag(settings)["landing"]
         failed = landing.halted[topic.name]
         send(settings, other, map(parcel, range(4, 8)))

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from anabranch.doctor.examining import Report
-from anabranch.errors import Conflict
-from anabranch.settings import Settings
-from anabranch.speed.runner import catch_up, start, take_turn
-from anabranch.speed.service import Slot, Speed
-from anabranch.tables import newest
-from anabranch.tables.layout import speed_table
-from anabranch.tables.turns import take
+from anabranch.compute.speed.service import Slot, Speed
+from anabranch.compute.speed.view_stream import catch_up, start, take_turn
+from anabranch.core.errors import Conflict
+from anabranch.core.settings import Settings
+from anabranch.lake import latest_commit
+from anabranch.lake.layout import speed_table
+from anabranch.lake.writer_fencing import acquire
+from anabranch.operate.doctor.run_checks import Report
 from landed import FLIGHTS, Event, Landing, sample_views
 from processes import eventually
 
@@ -34,9 +34,9 @@ def departed(at: str) -> Event:
 
 @pytest.mark.unit
 def test_whoever_took_it_last_has_it(tmp_path: Path) -> None:
-    first, other = take(tmp_path, "landing/flights"), take(tmp_path, "landing/weather")
+    first, other = acquire(tmp_path, "landing/flights"), acquire(tmp_path, "landing/weather")
     first.check()
-    second = take(tmp_path, "landing/flights")
+    second = acquire(tmp_path, "landing/flights")
     with pytest.raises(Conflict) as caught:
         first.check()
     assert caught.value.code == "FENCED"
@@ -65,7 +65,7 @@ def test_a_stream_whose_successor_has_begun_writes_no_more(
     uri = speed_table(settings, DELAYS.name, 1)
     zombie.look()
     try:
-        eventually(lambda: (found := newest(uri)) and found.note.cut == landing.cut)
+        eventually(lambda: (found := latest_commit(uri)) and found.note.cut == landing.cut)
         take_turn(settings, DELAYS)  # what its successor does first
         landing.land([departed("05:20")])
         for _ in range(300):
@@ -74,14 +74,14 @@ def test_a_stream_whose_successor_has_begun_writes_no_more(
                 break
             time.sleep(0.1)
         assert zombie.fenced, zombie.slots[0]
-        found = newest(uri)
+        found = latest_commit(uri)
         assert found is not None
         assert found.note.cut.epoch("flights") == 1
         assert "has taken over" in zombie.slots[0].status().error
     finally:
         zombie.stop()
     catch_up(spark, settings, DELAYS, FLIGHTS)
-    found = newest(uri)
+    found = latest_commit(uri)
     assert found is not None
     assert found.note.cut == landing.cut
     assert not diagnosis(settings).findings

@@ -9,13 +9,13 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from anabranch.cli.produce_commands import produce_flights
-from anabranch.control import lifecycle
-from anabranch.doctor.examining import Report
-from anabranch.landing.verify import verify
+from anabranch.apps.cli.produce_commands import produce_flights
+from anabranch.core.settings import Settings
+from anabranch.ingest.landing.verify import verify
+from anabranch.operate.doctor.run_checks import Report
+from anabranch.operate.runtime import lifecycle
 from anabranch.samples.faults import Faults
 from anabranch.samples.publishing import Pace
-from anabranch.settings import Settings
 from landed import FLIGHTS
 from processes import eventually
 from running import process

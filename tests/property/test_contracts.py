@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from anabranch.errors import BadInput
-from anabranch.events import Contract, Event
-from anabranch.events.validation import EventValidator
+from anabranch.contracts import Contract, Event
+from anabranch.contracts.validation import EventValidator
+from anabranch.core.errors import BadInput
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from anabranch.batch import publish, rebuild
-from anabranch.settings import Settings, load_settings
-from anabranch.speed.runner import catch_up
-from anabranch.tables import Cut, Position, newest
-from anabranch.tables.commits import open_table
-from anabranch.tables.layout import batch_table, landing_table, speed_checkpoint, speed_table
+from anabranch.compute.batch import publish, rebuild
+from anabranch.compute.speed.view_stream import catch_up
+from anabranch.core.settings import Settings, load_settings
+from anabranch.lake import Cut, Position, latest_commit
+from anabranch.lake.commits import open_table
+from anabranch.lake.layout import batch_table, landing_table, speed_checkpoint, speed_table
 from anabranch.views import View
 from anabranch.views.definition import CHANGED, WATERMARK
 from anabranch.views.inputs import events_of, frames, rows_of, watermark_of
@@ -117,7 +117,7 @@ def test_the_speed_table_is_the_function_of_the_on_time_events(
         catch_up(spark, settings, view, FLIGHTS)
 
         uri = speed_table(settings, view.name, view.version)
-        committed = newest(uri)
+        committed = latest_commit(uri)
         assert committed is not None
         assert committed.note.cut == landing.cut
         ms = committed.note.extra.get("watermark_ms") if view.closed_only else None

@@ -14,13 +14,13 @@ import time
 from pathlib import Path
 from random import Random
 
-from anabranch.cli.demo_change import deploy, own_project
-from anabranch.control import lifecycle
-from anabranch.control.environment import environment
-from anabranch.maintenance.deeds import DAY, Policy
-from anabranch.maintenance.running import maintain
-from anabranch.settings import Settings, load_settings
-from anabranch.tables.layout import landing_table
+from anabranch.apps.demo.change import deploy, own_project
+from anabranch.core.settings import Settings, load_settings
+from anabranch.lake.layout import landing_table
+from anabranch.operate.maintenance.report import DAY, Policy
+from anabranch.operate.maintenance.runner import maintain
+from anabranch.operate.runtime import lifecycle
+from anabranch.operate.runtime.environment import environment
 from crash.world import free_ports
 
 from soak.kills import kill
@@ -108,7 +108,7 @@ def _judge(soak: Soak, settings: Settings, load: Load) -> None:
     """With the user's own command, beside everything that runs."""
     command = ["doctor", "--json", "--rows", str(_ROWS), "--sent", str(load.file)]
     found = subprocess.run(
-        [sys.executable, "-m", "anabranch.cli.main", *command],
+        [sys.executable, "-m", "anabranch.apps.cli.main", *command],
         env=environment(settings), check=False, capture_output=True, text=True, timeout=1_800,
     )  # fmt: skip
     try:

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from random import Random
 
 import psutil
-from anabranch.control import records
-from anabranch.control.records import SUPERVISOR
-from anabranch.settings import Settings
+from anabranch.core.settings import Settings
+from anabranch.operate.runtime import process_registry
+from anabranch.operate.runtime.process_registry import SUPERVISOR
 
-ENGINES = ("rebuild.py", "replay.py")
+ENGINES = ("rebuild.py", "change/replay.py")
 
 
 def kill(settings: Settings, rng: Random) -> str:
@@ -27,8 +27,8 @@ def kill(settings: Settings, rng: Random) -> str:
 
 
 def _groups(settings: Settings) -> Iterator[tuple[str, list[psutil.Process]]]:
-    for record in records.read(settings).values():
-        family = records.family(record)
+    for record in process_registry.read(settings).values():
+        family = process_registry.family(record)
         if record.name == SUPERVISOR or record.state == "done" or not family:
             continue
         yield record.name, family

@@ -8,12 +8,12 @@ from pathlib import Path
 from random import Random
 
 import polars as pl
-from anabranch.events import load_declarations
-from anabranch.log import Producer, ensure_topics
+from anabranch.contracts import load_declarations
+from anabranch.core.settings import Settings
+from anabranch.ingest.kafka import Producer, ensure_topics
 from anabranch.samples.faults import SMALL, inject
 from anabranch.samples.flights import EVENT_TYPES, flight_events
 from anabranch.samples.publishing import Pace, Summary, publish
-from anabranch.settings import Settings
 
 FIRST = date(2013, 1, 1)
 _YEAR = 365

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from anabranch.control import lifecycle
-from anabranch.errors import AnabranchError
-from anabranch.log.admin import end_offsets
-from anabranch.settings import Settings
-from anabranch.tables import newest
-from anabranch.tables.commits import open_table
-from anabranch.tables.layout import speed_table
-from anabranch.tables.places import EVERY, places
+from anabranch.core.errors import AnabranchError
+from anabranch.core.settings import Settings
+from anabranch.ingest.kafka.admin import end_offsets
+from anabranch.lake import latest_commit
+from anabranch.lake.commits import open_table
+from anabranch.lake.layout import speed_table
+from anabranch.lake.table_refs import EVERY, places
+from anabranch.operate.runtime import lifecycle
 
 TOPIC = "flights"
 
@@ -55,7 +55,7 @@ def behind(settings: Settings, view: str) -> int | None:
 
 def covered(uri: str, topic: str) -> int:
     """Records of the topic that the newest version of a table covers."""
-    committed = newest(uri)
+    committed = latest_commit(uri)
     position = committed.note.cut.positions.get(topic) if committed else None
     return sum(position.offsets.values()) if position else 0
 

@@ -13,10 +13,10 @@ from itertools import cycle
 from random import Random
 from typing import Any
 
-from anabranch.airflow.client import Run
+from anabranch.apps.airflow.client import Run
 from anabranch.change.migration import migration_of
-from anabranch.control.environment import environment
-from anabranch.settings import Settings
+from anabranch.core.settings import Settings
+from anabranch.operate.runtime.environment import environment
 from asking import Asking, asking
 
 from soak.load import Load
@@ -111,6 +111,6 @@ class Works:
 
     def _command(self, *arguments: str) -> None:
         subprocess.run(
-            [sys.executable, "-m", "anabranch.cli.main", *arguments],
+            [sys.executable, "-m", "anabranch.apps.cli.main", *arguments],
             env=environment(self._settings), check=False, capture_output=True, timeout=120,
         )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from anabranch.settings import Settings, load_settings
+from anabranch.core.settings import Settings, load_settings
 
 
 @pytest.fixture

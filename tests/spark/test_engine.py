@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from anabranch.control.environment import environment
-from anabranch.settings import Settings, load_settings
-from anabranch.spark import class_archive, java_options, scratch
+from anabranch.core.settings import Settings, load_settings
+from anabranch.core.spark import class_archive, java_options, scratch
+from anabranch.operate.runtime.environment import environment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,8 +51,8 @@ def test_without_an_archive_an_engine_is_given_none(tmp_path: Path) -> None:
 
 
 OWN = """
-from anabranch.settings import load_settings
-from anabranch.spark import scratch, session
+from anabranch.core.settings import load_settings
+from anabranch.core.spark import scratch, session
 
 settings = load_settings()
 jvm = session(settings, "own")._jvm

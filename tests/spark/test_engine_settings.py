@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from anabranch.control.environment import environment
-from anabranch.engine_check import check_values, refusal
-from anabranch.errors import BadInput
-from anabranch.settings import load_settings
+from anabranch.core.engine_check import check_values, refusal
+from anabranch.core.errors import BadInput
+from anabranch.core.settings import load_settings
+from anabranch.operate.runtime.environment import environment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 START = """
 import json
-from anabranch.errors import AnabranchError
-from anabranch.settings import load_settings
-from anabranch.spark import session
+from anabranch.core.errors import AnabranchError
+from anabranch.core.settings import load_settings
+from anabranch.core.spark import session
 
 try:
     session(load_settings(), "refused")

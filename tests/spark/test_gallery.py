@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import published
 import pytest
-from anabranch.batch import publish, rebuild
-from anabranch.reconcile.certify import certify
-from anabranch.reconcile.staged import Staged
-from anabranch.settings import Settings, load_settings
-from anabranch.speed.runner import catch_up
-from anabranch.tables import newest
-from anabranch.tables.commits import open_table
-from anabranch.tables.layout import batch_table, speed_table
+from anabranch.certify.certify_partitions import certify
+from anabranch.certify.staged_build import Staged
+from anabranch.compute.batch import publish, rebuild
+from anabranch.compute.speed.view_stream import catch_up
+from anabranch.core.settings import Settings, load_settings
+from anabranch.lake import latest_commit
+from anabranch.lake.commits import open_table
+from anabranch.lake.layout import batch_table, speed_table
 from anabranch.views import View
 from anabranch.views.check import check
 from landed import ALL_DECLARED, Landing, gallery
@@ -78,7 +78,7 @@ def test_both_paths_agree(spark: SparkSession, flown: Flown, view: View) -> None
 
     assert [c.partition for c in found if not c.equal] == []
     assert {c.method for c in found} >= {"recomputed"}
-    committed = newest(speed_table(flown.settings, view.name, view.version))
+    committed = latest_commit(speed_table(flown.settings, view.name, view.version))
     assert committed is not None
     assert {position.epoch for position in committed.note.cut.positions.values()} == {EPOCHS}
     assert sum(c.speed.rows for c in found) > 0

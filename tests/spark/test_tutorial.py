@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from anabranch.batch import rebuild
-from anabranch.errors import AnabranchError, BadDefinition, Conflict
-from anabranch.settings import Settings, project_root
-from anabranch.speed.runner import catch_up
-from anabranch.tables.commits import open_table
-from anabranch.tables.layout import batch_table, speed_table
+from anabranch.compute.batch import rebuild
+from anabranch.compute.speed.view_stream import catch_up
+from anabranch.core.errors import AnabranchError, BadDefinition, Conflict
+from anabranch.core.settings import Settings, project_root
+from anabranch.lake.commits import open_table
+from anabranch.lake.layout import batch_table, speed_table
 from anabranch.views import Registry, View, load_views
-from anabranch.views.definition import CHANGED, PARTITION
+from anabranch.views.definition import CHANGED, PARTITION_DATE
 from landed import DECLARED, FLIGHTS, Event, Landing
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def expected(epochs: list[list[Event]]) -> list[dict[str, Any]]:
 
 
 def rows(table: pa.Table) -> list[dict[str, Any]]:
-    plain = table.drop_columns([c for c in (PARTITION, CHANGED) if c in table.column_names])
+    plain = table.drop_columns([c for c in (PARTITION_DATE, CHANGED) if c in table.column_names])
     return sorted(plain.to_pylist(), key=lambda row: (row["day"], row["carrier"]))
 
 

@@ -8,12 +8,12 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from anabranch.cli.demo_change import own_project
-from anabranch.cli.produce_commands import produce_flights
-from anabranch.control import lifecycle
+from anabranch.apps.cli.produce_commands import produce_flights
+from anabranch.apps.demo.change import own_project
+from anabranch.core.settings import Settings, load_settings
+from anabranch.operate.runtime import lifecycle
 from anabranch.samples.faults import Faults
 from anabranch.samples.publishing import Pace
-from anabranch.settings import Settings, load_settings
 from certificates import Authority, authority
 from leaks import Secrets
 from processes import eventually

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from anabranch.errors import BadInput
-from anabranch.events import Contract, Declarations, Event, Topic
-from anabranch.landing.quarantine import release, waiting
-from anabranch.landing.stream import start
-from anabranch.landing.verify import verify
-from anabranch.log import Producer, create_missing
-from anabranch.settings import Settings
-from anabranch.tables.layout import landing_table
+from anabranch.contracts import Contract, Declarations, Event, Topic
+from anabranch.core.errors import BadInput
+from anabranch.core.settings import Settings
+from anabranch.ingest.kafka import Producer, create_missing
+from anabranch.ingest.landing.quarantine import release, waiting
+from anabranch.ingest.landing.stream import start
+from anabranch.ingest.landing.verify import verify
+from anabranch.lake.layout import landing_table
 from deltalake import DeltaTable
 from hostile import CANARY, HOSTILE
 from sending import raw_producer

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-from anabranch.control import lifecycle
-from anabranch.settings import Settings
+from anabranch.core.settings import Settings
+from anabranch.operate.runtime import lifecycle
 
 from benchmarks import report, trust
 from benchmarks.cases import CASES

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 from anabranch import read
-from anabranch.airflow.client import Client, Run
-from anabranch.cli.demo_change import CHECK, NEXT, VIEW, deploy, level
-from anabranch.control.airflow_parts import airflow_address
-from anabranch.control.keys import airflow_login
-from anabranch.reconcile.certificates import newest_certificates
-from anabranch.serving.routes import route_of
-from anabranch.settings import Settings
-from anabranch.speed import status
+from anabranch.apps.airflow.client import Client, Run
+from anabranch.apps.demo.change import CHECK, NEXT, VIEW, deploy, level
+from anabranch.certify.certificates import newest_certificates
+from anabranch.compute.speed import status
+from anabranch.core.settings import Settings
+from anabranch.operate.runtime.airflow_parts import airflow_address
+from anabranch.operate.runtime.secret_files import airflow_login
+from anabranch.serve.routes import route_of
 from clicking import Picture, browsing, chromium, dialogue_of, field, log_in, our_page, pick, picture, triggered
 from playwright.sync_api import FrameLocator, Page, expect
 from processes import SLOW, eventually

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from anabranch.control import lifecycle
-from anabranch.control.environment import environment
-from anabranch.settings import Settings
+from anabranch.core.settings import Settings
+from anabranch.operate.runtime import lifecycle
+from anabranch.operate.runtime.environment import environment
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(3_600)]
 

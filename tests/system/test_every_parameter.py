@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anabranch.cli.main import app
-from anabranch.settings import Settings
+from anabranch.apps.cli.main import app
+from anabranch.core.settings import Settings
 from hostile import CANARY
 from typer.main import get_command
 from typer.testing import CliRunner

@@ -22,20 +22,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from anabranch.errors import AnabranchError, BadDefinition, BadInput, BrokenState
-from anabranch.events import Contract, Topic
-from anabranch.landing import resuming, stream, writer
-from anabranch.landing.index import IdIndex
-from anabranch.landing.verify import verify
-from anabranch.log import create_missing
-from anabranch.reconcile.certify import certify
-from anabranch.serving import read
-from anabranch.settings import Settings, load_settings
-from anabranch.speed import runner
-from anabranch.speed.runner import catch_up
-from anabranch.speed.table import SpeedTable, Step
-from anabranch.tables import Cut, covering
-from anabranch.tables.layout import landing_checkpoint, landing_table, speed_checkpoint, speed_table
+from anabranch.certify.certify_partitions import certify
+from anabranch.compute.speed import view_stream
+from anabranch.compute.speed.table import BatchAction, SpeedTable
+from anabranch.compute.speed.view_stream import catch_up
+from anabranch.contracts import Contract, Topic
+from anabranch.core.errors import AnabranchError, BadDefinition, BadInput, BrokenState
+from anabranch.core.settings import Settings, load_settings
+from anabranch.ingest.kafka import create_missing
+from anabranch.ingest.landing import resume, stream, writer
+from anabranch.ingest.landing.id_index import IdIndex
+from anabranch.ingest.landing.verify import verify
+from anabranch.lake import Cut, latest_verified_commit
+from anabranch.lake.layout import landing_checkpoint, landing_table, speed_checkpoint, speed_table
+from anabranch.serve import read
 from anabranch.views import View, load_views
 from deltalake import DeltaTable, write_deltalake
 from landed import DECLARED, FLIGHTS, Event, Landing, sample_views
@@ -181,8 +181,8 @@ def test_3_paths_that_differ_are_not_certified(spark: SparkSession, settings: Se
     def deaf(view: View, inputs: Any) -> Any:
         return honest(view, [frame.where("event_id <> '05:20JFK'") for frame in inputs])
 
-    honest = runner.rows_of
-    with without(runner, "rows_of", deaf):  # the stream misses an event
+    honest = view_stream.rows_of
+    with without(view_stream, "rows_of", deaf):  # the stream misses an event
         catch_up(spark, settings, DELAYS, FLIGHTS)
     assert [c.equal for c in certify(spark, settings, DELAYS, FLIGHTS, DAYS)] == [False]
 
@@ -193,7 +193,7 @@ def test_3_paths_that_differ_are_not_certified(spark: SparkSession, settings: Se
     # An epoch that a rate limit splits could lose rows to the watermark: the stream stops before it does.
     shutil.rmtree(speed_checkpoint(settings, DELAYS.name, 1))
     landing.land([departed("07:10"), replace(departed("08:10"), time=datetime(2013, 1, 2, 8, 10, tzinfo=UTC))])
-    with without(runner, "_UNLIMITED", "1"), raises("EPOCH_SPLIT", BrokenState):
+    with without(view_stream, "_UNLIMITED", "1"), raises("EPOCH_SPLIT", BrokenState):
         catch_up(spark, settings, DELAYS, FLIGHTS)
 
 
@@ -218,7 +218,7 @@ def test_4_a_refresh_in_two_steps_is_seen_by_the_poller(tmp_path: Path) -> None:
 
 
 def covering_note(uri: str, epoch: int) -> str:
-    committed = covering(uri)
+    committed = latest_verified_commit(uri)
     assert committed is not None
     old = committed.note.cut.positions["flights"].epoch
     return committed.note.to_text().replace(f'"epoch":{old}', f'"epoch":{epoch}')
@@ -262,11 +262,11 @@ def test_5_a_key_without_the_checkpoint_s_id_would_skip_a_write(
         """Whether the table covers what is landed once the stream has begun anew."""
         shutil.rmtree(speed_checkpoint(settings, DELAYS.name, 1))
         catch_up(spark, settings, DELAYS, FLIGHTS)
-        committed = covering(speed_table(settings, DELAYS.name, 1))
+        committed = latest_verified_commit(speed_table(settings, DELAYS.name, 1))
         return committed is not None and committed.note.cut == landing.cut
 
-    def by_number_alone(table: SpeedTable, _: str, batch: int, __: Cut) -> Step:
-        return Step.DONE if batch <= int(table.newest().note.batch.partition(":")[2]) else Step.NEXT
+    def by_number_alone(table: SpeedTable, _: str, batch: int, __: Cut) -> BatchAction:
+        return BatchAction.DONE if batch <= int(table.newest().note.batch.partition(":")[2]) else BatchAction.NEXT
 
     catch_up(spark, settings, DELAYS, FLIGHTS)
     landing.land([departed("07:10")])
@@ -316,7 +316,7 @@ def test_7_a_name_can_t_lead_out_of_the_lake(
     hostile = "../../outside"
     with raises("NAME_UNSAFE", BadInput):
         speed_table(settings, hostile, 1)
-    from anabranch.tables import layout
+    from anabranch.lake import layout
 
     with without(layout, "safe_name", lambda name, _: name):
         assert "outside" in str(Path(speed_table(settings, hostile, 1)).resolve().relative_to(settings.home.parent))
@@ -342,7 +342,7 @@ def test_8_a_start_that_was_killed_early_starts_again(
         (checkpoint / "offsets" / ".0.3f9d.tmp").write_text("v1")
 
     killed_before_its_first_plan(speed_checkpoint(settings, DELAYS.name, 1))
-    with without(runner, "clear_unstarted", lambda _: None), raises("STREAM_FAILED", BrokenState):
+    with without(view_stream, "clear_unstarted", lambda _: None), raises("STREAM_FAILED", BrokenState):
         catch_up(spark, settings, DELAYS, FLIGHTS)
     catch_up(spark, settings, DELAYS, FLIGHTS)
     assert certify(spark, settings, DELAYS, FLIGHTS, DAYS)[0].equal
@@ -350,7 +350,7 @@ def test_8_a_start_that_was_killed_early_starts_again(
     broker, topic = parcels
     send(broker, topic, [parcel(1)])
     killed_before_its_first_plan(landing_checkpoint(broker, topic.name))
-    with without(resuming, "clear_unstarted", lambda _: None), pytest.raises(StreamingQueryException):
+    with without(resume, "clear_unstarted", lambda _: None), pytest.raises(StreamingQueryException):
         stream.start(spark, broker, topic, once=True).awaitTermination(240)
     assert stream.start(spark, broker, topic, once=True).awaitTermination(240)
     assert verify(broker, topic).sound

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
-from anabranch.control import lifecycle
-from anabranch.errors import BadInput
-from anabranch.events import Contract, Declarations, Event, Topic
-from anabranch.landing.source import read_range
-from anabranch.landing.stream import start
-from anabranch.landing.verify import verify
-from anabranch.log import Producer, create_missing, drift, end_offsets
-from anabranch.log.admin import Admin
-from anabranch.replay.relanding import Log, LogMirror
-from anabranch.settings import Settings
-from anabranch.tables.layout import landing_table
+from anabranch.change.replay.log_mirror import LogMirror, TopicSource
+from anabranch.contracts import Contract, Declarations, Event, Topic
+from anabranch.core.errors import BadInput
+from anabranch.core.settings import Settings
+from anabranch.ingest.kafka import Producer, create_missing, drift, end_offsets
+from anabranch.ingest.kafka.admin import Admin
+from anabranch.ingest.landing.kafka_source import read_range
+from anabranch.ingest.landing.stream import start
+from anabranch.ingest.landing.verify import verify
+from anabranch.lake.layout import landing_table
+from anabranch.operate.runtime import lifecycle
 from certificates import Authority, authority
 from confluent_kafka.admin import (
     ScramCredentialInfo,
@@ -98,7 +98,7 @@ def test_what_is_sent_is_landed_and_read_again_and_spark_never_knows_the_passwor
     again = read_range(spark, settings, topic, {0: (2, 7)})
     assert [row["offset"] for row in again.sort("offset").collect()] == [2, 3, 4, 5, 6]
     table = DeltaTable(landing_table(settings, topic.name))
-    mirror = LogMirror(table.table_uri, tmp_path / "replayed", Log(spark, settings, topic))
+    mirror = LogMirror(table.table_uri, tmp_path / "replayed", TopicSource(spark, settings, topic))
     mirror.give(table.version())
     assert (mirror.reread, DeltaTable(mirror.uri).to_pyarrow_table().num_rows) == (10, 10)
     again.explain("extended")

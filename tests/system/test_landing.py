@@ -16,19 +16,19 @@ from typing import TYPE_CHECKING, Any
 
 import confluent_kafka
 import pytest
-from anabranch.errors import BrokenState, Conflict
-from anabranch.events import Contract, Topic
-from anabranch.landing import quarantine
-from anabranch.landing.loss import accept_loss
-from anabranch.landing.quarantine import release, waiting
-from anabranch.landing.stream import start
-from anabranch.landing.verify import conflicts, verify
-from anabranch.landing.yielding import run_first
-from anabranch.log import create_missing, end_offsets
-from anabranch.log.admin import existing_topics
-from anabranch.settings import Settings
-from anabranch.tables import notes
-from anabranch.tables.layout import landing_checkpoint, landing_table
+from anabranch.contracts import Contract, Topic
+from anabranch.core.errors import BrokenState, Conflict
+from anabranch.core.settings import Settings
+from anabranch.ingest.kafka import create_missing, end_offsets
+from anabranch.ingest.kafka.admin import existing_topics
+from anabranch.ingest.landing import quarantine
+from anabranch.ingest.landing.accepted_losses import accept_loss
+from anabranch.ingest.landing.epoch_pacing import run_first
+from anabranch.ingest.landing.quarantine import release, waiting
+from anabranch.ingest.landing.stream import start
+from anabranch.ingest.landing.verify import conflicts, verify
+from anabranch.lake import commit_history
+from anabranch.lake.layout import landing_checkpoint, landing_table
 from confluent_kafka.admin import AdminClient
 from deltalake import DeltaTable
 from sending import raw_producer
@@ -112,7 +112,7 @@ def assert_once(settings: Settings, topic: Topic, rows: list[Row]) -> None:
     assert held == Counter({(p, o): 1 for p, end in ends.items() for o in range(end)})
     valid = Counter((row["source"], row["event_id"]) for row in rows if row["decision"] == "valid")
     assert set(valid.values()) <= {1}
-    epochs = [c.note.cut.epoch(topic.name) for c in notes(landing_table(settings, topic.name))]
+    epochs = [c.note.cut.epoch(topic.name) for c in commit_history(landing_table(settings, topic.name))]
     assert epochs == list(range(proof.epoch, -1, -1))
 
 
@@ -125,7 +125,7 @@ def late_by_hand(settings: Settings, topic: Topic, rows: list[Row]) -> set[tuple
     """The late records, from the notes' offsets and the records' times alone: event_time < W(e) - L."""
     cuts = sorted(
         (c.note.cut.epoch(topic.name), c.note.cut.positions[topic.name].offsets)
-        for c in notes(landing_table(settings, topic.name))
+        for c in commit_history(landing_table(settings, topic.name))
     )
     late, watermark = set(), None
     for (_, before), (_, until) in pairwise(cuts):
@@ -271,7 +271,7 @@ def test_a_release_is_an_epoch_of_its_own_and_its_ids_stay_known(
     again = release(spark, settings, widened, None, "again")
     assert (again.epoch, again.released) == (None, 0)
     assert [(q.partition, q.offset) for q in waiting(settings, topic)] == [(1, 0)]
-    newest = next(notes(landing_table(settings, topic.name)))
+    newest = next(commit_history(landing_table(settings, topic.name)))
     assert newest.note.extra["release"] == {"why": "the contract was too narrow", "records": 2}
     send(settings, topic, [(0, event("wide", n=5_000)), (0, event("next"))])
     rows = land(widened)
@@ -333,7 +333,9 @@ def test_landing_makes_fewer_epochs_beside_a_run(spark: SparkSession, settings: 
             send(here, topic, [(number % 2, event(f"{name}{number}"))])
             number += 1
             time.sleep(0.1)
-        return [c.commit_time_ms for c in notes(landing_table(here, topic.name)) if c.commit_time_ms > begun * 1000]
+        return [
+            c.commit_time_ms for c in commit_history(landing_table(here, topic.name)) if c.commit_time_ms > begun * 1000
+        ]
 
     try:
         query.processAllAvailable()

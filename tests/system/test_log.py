@@ -14,15 +14,15 @@ import polars as pl
 import processes
 import pytest
 import typer
-from anabranch.cli import produce_commands, topics_commands
-from anabranch.control.kafka import unpacked
-from anabranch.errors import BadInput, Conflict, TryAgain
-from anabranch.events import Contract, Declarations, Event, Topic, load_declarations
-from anabranch.log import Producer, begin_offsets, create_missing, drift, end_offsets, ensure_topics
+from anabranch.apps.cli import produce_commands, topics_commands
+from anabranch.contracts import Contract, Declarations, Event, Topic, load_declarations
+from anabranch.core.errors import BadInput, Conflict, TryAgain
+from anabranch.core.settings import Settings, project_root
+from anabranch.ingest.kafka import Producer, begin_offsets, create_missing, drift, end_offsets, ensure_topics
+from anabranch.operate.runtime.kafka_server import unpacked
 from anabranch.samples.faults import Faults, inject
 from anabranch.samples.flights import flight_events
 from anabranch.samples.publishing import Pace, publish
-from anabranch.settings import Settings, project_root
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions
 from typer.testing import CliRunner
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.system
 CONTRACT = Contract("parcel.seen", 1, {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})
 SAMPLE_TOPICS = """
 from pathlib import Path
-from anabranch.events import Contract, Topic
+from anabranch.contracts import Contract, Topic
 FOLDER = Path({folder!r})
 FLIGHTS = Topic("flights_{mark}", tuple(Contract.from_file(f) for f in sorted(FOLDER.glob("flight.*.json"))))
 WEATHER = Topic("weather_{mark}", tuple(Contract.from_file(f) for f in FOLDER.glob("weather.*.json")), partitions=1)

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-from anabranch.airflow.client import Client
-from anabranch.control.airflow_parts import airflow_address
-from anabranch.control.keys import airflow_login
-from anabranch.settings import Settings
+from anabranch.apps.airflow.client import Client
+from anabranch.core.settings import Settings
+from anabranch.operate.runtime.airflow_parts import airflow_address
+from anabranch.operate.runtime.secret_files import airflow_login
 from processes import eventually
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(3_600)]

@@ -13,14 +13,14 @@ from secrets import token_hex
 import httpx
 import psycopg
 import pytest
-from anabranch.airflow.client import Client
-from anabranch.control import lifecycle, records
-from anabranch.control.airflow_parts import airflow_address
-from anabranch.control.environment import environment
-from anabranch.control.keys import airflow_login
-from anabranch.control.postgres import dsn
-from anabranch.log import end_offsets
-from anabranch.settings import Settings, load_settings
+from anabranch.apps.airflow.client import Client
+from anabranch.core.settings import Settings, load_settings
+from anabranch.ingest.kafka import end_offsets
+from anabranch.operate.runtime import lifecycle, process_registry
+from anabranch.operate.runtime.airflow_parts import airflow_address
+from anabranch.operate.runtime.environment import environment
+from anabranch.operate.runtime.postgres_server import dsn
+from anabranch.operate.runtime.secret_files import airflow_login
 from hostile import CANARY
 from leaks import Secrets
 from processes import SLOW, eventually
@@ -37,7 +37,7 @@ HOSTILE = {
     "checks": [f"1 = 1); copy (select 1) to '{CANARY}'; --"],
 }
 """What Airflow's form lets through: the plan has to refuse it."""
-COMMAND = [sys.executable, "-m", "anabranch.cli.main"]
+COMMAND = [sys.executable, "-m", "anabranch.apps.cli.main"]
 PRODUCE = ["produce", "flights", "--from", "2013-01-01", "--days", "1", "--json"]
 
 
@@ -60,7 +60,7 @@ def told(guarded: Settings, secrets: Secrets) -> tuple[Settings, list[str]]:
             said += [produced, anabranch(settings, "status"), anabranch(settings, "topics", "list")]
             assert json.loads(produced)["total"] > 1_000
             eventually(lambda: landed(settings) == sum(end_offsets(settings, "flights").values()), 120)
-            main = records.read(settings)["landing"].process()
+            main = process_registry.read(settings)["landing"].process()
             assert main is not None
             assert main.environ()["ANABRANCH_KAFKA_PASSWORD"], "it has none: this test says nothing"
         wrong = environment(settings) | {"ANABRANCH_KAFKA_PASSWORD": WRONG}

@@ -16,16 +16,16 @@ from typing import Any
 import httpx
 import psutil
 import pytest
-from anabranch.airflow.client import Client, Run
-from anabranch.control import lifecycle, records
-from anabranch.control.airflow_parts import airflow_address
-from anabranch.control.catalog import catalog
-from anabranch.control.environment import environment
-from anabranch.control.keys import airflow_login
-from anabranch.control.records import SUPERVISOR
-from anabranch.errors import BrokenState, Conflict, TryAgain
-from anabranch.log.admin import existing_topics
-from anabranch.settings import Settings
+from anabranch.apps.airflow.client import Client, Run
+from anabranch.core.errors import BrokenState, Conflict, TryAgain
+from anabranch.core.settings import Settings
+from anabranch.ingest.kafka.admin import existing_topics
+from anabranch.operate.runtime import lifecycle, process_registry
+from anabranch.operate.runtime.airflow_parts import airflow_address
+from anabranch.operate.runtime.environment import environment
+from anabranch.operate.runtime.process_registry import SUPERVISOR
+from anabranch.operate.runtime.secret_files import airflow_login
+from anabranch.operate.runtime.services import catalog
 from processes import SLOW, alive, eventually, everything
 
 pytestmark = pytest.mark.system
@@ -90,9 +90,9 @@ def test_status_names_the_stream_of_each_view(platform: Settings) -> None:
 
 
 def test_a_second_start_waits_for_what_runs(platform: Settings) -> None:
-    before = {record.pid for record in records.read(platform).values()}
+    before = {record.pid for record in process_registry.read(platform).values()}
     assert lifecycle.start(platform) == ["the platform runs already"]
-    assert {record.pid for record in records.read(platform).values()} == before
+    assert {record.pid for record in process_registry.read(platform).values()} == before
 
 
 @pytest.mark.parametrize("name", ["landing", "kafka"])
@@ -125,7 +125,7 @@ def test_a_run_that_a_killed_scheduler_had_in_hand_goes_on(platform: Settings) -
 def test_tasks_start_again_after_a_waiting_worker_was_killed(platform: Settings) -> None:
     """The one that waits at the queue of tasks holds its lock, and nobody else gets it then."""
     before = part(platform, "airflow-scheduler")
-    family = records.family(records.read(platform)["airflow-scheduler"])
+    family = process_registry.family(process_registry.read(platform)["airflow-scheduler"])
     idle = [process for process in family if "<idle>" in " ".join(process.cmdline())]
     for process in idle:
         process.kill()
@@ -184,7 +184,7 @@ def test_a_part_that_cannot_start_stops_the_rest_and_shows_its_log(own_settings:
 def test_stop_after_the_supervisor_was_killed(own_settings: Make) -> None:
     settings = own_settings("orphans")
     lifecycle.start(settings, ["kafka", "postgres"])
-    supervisor = records.read(settings)[SUPERVISOR]
+    supervisor = process_registry.read(settings)[SUPERVISOR]
     os.kill(supervisor.pid, signal.SIGKILL)
     eventually(lambda: supervisor.process() is None)
     processes = everything(settings)
@@ -197,9 +197,9 @@ def test_stop_after_the_supervisor_was_killed(own_settings: Make) -> None:
 
 def test_a_start_that_is_killed_is_finished_or_tidied_by_the_next(own_settings: Make) -> None:
     settings = own_settings("halfway")
-    command = [sys.executable, "-m", "anabranch.cli.main", "up", "--only", "kafka"]
+    command = [sys.executable, "-m", "anabranch.apps.cli.main", "up", "--only", "kafka"]
     starting = subprocess.Popen(command, env=os.environ | environment(settings), stdout=subprocess.DEVNULL)
-    eventually(lambda: SUPERVISOR in records.read(settings), 20)
+    eventually(lambda: SUPERVISOR in process_registry.read(settings), 20)
     starting.kill()
     starting.wait()
     try:
@@ -211,7 +211,7 @@ def test_a_start_that_is_killed_is_finished_or_tidied_by_the_next(own_settings: 
 
 def command(settings: Settings, *words: str) -> str:
     """What ``anabranch`` prints on a terminal of 120 columns."""
-    line = [sys.executable, "-m", "anabranch.cli.main", *words]
+    line = [sys.executable, "-m", "anabranch.apps.cli.main", *words]
     env = {**os.environ, **environment(settings), "COLUMNS": "120"}
     done = subprocess.run(line, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -15,20 +15,20 @@ from typing import Any
 import httpx
 import pyarrow as pa
 import pytest
-from anabranch.airflow.client import Client, Run
-from anabranch.airflow.registered import registered
-from anabranch.batch import publications
+from anabranch.apps.airflow.client import Client, Run
+from anabranch.certify.certificates import newest_certificates
 from anabranch.change import estimates
-from anabranch.change.dirty import dirty_partitions
-from anabranch.control.airflow_parts import airflow_address
-from anabranch.control.environment import environment
-from anabranch.control.keys import airflow_login
-from anabranch.errors import BadInput, BrokenState
-from anabranch.reconcile.certificates import newest_certificates
-from anabranch.settings import Settings
-from anabranch.tables import Note, newest, upsert
-from anabranch.tables.commits import open_table
-from anabranch.tables.layout import batch_table, speed_table
+from anabranch.change.dirty_partitions import dirty_partitions
+from anabranch.compute.batch import publications
+from anabranch.core.errors import BadInput, BrokenState
+from anabranch.core.settings import Settings
+from anabranch.lake import CommitMetadata, latest_commit, upsert
+from anabranch.lake.commits import open_table
+from anabranch.lake.layout import batch_table, speed_table
+from anabranch.operate.runtime.airflow_parts import airflow_address
+from anabranch.operate.runtime.environment import environment
+from anabranch.operate.runtime.secret_files import airflow_login
+from anabranch.views.project import Project
 from deltalake import QueryBuilder
 from processes import SLOW, eventually
 from sending import landed, raw_producer, speed_is_level
@@ -85,7 +85,17 @@ def send_departure(settings: Settings, day: date) -> None:
 def green(platform: Settings) -> Run:
     """A run over all days, asked for on the command line and approved in Airflow; shared by the tests that look at what
     it left."""
-    command = [sys.executable, "-m", "anabranch.cli.main", "reprocess", VIEW, "--from", f"{FIRST}", "--to", f"{ALONE}"]
+    command = [
+        sys.executable,
+        "-m",
+        "anabranch.apps.cli.main",
+        "reprocess",
+        VIEW,
+        "--from",
+        f"{FIRST}",
+        "--to",
+        f"{ALONE}",
+    ]
     with (
         Client(airflow_address(platform), airflow_login(platform)) as client,
         subprocess.Popen(command, env=environment(platform), stdout=subprocess.PIPE, text=True) as asked,
@@ -139,16 +149,16 @@ def test_the_run_says_what_it_did(client: Client, green: Run) -> None:
 
 
 def test_a_step_that_is_repeated_changes_nothing(platform: Settings, client: Client, green: Run) -> None:
-    before = newest(batch_table(platform, VIEW, 1))
+    before = latest_commit(batch_table(platform, VIEW, 1))
     body = {"dry_run": False, "dag_run_id": green.run_id, "task_ids": ["publish"]}
     client.post(f"/dags/{DAG}/clearTaskInstances", body | {"only_failed": False, "reset_dag_runs": True})
     again = client.wait(green, timeout=600 * SLOW)
     assert again.state == "success", why(client, again)
-    assert newest(batch_table(platform, VIEW, 1)) == before
+    assert latest_commit(batch_table(platform, VIEW, 1)) == before
 
 
 def test_a_plan_that_a_person_rejects_is_over(platform: Settings, client: Client, green: Run) -> None:
-    before = newest(batch_table(platform, VIEW, 1))
+    before = latest_commit(batch_table(platform, VIEW, 1))
     run = client.trigger(DAG, DAYS)
     eventually(lambda: client.run(DAG, run.run_id).tasks["approve"] == "awaiting_input")
     beside = reprocess(client, {})
@@ -156,7 +166,7 @@ def test_a_plan_that_a_person_rejects_is_over(platform: Settings, client: Client
     run = rejected(client, run)
     assert run.tasks == {"plan": "success", "approve": "success"} | dict.fromkeys(AFTER_APPROVAL, "skipped")
     assert run.note.startswith("Rejected by ")
-    assert newest(batch_table(platform, VIEW, 1)) == before
+    assert latest_commit(batch_table(platform, VIEW, 1)) == before
 
 
 def rejected(client: Client, run: Run) -> Run:
@@ -262,7 +272,7 @@ def test_a_repair_takes_the_dirty_days_and_holds_a_wrong_one_back(
     Late events touch the first and the last day. The first is repaired, the last stays as it was and dirty, the day
     between is nobody's business.
     """
-    view, topics = registered(platform, VIEW)
+    view, topics = Project(platform).registered(VIEW)
     before = published(platform)
     assert dirty_partitions(platform, view, topics) == []
     for day in (FIRST, LAST):
@@ -299,16 +309,16 @@ def the_run_of_an_asset_event(client: Client, asset: str, dag: str) -> Run:
 
 def break_a_row(settings: Settings, day: date) -> None:
     """Count one flight too many in the speed half, as a defect of the stream would."""
-    view, _ = registered(settings, VIEW)
+    view, _ = Project(settings).registered(VIEW)
     table = open_table(speed_table(settings, VIEW, 1))
     assert table is not None
-    committed = newest(table)
+    committed = latest_commit(table)
     assert committed is not None
     one = f"SELECT * FROM speed WHERE partition_date = DATE '{day}' LIMIT 1"  # noqa: S608
     rows = pa.table(QueryBuilder().register("speed", table).execute(one).read_all())
     column = rows.schema.get_field_index("flights")
     wrong = rows.set_column(column, "flights", pa.array([rows["flights"][0].as_py() + 1], pa.int64()))
-    same = Note(
+    same = CommitMetadata(
         f"{view.writer}/speed", committed.note.batch, committed.note.cut, view.fingerprint, committed.note.extra
     )
     upsert(table, wrong, view.key, same, "partition_date")

@@ -11,21 +11,21 @@ from typing import Any
 import psutil
 import pyarrow as pa
 import pytest
-from anabranch.airflow.client import Client, Run
-from anabranch.cli.produce_commands import produce_flights
-from anabranch.control.airflow_parts import airflow_address
-from anabranch.control.environment import environment
-from anabranch.control.keys import airflow_login
-from anabranch.errors import BadInput
-from anabranch.replay.standing import STREAMING, Standing, standings
+from anabranch.apps.airflow.client import Client, Run
+from anabranch.apps.cli.produce_commands import produce_flights
+from anabranch.change.replay.state import STREAMING, ReplayState, standings
+from anabranch.compute.speed.checkpoint_handover import owner_of
+from anabranch.core.errors import BadInput
+from anabranch.core.settings import Settings
+from anabranch.lake import Commit, latest_commit, upsert
+from anabranch.lake.commits import open_table
+from anabranch.lake.layout import replay_checkpoints, speed_checkpoint, speed_table
+from anabranch.lake.stream_checkpoint import checkpoint_id
+from anabranch.operate.runtime.airflow_parts import airflow_address
+from anabranch.operate.runtime.environment import environment
+from anabranch.operate.runtime.secret_files import airflow_login
 from anabranch.samples.faults import Faults
 from anabranch.samples.publishing import Pace
-from anabranch.settings import Settings
-from anabranch.speed.handover import owner_of
-from anabranch.tables import Committed, newest, upsert
-from anabranch.tables.checkpoints import checkpoint_id
-from anabranch.tables.commits import open_table
-from anabranch.tables.layout import replay_checkpoints, speed_checkpoint, speed_table
 from processes import SLOW, eventually
 from sending import landed, speed_is_level
 
@@ -55,8 +55,8 @@ def send(settings: Settings, first: date, days: int) -> None:
     eventually(lambda: landed(settings) >= wanted and speed_is_level(settings, VIEW), 300)
 
 
-def head(settings: Settings) -> Committed:
-    found = newest(speed_table(settings, VIEW, 1))
+def head(settings: Settings) -> Commit:
+    found = latest_commit(speed_table(settings, VIEW, 1))
     assert found is not None
     return found
 
@@ -89,7 +89,7 @@ def asked_for(client: Client, **conf: Any) -> Run:
     return run
 
 
-def streaming(settings: Settings) -> Standing | None:
+def streaming(settings: Settings) -> ReplayState | None:
     """The replay that is under way, once it is somewhere in history."""
     found = [s for s in standings(settings, VIEW, 1) if s.phase == STREAMING and 0 < s.done < s.total]
     return found[-1] if found else None
@@ -97,7 +97,7 @@ def streaming(settings: Settings) -> Standing | None:
 
 def command(settings: Settings, *arguments: str) -> str:
     return subprocess.run(
-        [sys.executable, "-m", "anabranch.cli.main", "replay", *arguments],
+        [sys.executable, "-m", "anabranch.apps.cli.main", "replay", *arguments],
         env=environment(settings), check=True, capture_output=True, text=True, timeout=60,
     ).stdout  # fmt: skip
 

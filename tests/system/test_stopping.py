@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import psutil
 import pytest
-from anabranch.control import lifecycle
-from anabranch.settings import Settings
+from anabranch.core.settings import Settings
+from anabranch.operate.runtime import lifecycle
 from processes import alive, eventually, everything
 
 pytestmark = pytest.mark.system

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 import yaml
-from anabranch.airflow import steps
-from anabranch.control.airflow_parts import COMPONENTS, MIGRATION, airflow_api, airflow_environment, constants
-from anabranch.control.catalog import STREAMS, catalog
-from anabranch.control.kafka import BROKER_SETTINGS
-from anabranch.control.keys import passwords_file
-from anabranch.control.postgres import OPTIONS, dsn
-from anabranch.errors import BadInput
-from anabranch.settings import Settings, load_settings, project_root
-from anabranch.spark import scratch, scratch_conf
+from anabranch.apps.airflow import reprocess_tasks
+from anabranch.core.errors import BadInput
+from anabranch.core.settings import Settings, load_settings, project_root
+from anabranch.core.spark import scratch, scratch_conf
+from anabranch.operate.runtime.airflow_parts import COMPONENTS, MIGRATION, airflow_api, airflow_environment, constants
+from anabranch.operate.runtime.kafka_server import BROKER_SETTINGS
+from anabranch.operate.runtime.postgres_server import OPTIONS, dsn
+from anabranch.operate.runtime.secret_files import passwords_file
+from anabranch.operate.runtime.services import STREAMS, catalog
 
 pytestmark = pytest.mark.unit
 ROOT = project_root()
@@ -109,14 +109,14 @@ def test_notes_of_runs_are_posted_to_the_container_that_takes_them(name: str, mo
     settings, server = inside(name, monkeypatch), "airflow-api-server"
     port = SERVICES[server]["environment"]["AIRFLOW__API__PORT"]
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", SERVICES[name]["environment"]["AIRFLOW__API__BASE_URL"])
-    assert steps._address(settings) == airflow_api(settings) == f"http://{server}:{port}"
+    assert reprocess_tasks._address(settings) == airflow_api(settings) == f"http://{server}:{port}"
     execution = SERVICES[name]["environment"]["AIRFLOW__CORE__EXECUTION_API_SERVER_URL"]
     assert execution == f"{airflow_api(settings)}/execution/"
 
 
 def test_without_the_setting_notes_go_where_airflow_says(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "http://127.0.0.1:18999/")
-    assert steps._address(settings) == "http://127.0.0.1:18999"
+    assert reprocess_tasks._address(settings) == "http://127.0.0.1:18999"
     assert airflow_api(settings) == "http://127.0.0.1:18080"
 
 

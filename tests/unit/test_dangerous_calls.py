@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 import pytest
-from anabranch.settings import project_root
+from anabranch.core.settings import project_root
 
 pytestmark = pytest.mark.unit
 
@@ -22,11 +22,17 @@ CALLED = {
     *("asyncio.create_subprocess_shell", "markupsafe.Markup", "jinja2.Template"),
 }
 ALLOWED = {
-    ("platform/anabranch/views/keyed_stream.py", "pickle.loads"): "a processor's state from Spark's state store, where "
+    (
+        "platform/anabranch/views/processor_stream.py",
+        "pickle.loads",
+    ): "a processor's state from Spark's state store, where "
     "this very module has put it; whoever may write to checkpoints may change the view's code as well",
-    ("platform/anabranch/events/declarations.py", "importlib.util.spec_from_file_location"): "contracts and views are "
+    (
+        "platform/anabranch/contracts/declarations.py",
+        "importlib.util.spec_from_file_location",
+    ): "contracts and views are "
     "code of the owner, in the project's own two folders; no name from outside chooses the file",
-    ("platform/anabranch/cli/main.py", "importlib.import_module"): "the commands, by a tuple of constants",
+    ("platform/anabranch/apps/cli/main.py", "importlib.import_module"): "the commands, by a tuple of constants",
     ("platform/anabranch/__init__.py", "importlib.import_module"): "our own modules, by a table of constants",
     ("platform/anabranch/testing/__init__.py", "importlib.import_module"): "our own modules, by a table of constants",
 }

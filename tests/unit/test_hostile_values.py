@@ -16,26 +16,26 @@ import httpx
 import pyarrow as pa
 import pytest
 import served
-from anabranch import tables
-from anabranch.airflow.client import Client
-from anabranch.airflow.run_key import run_key
-from anabranch.batch.manifest import manifest_path
-from anabranch.cli.census_commands import census_table
-from anabranch.cli.main import app
-from anabranch.errors import MEND_FIRST, AnabranchError, BadInput
-from anabranch.explaining.missing import shown
-from anabranch.landing.census import Producer, Seen
-from anabranch.landing.quarantine import Quarantined
-from anabranch.landing.report import quarantine_table
-from anabranch.landing.rows import landed_rows
-from anabranch.printable import cell, printable
-from anabranch.reconcile.differences import Cell, Difference
-from anabranch.reconcile.rendering import render_differences, shown_value
-from anabranch.replay.standing import standing_of
-from anabranch.serving.routes import set_route
-from anabranch.settings import Settings, project_root
-from anabranch.tables import Cut, Note
-from anabranch.tables.layout import landing_table
+from anabranch import lake
+from anabranch.apps.airflow.client import Client
+from anabranch.apps.airflow.run_key import run_key
+from anabranch.apps.cli.census_commands import census_table
+from anabranch.apps.cli.main import app
+from anabranch.certify.differences import Cell, Difference
+from anabranch.certify.rendering import render_differences, shown_value
+from anabranch.change.replay.state import standing_of
+from anabranch.compute.batch.manifest import manifest_path
+from anabranch.core.errors import EXIT_NEEDS_FIX, AnabranchError, BadInput
+from anabranch.core.settings import Settings, project_root
+from anabranch.core.terminal_text import cell, printable
+from anabranch.ingest.landing.contract_usage import Producer, VersionUsage
+from anabranch.ingest.landing.quarantine import Quarantined
+from anabranch.ingest.landing.report import quarantine_table
+from anabranch.ingest.landing.sql import landed_rows
+from anabranch.lake import CommitMetadata, Cut
+from anabranch.lake.layout import landing_table
+from anabranch.operate.explain.missing_row import shown
+from anabranch.serve.routes import set_route
 from hostile import CANARY, HOSTILE
 from landed import sample_views
 from rich.console import Console, RenderableType
@@ -61,7 +61,7 @@ def quarantined() -> RenderableType:
 
 
 def seen() -> RenderableType:
-    return census_table([Seen("flights", ESCAPES, 1, True, True, 1, 0, NOON, NOON, 1, (Producer(ESCAPES, 1),))])
+    return census_table([VersionUsage("flights", ESCAPES, 1, True, True, 1, 0, NOON, NOON, 1, (Producer(ESCAPES, 1),))])
 
 
 def differences() -> str:
@@ -198,7 +198,7 @@ def test_no_argument_of_a_job_is_more_than_a_value(
         except (SystemExit, BadInput) as ended:
             code = ended.code
         told = capsys.readouterr().err + str(code)
-        assert code in (1, 2, MEND_FIRST, "SPARK_STARTED", "VIEW_UNKNOWN"), (text, told)
+        assert code in (1, 2, EXIT_NEEDS_FIX, "SPARK_STARTED", "VIEW_UNKNOWN"), (text, told)
         assert ("SPARK_STARTED" in told) == ((name, parameter) in later), (text, told)
     assert not CANARY.exists()
     assert not (settings.home / "lake").exists()
@@ -210,10 +210,12 @@ def test_a_home_of_any_name_is_only_a_folder(tmp_path: Path) -> None:
     settings = Settings(home=home)
     uri = landing_table(settings, "flights")
     schema = pa.schema([("epoch", pa.int64()), ("event_date", pa.date32())])
-    table = tables.create(uri, schema, ["event_date"], Note("landing/flights", "create", Cut()))
+    table = lake.create(uri, schema, ["event_date"], CommitMetadata("landing/flights", "create", Cut()))
     rows = pa.Table.from_pylist([{"epoch": 7, "event_date": date(2013, 1, 1)}], schema)
-    tables.append(table, tables.stage_arrow(rows, uri, "one", "event_date"), Note("landing/flights", "e:1", Cut()))
-    opened = tables.commits.open_table(uri)
+    lake.append(
+        table, lake.stage_arrow(rows, uri, "one", "event_date"), CommitMetadata("landing/flights", "e:1", Cut())
+    )
+    opened = lake.commits.open_table(uri)
     assert opened is not None
     with landed_rows(opened) as found:
         assert found.execute("select epoch from rows").fetchall() == [(7,)]

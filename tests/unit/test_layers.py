@@ -12,13 +12,16 @@ import pytest
 pytestmark = pytest.mark.unit
 
 PACKAGE = Path(anabranch.__file__).parent
-FOUNDATION = ("engine_check", "errors", "files", "settings", "spark")
 ORDER = (
-    "events", "log", "samples", "tables", "landing", "views", "speed", "batch", "reconcile", "serving", "replay",
-    "change", "explaining", "control", "maintenance", "doctor", "airflow", "testing", "cli",
+    "core", "contracts", "ingest.kafka", "samples", "lake", "ingest.landing", "views", "compute.speed", "compute.batch",
+    "certify", "serve", "change.replay", "change", "operate.explain", "operate.runtime", "operate.maintenance",
+    "operate.doctor", "testing", "apps.airflow", "apps.web", "apps.cli", "apps.demo",
 )  # fmt: skip
-# Beside the order: the sample producer is a client of the log, and nothing of the platform may build on it but the CLI.
-ONLY_FOR_CLI = {"samples"}
+"""Packages in the order in which data takes them (ADR 0035); what stands in none of them is listed in ``PARENTS``."""
+PARENTS = {"", "ingest", "compute", "operate", "apps"}
+# Beside the order: the sample producer is a client of the log, and nothing of the platform may build on it but the
+# commands.
+ONLY_FOR_COMMANDS, COMMANDS = "samples", {"apps.cli", "apps.demo"}
 
 
 def _imports(file: Path) -> Iterator[tuple[int, str]]:
@@ -33,29 +36,30 @@ def _modules() -> list[Path]:
     return sorted(PACKAGE.rglob("*.py"))
 
 
+def _package_of(module: str) -> str:
+    """The package of ORDER that a module below ``anabranch.`` belongs to; "" for one that belongs to none."""
+    return max((name for name in ORDER if f"{module}.".startswith(f"{name}.")), key=len, default="")
+
+
 @pytest.mark.parametrize("file", _modules(), ids=lambda file: str(file.relative_to(PACKAGE)))
 def test_imports_go_one_way(file: Path) -> None:
-    here = file.relative_to(PACKAGE).parts[0]
-    if here not in ORDER:
+    here = _package_of(".".join(file.relative_to(PACKAGE).with_suffix("").parts))
+    if not here:
         return
-    behind = set(ORDER[ORDER.index(here) + 1 :]) | (ONLY_FOR_CLI - {here} if here != "cli" else set())
+    behind = set(ORDER[ORDER.index(here) + 1 :]) | ({ONLY_FOR_COMMANDS} - {here} if here not in COMMANDS else set())
     wrong = [
         f"{file.name}:{line} imports {module}"
         for line, module in _imports(file)
-        if module.startswith("anabranch.") and module.split(".")[1] in behind
+        if module.startswith("anabranch.") and _package_of(module.removeprefix("anabranch.")) in behind
     ]
     assert not wrong
 
 
 def test_every_folder_has_its_place() -> None:
-    folders = {p.name for p in PACKAGE.iterdir() if p.is_dir() and any(p.glob("*.py"))}
-    assert folders <= set(ORDER)
-
-
-@pytest.mark.parametrize("module", FOUNDATION)
-def test_the_foundation_imports_nothing_of_the_house(module: str) -> None:
-    wrong = [m for _, m in _imports(PACKAGE / f"{module}.py") if m.startswith("anabranch.")]
-    assert set(wrong) <= {f"anabranch.{name}" for name in FOUNDATION}
+    folders = {".".join(p.relative_to(PACKAGE).parts) for p in (f.parent for f in _modules())}
+    folders = {"" if folder == "." else folder for folder in folders}
+    assert {folder for folder in folders if not _package_of(folder)} <= PARENTS
+    assert {_package_of(folder) for folder in folders} - {""} == set(ORDER)
 
 
 def test_airflow_is_imported_in_its_own_folder_only() -> None:
@@ -63,7 +67,8 @@ def test_airflow_is_imported_in_its_own_folder_only() -> None:
         f"{file.relative_to(PACKAGE)}:{line}"
         for file in _modules()
         for line, module in _imports(file)
-        if module.split(".")[0] == "airflow" and file.relative_to(PACKAGE).parts[0] != "airflow"
+        if module.split(".")[0] == "airflow"
+        and file.relative_to(PACKAGE).parts[:2] not in {("apps", "airflow"), ("apps", "web")}
     ]
     assert not wrong
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import pytest
-from anabranch.errors import TryAgain
-from anabranch.liveness import TIMES_FIRST, Asked, Batches, Stream, Watch, Watcher, seconds_of
-from anabranch.settings import Settings
+from anabranch.core.errors import TryAgain
+from anabranch.core.liveness import TIMES_FIRST, Asked, Batches, Stream, Watch, Watcher, seconds_of
+from anabranch.core.settings import Settings
 
 pytestmark = pytest.mark.unit
 

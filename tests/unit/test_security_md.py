@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from anabranch.settings import Settings, project_root
+from anabranch.core.settings import Settings, project_root
 
 pytestmark = pytest.mark.unit
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-from anabranch.events import Contract, Topic
+from anabranch.contracts import Contract, Topic
 
 _HERE = Path(__file__).parent
 

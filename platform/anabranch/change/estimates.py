@@ -16,9 +16,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from anabranch.batch.manifest import builds_folder, manifest_path
-from anabranch.files import write_whole
-from anabranch.settings import Settings
+from anabranch.compute.batch.manifest import builds_folder, manifest_path
+from anabranch.core.atomic_files import write_atomically
+from anabranch.core.settings import Settings
 
 NEWEST = 40
 """How many runs an estimate is made from."""
@@ -85,7 +85,7 @@ def _seconds(outcomes: Sequence[Outcome], events: int) -> float:
 def record_outcome(settings: Settings, view: str, version: int, outcome: Outcome) -> Path:
     """Keep it beside the build of its run, in one step; a repeat of the run's last step replaces it."""
     path = manifest_path(settings, view, version, outcome.run).with_suffix(_SUFFIX)
-    return write_whole(path, json.dumps(asdict(outcome) | {"finished": outcome.finished.isoformat()}))
+    return write_atomically(path, json.dumps(asdict(outcome) | {"finished": outcome.finished.isoformat()}))
 
 
 def outcomes(settings: Settings, view: str, version: int) -> list[Outcome]:

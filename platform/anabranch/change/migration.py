@@ -11,44 +11,44 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 
-from anabranch.batch import publications
-from anabranch.change.gates import Checked, Promise, checked, failing
+from anabranch.certify.certificates import newest_certificates
 from anabranch.change.migration_record import (
     STEPS,
     Migration,
     State,
-    carried_by,
+    active_migration,
+    majority_version,
     migration_of,
-    moving,
     not_moving,
-    served_now,
+    of_run,
 )
+from anabranch.change.promotion_checks import Checked, Expectations, checked, failed_checks
 from anabranch.change.step_progress import StepProgress, forget, observe, step_progress
-from anabranch.clocks import Moment
-from anabranch.errors import AnabranchError, BadInput, Conflict, TryAgain
-from anabranch.reconcile.certificates import newest_certificates
-from anabranch.serving.catalog import newest_speed
-from anabranch.serving.routes import Route, covers, oldest, route_of, set_route
-from anabranch.settings import Settings
-from anabranch.tables import Cut
-from anabranch.tables.layout import batch_table
+from anabranch.compute.batch import publications
+from anabranch.core.clocks import Moment
+from anabranch.core.errors import AnabranchError, BadInput, Conflict, TryAgain
+from anabranch.core.settings import Settings
+from anabranch.lake import Cut
+from anabranch.lake.layout import batch_table
+from anabranch.serve.routes import Route, covers, oldest, route_of, set_route
+from anabranch.serve.served_versions import newest_speed
 from anabranch.views.definition import View
 
 __all__ = [
     "STEPS",
     "Migration",
     "State",
+    "active_migration",
     "advance",
-    "carried_by",
     "check_start",
     "days_to_build",
     "halt",
-    "hasten",
+    "majority_version",
     "migration_of",
-    "moving",
+    "of_run",
     "resume",
     "rollback",
-    "served_now",
+    "skip_soak",
     "start",
 ]
 UNCHECKED_SECONDS = 120.0
@@ -65,7 +65,7 @@ def start(
     why: str,
     steps: Sequence[int] = STEPS,
     soak_seconds: float = 600,
-    promise: Promise | None = None,
+    promise: Expectations | None = None,
     run: str = "",
 ) -> Migration:
     """Write down that ``by`` has approved it. Nobody is moved yet: ``advance`` does that.
@@ -75,9 +75,9 @@ def start(
     check_start(settings, old, new, steps, soak_seconds)
     before = route_of(settings, old.name)
     soak, number = float(soak_seconds), before.number if before else 0
-    said = promise or Promise()
+    said = promise or Expectations()
     made = Migration(old.name, old.version, new.version, tuple(steps), soak, said, run=run, begun=number + 1)
-    wrong = failing(settings, old, new, made.promise)
+    wrong = failed_checks(settings, old, new, made.promise)
     if wrong:
         raise Conflict(
             "CHECKS_FAILED",
@@ -99,7 +99,7 @@ def advance(settings: Settings, old: View, new: View, *, by: str) -> Migration:
     SOAKING while the newest step is too young, HALTED while a person holds it (it was checked all the same), or what
     keeps a check from being made. Conflict NOT_MOVING, or ROUTE_MOVED when somebody else was faster: nothing was done.
     """
-    route, migration = moving(settings, old.name)
+    route, migration = active_migration(settings, old.name)
     progress = _followed(settings, route, migration)
     left = _soaks_for(migration, progress)
     since = (migration.begun or route.number) if migration.share else None
@@ -139,7 +139,7 @@ def advance(settings: Settings, old: View, new: View, *, by: str) -> Migration:
         return _commit(settings, done, 100, by, "soaked at 100 %", after=route.number)
     why = f"step {migration.steps.index(share) + 1} of {len(migration.steps)}"
     made = _commit(settings, replace(migration, share=share, hastened=False), share, by, why, after=route.number)
-    _followed(settings, *moving(settings, old.name))
+    _followed(settings, *active_migration(settings, old.name))
     return made
 
 
@@ -198,14 +198,14 @@ def resume(settings: Settings, view: str, *, by: str, why: str) -> Migration:
     return _changed(settings, view, by, why, state="moving")
 
 
-def hasten(settings: Settings, view: str, *, by: str, why: str) -> Migration:
+def skip_soak(settings: Settings, view: str, *, by: str, why: str) -> Migration:
     """Let the next step be taken at the next look, its checks too, without waiting until the newest one has soaked.
     Ends a halt as well. Conflict NOT_MOVING, ROUTE_MOVED."""
     return _changed(settings, view, by, why, state="moving", hastened=True)
 
 
 def _changed(settings: Settings, view: str, by: str, why: str, *, state: State, hastened: bool = False) -> Migration:
-    route, migration = moving(settings, view)
+    route, migration = active_migration(settings, view)
     made = replace(migration, state=state, hastened=hastened)
     return migration if made == migration else _commit(settings, made, made.share, by, why, after=route.number)
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from anabranch.change.gates import Promise
-from anabranch.errors import Conflict
-from anabranch.serving.routes import ACTIVE, Route, oldest, route_history, route_of
-from anabranch.settings import Settings
+from anabranch.change.promotion_checks import Expectations
+from anabranch.core.errors import Conflict
+from anabranch.core.settings import Settings
+from anabranch.serve.routes import ACTIVE, Route, oldest, route_history, route_of
 
 State = Literal["moving", "halted", "done", "rolled back"]
 STEPS = (1, 5, 25, 50, 100)
@@ -26,7 +26,7 @@ class Migration:
     new: int
     steps: tuple[int, ...]
     soak_seconds: float
-    promise: Promise
+    promise: Expectations
     state: State = "moving"
     share: int = 0
     hastened: bool = False
@@ -56,7 +56,7 @@ class Migration:
     @staticmethod
     def from_json(content: Mapping[str, Any]) -> Migration:
         said = content["promise"]
-        promise = Promise(tuple(said["changed"]), tuple(said["checks"]), said["behind"], said["compared"])
+        promise = Expectations(tuple(said["changed"]), tuple(said["checks"]), said["behind"], said["compared"])
         return Migration(**{**content, "steps": tuple(content["steps"]), "promise": promise})
 
 
@@ -67,7 +67,7 @@ def migration_of(settings: Settings, view: str) -> tuple[Route, Migration] | Non
     return (route, Migration.from_json(route.migration)) if route and route.migration else None
 
 
-def moving(settings: Settings, view: str) -> tuple[Route, Migration]:
+def active_migration(settings: Settings, view: str) -> tuple[Route, Migration]:
     """The migration that is under way (it may be halted), and its newest route. Conflict NOT_MOVING where none is."""
     found = migration_of(settings, view)
     if found is None or not found[1].active:
@@ -85,7 +85,7 @@ def not_moving(view: str, found: tuple[Route, Migration] | None) -> Conflict:
     )
 
 
-def carried_by(settings: Settings, view: str, run: str) -> tuple[Route, Migration] | None:
+def of_run(settings: Settings, view: str, run: str) -> tuple[Route, Migration] | None:
     """What became of the migration that ``run`` carries out, with its last route, whatever happened to readers since;
     None: it has not begun."""
     said = [(route, route.migration) for route in route_history(settings, view) if route.migration]
@@ -93,7 +93,7 @@ def carried_by(settings: Settings, view: str, run: str) -> tuple[Route, Migratio
     return mine[-1] if mine else None
 
 
-def served_now(settings: Settings, view: str) -> int:
+def majority_version(settings: Settings, view: str) -> int:
     """The version that most readers have."""
     route = route_of(settings, view)
     return max(route.shares, key=lambda version: route.shares[version]) if route else oldest(settings, view)

@@ -10,28 +10,28 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-from anabranch.batch.manifest import days as each_day
-from anabranch.batch.manifest import days_text
-from anabranch.batch.rebuild import cut_at
 from anabranch.change.estimates import NEWEST, Estimate, Outcome, estimate
-from anabranch.change.replay_parameters import AskedReplay
-from anabranch.errors import BadInput
-from anabranch.events import Sources
-from anabranch.landing.counts import count_events, events_since
-from anabranch.replay.asked import Source
-from anabranch.replay.mirror import LandedCommit, LandedCommits
-from anabranch.replay.pace import Pace
-from anabranch.replay.standing import PUBLISHED, standings
-from anabranch.serving.routes import check_not_retired, share_of
-from anabranch.settings import Settings
-from anabranch.tables import Cut
-from anabranch.tables.commits import open_table
-from anabranch.tables.layout import landing_table, speed_table
-from anabranch.views.counting import count_for
+from anabranch.change.replay.landing_mirror import LandedCommit, LandedCommits
+from anabranch.change.replay.rate_limit import Pace
+from anabranch.change.replay.request import Source
+from anabranch.change.replay.state import PUBLISHED, standings
+from anabranch.change.replay_request import AskedReplay
+from anabranch.compute.batch.manifest import days as each_day
+from anabranch.compute.batch.manifest import days_text
+from anabranch.compute.batch.rebuild import cut_at
+from anabranch.contracts import Sources
+from anabranch.core.errors import BadInput
+from anabranch.core.settings import Settings
+from anabranch.ingest.landing.event_counts import count_events, events_since
+from anabranch.lake import Cut
+from anabranch.lake.commits import open_table
+from anabranch.lake.layout import landing_table, speed_table
+from anabranch.serve.routes import check_not_retired, share_of
 from anabranch.views.definition import View
 from anabranch.views.inputs import watermark_of
+from anabranch.views.partition_events import count_for
 from anabranch.views.partitions import reach, touched_partitions
-from anabranch.views.retired import retired_versions
+from anabranch.views.retired_versions import retired_versions
 
 
 @dataclass(frozen=True, slots=True)

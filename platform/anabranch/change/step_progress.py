@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from anabranch.clocks import Moment
-from anabranch.errors import BrokenState
-from anabranch.settings import Settings
-from anabranch.small_objects import change, current, remove
-from anabranch.tables import Cut
-from anabranch.tables.layout import safe_name
+from anabranch.core.clocks import Moment
+from anabranch.core.control_objects import change, current, remove
+from anabranch.core.errors import BrokenState
+from anabranch.core.settings import Settings
+from anabranch.lake import Cut
+from anabranch.lake.layout import safe_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from datetime import timedelta
 import numpy as np
 import polars as pl
 
-from anabranch.errors import BadInput
+from anabranch.core.errors import BadInput
 from anabranch.samples import bad_bytes
 from anabranch.samples.rendering import render
 

@@ -18,8 +18,8 @@ from typing import Any
 
 import polars as pl
 
-from anabranch.errors import BadInput
-from anabranch.events import Declarations
+from anabranch.contracts import Declarations
+from anabranch.core.errors import BadInput
 from anabranch.samples import nycflights
 
 COLUMNS: dict[str, Any] = {

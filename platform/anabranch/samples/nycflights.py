@@ -12,7 +12,7 @@ from pathlib import Path
 
 import polars as pl
 
-from anabranch.errors import BrokenState
+from anabranch.core.errors import BrokenState
 
 _PUERTO_RICO = {"BQN": "America/Puerto_Rico", "SJU": "America/Puerto_Rico", "PSE": "America/Puerto_Rico"}
 ZONES_NOT_LISTED = {**_PUERTO_RICO, "STT": "America/Puerto_Rico"}

@@ -26,8 +26,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from confluent_kafka import KafkaError, Message
 
-from anabranch.errors import BadInput
-from anabranch.log import Producer
+from anabranch.core.errors import BadInput
+from anabranch.ingest.kafka import Producer
 from anabranch.samples.rendering import render
 
 SLICE = 50_000

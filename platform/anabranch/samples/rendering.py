@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from anabranch.events.envelope import SPEC_VERSION
+from anabranch.contracts.envelope import SPEC_VERSION
 from anabranch.samples.flights import instant
 
 

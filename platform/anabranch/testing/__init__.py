@@ -15,12 +15,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from anabranch.testing.failure import ProofFailed
-    from anabranch.testing.landing import Event, Landing
-    from anabranch.testing.proving import Proof, prove
+    from anabranch.testing.fake_landing import Event, Landing
+    from anabranch.testing.proof import Proof, prove
+    from anabranch.testing.proof_failure import ProofFailed
 
 __all__ = ["Event", "Landing", "Proof", "ProofFailed", "prove"]
-_WHERE = {"Event": "landing", "Landing": "landing", "Proof": "proving", "ProofFailed": "failure", "prove": "proving"}
+_WHERE = {
+    "Event": "fake_landing",
+    "Landing": "fake_landing",
+    "Proof": "proof",
+    "ProofFailed": "proof_failure",
+    "prove": "proof",
+}
 
 
 def __getattr__(name: str) -> Any:

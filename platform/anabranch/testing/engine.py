@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from anabranch.errors import BadInput
-from anabranch.settings import load_settings
-from anabranch.spark import small
+from anabranch.core.errors import BadInput
+from anabranch.core.settings import load_settings
+from anabranch.core.spark import small
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,7 +31,7 @@ _own: list[tuple[SparkSession, tempfile.TemporaryDirectory[str]]] = []
 def engine(spark: SparkSession | None = None) -> SparkSession:
     """``spark``, else the session of this process, else one made now and kept until ``close``.
 
-    BadInput SESSION_UNFIT where the session that is there wasn't made by ``anabranch.spark.session``.
+    BadInput SESSION_UNFIT where the session that is there wasn't made by ``anabranch.core.spark.session``.
     """
     from pyspark.sql import SparkSession
 
@@ -45,7 +45,7 @@ def engine(spark: SparkSession | None = None) -> SparkSession:
                 "SESSION_UNFIT",
                 f"the Spark session of this process has {name}={conf.get(name, 'nothing')!r}, {value!r} is needed",
                 state="nothing was proven",
-                next_step="make it with anabranch.spark.session(), or make none: prove() makes its own",
+                next_step="make it with anabranch.core.spark.session(), or make none: prove() makes its own",
                 setting=name,
             )
     return found
@@ -60,7 +60,7 @@ def _default() -> SparkSession | None:
 
 
 def _made() -> SparkSession:
-    from anabranch.spark import session
+    from anabranch.core.spark import session
 
     home = tempfile.TemporaryDirectory(prefix="anabranch-proofs-")
     options = {"spark.default.parallelism": "2", "spark.sql.adaptive.enabled": "false"}
@@ -98,7 +98,7 @@ def quiet(spark: SparkSession) -> Iterator[None]:
 
 
 class SmallSessions:
-    """Stands in for a session where a runner opens one of its own (``speed.runner``): that one is small as well."""
+    """Stands in for a session where a stream opens one of its own (``compute.speed.view_stream``): a small one."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark

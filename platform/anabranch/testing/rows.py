@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from anabranch.views.cells import canonical
+from anabranch.views.canonical import canonical
 from anabranch.views.definition import is_own
 
 if TYPE_CHECKING:

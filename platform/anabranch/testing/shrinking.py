@@ -12,9 +12,9 @@ from datetime import timedelta
 from itertools import islice
 from typing import Any
 
-from anabranch.testing.finding import Finding
-from anabranch.testing.landing import Event
-from anabranch.testing.logs import Log, Step, Then
+from anabranch.testing.counterexample import Finding
+from anabranch.testing.fake_landing import Event
+from anabranch.testing.scenario import Fault, Log, Step
 
 Judge = Callable[[Sequence[Log]], list[Finding | None]]
 
@@ -55,11 +55,11 @@ def _calmer(log: Log) -> Iterator[Log]:
         yield log.flat
     if len(log.steps) > 1:
         yield Log((Step(log.epochs),))
-    if any(step.then is not Then.GO_ON for step in log.steps):
-        yield Log(tuple(replace(step, then=Then.GO_ON) for step in log.steps))
+    if any(step.then is not Fault.GO_ON for step in log.steps):
+        yield Log(tuple(replace(step, then=Fault.GO_ON) for step in log.steps))
         for n, step in enumerate(log.steps):
-            if step.then is not Then.GO_ON:
-                yield Log((*log.steps[:n], replace(step, then=Then.GO_ON), *log.steps[n + 1 :]))
+            if step.then is not Fault.GO_ON:
+                yield Log((*log.steps[:n], replace(step, then=Fault.GO_ON), *log.steps[n + 1 :]))
 
 
 def _fewer(log: Log) -> Iterator[Log]:

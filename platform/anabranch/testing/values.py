@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hypothesis import strategies as st
 
-from anabranch.landing.schema import spark_ddl
+from anabranch.ingest.landing.schema import spark_ddl
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy

@@ -10,15 +10,15 @@ import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from anabranch.errors import AnabranchError
-from anabranch.events import Declarations, Sources, Topic
-from anabranch.landing.schema import landing_schema
-from anabranch.views import plans, rules
-from anabranch.views.definition import CHANGED, COLUMN, ENVELOPE, PARTITION, View, is_own
-from anabranch.views.inputs import events_of, frames, rows_of, stream_of_events, together
-from anabranch.views.refusals import refusal
+from anabranch.contracts import Declarations, Sources, Topic
+from anabranch.core.errors import AnabranchError
+from anabranch.ingest.landing.schema import landing_schema
+from anabranch.views import catalyst, plan_rules
+from anabranch.views.definition import CHANGED, COLUMN, ENVELOPE, PARTITION_DATE, View, is_own
+from anabranch.views.definition_errors import definition_error
+from anabranch.views.function_source import Source, read
+from anabranch.views.inputs import events_of, frames, rows_of, stream_of_events, union_topics
 from anabranch.views.registry import sources_of
-from anabranch.views.source import Source, read
 from anabranch.views.upcasting import check_upcasters
 
 if TYPE_CHECKING:
@@ -37,16 +37,16 @@ def check(view: View, spark: SparkSession, declarations: Declarations) -> None:
     """
     topics, source = sources_of(view, declarations), read(view.function)
     check_upcasters(spark, topics, view.events)
-    events = together(topics, lambda topic: spark.createDataFrame(landing_schema(topic).empty_table()))
+    events = union_topics(topics, lambda topic: spark.createDataFrame(landing_schema(topic).empty_table()))
     inputs = frames(events_of(events, view, late=False), view, topics)
     rows = apply(view, inputs, source)
     _check_columns(view, rows)
-    plan = plans.analysed(rows)
-    rules.check_sources(view, plan, plans.analysed(events))
-    rules.check_expressions(view, source, plan)
-    rules.check_nodes(view, plan)
-    if not rules.python_in(plan) and not plan.sameResult(plans.analysed(apply(view, inputs, source))):
-        raise refusal(
+    plan = catalyst.analysed(rows)
+    plan_rules.check_sources(view, plan, catalyst.analysed(events))
+    plan_rules.check_expressions(view, source, plan)
+    plan_rules.check_nodes(view, plan)
+    if not plan_rules.python_in(plan) and not plan.sameResult(catalyst.analysed(apply(view, inputs, source))):
+        raise definition_error(
             "VIEW_IMPURE",
             view,
             "called twice with the same events it computes two different things",
@@ -54,9 +54,9 @@ def check(view: View, spark: SparkSession, declarations: Declarations) -> None:
         )
     if view.refresh == "partitions":
         return
-    stream = plans.analysed(apply(view, _streams(spark, view, topics), source))
-    rules.check_closed(view, stream)
-    rules.check_watermark(view, stream)
+    stream = catalyst.analysed(apply(view, _streams(spark, view, topics), source))
+    plan_rules.check_closed(view, stream)
+    plan_rules.check_watermark(view, stream)
     _check_streamable(spark, view, plan, stream)
 
 
@@ -67,16 +67,20 @@ def apply(view: View, inputs: Sequence[DataFrame], source: Source) -> DataFrame:
 
     try:
         if not isinstance(view.function(*inputs), DataFrame):
-            raise refusal("VIEW_COLUMNS", view, "it doesn't return a DataFrame", next_step="return the DataFrame")
+            raise definition_error(
+                "VIEW_COLUMNS", view, "it doesn't return a DataFrame", next_step="return the DataFrame"
+            )
         return rows_of(view, inputs)
     except AnabranchError:
         raise
     except AnalysisException as error:
         what = str(error).splitlines()[0]
-        raise refusal("VIEW_ANALYSIS", view, what, line=_raised_at(error, source), next_step=_names(inputs)) from None
+        raise definition_error(
+            "VIEW_ANALYSIS", view, what, line=_raised_at(error, source), next_step=_names(inputs)
+        ) from None
     except Exception as error:
         what = f"it raised {type(error).__name__}: {error}".splitlines()[0]
-        raise refusal("VIEW_FAILS", view, what, line=_raised_at(error, source)) from error
+        raise definition_error("VIEW_FAILS", view, what, line=_raised_at(error, source)) from error
 
 
 def _raised_at(error: BaseException, source: Source) -> int | None:
@@ -90,19 +94,19 @@ def _names(inputs: Sequence[DataFrame]) -> str:
 
 
 def _check_columns(view: View, rows: DataFrame) -> None:
-    columns = [c for c in rows.columns if c != PARTITION]
+    columns = [c for c in rows.columns if c != PARTITION_DATE]
     lowered = [c.lower() for c in columns]
     bad = {c for c in columns if not COLUMN.fullmatch(c) or lowered.count(c.lower()) > 1}
     if bad or not all(map(is_own, lowered)):
-        raise refusal(
+        raise definition_error(
             "VIEW_COLUMNS",
             view,
             f"columns named {sorted(bad) or columns}",
-            next_step=f"give each column a plain name of its own; {PARTITION} and {CHANGED} are the platform's",
+            next_step=f"give each column a plain name of its own; {PARTITION_DATE} and {CHANGED} are the platform's",
         )
     types = {f.name: f.dataType.typeName() for f in rows.schema.fields}
     if view.partition_by and types[view.partition_by] not in _PARTITIONS:
-        raise refusal(
+        raise definition_error(
             "VIEW_COLUMNS",
             view,
             f"{view.partition_by} is a {types[view.partition_by]}",
@@ -110,7 +114,9 @@ def _check_columns(view: View, rows: DataFrame) -> None:
         )
     unequal = [c for c in view.key if types[c] in ("map", "variant", "double", "float")]
     if unequal:
-        raise refusal("VIEW_COLUMNS", view, f"{unequal} can't identify a row", next_step="no floats and maps in a key")
+        raise definition_error(
+            "VIEW_COLUMNS", view, f"{unequal} can't identify a row", next_step="no floats and maps in a key"
+        )
 
 
 def _streams(spark: SparkSession, view: View, topics: Sources) -> list[DataFrame]:
@@ -139,7 +145,7 @@ def _check_streamable(spark: SparkSession, view: View, batch: Any, stream: Any) 
         checker.checkForStreaming(stream, jvm.org.apache.spark.sql.streaming.OutputMode.Update())
     except AnalysisException as error:
         what = str(error).splitlines()[0].rstrip(";")
-        raise refusal(
+        raise definition_error(
             "VIEW_STREAM",
             view,
             what,

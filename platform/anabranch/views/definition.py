@@ -9,14 +9,14 @@ from datetime import timedelta
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, get_args
 
-from anabranch.errors import BadDefinition
-from anabranch.events.contracts import EVENT_TYPE
-from anabranch.settings import SAFE_NAME
+from anabranch.contracts.contract import EVENT_TYPE
+from anabranch.core.errors import BadDefinition
+from anabranch.core.settings import SAFE_NAME
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-PARTITION: Final = "partition_date"
+PARTITION_DATE: Final = "partition_date"
 """The Delta partition column of both halves of a view: the day of ``partition_by``. Readers don't see it."""
 CHANGED: Final = "_epoch"
 """In the speed half: the newest epoch that the micro-batch which last changed this row covered. A view over several
@@ -46,7 +46,7 @@ def is_changed(column: str) -> bool:
 
 def is_own(column: str) -> bool:
     """Whether a column of a view's table is the view's own, not the platform's."""
-    return column != PARTITION and not is_changed(column)
+    return column != PARTITION_DATE and not is_changed(column)
 
 
 COLUMN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")

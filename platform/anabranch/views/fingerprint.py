@@ -1,5 +1,5 @@
 """The fingerprint of a definition: it changes with what is computed, never with formatting, comments, docstrings,
-type hints or where it stands in its file.
+type hints, where it stands in its file, or by which name it imports what is ours.
 
 It is written down beside data, so it must not depend on the version of Python: ``ast.dump`` does, so the tree is
 spelled here, without empty fields.
@@ -11,8 +11,9 @@ import ast
 import hashlib
 from typing import Any
 
+from anabranch.core.old_names import first_name
 from anabranch.views.definition import View
-from anabranch.views.source import Source
+from anabranch.views.function_source import Source
 
 _SILENT = {"ctx", "kind", "type_comment", "type_params", "annotation", "returns", "simple"}
 
@@ -46,6 +47,8 @@ def definition_text(source: Source) -> str:
 
 
 def _spell(node: Any) -> str:
+    if isinstance(node, ast.Attribute):
+        node = _by_first_name(node)
     if isinstance(node, ast.AST):
         body = {name: value for name, value in ast.iter_fields(node) if name not in _SILENT}
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -55,6 +58,12 @@ def _spell(node: Any) -> str:
     if isinstance(node, list):
         return f"[{','.join(map(_spell, node))}]"
     return f"{type(node).__name__} {node!r}"
+
+
+def _by_first_name(node: ast.Attribute) -> ast.expr:
+    """``anabranch.views.processor`` as ``anabranch.views.keyed``: a module of ours that is spelled out."""
+    text = ast.unparse(node)
+    return node if first_name(text) == text else ast.parse(first_name(text), mode="eval").body
 
 
 def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
@@ -69,7 +78,8 @@ def _alone(name: str, node: ast.stmt) -> ast.stmt:
     """An import without the names that aren't used, so that importing something else as well changes nothing."""
     if isinstance(node, ast.ImportFrom):
         chosen = [alias for alias in node.names if (alias.asname or alias.name) == name]
-        return ast.ImportFrom(node.module, chosen, node.level)
+        return ast.ImportFrom(first_name(node.module or "") or None, chosen, node.level)
     if isinstance(node, ast.Import):
-        return ast.Import([a for a in node.names if (a.asname or a.name.split(".")[0]) == name])
+        chosen = [a for a in node.names if (a.asname or a.name.split(".")[0]) == name]
+        return ast.Import([ast.alias(first_name(alias.name), alias.asname) for alias in chosen])
     return node

@@ -13,17 +13,16 @@ from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
 
-from anabranch.events import Sources, Topic
-from anabranch.landing.schema import PARTITION as EVENT_DATE
-from anabranch.landing.schema import VALID
-from anabranch.landing.watermark import watermark_at
-from anabranch.settings import Settings
-from anabranch.tables import Cut
-from anabranch.tables.frames import table_rows
-from anabranch.tables.layout import landing_table
-from anabranch.views.definition import ENVELOPE, PARTITION, WATERMARK, View, is_own
-from anabranch.views.newest import select_newest
-from anabranch.views.refusals import refusal
+from anabranch.contracts import Sources, Topic
+from anabranch.core.settings import Settings
+from anabranch.ingest.landing.schema import EVENT_DATE, VALID
+from anabranch.ingest.landing.watermark import watermark_at
+from anabranch.lake import Cut
+from anabranch.lake.frames import table_rows
+from anabranch.lake.layout import landing_table
+from anabranch.views.definition import ENVELOPE, PARTITION_DATE, WATERMARK, View, is_own
+from anabranch.views.definition_errors import definition_error
+from anabranch.views.upcast_select import select_newest
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -87,13 +86,13 @@ def events_at(
         rows = table_rows(spark, table, _reached(view, partitions))
         return events_of(rows, view, late=late).where(f"epoch <= {int(cut.epoch(topic.name))}")
 
-    events = together(topics, landed)
+    events = union_topics(topics, landed)
     if view.closes:
         events = events.withColumn(WATERMARK, _literal(watermark or watermark_of(settings, view, topics, cut)))
     return events if partitions is None else prune(events, view, partitions)
 
 
-def together(topics: Sources, landed: Callable[[Topic], DataFrame]) -> DataFrame:
+def union_topics(topics: Sources, landed: Callable[[Topic], DataFrame]) -> DataFrame:
     """What ``landed`` gives for each topic as one DataFrame: the columns of all, null where a topic has none."""
     from pyspark.sql import functions as F
 
@@ -121,7 +120,7 @@ def stream_of_events(view: View, topics: Sources, landed: Callable[[Topic], Data
         every = landed(topic).withWatermark("event_time", f"{delay + 1} milliseconds")
         return events_of(every, view, late=False)
 
-    return together(topics, watched)
+    return union_topics(topics, watched)
 
 
 def watermark_of(settings: Settings, view: View, topics: Sources, cut: Cut) -> datetime | None:
@@ -174,7 +173,7 @@ def frames(events: DataFrame, view: View, topics: Sources) -> list[DataFrame]:
         contract = topics.newest(event_type)
         clash = set(contract.fields) & set(envelope)
         if clash:
-            raise refusal("FIELD_CLASH", view, f"{event_type} has fields named {sorted(clash)}")
+            raise definition_error("FIELD_CLASH", view, f"{event_type} has fields named {sorted(clash)}")
         rows = events.where(_of_type(event_type, topics))
         result.append(select_newest(rows, columns, topics.carrier(event_type), event_type))
     return result
@@ -199,7 +198,7 @@ def rows_of(view: View, inputs: Sequence[DataFrame]) -> DataFrame:
     result = view.function(*inputs)
     missing = [column for column in view.key if column not in result.columns]
     if missing:
-        raise refusal(
+        raise definition_error(
             "VIEW_COLUMNS",
             view,
             f"it doesn't return {', '.join(missing)} of its key",
@@ -207,10 +206,12 @@ def rows_of(view: View, inputs: Sequence[DataFrame]) -> DataFrame:
         )
     taken = [column for column in result.columns if not is_own(column)]
     if taken:
-        raise refusal("VIEW_COLUMNS", view, f"columns {', '.join(taken)} are the platform's", next_step="rename them")
+        raise definition_error(
+            "VIEW_COLUMNS", view, f"columns {', '.join(taken)} are the platform's", next_step="rename them"
+        )
     if view.partition_by is None:
         return result
-    return result.withColumn(PARTITION, F.to_date(F.col(view.partition_by)))
+    return result.withColumn(PARTITION_DATE, F.to_date(F.col(view.partition_by)))
 
 
 def rows_at(

@@ -7,9 +7,9 @@ from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from anabranch.errors import BadDefinition
-from anabranch.tables import StagedFile
-from anabranch.views.definition import PARTITION, View
+from anabranch.core.errors import BadDefinition
+from anabranch.lake import StagedFile
+from anabranch.views.definition import PARTITION_DATE, View
 from anabranch.views.inputs import needed_dates
 
 if TYPE_CHECKING:
@@ -51,17 +51,17 @@ def one_file_each(rows: DataFrame, view: View, partitions: Sequence[date]) -> Da
         return rows.coalesce(1)
     # A number of tasks that is asked for stays; without one Spark sees few bytes, and one task writes all the files.
     tasks = int(str(rows.sparkSession.conf.get("spark.sql.shuffle.partitions")))
-    return rows.repartition(min(tasks, len(partitions)), PARTITION)
+    return rows.repartition(min(tasks, len(partitions)), PARTITION_DATE)
 
 
-def keep(view: View, uri: str, staged: Sequence[StagedFile], wanted: Sequence[date]) -> tuple[StagedFile, ...]:
+def select_files(view: View, uri: str, staged: Sequence[StagedFile], wanted: Sequence[date]) -> tuple[StagedFile, ...]:
     """The files of the partitions asked for; those of other days are deleted.
 
     BadDefinition PARTITION_NULL for rows without a day, LOOKBACK_TOO_SHORT for a day that the events read could only
     have reached from outside of the view's lookback and lookahead: other rows of it would be wrong.
     """
     reachable = {day.isoformat() for day in touched_partitions(view, needed_dates(view, wanted))}
-    found = {file.partition[PARTITION] for file in staged}
+    found = {file.partition[PARTITION_DATE] for file in staged}
     strange = sorted(text for text in found if text and text not in reachable)
     if None in found or strange:
         _delete(uri, staged)
@@ -82,8 +82,8 @@ def keep(view: View, uri: str, staged: Sequence[StagedFile], wanted: Sequence[da
             partitions=strange,
         )
     inside = {p.isoformat() for p in wanted}
-    _delete(uri, [file for file in staged if file.partition[PARTITION] not in inside])
-    return tuple(file for file in staged if file.partition[PARTITION] in inside)
+    _delete(uri, [file for file in staged if file.partition[PARTITION_DATE] not in inside])
+    return tuple(file for file in staged if file.partition[PARTITION_DATE] in inside)
 
 
 def _delete(uri: str, files: Sequence[StagedFile]) -> None:

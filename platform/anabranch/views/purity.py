@@ -13,8 +13,8 @@ from contextlib import suppress
 from typing import Any
 
 from anabranch.views.definition import Defined
-from anabranch.views.refusals import refusal
-from anabranch.views.source import Source
+from anabranch.views.definition_errors import definition_error
+from anabranch.views.function_source import Source
 
 _OUTSIDE = {
     *("asyncio", "concurrent", "ctypes", "ftplib", "getpass", "glob", "http", "importlib", "io", "locale", "logging"),
@@ -27,7 +27,14 @@ _CHANGING = (
     # By the clock of the machine's place; with a time zone it is written as an addition to a time that has one.
     *("datetime.datetime.fromtimestamp", "datetime.date.fromtimestamp"),
     *("numpy.random", "numpy.datetime64", "pandas.Timestamp.now", "pandas.Timestamp.today", "pandas.read_"),
-    *("pyspark.SparkContext", "pyspark.sql.SparkSession", "pyspark.sql.session", "anabranch.spark", "anabranch.read"),
+    *(
+        "pyspark.SparkContext",
+        "pyspark.sql.SparkSession",
+        "pyspark.sql.session",
+        "anabranch.spark",
+        "anabranch.core.spark",
+        "anabranch.read",
+    ),
 )
 _LIBRARIES = {"anabranch", "numpy", "pandas", "pyarrow", "pyspark", "delta"}
 _BUILTINS = {"open", "input", "exec", "eval", "compile", "__import__", "globals", "vars", "id", "hash", "print"}
@@ -51,16 +58,18 @@ def check_python(view: Defined, source: Source) -> None:
         for node in ast.walk(tree):
             reason = _offence(node, source, known)
             if reason:
-                raise refusal("VIEW_IMPURE", view, reason, line=getattr(node, "lineno", None), next_step=_HELP)
+                raise definition_error("VIEW_IMPURE", view, reason, line=getattr(node, "lineno", None), next_step=_HELP)
     _check_constants(view, source)
 
 
 def _check_import(view: Defined, name: str, path: str, line: int) -> None:
     root = path.split(".")[0]
     if root in _OUTSIDE:
-        raise refusal("VIEW_IMPURE", view, f"{name!r} comes from the module {root}", line=line, next_step=_HELP)
+        raise definition_error(
+            "VIEW_IMPURE", view, f"{name!r} comes from the module {root}", line=line, next_step=_HELP
+        )
     if root not in _LIBRARIES and root not in sys.stdlib_module_names:
-        raise refusal(
+        raise definition_error(
             "VIEW_UNSEEN",
             view,
             f"{name!r} comes from {path}, where a change would not change the fingerprint",
@@ -114,7 +123,7 @@ def _check_constants(view: Defined, source: Source) -> None:
     for name, node in source.used:
         literal = isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, _LITERALS)
         if literal or isinstance(values.get(name), _MUTABLE):
-            raise refusal(
+            raise definition_error(
                 "VIEW_IMPURE",
                 view,
                 f"{name} can be changed while the view lives",
@@ -122,7 +131,9 @@ def _check_constants(view: Defined, source: Source) -> None:
                 next_step="make it a tuple, a frozenset or a MappingProxyType, or build it inside of the function",
             )
     for name in sorted(closed.keys() - {name for name, _ in source.used}):
-        raise refusal("VIEW_UNSEEN", view, f"{name} comes from the function around it: its value isn't in the source")
+        raise definition_error(
+            "VIEW_UNSEEN", view, f"{name} comes from the function around it: its value isn't in the source"
+        )
 
 
 def _closed_over(function: Callable[..., Any]) -> dict[str, Any]:

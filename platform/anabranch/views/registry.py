@@ -10,16 +10,16 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anabranch.errors import BadDefinition, BadInput, said
-from anabranch.events import Declarations, Sources, Topics
-from anabranch.events.declarations import load_module
-from anabranch.settings import Settings
+from anabranch.contracts import Declarations, Sources, Topics
+from anabranch.contracts.declarations import load_module
+from anabranch.core.errors import BadDefinition, BadInput, root_cause
+from anabranch.core.settings import Settings
 from anabranch.views.definition import Origin, Refresh, View, duration, names
+from anabranch.views.definition_errors import definition_error
+from anabranch.views.definition_registry import is_registered, write_down
 from anabranch.views.fingerprint import fingerprint
+from anabranch.views.function_source import read, shown
 from anabranch.views.purity import check_python
-from anabranch.views.records import is_registered, write_down
-from anabranch.views.refusals import refusal
-from anabranch.views.source import read, shown
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -97,7 +97,7 @@ class Registry:
         if not found:
             known = ", ".join(f"{v.name} v{v.version}" for v in self.views) or "none"
             wanted = name if version is None else f"{name} v{version}"
-            files = "".join(f"; {path} can't be read: {said(error)}" for path, error in self.unread.items())
+            files = "".join(f"; {path} can't be read: {root_cause(error)}" for path, error in self.unread.items())
             raise BadInput("VIEW_UNKNOWN", f"no view {wanted!r} is registered{files}", next_step=f"there are: {known}")
         return max(found, key=lambda v: v.version)
 
@@ -117,7 +117,7 @@ class Registry:
         milliseconds. A crash in between leaves some views registered; the next call registers the rest.
         """
         from anabranch.views.check import check
-        from anabranch.views.upcaster_records import register_upcasters
+        from anabranch.views.upcaster_registry import register_upcasters
 
         for each in self.views if views is None else views:
             topics = sources_of(each, self.declarations)
@@ -146,7 +146,9 @@ def readable_views(folder: Path, declarations: Declarations) -> Registry:
             known = dict(found)
             for each in _declared_in(path):
                 if (each.name, each.version) in known:
-                    raise refusal("VIEW_TWICE", each, f"it is declared in {known[each.name, each.version].origin} too")
+                    raise definition_error(
+                        "VIEW_TWICE", each, f"it is declared in {known[each.name, each.version].origin} too"
+                    )
                 sources_of(each, declarations)
                 known[each.name, each.version] = each
         except Exception as error:  # a module may raise anything
@@ -161,7 +163,7 @@ def sources_of(view: View, declarations: Declarations) -> Sources:
     try:
         topics = tuple({t.name: t for t in map(declarations.topic_of, view.events)}.values())
     except BadInput as error:
-        raise refusal("VIEW_EVENTS", view, error.what, next_step=error.next_step) from None
+        raise definition_error("VIEW_EVENTS", view, error.what, next_step=error.next_step) from None
     return topics[0] if len(topics) == 1 else Topics(topics)
 
 

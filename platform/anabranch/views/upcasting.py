@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from anabranch.errors import BadDefinition
-from anabranch.events import Contract, Sources, Topic, Upcaster
-from anabranch.events.compatibility import givable, owed
-from anabranch.landing.schema import arrow_type, landing_schema
-from anabranch.views import plans, rules
+from anabranch.contracts import Contract, Sources, Topic, Upcaster
+from anabranch.contracts.compatibility import givable, owed
+from anabranch.core.errors import BadDefinition
+from anabranch.ingest.landing.schema import arrow_type, landing_schema
+from anabranch.views import catalyst, plan_rules
 from anabranch.views.definition import Origin
-from anabranch.views.newest import fields_of, landed_fields, whole
+from anabranch.views.definition_errors import definition_error
+from anabranch.views.function_source import Source, read, shown
 from anabranch.views.purity import check_python
-from anabranch.views.refusals import refusal
-from anabranch.views.source import Source, read, shown
+from anabranch.views.upcast_select import complete_fields, fields_of, landed_fields
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -81,12 +81,14 @@ def check_upcaster(spark: SparkSession, topic: Topic, old: Contract, new: Contra
         given = _given(step, source, _fields(landed, old))
         _check_fields(step, given)
         made = _selected(step, source, landed, given)
-        plan = plans.analysed(made)
+        plan = catalyst.analysed(made)
         _check_rowwise(step, source, plan)
-        rules.check_expressions(step, source, plan)
+        plan_rules.check_expressions(step, source, plan)
         again = _selected(step, source, landed, step.function(_fields(landed, old)))
-        if not plan.sameResult(plans.analysed(again)):
-            raise refusal("VIEW_IMPURE", step, "called twice with the same fields it makes two different things")
+        if not plan.sameResult(catalyst.analysed(again)):
+            raise definition_error(
+                "VIEW_IMPURE", step, "called twice with the same fields it makes two different things"
+            )
         _check_types(step, made)
 
 
@@ -122,28 +124,28 @@ def _given(step: Step, source: Source, fields: Mapping[str, Column]) -> Mapping[
         raise _refusal("UPCASTER_FAILS", step, what, source, error, _names(step.old)) from error
     if not isinstance(given, Mapping) or not all(isinstance(value, Column) for value in given.values()):
         what = "it doesn't return fields by name, each of them a column"
-        raise refusal("UPCASTER_FIELDS", step, what, next_step="return a dict like {'name': old['other'] * 2}")
+        raise definition_error("UPCASTER_FIELDS", step, what, next_step="return a dict like {'name': old['other'] * 2}")
     return given
 
 
 def _fields(landed: DataFrame, old: Contract) -> Mapping[str, Column]:
-    return whole(old, fields_of(old, *landed_fields(landed, old)))
+    return complete_fields(old, fields_of(old, *landed_fields(landed, old)))
 
 
 def _check_fields(step: Step, given: Mapping[str, Column]) -> None:
     unknown = sorted(set(given) - set(step.new.fields))
     if unknown:
         what = f"it gives {', '.join(unknown)}, which v{step.new.version} doesn't have"
-        raise refusal("UPCASTER_FIELDS", step, what, next_step=_names(step.new), fields=tuple(unknown))
+        raise definition_error("UPCASTER_FIELDS", step, what, next_step=_names(step.new), fields=tuple(unknown))
     alike = sorted(set(given) - givable(step.old, step.new))
     if alike:
         what = f"it gives {', '.join(alike)}, which both versions have alike: such a field is carried over by itself"
         hint = "leave it out; where it means something else now, give it another name in the new version"
-        raise refusal("UPCASTER_FIELDS", step, what, next_step=hint, fields=tuple(alike))
+        raise definition_error("UPCASTER_FIELDS", step, what, next_step=hint, fields=tuple(alike))
     must = owed(step.old, step.new) | (step.new.required - set(step.old.fields))
     missing = sorted(must - set(given))
     if missing:
-        raise refusal(
+        raise definition_error(
             "UPCASTER_REQUIRED",
             step,
             f"it doesn't give {', '.join(missing)}, of which v{step.new.version} demands more than v{step.old.version} "
@@ -164,15 +166,15 @@ def _selected(step: Step, source: Source, landed: DataFrame, given: Mapping[str,
 
 
 def _check_rowwise(step: Step, source: Source, plan: Any) -> None:
-    for node in plans.nodes(plan):
-        kind = plans.kind_of(node)
+    for node in catalyst.nodes(plan):
+        kind = catalyst.kind_of(node)
         if kind != "Project" and node.children().size():
             what = f"it needs more than one event, or makes more than one of it ({kind.lower()})"
-            raise refusal("UPCASTER_ROWWISE", step, what, next_step=_PURE)
-        for found in plans.expressions(node):
+            raise definition_error("UPCASTER_ROWWISE", step, what, next_step=_PURE)
+        for found in catalyst.expressions(node):
             if "Python" in found.kind or "Pandas" in found.kind:
-                what, line = f"{found.name} runs Python for each event, in every path", plans.line_of(source, found)
-                raise refusal("UPCASTER_ROWWISE", step, what, line=line, next_step=_PURE)
+                what, line = f"{found.name} runs Python for each event, in every path", catalyst.line_of(source, found)
+                raise definition_error("UPCASTER_ROWWISE", step, what, line=line, next_step=_PURE)
 
 
 def _check_types(step: Step, made: DataFrame) -> None:
@@ -182,7 +184,7 @@ def _check_types(step: Step, made: DataFrame) -> None:
         wanted = from_arrow_type(arrow_type(step.new.fields[column.name])).simpleString()
         found = column.dataType.simpleString()
         if found not in (wanted, "void", *_WIDER.get(wanted, ())):
-            raise refusal(
+            raise definition_error(
                 "UPCASTER_TYPE",
                 step,
                 f"{column.name} becomes {found}, v{step.new.version} says {wanted}",
@@ -193,7 +195,7 @@ def _check_types(step: Step, made: DataFrame) -> None:
 
 def _refusal(code: str, step: Step, what: str, source: Source, error: BaseException, next_step: str) -> BadDefinition:
     lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == source.path]
-    return refusal(code, step, what, line=lines[-1] if lines else None, next_step=next_step)
+    return definition_error(code, step, what, line=lines[-1] if lines else None, next_step=next_step)
 
 
 def _names(contract: Contract) -> str:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from anabranch.views import view
-from anabranch.views.keyed import Timers, process
+from anabranch.views.processor import Timers, process
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from anabranch.views import view
 from anabranch.views.joins import as_of
-from anabranch.views.searches import matches
+from anabranch.views.saved_searches import matches
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
-from anabranch.batch import Build, discard, publications, publish, read_manifest, rebuild
-from anabranch.errors import BadDefinition, BadInput, BrokenState, Conflict, TryAgain
-from anabranch.settings import Settings
-from anabranch.tables import newest
-from anabranch.tables.commits import open_table
-from anabranch.tables.layout import batch_table
+from anabranch.compute.batch import Build, discard, publications, publish, read_manifest, rebuild
+from anabranch.core.errors import BadDefinition, BadInput, BrokenState, Conflict, TryAgain
+from anabranch.core.settings import Settings
+from anabranch.lake import latest_commit
+from anabranch.lake.commits import open_table
+from anabranch.lake.layout import batch_table
 from landed import FLIGHTS, Event, Landing, sample_views
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def test_publishing_replaces_exactly_these_days(spark: SparkSession, settings: S
     assert published(settings) == [("2013-01-01", 2, 1), ("2013-01-01", 5, 1), ("2013-01-02", 5, 1)]
     runs = {day: (p.run, p.cut.epoch("flights")) for day, p in publications(table_of(settings)).items()}
     assert runs == {DAYS[0]: ("run-2", 2), DAYS[1]: ("run-1", 1), DAYS[2]: ("run-1", 1)}  # the empty third too
-    committed = newest(table_of(settings))
+    committed = latest_commit(table_of(settings))
     assert committed is not None
     assert (committed.note.cut, committed.note.fingerprint) == (new.cut, DELAYS.fingerprint)
 

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from anabranch.events import Declarations, Event, Topic
-from anabranch.events.declarations import load_declarations
-from anabranch.landing.decode import decode, raw_frame
-from anabranch.landing.growth import versions_note
-from anabranch.landing.schema import PARTITION, epoch_build
-from anabranch.landing.state import landed, open_landing, writer_of
-from anabranch.landing.writer import JUDGED, arrow_with_epoch, summary
-from anabranch.settings import Settings
-from anabranch.tables import Cut, Note, Position, append, stage_arrow
+from anabranch.contracts import Declarations, Event, Topic
+from anabranch.contracts.declarations import load_declarations
+from anabranch.core.settings import Settings
+from anabranch.ingest.landing.decode import decode, raw_frame
+from anabranch.ingest.landing.schema import EVENT_DATE, epoch_build
+from anabranch.ingest.landing.schema_growth import versions_note
+from anabranch.ingest.landing.state import open_landing, read_state, writer_of
+from anabranch.ingest.landing.writer import JUDGED, arrow_with_epoch, summary
+from anabranch.lake import CommitMetadata, Cut, Position, append, stage_arrow
 from anabranch.views import view
 
 if TYPE_CHECKING:
@@ -94,16 +94,16 @@ def land(spark: SparkSession, settings: Settings, topic: Topic, *epochs: Sequenc
     table = open_landing(settings, topic)
     uri = table.table_uri.removeprefix("file://")
     for epoch in epochs:
-        before = landed(table, topic)
+        before = read_state(table, topic)
         begin = before.offsets.get(0, 0)
         events = [each.event() if isinstance(each, Departure) else each for each in epoch]
         rows = decode(raw_frame(spark, topic, list(_records(events, begin))), topic).toArrow()
         found = arrow_with_epoch(rows, before, topic)
         cut = Cut({topic.name: Position(before.epoch + 1, {0: begin + len(events)})})
         extra = {**summary(found.select(JUDGED), before), **versions_note(topic)}
-        staged = stage_arrow(found, uri, epoch_build(before.epoch + 1), PARTITION)
-        append(table, staged, Note(writer_of(topic), uuid4().hex, cut, extra=extra))
-    state = landed(table, topic)
+        staged = stage_arrow(found, uri, epoch_build(before.epoch + 1), EVENT_DATE)
+        append(table, staged, CommitMetadata(writer_of(topic), uuid4().hex, cut, extra=extra))
+    state = read_state(table, topic)
     return Cut({topic.name: Position(state.epoch, state.offsets)})
 
 

@@ -9,16 +9,16 @@ from uuid import uuid4
 import anabranch
 import pyarrow as pa
 import pytest
-from anabranch import tables
-from anabranch.explaining.landed import candidates
-from anabranch.explaining.rendering import rendered
-from anabranch.reconcile.certify import certify
-from anabranch.reconcile.differences import differences
-from anabranch.settings import Settings
-from anabranch.speed.runner import catch_up
-from anabranch.tables import Cut, Note
-from anabranch.tables.commits import open_table
-from anabranch.tables.layout import speed_table
+from anabranch import lake
+from anabranch.certify.certify_partitions import certify
+from anabranch.certify.differences import differences
+from anabranch.compute.speed.view_stream import catch_up
+from anabranch.core.settings import Settings
+from anabranch.lake import CommitMetadata, Cut
+from anabranch.lake.commits import open_table
+from anabranch.lake.layout import speed_table
+from anabranch.operate.explain.candidates import candidates
+from anabranch.operate.explain.rendering import rendered
 from anabranch.views import Registry
 from evolved import ONE, TWO, Departure, declared, delays_to, departures_from, land
 from rich.console import Console
@@ -49,11 +49,11 @@ def _spoiled(settings: Settings, cut: Cut) -> None:
     assert table is not None
     rows = table.to_pyarrow_table()
     wrong = [{**r, "late": 999} if {k: r[k] for k in KEY} == KEY else r for r in rows.to_pylist()]
-    staged = tables.stage_arrow(
+    staged = lake.stage_arrow(
         pa.Table.from_pylist(wrong, rows.schema), table.table_uri.removeprefix("file://"), uuid4().hex, "partition_date"
     )
-    note = Note(f"{delays_to.writer}/speed", uuid4().hex, cut, delays_to.fingerprint)
-    tables.replace(table, staged, note, None)
+    note = CommitMetadata(f"{delays_to.writer}/speed", uuid4().hex, cut, delays_to.fingerprint)
+    lake.replace(table, staged, note, None)
 
 
 def test_certificates_are_equal_over_both_versions(spark: SparkSession, settings: Settings, cut: Cut) -> None:

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
-from anabranch.batch.rebuild import rebuild
-from anabranch.errors import Conflict, TryAgain
-from anabranch.events import Sources, Topic
-from anabranch.landing.state import open_landing
-from anabranch.settings import Settings
-from anabranch.speed.runner import SpeedQuery, catch_up, start
-from anabranch.speed.service import Slot, Speed
-from anabranch.tables.commits import open_table
-from anabranch.tables.layout import batch_table, speed_table
+from anabranch.compute.batch.rebuild import rebuild
+from anabranch.compute.speed.service import Slot, Speed
+from anabranch.compute.speed.view_stream import SpeedQuery, catch_up, start
+from anabranch.contracts import Sources, Topic
+from anabranch.core.errors import Conflict, TryAgain
+from anabranch.core.settings import Settings
+from anabranch.ingest.landing.state import open_landing
+from anabranch.lake.commits import open_table
+from anabranch.lake.layout import batch_table, speed_table
 from anabranch.views import View
 from anabranch.views.definition import ENVELOPE
 from anabranch.views.inputs import events_at, frames

@@ -9,11 +9,11 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from anabranch.events import Compatibility, Contract, Event, Topic, Topics, Upcaster
-from anabranch.settings import Settings
-from anabranch.tables import Cut
-from anabranch.tables.commits import open_table
-from anabranch.tables.layout import landing_table
+from anabranch.contracts import Compatibility, Contract, Event, Topic, Topics, Upcaster
+from anabranch.core.settings import Settings
+from anabranch.lake import Cut
+from anabranch.lake.commits import open_table
+from anabranch.lake.layout import landing_table
 from anabranch.views import view
 from anabranch.views.inputs import events_at, frames
 from anabranch.views.upcasting import check_upcasters

@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from anabranch.doctor.decoded import decoded
-from anabranch.doctor.examining import examine
-from anabranch.doctor.findings import Finding
-from anabranch.doctor.looking import Platform
-from anabranch.events import Topic
-from anabranch.landing.decode import decode, raw_frame
-from anabranch.landing.duplicates import marked
-from anabranch.landing.schema import PARTITION, epoch_build
-from anabranch.landing.state import landed, open_landing, writer_of
-from anabranch.landing.writer import JUDGED, arrow_with_epoch, summary
-from anabranch.settings import Settings
-from anabranch.tables import Cut, Note, Position, append, stage_arrow
-from anabranch.tables.layout import landing_table
+from anabranch.contracts import Topic
+from anabranch.core.settings import Settings
+from anabranch.ingest.landing.decode import decode, raw_frame
+from anabranch.ingest.landing.duplicates import marked
+from anabranch.ingest.landing.schema import EVENT_DATE, epoch_build
+from anabranch.ingest.landing.state import open_landing, read_state, writer_of
+from anabranch.ingest.landing.writer import JUDGED, arrow_with_epoch, summary
+from anabranch.lake import CommitMetadata, Cut, Position, append, stage_arrow
+from anabranch.lake.layout import landing_table
+from anabranch.operate.doctor.context import Context
+from anabranch.operate.doctor.findings import Finding
+from anabranch.operate.doctor.run_checks import examine
+from anabranch.operate.doctor.typed_columns import decoded
 from anabranch.views import Registry
 from deltalake import DeltaTable, write_deltalake
 from evolved import ONE, TWO, TYPE, Departure, declared
@@ -49,7 +49,7 @@ def sent(at: str, *, version: int = 1, named: bool = True, **more: Any) -> bytes
 def land(spark: SparkSession, settings: Settings, topic: Topic, *values: bytes | None, repeats: int = 0) -> None:
     """One epoch, by landing's own functions; the last ``repeats`` records are duplicates."""
     table = open_landing(settings, topic)
-    before = landed(table, topic)
+    before = read_state(table, topic)
     begin = before.offsets.get(0, 0)
     micros = int(datetime(2013, 1, 3, tzinfo=UTC).timestamp() * 1_000_000)
     records = [
@@ -60,13 +60,17 @@ def land(spark: SparkSession, settings: Settings, topic: Topic, *values: bytes |
     found = found.sort_by("offset")
     found = marked(found, np.arange(found.num_rows) >= found.num_rows - repeats)
     uri = table.table_uri.removeprefix("file://")
-    staged = stage_arrow(found, uri, epoch_build(before.epoch + 1), PARTITION)
+    staged = stage_arrow(found, uri, epoch_build(before.epoch + 1), EVENT_DATE)
     cut = Cut({topic.name: Position(before.epoch + 1, {0: begin + len(values)})})
-    append(table, staged, Note(writer_of(topic), f"b{before.epoch}", cut, extra=summary(found.select(JUDGED), before)))
+    append(
+        table,
+        staged,
+        CommitMetadata(writer_of(topic), f"b{before.epoch}", cut, extra=summary(found.select(JUDGED), before)),
+    )
 
 
 @pytest.fixture(scope="module")
-def platform(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Platform:
+def platform(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Context:
     """Two epochs from before the second version, two since; valid ones, duplicates, and some in quarantine."""
     settings = Settings(home=tmp_path_factory.mktemp("decoded") / "home")
     device = {"senttime": "2013-01-01T10:00:00Z", "receivedtime": "2013-01-01T09:00:00.5Z"}
@@ -74,34 +78,34 @@ def platform(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> P
     land(spark, settings, ONE, early, sent("01 07:00", named=False), b"{}", b"\\xff", None, early, repeats=1)
     land(spark, settings, ONE, sent("01 08:00", **device), sent("01 09:00", version=2), sent("02 09:00", source=""))
     land(spark, settings, TWO, sent("02 06:00"), sent("02 07:00", version=2), sent("02 08:00", version=2, named=False))
-    return Platform(settings, declared(TWO), Registry([], declared(TWO)))
+    return Context(settings, declared(TWO), Registry([], declared(TWO)))
 
 
 @pytest.fixture
-def copied(platform: Platform, tmp_path: Path) -> Platform:
+def copied(platform: Context, tmp_path: Path) -> Context:
     shutil.copytree(platform.settings.home, tmp_path / "home")
     return replace(platform, settings=Settings(home=tmp_path / "home"))
 
 
-def look(spark: SparkSession, platform: Platform) -> tuple[Finding, ...]:
+def look(spark: SparkSession, platform: Context) -> tuple[Finding, ...]:
     return examine(platform, [decoded(spark)], pause=0).findings
 
 
-def changed(platform: Platform, offset: int, change: Callable[[Row], Row]) -> None:
+def changed(platform: Context, offset: int, change: Callable[[Row], Row]) -> None:
     """One record's row is another one, without a word about it."""
     uri = landing_table(platform.settings, TWO.name)
     table = DeltaTable(uri).to_pyarrow_table()
     rows = [row | change(row) if row["offset"] == offset else row for row in table.to_pylist()]
-    write_deltalake(uri, pa.Table.from_pylist(rows, table.schema), mode="overwrite", partition_by=[PARTITION])
+    write_deltalake(uri, pa.Table.from_pylist(rows, table.schema), mode="overwrite", partition_by=[EVENT_DATE])
 
 
-def test_what_landing_made_is_left_in_peace(spark: SparkSession, platform: Platform) -> None:
+def test_what_landing_made_is_left_in_peace(spark: SparkSession, platform: Context) -> None:
     decisions = DeltaTable(landing_table(platform.settings, TWO.name)).to_pyarrow_table()["decision"].to_pylist()
     assert {d: decisions.count(d) for d in set(decisions)} == {"valid": 6, "quarantined": 5, "duplicate": 1}
     assert look(spark, platform) == ()
 
 
-def test_bounds_that_were_others_then_are_no_defect(spark: SparkSession, platform: Platform) -> None:
+def test_bounds_that_were_others_then_are_no_defect(spark: SparkSession, platform: Context) -> None:
     strict = replace(TWO, earliest_year=2014, future_bound=timedelta(0))
     assert look(spark, replace(platform, declarations=declared(strict))) == ()
 
@@ -128,7 +132,7 @@ WRONG: dict[str, tuple[int, Callable[[Row], Row], str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_row_that_says_other_than_its_bytes_is_named(name: str, spark: SparkSession, copied: Platform) -> None:
+def test_a_row_that_says_other_than_its_bytes_is_named(name: str, spark: SparkSession, copied: Context) -> None:
     offset, change, column = WRONG[name]
     changed(copied, offset, change)
     [finding] = look(spark, copied)

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from anabranch.errors import BrokenState
-from anabranch.events import Topic
-from anabranch.landing.decode import raw_frame
-from anabranch.replay import relanding
-from anabranch.replay.asked import Asked
-from anabranch.replay.pace import Pace
-from anabranch.replay.replaying import replay
-from anabranch.replay.standing import PUBLISHED, REFUSED, Standing
-from anabranch.settings import Settings
-from anabranch.speed.runner import catch_up
-from anabranch.tables.commits import open_table
-from anabranch.tables.layout import landing_table
+from anabranch.change.replay import log_mirror
+from anabranch.change.replay.rate_limit import Pace
+from anabranch.change.replay.request import ReplayRequest
+from anabranch.change.replay.runner import replay
+from anabranch.change.replay.state import PUBLISHED, REFUSED, ReplayState
+from anabranch.compute.speed.view_stream import catch_up
+from anabranch.contracts import Topic
+from anabranch.core.errors import BrokenState
+from anabranch.core.settings import Settings
+from anabranch.ingest.landing.decode import raw_frame
+from anabranch.lake.commits import open_table
+from anabranch.lake.layout import landing_table
 from evolved import ONE, TWO, Departure, delays_to, land
 from test_both_paths import MIXED, speed_rows
 
@@ -31,8 +31,8 @@ pytestmark = pytest.mark.spark
 @pytest.fixture
 def history(spark: SparkSession, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """What the log holds: an epoch by the first contract alone, from before there was a second one, then both."""
-    monkeypatch.setattr("anabranch.replay.slices._FIRST_RECORDS", 1)
-    monkeypatch.setattr("anabranch.replay.slices.next_size", lambda *_: 1)
+    monkeypatch.setattr("anabranch.change.replay.feed._FIRST_RECORDS", 1)
+    monkeypatch.setattr("anabranch.change.replay.feed.next_size", lambda *_: 1)
     first = [each for each in MIXED[0] if each.version == 1]
     for topic, epoch in ((ONE, first), (TWO, MIXED[1]), (TWO, MIXED[2])):
         land(spark, settings, topic, epoch)
@@ -50,13 +50,13 @@ def history(spark: SparkSession, settings: Settings, monkeypatch: pytest.MonkeyP
         held = [row for row in log if offsets[row["partition"]][0] <= row["offset"] < offsets[row["partition"]][1]]
         return raw_frame(spark, topic, held)
 
-    monkeypatch.setattr(relanding, "read_range", read_range)
-    monkeypatch.setattr(relanding, "begin_offsets", lambda *_: begins)
+    monkeypatch.setattr(log_mirror, "read_range", read_range)
+    monkeypatch.setattr(log_mirror, "begin_offsets", lambda *_: begins)
     return rows
 
 
-def replayed(spark: SparkSession, settings: Settings, **more: Any) -> Standing:
-    return replay(spark, settings, Asked(delays_to, TWO, "run", pace=Pace(1.0), **more))
+def replayed(spark: SparkSession, settings: Settings, **more: Any) -> ReplayState:
+    return replay(spark, settings, ReplayRequest(delays_to, TWO, "run", pace=Pace(1.0), **more))
 
 
 @pytest.mark.parametrize("source", [pytest.param("landing", marks=pytest.mark.sweep), "log"])
@@ -76,7 +76,7 @@ def test_epochs_from_before_a_contract_had_its_fields(
 def test_what_the_log_holds_no_more_is_landings(
     spark: SparkSession, settings: Settings, history: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(relanding, "begin_offsets", lambda *_: {0: 2})
+    monkeypatch.setattr(log_mirror, "begin_offsets", lambda *_: {0: 2})
     del history[:2]
     ended = replayed(spark, settings, source="log")
     assert (ended.phase, ended.mended) == (PUBLISHED, 0), ended.said
@@ -96,7 +96,7 @@ def test_data_that_landing_has_wrong_is_found_by_the_log(
     spark: SparkSession, settings: Settings, history: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As if a decoder had been mended since: what is in the log now reads otherwise than it was landed."""
-    real = relanding.decode
+    real = log_mirror.decode
 
     def mended(records: DataFrame, topic: Topic) -> DataFrame:
         from pyspark.sql import functions as F
@@ -104,7 +104,7 @@ def test_data_that_landing_has_wrong_is_found_by_the_log(
         column = topic.newest("flight.departed").column
         return real(records, topic).withColumn(column, F.col(column).withField("dest", F.lit("XXX")))
 
-    monkeypatch.setattr(relanding, "decode", mended)
+    monkeypatch.setattr(log_mirror, "decode", mended)
     ended = replayed(spark, settings, source="log")
     assert ended.phase == REFUSED
     assert "certificates differ" in ended.said

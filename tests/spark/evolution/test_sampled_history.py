@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from anabranch.batch.sampling import OF_EACH, try_each_version
-from anabranch.errors import BadDefinition
-from anabranch.settings import Settings
+from anabranch.compute.batch.version_samples import OF_EACH, try_each_version
+from anabranch.core.errors import BadDefinition
+from anabranch.core.settings import Settings
 from anabranch.views import View
 from evolved import TWO, Departure, delays_to, land
 

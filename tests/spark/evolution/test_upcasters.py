@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from anabranch.errors import BadDefinition, Conflict
-from anabranch.events import Contract, Declarations, Topic, Upcaster
-from anabranch.events.declarations import load_module
-from anabranch.settings import Settings
+from anabranch.contracts import Contract, Declarations, Topic, Upcaster
+from anabranch.contracts.declarations import load_module
+from anabranch.core.errors import BadDefinition, Conflict
+from anabranch.core.settings import Settings
 from anabranch.views import Registry, view
 from anabranch.views.check import check
-from anabranch.views.records import record_path, write_down
-from anabranch.views.upcaster_records import register_upcasters
+from anabranch.views.definition_registry import record_path, write_down
+from anabranch.views.upcaster_registry import register_upcasters
 from anabranch.views.upcasting import check_upcasters
 from evolved import ONE, TWO, TYPE, declared, delays_to, departures_from
 from pyspark.sql import functions as F

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from anabranch.events import Contract, Topic
-from anabranch.landing.decode import decode, raw_frame
-from anabranch.landing.explain import explained
+from anabranch.contracts import Contract, Topic
+from anabranch.core.spark import LIVE
+from anabranch.ingest.landing.decode import decode, raw_frame
+from anabranch.ingest.landing.quarantine_reasons import with_reasons
 from anabranch.samples import bad_bytes
-from anabranch.spark import LIVE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -206,7 +206,7 @@ def decided(spark: SparkSession, values: Mapping[str, bytes | None], topic: Topi
         for n, value in enumerate(values.values())
     ]
     names = list(values)
-    rows = explained(decode(raw_frame(spark, topic, records), topic).toArrow(), topic).to_pylist()
+    rows = with_reasons(decode(raw_frame(spark, topic, records), topic).toArrow(), topic).to_pylist()
     assert sorted(row["offset"] for row in rows) == list(range(len(records)))
     return {names[row["offset"]]: row for row in rows}
 

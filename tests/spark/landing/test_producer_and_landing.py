@@ -11,8 +11,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from anabranch.errors import BadInput
-from anabranch.events.validation import EventValidator
+from anabranch.contracts.validation import EventValidator
+from anabranch.core.errors import BadInput
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_decode import BASE, MADE, TOPIC, decided

@@ -10,20 +10,20 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from anabranch.doctor.examining import examine
-from anabranch.doctor.looking import Platform
-from anabranch.maintenance.deeds import DAY, Done, Policy
-from anabranch.maintenance.running import maintain
-from anabranch.replay import replaying
-from anabranch.replay.pace import Pace
-from anabranch.replay.replaying import Asked, replay
-from anabranch.replay.standing import PUBLISHED
-from anabranch.settings import Settings
-from anabranch.speed import large_merge
-from anabranch.speed.runner import catch_up, start
-from anabranch.tables import newest, notes
-from anabranch.tables.commits import open_table
-from anabranch.tables.layout import speed_checkpoint, speed_table
+from anabranch.change.replay import runner
+from anabranch.change.replay.rate_limit import Pace
+from anabranch.change.replay.runner import ReplayRequest, replay
+from anabranch.change.replay.state import PUBLISHED
+from anabranch.compute.speed import large_merge
+from anabranch.compute.speed.view_stream import catch_up, start
+from anabranch.core.settings import Settings
+from anabranch.lake import commit_history, latest_commit
+from anabranch.lake.commits import open_table
+from anabranch.lake.layout import speed_checkpoint, speed_table
+from anabranch.operate.doctor.context import Context
+from anabranch.operate.doctor.run_checks import examine
+from anabranch.operate.maintenance.report import DAY, Policy, Report
+from anabranch.operate.maintenance.runner import maintain
 from anabranch.views import Registry
 from anabranch.views.inputs import rows_at
 from deltalake import DeltaTable
@@ -52,7 +52,7 @@ def landing(settings: Settings) -> Landing:
     return found
 
 
-def run(settings: Settings, days: float = 0.0) -> Done:
+def run(settings: Settings, days: float = 0.0) -> Report:
     done = maintain(settings, Policy(now=time.time() + days * DAY))
     assert not done.failed, str(done)
     return done
@@ -97,7 +97,7 @@ def test_a_stream_passes_over_it_and_one_from_scratch_has_the_same_rows(
     catch_up(spark, settings, DELAYS, FLIGHTS)
     live = rows_of(settings)
     assert counted(live) == 10
-    found = newest(speed_table(settings, DELAYS.name, 1))
+    found = latest_commit(speed_table(settings, DELAYS.name, 1))
     assert found is not None
     assert found.note.cut == landing.cut
     shutil.rmtree(speed_checkpoint(settings, DELAYS.name, 1))
@@ -115,13 +115,13 @@ def test_a_stream_that_stood_still_goes_on_from_epochs_that_were_merged_since(
     run(settings, 29)
     assert files(landing.uri) <= 2
     catch_up(spark, settings, DELAYS, FLIGHTS)
-    batches = [c.note.batch.partition(":")[2] for c in notes(speed_table(settings, DELAYS.name, 1))]
+    batches = [c.note.batch.partition(":")[2] for c in commit_history(speed_table(settings, DELAYS.name, 1))]
     assert (counted(rows_of(settings)), batches) == (16, ["1", "0", ""])
 
 
 def said(settings: Settings) -> set[str]:
     """The codes of what the doctor finds, as if staged files were hours old."""
-    platform = Platform(settings, DECLARED, Registry((DELAYS,), DECLARED), now=time.time() + 7_200)
+    platform = Context(settings, DECLARED, Registry((DELAYS,), DECLARED), now=time.time() + 7_200)
     return {finding.code for finding in examine(platform, pause=0.5).findings}
 
 
@@ -144,7 +144,7 @@ def test_a_live_stream_never_stops_while_it_is_maintained_all_the_time(
     spark: SparkSession, settings: Settings, landing: Landing, live: Any
 ) -> None:
     wait(live, landing)
-    stop, runs, codes = threading.Event(), list[Done](), set[str]()
+    stop, runs, codes = threading.Event(), list[Report](), set[str]()
     known = said(settings)  # of a landing made by hand
 
     def maintained() -> None:
@@ -178,7 +178,7 @@ def test_a_compaction_that_is_quicker_than_a_large_merge_makes_it_read_again(
     for minute in (20, 21, 22):
         catch_up(spark, settings, DELAYS, FLIGHTS)
         landing.land([departed(minute)])
-    uri, rewrite, versions = speed_table(settings, DELAYS.name, 1), large_merge.rewrite, list[int]()
+    uri, rewrite, versions = speed_table(settings, DELAYS.name, 1), large_merge.commit_rewrite, list[int]()
 
     def late(table: DeltaTable, *given: Any) -> int:
         if not versions:
@@ -194,8 +194,8 @@ def test_a_compaction_that_is_quicker_than_a_large_merge_makes_it_read_again(
     assert counted(rows_of(settings)) == 11
 
 
-def asked() -> Asked:
-    return Asked(DELAYS, FLIGHTS, "again", pace=Pace(1.0))
+def asked() -> ReplayRequest:
+    return ReplayRequest(DELAYS, FLIGHTS, "again", pace=Pace(1.0))
 
 
 @pytest.mark.sweep
@@ -229,9 +229,9 @@ def test_a_replay_under_way_is_not_disturbed(
 ) -> None:
     """Maintained between its slices, and a year later."""
     catch_up(spark, settings, DELAYS, FLIGHTS)
-    live, give = rows_of(settings), replaying.Slices.give
-    monkeypatch.setattr("anabranch.replay.slices._FIRST_RECORDS", 2)
-    monkeypatch.setattr("anabranch.replay.slices.next_size", lambda *_: 2)
+    live, give = rows_of(settings), runner.LandingFeed.give
+    monkeypatch.setattr("anabranch.change.replay.feed._FIRST_RECORDS", 2)
+    monkeypatch.setattr("anabranch.change.replay.feed.next_size", lambda *_: 2)
     given = []
 
     def maintained(slices: Any, *limit: Any) -> Any:
@@ -240,7 +240,7 @@ def test_a_replay_under_way_is_not_disturbed(
         given.append(give(slices, *limit))
         return given[-1]
 
-    monkeypatch.setattr(replaying.Slices, "give", maintained)
+    monkeypatch.setattr(runner.LandingFeed, "give", maintained)
     ended = replay(spark, settings, asked())
     assert (ended.phase, ended.mended) == (PUBLISHED, 0), ended.said
     assert len(given) >= 4

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pyarrow as pa
 import pytest
-from anabranch.batch import rebuild
-from anabranch.reconcile.staged import Staged
+from anabranch.certify.staged_build import Staged
+from anabranch.compute.batch import rebuild
+from anabranch.compute.speed.view_stream import catch_up
+from anabranch.core.settings import Settings, load_settings
+from anabranch.lake.layout import batch_table
 from anabranch.samples.rendering import render
-from anabranch.settings import Settings, load_settings
-from anabranch.speed.runner import catch_up
-from anabranch.tables.layout import batch_table
-from anabranch.testing.landing import Event, Landing
+from anabranch.testing.fake_landing import Event, Landing
 from anabranch.views import View
-from anabranch.views.definition import PARTITION
+from anabranch.views.definition import PARTITION_DATE
 
 from benchmarks.nexmark import paths
 from benchmarks.nexmark.declared import declarations, topic, views
@@ -126,7 +126,7 @@ def test_a_day_alone_gives_the_rows_that_it_has_among_all(spark: SparkSession, h
         build = Staged.of(house.settings, rebuild(spark, house.settings, view, topic(), [day], f"alone-{day}"))
         if paths_of_day := build.paths([day]):
             rows = spark.read.option("basePath", build.base).parquet(*paths_of_day)
-            found.append(rows.drop(PARTITION).toArrow())
+            found.append(rows.drop(PARTITION_DATE).toArrow())
     agreement = house.oracle.compare(query, pa.concat_tables(found), late=True)
     assert agreement.agreed, agreement
     assert agreement.rows

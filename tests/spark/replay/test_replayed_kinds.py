@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import published
 import pytest
-from anabranch.reconcile.certify import certify
-from anabranch.replay.pace import Pace
-from anabranch.replay.replaying import Asked, replay
-from anabranch.replay.standing import PUBLISHED, Standing
-from anabranch.settings import Settings, load_settings
-from anabranch.speed.runner import catch_up
-from anabranch.tables import newest
-from anabranch.tables.commits import open_table
-from anabranch.tables.layout import speed_table
+from anabranch.certify.certify_partitions import certify
+from anabranch.change.replay.rate_limit import Pace
+from anabranch.change.replay.runner import ReplayRequest, replay
+from anabranch.change.replay.state import PUBLISHED, ReplayState
+from anabranch.compute.speed.view_stream import catch_up
+from anabranch.core.settings import Settings, load_settings
+from anabranch.lake import latest_commit
+from anabranch.lake.commits import open_table
+from anabranch.lake.layout import speed_table
 from anabranch.views import View
 from anabranch.views.definition import is_changed
 from landed import ALL_DECLARED, Landing, gallery
@@ -61,8 +61,8 @@ class World:
     def catch_up(self, view: View) -> None:
         catch_up(self.spark, self.settings, view, REGISTRY.topic(view))
 
-    def replay(self, view: View, run: str, **more: Any) -> Standing:
-        asked = Asked(view, REGISTRY.topic(view), run, pace=Pace(1.0), **more)
+    def replay(self, view: View, run: str, **more: Any) -> ReplayState:
+        asked = ReplayRequest(view, REGISTRY.topic(view), run, pace=Pace(1.0), **more)
         return replay(self.spark, self.settings, asked)
 
     def all_equal(self, view: View) -> bool:
@@ -72,8 +72,8 @@ class World:
 
 @pytest.fixture
 def world(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    monkeypatch.setattr("anabranch.replay.slices._FIRST_RECORDS", 1)
-    monkeypatch.setattr("anabranch.replay.slices.next_size", lambda *_: 1)
+    monkeypatch.setattr("anabranch.change.replay.feed._FIRST_RECORDS", 1)
+    monkeypatch.setattr("anabranch.change.replay.feed.next_size", lambda *_: 1)
     settings = load_settings(home=tmp_path / "home", shuffle_partitions=2)
     found = World(spark, settings, {name: Landing(settings, t) for name, t in ALL_DECLARED.topics.items()})
     events = {"flights": published.flights(DAYS, 7, late=0.01)}
@@ -93,7 +93,7 @@ def test_a_replay_of_any_kind_says_the_same_and_goes_on(world: World, name: str)
     ended = world.replay(view, "whole")
     assert (ended.phase, ended.equal, ended.mended) == (PUBLISHED, ended.partitions, 0), ended.said
     assert world.rows(view) == before
-    committed = newest(speed_table(world.settings, view.name, view.version))
+    committed = latest_commit(speed_table(world.settings, view.name, view.version))
     assert committed is not None
     assert committed.note.extra["replay"] == "whole"
     assert int(committed.note.batch.partition(":")[2]) >= REPLAYED - 1, "epoch by epoch"

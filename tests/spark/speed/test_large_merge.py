@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from anabranch.errors import BadDefinition, Conflict
-from anabranch.speed.table import SpeedTable
-from anabranch.tables import Cut, Note, Position, append, stage_arrow
-from anabranch.views.definition import PARTITION, View
+from anabranch.compute.speed.table import SpeedTable
+from anabranch.core.errors import BadDefinition, Conflict
+from anabranch.lake import CommitMetadata, Cut, Position, append, stage_arrow
+from anabranch.views.definition import PARTITION_DATE, View
 from deltalake import DeltaTable
 
 if TYPE_CHECKING:
@@ -24,11 +24,11 @@ COLUMNS = [
     ("second", pa.int64()),
     ("n", pa.int64()),
     ("day", pa.date32()),
-    (PARTITION, pa.date32()),
+    (PARTITION_DATE, pa.date32()),
 ]
 SCHEMA = pa.schema(COLUMNS)
 DAYS = [date(2013, 1, day) for day in range(1, 5)]
-TYPES = f"k string, second long, n long, day date, {PARTITION} date"
+TYPES = f"k string, second long, n long, day date, {PARTITION_DATE} date"
 Row = tuple[str | None, int, int, date | None]
 
 
@@ -49,7 +49,7 @@ def frame(spark: SparkSession, *rows: Row) -> DataFrame:
     return spark.createDataFrame([(*row, row[3]) for row in rows], TYPES).persist()
 
 
-def note(table: SpeedTable, batch: int) -> Note:
+def note(table: SpeedTable, batch: int) -> CommitMetadata:
     return table.note(f"cp:{batch}", Cut({"flights": Position(batch + 1, {0: batch + 1})}))
 
 
@@ -92,7 +92,7 @@ def test_files_without_a_row_of_the_keys_stay(spark: SparkSession, tmp_path: Pat
 def test_another_writer_that_was_quicker_is_a_conflict(spark: SparkSession, tmp_path: Path) -> None:
     table = SpeedTable(str(tmp_path / "speed"), view(kappa=False), SCHEMA)
     other = DeltaTable(table.uri)
-    append(other, stage_arrow(arrow(("z", 1, 1, DAYS[0])), table.uri, "other", PARTITION), note(table, 7))
+    append(other, stage_arrow(arrow(("z", 1, 1, DAYS[0])), table.uri, "other", PARTITION_DATE), note(table, 7))
     rows = frame(spark, ("a", 1, 9, DAYS[0]))
     with pytest.raises(Conflict) as caught:
         table.merge_large(rows, 0, note(table, 0))

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from anabranch.landing import log_length
-from anabranch.landing.log_length import LogLength
-from anabranch.settings import Settings
-from anabranch.speed.runner import catch_up, start
-from anabranch.tables.commits import configure, open_table
-from anabranch.tables.layout import speed_checkpoint, speed_table
-from anabranch.tables.notes import newest
-from anabranch.tables.older_commits import LOG
+from anabranch.compute.speed.view_stream import catch_up, start
+from anabranch.core.settings import Settings
+from anabranch.ingest.landing import log_trimming
+from anabranch.ingest.landing.log_trimming import LogLength
+from anabranch.lake.archived_commits import LOG
+from anabranch.lake.commit_metadata import latest_commit
+from anabranch.lake.commits import configure, open_table
+from anabranch.lake.layout import speed_checkpoint, speed_table
 from landed import FLIGHTS, Event, Landing, sample_views
 
 if TYPE_CHECKING:
@@ -35,10 +35,10 @@ def departed(number: int) -> Event:
 @pytest.fixture
 def landing(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Landing:
     """Its commits are set aside at each fifth, and not at each hundredth."""
-    monkeypatch.setattr(log_length, "CHECKPOINT_COMMITS", 5)
+    monkeypatch.setattr(log_trimming, "CHECKPOINT_COMMITS", 5)
     found = Landing(settings)
     found.land([departed(0)])
-    note = newest(found.table)
+    note = latest_commit(found.table)
     assert note is not None
     configure(found.table, {"delta.checkpointInterval": "5"}, note.note)
     return found

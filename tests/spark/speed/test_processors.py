@@ -9,18 +9,18 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from anabranch.errors import BrokenState
-from anabranch.landing.schema import VALID
-from anabranch.reconcile.certify import certify
-from anabranch.reconcile.differences import differences
-from anabranch.reconcile.sides import SpeedState
-from anabranch.settings import Settings
-from anabranch.speed.runner import SpeedQuery, catch_up
-from anabranch.tables import Committed, notes
-from anabranch.tables.commits import open_table
-from anabranch.tables.layout import speed_table
+from anabranch.certify.certify_partitions import certify
+from anabranch.certify.comparison_inputs import SpeedState
+from anabranch.certify.differences import differences
+from anabranch.compute.speed.view_stream import SpeedQuery, catch_up
+from anabranch.core.errors import BrokenState
+from anabranch.core.settings import Settings
+from anabranch.ingest.landing.schema import VALID
+from anabranch.lake import Commit, commit_history
+from anabranch.lake.commits import open_table
+from anabranch.lake.layout import speed_table
 from anabranch.views import View
-from anabranch.views.keyed import Row, Timers, process, processed
+from anabranch.views.processor import Row, Timers, process, processed
 from landed import FLIGHTS, Event, Landing
 from pyspark.cloudpickle import register_pickle_by_value
 
@@ -102,8 +102,8 @@ def rows_of(settings: Settings, version: int | None = None) -> list[dict[str, An
     return sorted(rows, key=lambda row: (row["tailnum"], row["began"]))
 
 
-def commits(settings: Settings) -> list[Committed]:
-    return list(notes(speed_table(settings, VIEW.name, 1)))
+def commits(settings: Settings) -> list[Commit]:
+    return list(commit_history(speed_table(settings, VIEW.name, 1)))
 
 
 def expected(landing: Landing, minutes: float) -> list[dict[str, Any]]:

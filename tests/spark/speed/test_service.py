@@ -11,13 +11,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
-from anabranch.errors import BadInput, Conflict, TryAgain
-from anabranch.settings import Settings
-from anabranch.speed import status
-from anabranch.speed.runner import SpeedQuery, start
-from anabranch.speed.service import RETRY_SECONDS, WAIT_SECONDS, Slot, Speed, slots_of
-from anabranch.tables import newest
-from anabranch.tables.layout import speed_table
+from anabranch.compute.speed import status
+from anabranch.compute.speed.service import RETRY_SECONDS, WAIT_SECONDS, Slot, Speed, slots_of
+from anabranch.compute.speed.view_stream import SpeedQuery, start
+from anabranch.core.errors import BadInput, Conflict, TryAgain
+from anabranch.core.settings import Settings
+from anabranch.lake import latest_commit
+from anabranch.lake.layout import speed_table
 from landed import FLIGHTS, Event, Landing, sample_views
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Platform:
             self.speed.look()
 
     def epoch(self, name: str) -> int:
-        committed = newest(speed_table(self.settings, name, 1))
+        committed = latest_commit(speed_table(self.settings, name, 1))
         return committed.note.cut.epoch("flights") if committed else 0
 
 

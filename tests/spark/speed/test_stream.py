@@ -10,13 +10,13 @@ from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from anabranch.errors import BadDefinition, BrokenState, Conflict, TryAgain
-from anabranch.serving.snapshots import snapshot
-from anabranch.settings import Settings, load_settings
-from anabranch.speed.runner import catch_up, start
-from anabranch.tables import Committed, Cut, Position, newest, notes
-from anabranch.tables.commits import open_table
-from anabranch.tables.layout import speed_checkpoint, speed_table
+from anabranch.compute.speed.view_stream import catch_up, start
+from anabranch.core.errors import BadDefinition, BrokenState, Conflict, TryAgain
+from anabranch.core.settings import Settings, load_settings
+from anabranch.lake import Commit, Cut, Position, commit_history, latest_commit
+from anabranch.lake.commits import open_table
+from anabranch.lake.layout import speed_checkpoint, speed_table
+from anabranch.serve.table_snapshots import snapshot
 from anabranch.views import View
 from anabranch.views.definition import CHANGED
 from landed import FLIGHTS, Event, Landing, gallery, sample_views
@@ -47,8 +47,8 @@ def flights(settings: Settings) -> list[tuple[str, int, int, int]]:
     return [(r["origin"], r["window_start"].hour, r["flights"], r[CHANGED]) for r in found]
 
 
-def commits(settings: Settings, view: View = DELAYS) -> list[Committed]:
-    return list(notes(speed_table(settings, view.name, view.version)))
+def commits(settings: Settings, view: View = DELAYS) -> list[Commit]:
+    return list(commit_history(speed_table(settings, view.name, view.version)))
 
 
 @pytest.fixture
@@ -260,7 +260,7 @@ def test_small_and_large_commits_are_the_same_to_a_reader(spark: SparkSession, s
         for epoch in three_ways(3):
             landing.land(epoch)
             catch_up(spark, own, DELAYS, FLIGHTS)
-        committed = newest(speed_table(own, DELAYS.name, 1))
+        committed = latest_commit(speed_table(own, DELAYS.name, 1))
         assert committed is not None
         note = committed.note
         found.append((rows_of(own, DELAYS), note.cut, note.writer, note.fingerprint, note.extra))

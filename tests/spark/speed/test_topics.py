@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import anabranch
 import pytest
-from anabranch.batch import publish, rebuild
-from anabranch.errors import TryAgain
-from anabranch.events import Topics
-from anabranch.reconcile.certify import certify
-from anabranch.reconcile.differences import differences
-from anabranch.settings import Settings
-from anabranch.speed.runner import catch_up
-from anabranch.tables import newest, notes
-from anabranch.tables.commits import open_table
-from anabranch.tables.layout import speed_checkpoint, speed_table
+from anabranch.certify.certify_partitions import certify
+from anabranch.certify.differences import differences
+from anabranch.compute.batch import publish, rebuild
+from anabranch.compute.speed.view_stream import catch_up
+from anabranch.contracts import Topics
+from anabranch.core.errors import TryAgain
+from anabranch.core.settings import Settings
+from anabranch.lake import commit_history, latest_commit
+from anabranch.lake.commits import open_table
+from anabranch.lake.layout import speed_checkpoint, speed_table
 from anabranch.views import View, view
 from anabranch.views.check import check
-from anabranch.views.counting import count_for
+from anabranch.views.partition_events import count_for
 from landed import ALL_DECLARED, FLIGHTS, Event, Landing, gallery
 from pyspark.sql import functions as F
 
@@ -90,7 +90,7 @@ class House:
 
     @property
     def cut(self) -> str:
-        committed = newest(self.uri)
+        committed = latest_commit(self.uri)
         assert committed is not None
         return str(committed.note.cut)
 
@@ -207,7 +207,7 @@ def test_a_wrong_row_is_named_with_the_events_of_both_topics(house: Callable[[Vi
     here.run()
     table = open_table(here.uri)
     assert table is not None
-    note = next(notes(table)).note
+    note = next(commit_history(table)).note
     from deltalake import CommitProperties
 
     table.update(updates={"temp": "1.0"}, commit_properties=CommitProperties({"userMetadata": note.to_text()}))

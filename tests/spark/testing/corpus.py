@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from anabranch.events.declarations import load_declarations, load_module
+from anabranch.contracts.declarations import load_declarations, load_module
 from anabranch.testing import ProofFailed, prove
 from anabranch.views import View, collecting
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from anabranch.errors import BadDefinition, BadInput
-from anabranch.speed.sink import Sink
+from anabranch.compute.speed.sink import Sink
+from anabranch.core.errors import BadDefinition, BadInput
 from anabranch.testing import Proof, ProofFailed, options, prove
 from anabranch.testing.options import Options
 from anabranch.views import View, view
@@ -139,7 +139,7 @@ def test_a_rebuild_that_overlooks_late_events_is_found(
 
     from anabranch.views import inputs
 
-    rebuild = importlib.import_module("anabranch.batch.rebuild")
+    rebuild = importlib.import_module("anabranch.compute.batch.rebuild")
     every = inputs.events_of
 
     def on_time(landed: DataFrame, of: View, *, late: bool) -> DataFrame:

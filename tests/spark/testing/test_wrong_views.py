@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from anabranch.errors import BadDefinition
+from anabranch.core.errors import BadDefinition
 from corpus import examples
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from anabranch.settings import Settings
-from anabranch.tables.layout import landing_table
+from anabranch.core.settings import Settings
+from anabranch.lake.layout import landing_table
 from anabranch.views import View
 from anabranch.views.inputs import events_of, frames
 from landed import FLIGHTS, Event, Landing, sample_views

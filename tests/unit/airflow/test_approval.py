@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from airflow.providers.standard.exceptions import HITLRejectException
-from anabranch.airflow import approval
-from anabranch.airflow.approval import NO_BREAK, PlanApproval
-from anabranch.settings import Settings
+from anabranch.apps.airflow import approval
+from anabranch.apps.airflow.approval import NO_BREAK, PlanApproval
+from anabranch.core.settings import Settings
 
 pytestmark = pytest.mark.unit
 PLAN = {

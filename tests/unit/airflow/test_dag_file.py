@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anabranch.settings import project_root
+from anabranch.core.settings import project_root
 
 pytestmark = pytest.mark.unit
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from airflow.sdk.execution_time.context import set_current_context
-from anabranch.airflow import steps
-from anabranch.airflow.notes import planned_note
-from anabranch.settings import Settings
+from anabranch.apps.airflow import reprocess_tasks
+from anabranch.apps.airflow.run_notes import planned_note
+from anabranch.core.settings import Settings
 from clinic import DAYS, NAME, Clinic, departed
 
 pytestmark = pytest.mark.unit
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.unit
 def clinic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clinic:
     """Late events of two days that were never published. No Airflow answers: the note is only logged."""
     monkeypatch.setenv("ANABRANCH_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(steps, "_address", lambda _: "http://127.0.0.1:9")
+    monkeypatch.setattr(reprocess_tasks, "_address", lambda _: "http://127.0.0.1:9")
     made = Clinic(Settings(home=tmp_path / "home"))
     made.land([departed(10, DAYS[4])], [departed(1, DAYS[0]), departed(2, DAYS[0]), departed(3, DAYS[1])])
     made.speed(DAYS[4:])
@@ -42,29 +42,29 @@ def planned(task: Any, *arguments: Any, **params: Any) -> dict[str, Any]:
 
 
 def test_one_run_takes_every_day_that_has_late_events_or_was_never_published(clinic: Clinic) -> None:
-    plan = planned(steps.plan, NAME, missing=True, version=1)
+    plan = planned(reprocess_tasks.plan, NAME, missing=True, version=1)
     assert (plan["days"], plan["late"], plan["late_missing"]) == ("2013-01-01..2013-01-02,2013-01-05", 3, 3)
     assert "3 never published days; 3 late events are in no half" in plan["text"]
     assert "All days that were never published or lack late events (3 of them)." in planned_note(plan)
     clinic.reprocess("all", [DAYS[0], DAYS[1], DAYS[4]])
     with pytest.raises(AirflowSkipException, match="every day with events is published, and no late event is in"):
-        planned(steps.plan, NAME, missing=True)
+        planned(reprocess_tasks.plan, NAME, missing=True)
 
 
 def test_a_form_that_names_days_as_well_is_refused(clinic: Clinic) -> None:
     with pytest.raises(AirflowFailException, match="RANGE_TWICE"):
-        planned(steps.plan, NAME, **{"missing": True, "from": "2013-01-01"})
+        planned(reprocess_tasks.plan, NAME, **{"missing": True, "from": "2013-01-01"})
 
 
 def test_a_repair_takes_published_days_only_and_says_what_it_leaves(
     clinic: Clinic, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO), pytest.raises(AirflowSkipException, match="no published day"):
-        planned(steps.plan_repair, NAME, 1)
+        planned(reprocess_tasks.plan_repair, NAME, 1)
     left = "2 days of departure_delays with late events were never published, 2013-01-01 to 2013-01-02"
     assert f"{left}: they are not repaired; anabranch reprocess departure_delays --version 1 --missing" in caplog.text
     caplog.clear()
     clinic.reprocess("all", [DAYS[0], DAYS[1]])
     clinic.land([departed(4, DAYS[1])])
-    assert planned(steps.plan_repair, NAME, 1)["days"] == "2013-01-02"
+    assert planned(reprocess_tasks.plan_repair, NAME, 1)["days"] == "2013-01-02"
     assert "never published" not in caplog.text

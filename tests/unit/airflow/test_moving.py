@@ -10,18 +10,19 @@ from typing import Any
 import pytest
 import served
 from airflow.sdk.exceptions import AirflowFailException
-from anabranch.airflow import migrating
-from anabranch.airflow.migrating import Move
-from anabranch.change.gates import Checked
-from anabranch.change.looks import newest_look
-from anabranch.change.migration import hasten, migration_of, rollback
-from anabranch.serving import routes
-from anabranch.serving.routes import route_history
-from anabranch.settings import Settings
-from anabranch.tables import Cut, Note, create
-from anabranch.tables.layout import speed_table
+from anabranch.apps.airflow import migrate_tasks
+from anabranch.apps.airflow.migrate_tasks import ShiftReaders
+from anabranch.change.migration import migration_of, rollback, skip_soak
+from anabranch.change.promotion_checks import Checked
+from anabranch.change.run_heartbeat import newest_look
+from anabranch.core.settings import Settings
+from anabranch.lake import CommitMetadata, Cut, create
+from anabranch.lake.layout import speed_table
+from anabranch.serve import routes
+from anabranch.serve.routes import route_history
 from anabranch.views import Registry
 from anabranch.views.definition import View
+from anabranch.views.project import Project
 from served import VIEW
 
 pytestmark = pytest.mark.unit
@@ -38,7 +39,7 @@ class Moving:
     def __init__(self, settings: Settings, run: str = "run-1", **params: Any) -> None:
         self.settings = settings
         self.said: list[str] = []
-        self.task = Move(task_id="move", planned=PLANNED | {"run": run})
+        self.task = ShiftReaders(task_id="move", planned=PLANNED | {"run": run})
         answer = {"responded_by_user": {"id": "1", "name": "anna"}, "chosen_options": ["Approve"]}
         asked = {"view": VIEW, "why": "better", "soak": "1 hour", "steps": "5,50,100"}
         self.context: Any = {
@@ -65,15 +66,15 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
         served.start_speed(settings, 3, version=version)
     registry = Registry(VERSIONS)
     monkeypatch.setattr(Registry, "topic", lambda self, view: None)
-    monkeypatch.setattr("anabranch.airflow.registered.project_views", lambda _: registry)
-    monkeypatch.setattr(migrating, "load_settings", lambda: settings)
+    monkeypatch.setattr(Project, "readable_views", lambda self: registry)
+    monkeypatch.setattr(migrate_tasks, "load_settings", lambda: settings)
     return settings
 
 
 @pytest.fixture
 def moving(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Moving:
     made = Moving(settings)
-    monkeypatch.setattr(migrating, "tell", lambda _, run, text: made.said.append(text))
+    monkeypatch.setattr(migrate_tasks, "tell", lambda _, run, text: made.said.append(text))
     return made
 
 
@@ -110,7 +111,7 @@ def test_without_a_soak_time_it_goes_the_whole_way_and_says_each_step(settings: 
 
 def test_another_process_goes_on_where_a_killed_one_was(moving: Moving, settings: Settings) -> None:
     moving.look()
-    hasten(settings, VIEW, by="bob", why="now")
+    skip_soak(settings, VIEW, by="bob", why="now")
     assert Moving(settings).look() is False
     assert moving.state == ("moving", 50)
 
@@ -125,7 +126,7 @@ def test_a_rollback_by_a_person_ends_it_red_with_their_reason(moving: Moving, se
 
 def test_a_check_that_fails_ends_it_red_with_what_failed(moving: Moving, settings: Settings) -> None:
     moving.look()
-    hasten(settings, VIEW, by="bob", why="now")
+    skip_soak(settings, VIEW, by="bob", why="now")
     served.merge_speed(settings, 4, served.DAYS[:1])
     served.merge_speed(settings, 4, served.DAYS[1:2], version=2)
     with pytest.raises(AirflowFailException, match="differ in written_by"):
@@ -139,7 +140,7 @@ def test_a_step_that_a_person_takes_at_the_same_moment_is_seen(
     from anabranch.change import migration
 
     moving.look()
-    hasten(settings, VIEW, by="bob", why="now")
+    skip_soak(settings, VIEW, by="bob", why="now")
     checked = migration.checked
 
     def slow(*given: Any, **more: Any) -> Checked:
@@ -155,7 +156,7 @@ def test_a_step_that_a_person_takes_at_the_same_moment_is_seen(
 def test_a_failing_check_leads_back_at_once_to_a_version_that_is_behind(moving: Moving, settings: Settings) -> None:
     moving.context["params"] |= {"checks": ["written_by < 4"]}
     moving.look()
-    hasten(settings, VIEW, by="bob", why="now")
+    skip_soak(settings, VIEW, by="bob", why="now")
     served.merge_speed(settings, 4, served.DAYS[:1], version=2)
     with pytest.raises(AirflowFailException, match="break written_by < 4"):
         moving.look()
@@ -165,7 +166,7 @@ def test_a_failing_check_leads_back_at_once_to_a_version_that_is_behind(moving: 
 def test_that_a_check_can_not_be_made_is_told(moving: Moving, settings: Settings) -> None:
     moving.look()
     shutil.rmtree(speed_table(settings, VIEW, 2))
-    created = Note("view/delays/v2/speed", "create", Cut())
+    created = CommitMetadata("view/delays/v2/speed", "create", Cut())
     create(speed_table(settings, VIEW, 2), served.SPEED_SCHEMA, ["partition_date"], created)
     assert moving.look() is False
     assert "Waits: no micro-batch of delays has been committed yet" in moving.said[-1]

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anabranch.airflow.notes import listed, outcome_note, planned_note
-from anabranch.airflow.publishing import NO_VERDICT, refusals
-from anabranch.airflow.run_key import run_key
-from anabranch.batch.manifest import manifest_path
-from anabranch.reconcile.verdict import Verdict
-from anabranch.settings import Settings
+from anabranch.apps.airflow.run_key import run_key
+from anabranch.apps.airflow.run_notes import listed, outcome_note, planned_note
+from anabranch.certify.verdict import Verdict
+from anabranch.change.publish_run import NO_VERDICT, refusals
+from anabranch.compute.batch.manifest import manifest_path
+from anabranch.core.settings import Settings
 
 pytestmark = pytest.mark.unit
 

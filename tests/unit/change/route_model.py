@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from anabranch.serving.pinning import BACK_SECONDS
+from anabranch.serve.read_plan import BACK_SECONDS
 
 STEPS, SOAK = (50, 100), 10.0
 

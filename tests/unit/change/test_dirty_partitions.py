@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from anabranch.batch.manifest import days_text, parse_days
-from anabranch.change.dirty import Dirty, dirty_partitions
-from anabranch.events import Topic
-from anabranch.events.declarations import load_declarations
-from anabranch.landing.schema import epoch_build, epochs_of_file
-from anabranch.settings import Settings, project_root
-from anabranch.tables import Cut, Note, create
-from anabranch.tables.layout import batch_table, landing_table
+from anabranch.change.dirty_partitions import Dirty, dirty_partitions
+from anabranch.compute.batch.manifest import days_text, parse_days
+from anabranch.contracts import Topic
+from anabranch.contracts.declarations import load_declarations
+from anabranch.core.settings import Settings, project_root
+from anabranch.ingest.landing.schema import epoch_build, epochs_of_file
+from anabranch.lake import CommitMetadata, Cut, create
+from anabranch.lake.layout import batch_table, landing_table
 from anabranch.views.definition import View
 from test_reprocess_plan import a_view, at, land, landed
 
@@ -28,7 +28,7 @@ def publish(settings: Settings, view: View, cuts: Mapping[date, int]) -> None:
     shown = [{"from": f"{d}", "to": f"{d}", "cut": at(epoch).to_json(), "run": "r"} for d, epoch in cuts.items()]
     columns = pa.schema([("k", pa.string()), ("partition_date", pa.date32())])
     uri = batch_table(settings, view.name, view.version)
-    note = Note(f"{view.writer}/batch", "r", at(max(cuts.values())), extra={"published": shown})
+    note = CommitMetadata(f"{view.writer}/batch", "r", at(max(cuts.values())), extra={"published": shown})
     create(uri, columns, ["partition_date"], note)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from anabranch.change.estimates import NEWEST, Outcome, estimate, outcomes, record_outcome
-from anabranch.settings import Settings
+from anabranch.core.settings import Settings
 
 pytestmark = pytest.mark.unit
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)

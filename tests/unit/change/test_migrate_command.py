@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import anabranch
 import pytest
 import served
-from anabranch.cli import migrate_commands
-from anabranch.cli.main import app
-from anabranch.settings import Settings, project_root
+from anabranch.apps.cli import migrate_commands
+from anabranch.apps.cli.main import app
+from anabranch.core.settings import Settings, project_root
 from click.testing import Result
 from served import DAYS, VIEW
 from typer.testing import CliRunner

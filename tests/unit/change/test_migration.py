@@ -10,29 +10,29 @@ from pathlib import Path
 import anabranch
 import pytest
 import served
+from anabranch.certify.certificates import Certificate, Checksum, record
 from anabranch.change import migration
-from anabranch.change.gates import Checked, Promise
 from anabranch.change.migration import (
     Migration,
     advance,
-    carried_by,
     days_to_build,
     halt,
-    hasten,
+    majority_version,
     migration_of,
+    of_run,
     resume,
     rollback,
-    served_now,
+    skip_soak,
     start,
 )
-from anabranch.errors import AnabranchError, BadInput, Conflict, TryAgain
-from anabranch.reconcile.certificates import Certificate, Checksum, record
-from anabranch.serving import routes
-from anabranch.serving.reader_log import failed_reads
-from anabranch.serving.routes import route_history, set_route
-from anabranch.settings import Settings
-from anabranch.tables import Note, append, create
-from anabranch.tables.layout import landing_table, speed_table
+from anabranch.change.promotion_checks import Checked, Expectations
+from anabranch.core.errors import AnabranchError, BadInput, Conflict, TryAgain
+from anabranch.core.settings import Settings
+from anabranch.lake import CommitMetadata, append, create
+from anabranch.lake.layout import landing_table, speed_table
+from anabranch.serve import routes
+from anabranch.serve.reader_log import failed_reads
+from anabranch.serve.routes import route_history, set_route
 from anabranch.views.definition import View
 from served import DAYS, VIEW
 
@@ -94,7 +94,7 @@ def test_it_goes_step_by_step_and_each_is_in_the_history(settings: Settings) -> 
 
 def test_where_it_stands_is_where_its_route_says(settings: Settings) -> None:
     """Nothing else is kept: another process, or one after a kill, goes on from there."""
-    made = begin(settings, steps=(10, 100), promise=Promise(changed=("written_by",), checks=("written_by > 0",)))
+    made = begin(settings, steps=(10, 100), promise=Expectations(changed=("written_by",), checks=("written_by > 0",)))
     found = migration_of(settings, VIEW)
     assert found is not None
     assert found[1] == made
@@ -140,24 +140,24 @@ def test_rows_that_differ_beyond_what_was_said_lead_everybody_back(settings: Set
 
 
 def test_what_was_said_to_differ_may(settings: Settings) -> None:
-    begin(settings, promise=Promise(changed=("written_by",)))
+    begin(settings, promise=Expectations(changed=("written_by",)))
     served.merge_speed(settings, 4, DAYS[:2])
     served.merge_speed(settings, 4, DAYS[:1], version=2)
     assert step(settings).state == "moving"
 
 
 def test_the_users_checks_and_a_version_that_falls_behind(settings: Settings) -> None:
-    begin(settings, promise=Promise(checks=("written_by < 4", "origin like 'O%'"), compared=False, behind=2))
+    begin(settings, promise=Expectations(checks=("written_by < 4", "origin like 'O%'"), compared=False, behind=2))
     assert step(settings).state == "moving"
     uri, schema = landing_table(settings, "flights"), served.SPEED_SCHEMA
-    table = create(uri, schema, [], Note("landing/flights", "0", served.cut_at(5)))
+    table = create(uri, schema, [], CommitMetadata("landing/flights", "0", served.cut_at(5)))
     assert step(settings).share == 5, "two epochs behind are within the promise"
-    append(table, [], Note("landing/flights", "1", served.cut_at(6)))
+    append(table, [], CommitMetadata("landing/flights", "1", served.cut_at(6)))
     assert step(settings).state == "rolled back"
     assert "v2 is 3 epochs behind landing, more than 2" in route_history(settings, VIEW)[-1].why
     for version in (1, 2):
         served.merge_speed(settings, 6, DAYS[:1], version=version)
-    assert refused(settings, promise=Promise(checks=("written_by < 4",))) == "CHECKS_FAILED"
+    assert refused(settings, promise=Expectations(checks=("written_by < 4",))) == "CHECKS_FAILED"
 
 
 def test_by_hand_and_back_even_when_it_is_done(settings: Settings) -> None:
@@ -180,8 +180,8 @@ def test_what_can_not_be_started(settings: Settings) -> None:
     assert refused(settings, steps=(5, 50)) == "STEPS_WRONG"
     assert refused(settings, steps=()) == "STEPS_WRONG"
     assert refused(settings, soak_seconds=-1) == "STEPS_WRONG"
-    assert refused(settings, promise=Promise(checks=("1 = 1; drop table x",))) == "CHECK_REFUSED"
-    assert refused(settings, promise=Promise(changed=("nothing",))) == "COLUMNS_UNKNOWN"
+    assert refused(settings, promise=Expectations(checks=("1 = 1; drop table x",))) == "CHECK_REFUSED"
+    assert refused(settings, promise=Expectations(changed=("nothing",))) == "COLUMNS_UNKNOWN"
     assert refused(settings, why=" ") == "REASON_MISSING"
     certify(settings, 1, DAYS[1])
     assert refused(settings) == "CHECKS_FAILED", "v2 isn't certified where v1 is"
@@ -221,13 +221,18 @@ def test_a_check_that_fails_while_it_is_halted_leads_everybody_back(settings: Se
 
 
 def test_a_person_who_cannot_wait_gets_one_step_and_its_checks(settings: Settings) -> None:
-    begin(settings, steps=(5, 50, 100), soak_seconds=3600, promise=Promise(checks=("written_by < 4",), compared=False))
+    begin(
+        settings,
+        steps=(5, 50, 100),
+        soak_seconds=3600,
+        promise=Expectations(checks=("written_by < 4",), compared=False),
+    )
     step(settings)
-    hasten(settings, VIEW, by="bob", why="it's urgent")
+    skip_soak(settings, VIEW, by="bob", why="it's urgent")
     assert step(settings).share == 50
     with pytest.raises(TryAgain):
         step(settings)
-    hasten(settings, VIEW, by="bob", why="it's very urgent")
+    skip_soak(settings, VIEW, by="bob", why="it's very urgent")
     for version in (1, 2):
         served.merge_speed(settings, 4, DAYS[:1], version=version)
     assert step(settings).state == "rolled back", "a step was taken without its checks"
@@ -243,19 +248,19 @@ def test_halting_moves_nobody_so_it_waits_for_no_stream(settings: Settings) -> N
 
 
 def test_a_run_finds_its_own_migration_whatever_happened_since(settings: Settings) -> None:
-    assert carried_by(settings, VIEW, "run-1") is None
+    assert of_run(settings, VIEW, "run-1") is None
     begin(settings, run="run-1")
     step(settings)
     rollback(settings, VIEW, by="bob", why="no")
     begin(settings, run="run-2")
     set_by_hand = rollback(settings, VIEW, by="bob", why="no again")
     set_route(settings, VIEW, {1: 50, 2: 50}, by="bob", why="by hand")
-    first, second = carried_by(settings, VIEW, "run-1"), carried_by(settings, VIEW, "run-2")
+    first, second = of_run(settings, VIEW, "run-1"), of_run(settings, VIEW, "run-2")
     assert first is not None
     assert second is not None
     assert (first[0].why, first[1].state) == ("no", "rolled back")
     assert second[1] == set_by_hand
-    assert carried_by(settings, VIEW, "run-3") is None
+    assert of_run(settings, VIEW, "run-3") is None
 
 
 def test_what_readers_have_of_the_old_version_is_to_be_built_of_the_new_one(settings: Settings) -> None:
@@ -272,9 +277,9 @@ def test_what_readers_have_of_the_old_version_is_to_be_built_of_the_new_one(sett
 
 
 def test_the_version_that_most_readers_have(settings: Settings) -> None:
-    assert served_now(settings, VIEW) == 1
+    assert majority_version(settings, VIEW) == 1
     set_route(settings, VIEW, {1: 25, 2: 75}, by="bob", why="by hand")
-    assert served_now(settings, VIEW) == 2
+    assert majority_version(settings, VIEW) == 2
 
 
 def test_a_version_that_can_not_be_read_any_more_loses_its_readers(settings: Settings) -> None:
@@ -304,7 +309,7 @@ def test_reads_that_fail_lead_everybody_back(settings: Settings, monkeypatch: py
         def fail(*_: object, **__: object) -> None:
             raise TryAgain("VIEW_NOT_READY", "v2 is empty")
 
-        broken.setattr("anabranch.serving.reads.pin", fail)
+        broken.setattr("anabranch.serve.read_api.pin", fail)
         for reader in led.values():
             with pytest.raises(TryAgain):
                 anabranch.read(VIEW, settings=settings, reader=reader)

@@ -6,12 +6,12 @@ from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
-from anabranch.batch import missing as module
-from anabranch.batch.missing import Missing, MissingDay, missing, missing_now
-from anabranch.change.parameters import asked
-from anabranch.change.plan import make_plan
-from anabranch.settings import Settings
-from anabranch.tables.layout import landing_table
+from anabranch.change.reprocess_plan import make_plan
+from anabranch.change.reprocess_request import asked
+from anabranch.compute.batch import missing_days as module
+from anabranch.compute.batch.missing_days import Missing, MissingDay, missing, missing_now
+from anabranch.core.settings import Settings
+from anabranch.lake.layout import landing_table
 from test_dirty_partitions import FIRST, SECOND, THIRD, TOPIC, publish
 from test_reprocess_plan import a_view, at, land, landed
 

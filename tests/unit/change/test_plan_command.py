@@ -7,8 +7,8 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from anabranch.cli.main import app
-from anabranch.settings import Settings
+from anabranch.apps.cli.main import app
+from anabranch.core.settings import Settings
 from landed import sample_views
 from test_dirty_partitions import publish
 from test_reprocess_plan import land, landed

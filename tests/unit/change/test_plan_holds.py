@@ -13,19 +13,19 @@ from typing import Any
 import pytest
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.exceptions import AirflowFailException
-from anabranch.airflow.publishing import publish_run
-from anabranch.airflow.submit import RebuildJob
-from anabranch.batch import publications
-from anabranch.batch.rebuild import cut_at
-from anabranch.change.parameters import Asked
-from anabranch.change.plan import check_still_counted, check_still_published, make_plan, shown_in
-from anabranch.errors import AnabranchError, Conflict
-from anabranch.landing import loss
-from anabranch.serving.retirement import retire
-from anabranch.serving.routes import set_route
-from anabranch.settings import Settings
-from anabranch.tables.cut import parse_epochs
-from anabranch.tables.layout import batch_table, landing_table
+from anabranch.apps.airflow.spark_job import RebuildJob
+from anabranch.change.publish_run import publish_run
+from anabranch.change.reprocess_plan import check_still_counted, check_still_published, make_plan, shown_in
+from anabranch.change.reprocess_request import ReprocessRequest
+from anabranch.compute.batch import publications
+from anabranch.compute.batch.rebuild import cut_at
+from anabranch.core.errors import AnabranchError, Conflict
+from anabranch.core.settings import Settings
+from anabranch.ingest.landing import accepted_losses
+from anabranch.lake.cut import parse_epochs
+from anabranch.lake.layout import batch_table, landing_table
+from anabranch.serve.retirement import retire
+from anabranch.serve.routes import set_route
 from clinic import DAYS, NAME, V1, V2, Clinic, departed
 from deltalake import DeltaTable
 from landed import FLIGHTS
@@ -47,7 +47,10 @@ def clinic(tmp_path: Path) -> Clinic:
 
 
 def plan(clinic: Clinic, days: list[date] = PLANNED, run: str = RUN) -> dict[str, Any]:
-    return {**make_plan(clinic.settings, V1, FLIGHTS, Asked(tuple(days), {}, explicit=True)).to_json(), "run": run}
+    return {
+        **make_plan(clinic.settings, V1, FLIGHTS, ReprocessRequest(tuple(days), {}, explicit=True)).to_json(),
+        "run": run,
+    }
 
 
 def built(clinic: Clinic, planned: dict[str, Any]) -> None:
@@ -116,7 +119,7 @@ def test_a_run_that_publishes_between_the_look_and_the_commit_is_seen(
     """Both have read the table at one version; the one that commits second has to look again."""
     planned = plan(clinic)
     built(clinic, planned)
-    publishing = import_module("anabranch.batch.publish")  # the package gives its name to the function
+    publishing = import_module("anabranch.compute.batch.publish")  # the package gives its name to the function
     commit, come = publishing.replace, list[str]()
 
     def second_comes_first(*given: Any) -> int:
@@ -197,9 +200,9 @@ def test_a_cut_that_landing_does_not_reach_any_more_stops_the_rebuild(clinic: Cl
 
 def test_an_accepted_loss_or_log_behind_the_cut_is_no_change(clinic: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
     planned = plan(clinic)
-    monkeypatch.setattr(loss, "topic_id", lambda *_: "another-cluster")
-    monkeypatch.setattr(loss, "check_nothing_lost", lambda *_: None)
-    loss.accept_log(clinic.settings, FLIGHTS, "moved")
+    monkeypatch.setattr(accepted_losses, "topic_id", lambda *_: "another-cluster")
+    monkeypatch.setattr(accepted_losses, "check_nothing_lost", lambda *_: None)
+    accepted_losses.accept_log(clinic.settings, FLIGHTS, "moved")
     counted = (planned["events"], planned["late"])
     check_still_counted(clinic.settings, V1, FLIGHTS, PLANNED, planned["cut"], counted)
     check_still_published(clinic.settings, planned)

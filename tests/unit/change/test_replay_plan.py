@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anabranch.change.replay_parameters import asked_replay, asked_view
+from anabranch.apps.cli.main import app
+from anabranch.change.replay.rate_limit import Pace
+from anabranch.change.replay.state import PUBLISHED, ReplayState, write_standing
 from anabranch.change.replay_plan import ReplayPlan, make_replay_plan
-from anabranch.cli.main import app
-from anabranch.errors import BadInput
-from anabranch.replay.pace import Pace
-from anabranch.replay.standing import PUBLISHED, Standing, write_standing
-from anabranch.settings import Settings
+from anabranch.change.replay_request import asked_replay, asked_view
+from anabranch.core.errors import BadInput
+from anabranch.core.settings import Settings
 from test_reprocess_plan import DAY, TOPIC, a_view, land, landed
 from typer.testing import CliRunner
 
@@ -114,7 +114,9 @@ def test_a_view_without_state_takes_a_day_that_is_open(settings: Settings) -> No
 
 def test_earlier_replays_say_how_long_it_takes(settings: Settings) -> None:
     for run, records, seconds in (("a", 1_000, 10.0), ("b", 2_000, 15.0)):
-        done = Standing("delays", 1, run, phase=PUBLISHED, done=records, total=records, seconds=seconds, started_ms=1)
+        done = ReplayState(
+            "delays", 1, run, phase=PUBLISHED, done=records, total=records, seconds=seconds, started_ms=1
+        )
         write_standing(settings, done)
     made = planned(settings)
     assert made.estimate is not None

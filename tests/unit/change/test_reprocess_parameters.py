@@ -6,8 +6,8 @@ from datetime import date
 from typing import Any
 
 import pytest
-from anabranch.change.parameters import asked
-from anabranch.errors import BadInput
+from anabranch.change.reprocess_request import asked
+from anabranch.core.errors import BadInput
 
 pytestmark = pytest.mark.unit
 OWN = date(2013, 5, 6)

@@ -8,15 +8,15 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from anabranch.change.parameters import Asked, asked
-from anabranch.change.plan import check_still_holds, make_plan
-from anabranch.errors import AnabranchError, BadDefinition, BadInput, Conflict, TryAgain
-from anabranch.events import Topic
-from anabranch.events.declarations import load_declarations
-from anabranch.landing.schema import epoch_build, landing_schema
-from anabranch.settings import Settings, project_root
-from anabranch.tables import Cut, Note, Position, append, create, stage_arrow
-from anabranch.tables.layout import batch_table, landing_table
+from anabranch.change.reprocess_plan import check_still_holds, make_plan
+from anabranch.change.reprocess_request import ReprocessRequest, asked
+from anabranch.contracts import Topic
+from anabranch.contracts.declarations import load_declarations
+from anabranch.core.errors import AnabranchError, BadDefinition, BadInput, Conflict, TryAgain
+from anabranch.core.settings import Settings, project_root
+from anabranch.ingest.landing.schema import epoch_build, landing_schema
+from anabranch.lake import CommitMetadata, Cut, Position, append, create, stage_arrow
+from anabranch.lake.layout import batch_table, landing_table
 from anabranch.views.definition import View
 
 pytestmark = pytest.mark.unit
@@ -42,10 +42,10 @@ def at(epoch: int) -> Cut:
 def land(settings: Settings, *epochs: list[dict[str, Any]]) -> None:
     """Each list of rows as one epoch, in files with the names that landing gives them."""
     uri, schema = landing_table(settings, "flights"), landing_schema(TOPIC)
-    table = create(uri, schema, ["event_date"], Note("landing/flights", "0", Cut()))
+    table = create(uri, schema, ["event_date"], CommitMetadata("landing/flights", "0", Cut()))
     for epoch, rows in enumerate(epochs, 1):
         staged = stage_arrow(pa.Table.from_pylist(rows, schema), uri, epoch_build(epoch), "event_date")
-        append(table, staged, Note("landing/flights", str(epoch), at(epoch)))
+        append(table, staged, CommitMetadata("landing/flights", str(epoch), at(epoch)))
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def settings(tmp_path: Path) -> Settings:
     return settings
 
 
-def wish(**params: str) -> Asked:
+def wish(**params: str) -> ReprocessRequest:
     return asked(params, ["flights"], DAY)
 
 
@@ -103,7 +103,9 @@ def test_a_published_day_without_events_is_work_it_has_to_become_empty(settings:
     shown = {"from": f"{day}", "to": f"{day}", "cut": cut.to_json(), "run": "r"}
     columns = pa.schema([("k", pa.string()), ("partition_date", pa.date32())])
     uri = batch_table(settings, view.name, view.version)
-    create(uri, columns, ["partition_date"], Note("view/delays/v1/batch", "r", cut, extra={"published": [shown]}))
+    create(
+        uri, columns, ["partition_date"], CommitMetadata("view/delays/v1/batch", "r", cut, extra={"published": [shown]})
+    )
     for wish_of in (asked({}, ["flights"], day), wish(**{"from": f"{day}"})):
         plan = make_plan(settings, view, TOPIC, wish_of)
         assert (plan.read, plan.published, plan.untouched, plan.empty) == (0, 1, 0, False)

@@ -13,15 +13,15 @@ import anabranch
 import hypothesis.strategies as st
 import pytest
 import served
-from anabranch import clocks
 from anabranch.change import migration
-from anabranch.change.gates import Promise
-from anabranch.errors import AnabranchError
-from anabranch.serving import pinning, routes, snapshots
-from anabranch.serving.reader_log import failed_reads
-from anabranch.serving.retirement import reinstate, retire
-from anabranch.serving.routes import route_of, set_route
-from anabranch.settings import Settings
+from anabranch.change.promotion_checks import Expectations
+from anabranch.core import clocks
+from anabranch.core.errors import AnabranchError
+from anabranch.core.settings import Settings
+from anabranch.serve import read_plan, routes, table_snapshots
+from anabranch.serve.reader_log import failed_reads
+from anabranch.serve.retirement import reinstate, retire
+from anabranch.serve.routes import route_of, set_route
 from anabranch.views.definition import View
 from hypothesis import HealthCheck, given
 from hypothesis import settings as run_with
@@ -34,7 +34,7 @@ OLD, NEW = (
     for version in (1, 2)
 )
 READERS = ("a", "b", "c", "d")
-PROMISE = Promise(compared=False, behind=10_000)
+PROMISE = Expectations(compared=False, behind=10_000)
 
 ACTION = st.sampled_from(
     [
@@ -82,7 +82,7 @@ class House:
         self.killed = ""
         self.cuts = {1: 1, 2: 1}
         append = routes.append
-        for module in (clocks, pinning):
+        for module in (clocks, read_plan):
             patch.setattr(module, "time", self.clock)
         patch.setattr(routes, "PATIENCE", -1.0)
         patch.setattr(routes, "append", lambda *of: self._commit(append, of))
@@ -90,7 +90,13 @@ class House:
 
     def forget(self) -> None:
         """Another process, with nothing in its memory."""
-        for memory in (pinning._readers, pinning._seen, pinning._first_sight, snapshots._handles, snapshots._earlier):
+        for memory in (
+            read_plan._readers,
+            read_plan._seen,
+            read_plan._first_sight,
+            table_snapshots._handles,
+            table_snapshots._earlier,
+        ):
             memory.clear()  # type: ignore[attr-defined]
 
     def _commit(self, append: Callable[..., int], of: tuple[Any, ...]) -> int:

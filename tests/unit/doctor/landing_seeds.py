@@ -7,12 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from anabranch.landing.schema import DUPLICATE, QUARANTINED, VALID
-from anabranch.tables.layout import (
-    landing_checkpoint,
-    landing_index,
-    speed_table,
-)
+from anabranch.ingest.landing.schema import DUPLICATE, QUARANTINED, VALID
+from anabranch.lake.layout import landing_checkpoint, landing_index, speed_table
 from clinic import DAYS, NAME, Clinic, checkpoint, departed
 from deltalake import DeltaTable
 

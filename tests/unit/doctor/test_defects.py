@@ -15,17 +15,17 @@ from uuid import uuid4
 import anabranch
 import pyarrow as pa
 import pytest
-from anabranch import tables
-from anabranch.cli.main import app
-from anabranch.doctor.examining import CHECKS, Report, examine
-from anabranch.replay.alone import alone
-from anabranch.serving.routes import set_route
-from anabranch.settings import Settings
-from anabranch.speed.table import SpeedTable
-from anabranch.tables import changes
-from anabranch.tables.layout import speed_checkpoint, speed_table
+from anabranch import lake
+from anabranch.apps.cli.main import app
+from anabranch.change.replay.control import exclusive
+from anabranch.compute.speed.table import SpeedTable
+from anabranch.core.settings import Settings
+from anabranch.lake import commit_log
+from anabranch.lake.layout import speed_checkpoint, speed_table
+from anabranch.operate.doctor.run_checks import CHECKS, Report, examine
+from anabranch.serve.routes import set_route
 from anabranch.views import View
-from anabranch.views.definition import CHANGED, PARTITION
+from anabranch.views.definition import CHANGED, PARTITION_DATE
 from clinic import DAYS, NAME, V1, V2, Clinic, checkpoint, departed
 from landed import sample_views
 from landing_seeds import IN_LANDING, Seed
@@ -110,9 +110,9 @@ def test_two_defects_are_both_named(clinic: Clinic) -> None:
 
 def test_a_replay_that_runs_is_none_that_stands_still(clinic: Clinic) -> None:
     replay_stopped(clinic)
-    with alone(clinic.settings, V1, "dead"):
+    with exclusive(clinic.settings, V1, "dead"):
         assert not examined(clinic).findings
-        with pytest.raises(Exception, match="another replay"), alone(clinic.settings, V1, "dead"):
+        with pytest.raises(Exception, match="another replay"), exclusive(clinic.settings, V1, "dead"):
             pass
     assert examined(clinic).findings, "its lock was free again: looking takes none"
 
@@ -121,7 +121,7 @@ def test_what_a_stranger_took_back_is_forgiven(clinic: Clinic) -> None:
     before = half(clinic).version()
     commit_unnamed(clinic)
     table = half(clinic)
-    assert changes.changes(table, table.version()).added
+    assert commit_log.changes(table, table.version()).added
     table.restore(before)
     clinic.speed()
     assert not examined(clinic).findings
@@ -161,12 +161,12 @@ def test_a_day_that_went_back_is_mended_by_its_next_run(clinic: Clinic) -> None:
 def test_a_view_by_date_and_one_without_partitions(clinic: Clinic) -> None:
     by_day, kappa = sample_views().get("route_day"), sample_views().get("aircraft_now")
     clinic.views = (*clinic.views, by_day, kappa)
-    day = {"day": DAYS[0], "origin": "JFK", "dest": "ATL", "carrier": "AA", PARTITION: DAYS[0], CHANGED: 1}
+    day = {"day": DAYS[0], "origin": "JFK", "dest": "ATL", "carrier": "AA", PARTITION_DATE: DAYS[0], CHANGED: 1}
     plane = {"tailnum": "N1", CHANGED: 1}
     for view, row in ((by_day, day), (kappa, plane)):
         stream(clinic, view, [row])
     assert not examined(clinic).findings
-    stream(clinic, by_day, [day, {**day, "dest": "BOS", PARTITION: DAYS[1]}])
+    stream(clinic, by_day, [day, {**day, "dest": "BOS", PARTITION_DATE: DAYS[1]}])
     stream(clinic, kappa, [plane, plane])
     assert {finding.code for finding in examined(clinic).findings} == {"ROW_MISPLACED", "KEY_TWICE"}
 
@@ -175,7 +175,7 @@ def stream(clinic: Clinic, view: View, rows: list[dict[str, Any]]) -> None:
     """The first micro-batch of a stream, or that of a new checkpoint."""
     data, owner = pa.Table.from_pylist(rows), f"{view.name}-{uuid4().hex}"
     table = SpeedTable(speed_table(clinic.settings, view.name, 1), view, data.schema)
-    staged = tables.stage_arrow(data, table.uri, owner, table.partition)
+    staged = lake.stage_arrow(data, table.uri, owner, table.partition)
     table.refresh(staged, table.note(f"{owner}:0", clinic.cut))
     checkpoint(speed_checkpoint(clinic.settings, view.name, 1), owner, 0, [{"reservoirId": "x"}])
 

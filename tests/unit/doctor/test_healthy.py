@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from anabranch import tables
-from anabranch.doctor.examining import CHECKS, examine
-from anabranch.maintenance.deeds import DAY, Policy
-from anabranch.maintenance.running import maintain
-from anabranch.replay.standing import CANCELLED, PUBLISHED, REFUSED, standings
-from anabranch.serving.retirement import drop, reinstate, retire
-from anabranch.serving.routes import route_of, set_route
-from anabranch.settings import Settings
+from anabranch import lake
+from anabranch.change.replay.state import CANCELLED, PUBLISHED, REFUSED, standings
+from anabranch.core.settings import Settings
+from anabranch.operate.doctor.run_checks import CHECKS, examine
+from anabranch.operate.maintenance.report import DAY, Policy
+from anabranch.operate.maintenance.runner import maintain
+from anabranch.serve.retirement import drop, reinstate, retire
+from anabranch.serve.routes import route_of, set_route
 from clinic import DAYS, NAME, V1, V2, Clinic, departed
 from deltalake import DeltaTable
 
@@ -145,7 +145,7 @@ def test_the_hundred_are_of_every_kind(seen: dict[int, dict[str, bool]]) -> None
 
 
 def kinds(clinic: Clinic) -> dict[str, bool]:
-    settings, notes = clinic.settings, [committed.note for committed in tables.notes(clinic.uri)]
+    settings, notes = clinic.settings, [committed.note for committed in lake.commit_history(clinic.uri)]
     route, builds = route_of(settings, NAME), settings.home / "control" / "builds"
     actions = pa.table(DeltaTable(clinic.uri).get_add_actions(flatten=True))["path"].to_pylist()
     return {

@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anabranch.change.looks import looked, newest_look
-from anabranch.control import records
-from anabranch.control.records import Record
-from anabranch.doctor.examining import CHECKS, examine
-from anabranch.doctor.findings import Severity
-from anabranch.doctor.following import RUNNING, UNSEEN
-from anabranch.events import Declarations
-from anabranch.settings import Settings
-from anabranch.tables.checksum import metadata_of
-from anabranch.tables.layout import speed_table
+from anabranch.change.run_heartbeat import looked, newest_look
+from anabranch.contracts import Declarations
+from anabranch.core.settings import Settings
+from anabranch.lake.layout import speed_table
+from anabranch.lake.version_checksum import metadata_of
+from anabranch.operate.doctor.findings import Severity
+from anabranch.operate.doctor.run_checks import CHECKS, examine
+from anabranch.operate.doctor.running_work import RUNNING, UNSEEN
+from anabranch.operate.runtime import process_registry
+from anabranch.operate.runtime.process_registry import Record
 from clinic import DAYS, NAME, V1, V2, Clinic, departed
 from deltalake import DeltaTable
 from landed import DECLARED, FLIGHTS
@@ -133,9 +133,9 @@ def test_a_stream_of_a_platform_that_is_stopped_need_not_follow(clinic: Clinic) 
     stopped = time.time() + RUNNING + 5
     assert not codes(clinic, now=stopped)
     speed = Record("speed", "running", os.getpid(), 1.0, ("x",), None, "log", 0, 15, 1.0)
-    records.write(clinic.settings, speed)
+    process_registry.write(clinic.settings, speed)
     assert set(codes(clinic, now=stopped)) == {"STREAM_BEHIND", "PROCESS_GONE"}, "nobody has stopped it"
-    records.write(clinic.settings, speed.became("done"))
+    process_registry.write(clinic.settings, speed.became("done"))
     assert not codes(clinic, now=stopped)
 
 

@@ -16,21 +16,17 @@ from uuid import uuid4
 
 import psutil
 import pyarrow as pa
-from anabranch import tables
-from anabranch.batch.publish import publish
-from anabranch.change.gates import Promise
-from anabranch.change.looks import looked
+from anabranch import lake
+from anabranch.certify.certificates import SCHEMA, Certificate
+from anabranch.certify.certificates import record as record_certificates
 from anabranch.change.migration import Migration
-from anabranch.control import records
-from anabranch.control.records import Record
-from anabranch.reconcile.certificates import SCHEMA, Certificate
-from anabranch.reconcile.certificates import record as record_certificates
-from anabranch.replay.standing import REFUSED, standing_file
-from anabranch.serving.routes import set_route
-from anabranch.speed.handover import REPLAY
-from anabranch.tables import Cut, Note, Position
-from anabranch.tables.checksum import metadata_of
-from anabranch.tables.layout import (
+from anabranch.change.promotion_checks import Expectations
+from anabranch.change.replay.state import REFUSED, standing_file
+from anabranch.change.run_heartbeat import looked
+from anabranch.compute.batch.publish import publish
+from anabranch.compute.speed.checkpoint_handover import REPLAY
+from anabranch.lake import CommitMetadata, Cut, Position
+from anabranch.lake.layout import (
     batch_table,
     certificates_table,
     landing_table,
@@ -38,7 +34,11 @@ from anabranch.tables.layout import (
     speed_checkpoint,
     speed_table,
 )
-from anabranch.views.definition import CHANGED, PARTITION
+from anabranch.lake.version_checksum import metadata_of
+from anabranch.operate.runtime import process_registry
+from anabranch.operate.runtime.process_registry import Record
+from anabranch.serve.routes import set_route
+from anabranch.views.definition import CHANGED, PARTITION_DATE
 from clinic import BATCH, DAYS, NAME, SAME, V1, V2, Clinic, departed, rows_on
 from deltalake import DeltaTable, write_deltalake
 from landing_seeds import Defects
@@ -51,10 +51,12 @@ def half(clinic: Clinic, kind: str = "speed", version: int = 1) -> DeltaTable:
 def noted(clinic: Clinic, rows: pa.Table | None = None, kind: str = "speed", **other: Any) -> None:
     """A commit to a half of v1 whose note is like the one before, but for ``other``."""
     table = half(clinic, kind)
-    before = tables.newest(table)
+    before = lake.latest_commit(table)
     assert before is not None
-    staged = tables.stage_arrow(rows, table.table_uri.removeprefix("file://"), uuid4().hex, PARTITION) if rows else []
-    tables.append(table, staged, replace(before.note, **other))
+    staged = (
+        lake.stage_arrow(rows, table.table_uri.removeprefix("file://"), uuid4().hex, PARTITION_DATE) if rows else []
+    )
+    lake.append(table, staged, replace(before.note, **other))
 
 
 def cut(epoch: int) -> Cut:
@@ -125,7 +127,7 @@ def key_twice_in_batch(c: Clinic) -> None:
 
 
 def row_misplaced(c: Clinic) -> None:
-    noted(c, with_column(rows_on(DAYS[:1], 1, origin="EWR"), PARTITION, DAYS[3]))
+    noted(c, with_column(rows_on(DAYS[:1], 1, origin="EWR"), PARTITION_DATE, DAYS[3]))
 
 
 def mark_beyond(c: Clinic) -> None:
@@ -174,7 +176,9 @@ def certificate_wrong(c: Clinic) -> None:
     made = Certificate(NAME, 1, DAYS[4], "x", c.cut, 1, "f", "build", SAME, SAME, 0, datetime.now(UTC))
     uri = certificates_table(c.settings)
     rows = pa.Table.from_pylist([{**made.to_row(), "equal": False}], SCHEMA)
-    tables.append(DeltaTable(uri), tables.stage_arrow(rows, uri, uuid4().hex, "view"), Note("certificates", "x", c.cut))
+    lake.append(
+        DeltaTable(uri), lake.stage_arrow(rows, uri, uuid4().hex, "view"), CommitMetadata("certificates", "x", c.cut)
+    )
 
 
 def certified_nothing(c: Clinic) -> None:
@@ -186,7 +190,7 @@ def certified_nothing(c: Clinic) -> None:
 
 def route(c: Clinic, shares: Mapping[str, int], **more: Any) -> None:
     said = {"shares": shares, "by": "anna", "why": "test", "changed_at": datetime.now(UTC).isoformat(), **more}
-    tables.append(DeltaTable(routes_table(c.settings, NAME)), [], Note(f"route/{NAME}", "2", Cut(), extra=said))
+    lake.append(DeltaTable(routes_table(c.settings, NAME)), [], CommitMetadata(f"route/{NAME}", "2", Cut(), extra=said))
 
 
 def route_shares(c: Clinic) -> None:
@@ -206,7 +210,7 @@ def writer_gone(c: Clinic) -> None:
 
 
 def topic_gone(c: Clinic) -> None:
-    tables.create(landing_table(c.settings, "nobody"), BATCH, [], Note("landing/nobody", "create", Cut()))
+    lake.create(landing_table(c.settings, "nobody"), BATCH, [], CommitMetadata("landing/nobody", "create", Cut()))
 
 
 # leftovers
@@ -218,7 +222,7 @@ def build_gone(c: Clinic) -> None:
 
 
 def build_orphaned(c: Clinic) -> None:
-    tables.stage_arrow(rows_on(DAYS[:1]), batch_table(c.settings, NAME, 1), "lost-run", PARTITION)
+    lake.stage_arrow(rows_on(DAYS[:1]), batch_table(c.settings, NAME, 1), "lost-run", PARTITION_DATE)
 
 
 def replay_stopped(c: Clinic) -> None:
@@ -244,7 +248,9 @@ def drop_half(c: Clinic) -> None:
 
 
 def record(c: Clinic, created: float) -> None:
-    records.write(c.settings, Record("landing", "running", os.getpid(), created, ("x",), None, "log", 0, 15, 1.0))
+    process_registry.write(
+        c.settings, Record("landing", "running", os.getpid(), created, ("x",), None, "log", 0, 15, 1.0)
+    )
 
 
 def process_gone(c: Clinic) -> None:
@@ -281,7 +287,7 @@ def stream_behind(c: Clinic) -> Mapping[str, Any]:
 
 
 def migrating(c: Clinic, state: str = "moving", share: int = 25, run: str = "gone") -> None:
-    said = Migration(NAME, 1, 2, (25, 100), 600.0, Promise(), share=share, run=run).to_json() | {"state": state}
+    said = Migration(NAME, 1, 2, (25, 100), 600.0, Expectations(), share=share, run=run).to_json() | {"state": state}
     set_route(c.settings, NAME, {1: 100 - share, 2: share}, by=f"run {run}", why="step", migration=said)
 
 

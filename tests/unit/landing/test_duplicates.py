@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from anabranch.landing import identity
-from anabranch.landing.duplicates import IDENTITY, Duplicates
-from anabranch.landing.schema import landing_schema
-from anabranch.settings import Settings, load_settings
-from anabranch.tables import Note, append, stage_arrow
-from anabranch.tables.layout import landing_index
+from anabranch.core.settings import Settings, load_settings
+from anabranch.ingest.landing import id_hashes
+from anabranch.ingest.landing.duplicates import IDENTITY, Duplicates
+from anabranch.ingest.landing.schema import landing_schema
+from anabranch.lake import CommitMetadata, append, stage_arrow
+from anabranch.lake.layout import landing_index
 from landed import FLIGHTS, Event, Landing
 
 pytestmark = pytest.mark.unit
@@ -73,9 +73,9 @@ def test_two_texts_are_one_id_only_as_a_pair(landing: Landing) -> None:
 def test_few_ids_are_hashed_as_many_are(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = ["", "a", "ä\U0001f600", "x" * 300, "\x00", "1:b"]
     rows = pa.table({"source": [a for a in texts for _ in texts], "event_id": texts * len(texts)})
-    few = identity.hashes(rows)
-    monkeypatch.setattr(identity, "FEW", 0)
-    assert few.tolist() == identity.hashes(rows).tolist()
+    few = id_hashes.hashes(rows)
+    monkeypatch.setattr(id_hashes, "FEW", 0)
+    assert few.tolist() == id_hashes.hashes(rows).tolist()
     assert len(set(few[0].tolist())) == len(texts) ** 2
 
 
@@ -184,7 +184,7 @@ def test_a_released_record_is_known_however_old_it_is(landing: Landing, settings
     staged = stage_arrow(
         pa.Table.from_pylist([{**row, "released_from": 1} for row in rows], SCHEMA), landing.uri, "b", "event_date"
     )
-    append(landing.table, staged, Note("landing/flights", "release:1", landing.cut))
+    append(landing.table, staged, CommitMetadata("landing/flights", "release:1", landing.cut))
     assert repeated(landing, "old", "a") == [True, True]
     shutil.rmtree(landing_index(settings, "flights"))
     assert repeated(landing, "old", "a") == [True, True]

@@ -19,25 +19,25 @@ from pathlib import Path
 import psutil
 import pyarrow.parquet as pq
 import pytest
-from anabranch.batch.manifest import manifests, read_manifest
-from anabranch.batch.publish import publish
 from anabranch.change.estimates import NEWEST, Outcome, outcomes, record_outcome
-from anabranch.errors import BrokenState, TryAgain
-from anabranch.files import locked
-from anabranch.landing.counts import count_events
-from anabranch.maintenance import leftovers, vacuum
-from anabranch.maintenance.deeds import DAY, Act, Policy
-from anabranch.maintenance.running import maintain
-from anabranch.replay.mirror import Mirror
-from anabranch.replay.standing import PUBLISHED, standing_file, standings
-from anabranch.serving.reads import read
-from anabranch.serving.retirement import drop, retire
-from anabranch.serving.routes import route_history, route_of, set_route
-from anabranch.settings import Settings
-from anabranch.spark import HOLD, hold_scratch, scratch
-from anabranch.tables import newest
-from anabranch.tables.layout import batch_table, certificates_table, routes_table, speed_checkpoint
-from anabranch.tables.older_commits import OLDER
+from anabranch.change.replay.landing_mirror import Mirror
+from anabranch.change.replay.state import PUBLISHED, standing_file, standings
+from anabranch.compute.batch.manifest import manifests, read_manifest
+from anabranch.compute.batch.publish import publish
+from anabranch.core.atomic_files import locked
+from anabranch.core.errors import BrokenState, TryAgain
+from anabranch.core.settings import Settings
+from anabranch.core.spark import HOLD, hold_scratch, scratch
+from anabranch.ingest.landing.event_counts import count_events
+from anabranch.lake import latest_commit
+from anabranch.lake.archived_commits import OLDER
+from anabranch.lake.layout import batch_table, certificates_table, routes_table, speed_checkpoint
+from anabranch.operate.maintenance import orphans, vacuum
+from anabranch.operate.maintenance.report import DAY, ActionKind, Policy
+from anabranch.operate.maintenance.runner import maintain
+from anabranch.serve.read_api import read
+from anabranch.serve.retirement import drop, retire
+from anabranch.serve.routes import route_history, route_of, set_route
 from clinic import DAYS, NAME, V1, V2, Clinic, departed
 from deltalake import DeltaTable
 from maintained import EPOCHS, busy, files, later, on_disk, rows, said, shorten, speed_of
@@ -129,7 +129,7 @@ def test_a_replay_under_way_keeps_landings_files_and_commits(clinic: Clinic, kil
     done = maintain(clinic.settings, later(400))
     assert before <= on_disk(clinic.uri)
     assert commits <= log(clinic)
-    assert next(deed.said for deed in done.deeds if deed.act is Act.HELD_BACK).endswith(
+    assert next(deed.said for deed in done.deeds if deed.act is ActionKind.HELD_BACK).endswith(
         f"replay r1 of {NAME} v1 is under way"
     )
     mirror = Mirror(clinic.uri, mirrors / "flights") if killed else mirror
@@ -263,7 +263,7 @@ def test_commits_end_at_a_checkpoint_that_is_old_enough(clinic: Clinic) -> None:
     assert not list((Path(clinic.uri) / "_delta_log").glob(f"{left[0] - 1:020d}*"))
     assert not said(clinic, later(MONTH)).findings
     clinic.land([departed(500)])
-    assert newest(clinic.uri).version == left[-1] + 1  # type: ignore[union-attr]
+    assert latest_commit(clinic.uri).version == left[-1] + 1  # type: ignore[union-attr]
 
 
 def versions(clinic: Clinic) -> list[int]:
@@ -353,8 +353,8 @@ def test_old_logs_go_and_the_ones_in_use_stay(clinic: Clinic) -> None:
 
 ENGINE = """
 import sys, time
-from anabranch.settings import Settings
-from anabranch.spark import hold_scratch
+from anabranch.core.settings import Settings
+from anabranch.core.spark import hold_scratch
 folder = hold_scratch(Settings(home=sys.argv[1]))
 (folder / "0c").mkdir()
 (folder / "0c" / "shuffle_0_0_0.data").write_bytes(b"rows")
@@ -373,7 +373,7 @@ def engine(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
 
 
 def swept(settings: Settings, seconds: float = 3_700) -> list[tuple[int, int]]:
-    found = leftovers.engines(settings, Policy(now=time.time() + seconds), plan=False)
+    found = orphans.engines(settings, Policy(now=time.time() + seconds), plan=False)
     return [(deed.files, deed.bytes) for deed in found]
 
 
@@ -386,7 +386,7 @@ def test_what_a_killed_engine_had_on_disk_goes_after_an_hour(
     process.kill()
     process.wait()
     assert swept(settings, 0) == [], "it may have been killed a moment ago"
-    planned = leftovers.engines(settings, Policy(now=time.time() + 3_700), plan=True)
+    planned = orphans.engines(settings, Policy(now=time.time() + 3_700), plan=True)
     assert ([deed.bytes for deed in planned], folder.exists()) == ([4], True)
     assert (swept(settings), folder.exists()) == ([(1, 4)], False)
 
@@ -459,7 +459,7 @@ def test_drafts_of_killed_processes_go_after_an_hour(tmp_path: Path) -> None:
         path.write_text("{}")
         os.utime(path, (now - 7_200, now - 7_200))
     os.utime(young, (now, now))
-    (deed,) = leftovers.drafts(settings, Policy(), plan=True)
+    (deed,) = orphans.drafts(settings, Policy(), plan=True)
     assert (deed.files, old.exists()) == (1, True)
-    assert len([*leftovers.drafts(settings, Policy(), plan=False)]) == 1
+    assert len([*orphans.drafts(settings, Policy(), plan=False)]) == 1
     assert sorted(folder.iterdir()) == sorted([young, mine, folder / "0.json"])

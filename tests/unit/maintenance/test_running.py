@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anabranch.cli.main import app
-from anabranch.errors import Conflict
-from anabranch.files import locked
-from anabranch.maintenance import compacting, history, journal, leftovers, running, vacuum
-from anabranch.maintenance.deeds import Act, Done
-from anabranch.maintenance.running import maintain
-from anabranch.serving.reads import read
-from anabranch.tables import file_commits
+from anabranch.apps.cli.main import app
+from anabranch.core.atomic_files import locked
+from anabranch.core.errors import Conflict
+from anabranch.lake import file_commits
+from anabranch.operate.maintenance import compaction, compaction_journal, log_retention, orphans, runner, vacuum
+from anabranch.operate.maintenance.report import ActionKind, Report
+from anabranch.operate.maintenance.runner import maintain
+from anabranch.serve.read_api import read
 from clinic import DAYS, NAME, Clinic, departed
 from maintained import EPOCHS, busy, files, later, on_disk, rows, said, speed_of, tree
 from typer.testing import CliRunner
@@ -43,8 +43,8 @@ def test_a_run_leaves_few_files_the_same_rows_and_a_quiet_doctor(clinic: Clinic)
     done = maintain(clinic.settings)
     assert (rows(clinic.uri), rows(speed_of(clinic))) == (landed, speed)
     assert [(deed.act, deed.where) for deed in done.deeds] == [
-        (Act.MERGED, f"{NAME} v1, speed half"),
-        (Act.MERGED, "landing of flights"),
+        (ActionKind.MERGED, f"{NAME} v1, speed half"),
+        (ActionKind.MERGED, "landing of flights"),
     ]
     assert len(files(clinic.uri)) + len(files(speed_of(clinic))) < 10
     assert not said(clinic).findings
@@ -87,18 +87,18 @@ def test_two_at_once_are_refused_and_the_second_changes_nothing(clinic: Clinic) 
 
 
 def test_what_fails_at_one_table_is_told_and_the_others_go_on(clinic: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
-    compact = running.compact
+    compact = runner.compact
 
     def failing(settings: Any, place: Any, policy: Any) -> Any:
         if place.kind == "speed":
             raise OSError("no space left on device")
         return compact(settings, place, policy)
 
-    monkeypatch.setattr(running, "compact", failing)
+    monkeypatch.setattr(runner, "compact", failing)
     done = maintain(clinic.settings)
     assert done.failed
-    assert [(deed.act, deed.said) for deed in done.deeds if deed.act is Act.FAILED] == [
-        (Act.FAILED, "no space left on device")
+    assert [(deed.act, deed.said) for deed in done.deeds if deed.act is ActionKind.FAILED] == [
+        (ActionKind.FAILED, "no space left on device")
     ]
     assert len(files(clinic.uri)) < 10
     assert not said(clinic).findings
@@ -138,12 +138,12 @@ def at_call(number: int, before: bool) -> Callable[[Any], Any]:
 
 
 KILLS = [
-    *[(journal, "begin", 1, before) for before in (True, False)],
-    *[(compacting, "merge", number, False) for number in (1, 2)],
-    *[(compacting, "move", 1, before) for before in (True, False)],
+    *[(compaction_journal, "begin", 1, before) for before in (True, False)],
+    *[(compaction, "merge", number, False) for number in (1, 2)],
+    *[(compaction, "move", 1, before) for before in (True, False)],
     *[(file_commits.os, "link", 1, before) for before in (True, False)],
     *[(file_commits, "confirm", 1, before) for before in (True, False)],
-    *[(journal, "end", 1, before) for before in (True, False)],
+    *[(compaction_journal, "end", 1, before) for before in (True, False)],
 ]
 
 
@@ -166,12 +166,12 @@ def test_a_kill_in_a_compaction_leaves_the_table_as_it_was_or_as_it_was_to_be(
     assert not said(clinic).findings
     maintain(clinic.settings, later(31))
     assert on_disk(speed_of(clinic)) == set(files(speed_of(clinic))), "nothing is left that nobody knows"
-    assert journal.in_hand(clinic.settings) is None
+    assert compaction_journal.in_hand(clinic.settings) is None
 
 
 def cut_off(patched: pytest.MonkeyPatch) -> None:
     """What a process does when an exception passes, a killed one doesn't."""
-    patched.setattr(running, "journal", _Dead(journal))
+    patched.setattr(runner, "journal", _Dead(compaction_journal))
     patched.setattr(file_commits, "withdraw", lambda _: None)
 
 
@@ -185,7 +185,7 @@ class _Dead:
 
 
 @pytest.mark.parametrize("number", [1, 4])
-@pytest.mark.parametrize("step", [vacuum, history, leftovers])
+@pytest.mark.parametrize("step", [vacuum, log_retention, orphans])
 def test_a_kill_while_old_things_are_deleted_leaves_the_rest_to_the_next_run(
     clinic: Clinic, monkeypatch: pytest.MonkeyPatch, number: int, step: Any
 ) -> None:
@@ -193,7 +193,7 @@ def test_a_kill_while_old_things_are_deleted_leaves_the_rest_to_the_next_run(
     clinic.land([departed(300)])
     landed, calls = rows(clinic.uri), [0]
     unlink = Path.unlink
-    modules = {vacuum: "/lake/", history: "_delta_log", leftovers: "/control/"}
+    modules = {vacuum: "/lake/", log_retention: "_delta_log", orphans: "/control/"}
 
     def dying(path: Path, missing_ok: bool = False) -> None:
         calls[0] += modules[step] in str(path)
@@ -240,9 +240,9 @@ def test_the_command_prints_what_was_done_as_text_and_as_data(clinic: Clinic, mo
     done = json.loads(CliRunner().invoke(app, ["maintain", "--json"]).output)
     assert (done["planned"], done["failed"]) == (False, False)
     assert {deed["act"] for deed in done["deeds"]} == {"merged"}
-    monkeypatch.setattr(running, "_steps", lambda *_, **__: iter([("a table", lambda: 1 / 0)]))  # type: ignore[misc]
+    monkeypatch.setattr(runner, "_steps", lambda *_, **__: iter([("a table", lambda: 1 / 0)]))  # type: ignore[misc]
     assert CliRunner().invoke(app, ["maintain"]).exit_code == 1
 
 
 def test_what_was_done_reads_well() -> None:
-    assert str(Done((), 1.25)) == "0 files merged into 0, 0.00 MB freed, in 1.2 s"
+    assert str(Report((), 1.25)) == "0 files merged into 0, 0.00 MB freed, in 1.2 s"

@@ -8,13 +8,13 @@ from datetime import date, timedelta
 
 import polars as pl
 import pytest
-from anabranch.errors import BadInput
-from anabranch.events import Declarations, load_declarations
-from anabranch.events.validation import EventValidator
+from anabranch.contracts import Declarations, load_declarations
+from anabranch.contracts.validation import EventValidator
+from anabranch.core.errors import BadInput
+from anabranch.core.settings import project_root
 from anabranch.samples.faults import KINDS, SMALL, Faults, inject
 from anabranch.samples.flights import flight_events
 from anabranch.samples.rendering import render
-from anabranch.settings import project_root
 
 pytestmark = pytest.mark.unit
 

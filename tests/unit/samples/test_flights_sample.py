@@ -7,13 +7,13 @@ from datetime import UTC, date, datetime, timedelta
 
 import polars as pl
 import pytest
-from anabranch.errors import BadInput
-from anabranch.events import Declarations, Event, load_declarations
-from anabranch.events.validation import EventValidator
+from anabranch.contracts import Declarations, Event, load_declarations
+from anabranch.contracts.validation import EventValidator
+from anabranch.core.errors import BadInput
+from anabranch.core.settings import project_root
 from anabranch.samples import nycflights
 from anabranch.samples.flights import COLUMNS, flight_events
 from anabranch.samples.rendering import render
-from anabranch.settings import project_root
 
 pytestmark = pytest.mark.unit
 

@@ -7,8 +7,8 @@ from datetime import UTC, date, datetime, timedelta
 
 import polars as pl
 import pytest
-from anabranch.cli.produce_commands import choose_faults, parse_day, parse_days, parse_pace
-from anabranch.errors import BadInput
+from anabranch.apps.cli.produce_commands import choose_faults, parse_day, parse_days, parse_pace
+from anabranch.core.errors import BadInput
 from anabranch.samples.faults import SMALL, Faults
 from anabranch.samples.publishing import Pace
 

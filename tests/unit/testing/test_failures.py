@@ -10,14 +10,14 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from anabranch.errors import BadInput
-from anabranch.testing import replay
-from anabranch.testing.finding import KEY, Finding, Side, unequal
-from anabranch.testing.logs import Log, Step, Then
-from anabranch.testing.questions import Pruned
+from anabranch.core.errors import BadInput
+from anabranch.testing import saved_counterexample
+from anabranch.testing.counterexample import KEY, Finding, Side, unequal
+from anabranch.testing.properties import Pruned
 from anabranch.testing.rows import differences
+from anabranch.testing.scenario import Fault, Log, Step
 from anabranch.testing.shrinking import Shrinker
-from anabranch.views.cells import canonical
+from anabranch.views.canonical import canonical
 from landed import Event, sample_views
 
 pytestmark = pytest.mark.unit
@@ -31,7 +31,7 @@ def event(number: int, **data: object) -> Event:
 
 def log(count: int) -> Log:
     events = [event(n, dep_delay=n) for n in range(count)]
-    return Log((Step((tuple(events[:5]), tuple(events[5:9])), Then.LOSE), Step((tuple(events[9:]),), Then.REPEAT)))
+    return Log((Step((tuple(events[:5]), tuple(events[5:9])), Fault.LOSE), Step((tuple(events[9:]),), Fault.REPEAT)))
 
 
 def needs(*numbers: int) -> object:
@@ -79,12 +79,12 @@ def test_a_file_holds_everything(tmp_path: Path) -> None:
         "flight.departed", NOON, "é\x00", {"day": date(1, 1, 1), "at": NOON, "list": [{"x": None}], "big": 2**63 - 1},
         3, True, "s", "k", timedelta(days=-3, microseconds=1),
     )  # fmt: skip
-    whole = Log((Step(((typed, event(1)), ()), Then.LOSE), *log(12).steps))
-    path = replay.write(tmp_path, VIEW, Finding(KEY, whole), 7)
-    found = replay.read(path)
+    whole = Log((Step(((typed, event(1)), ()), Fault.LOSE), *log(12).steps))
+    path = saved_counterexample.write(tmp_path, VIEW, Finding(KEY, whole), 7)
+    found = saved_counterexample.read(path)
     assert found.log == whole
     assert (found.view, found.version, found.code, found.seed) == ("departure_delays", 1, KEY, 7)
-    assert replay.write(tmp_path, VIEW, Finding(KEY, whole), 7) == path
+    assert saved_counterexample.write(tmp_path, VIEW, Finding(KEY, whole), 7) == path
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[]", '{"anabranch_proof": 2}', None])
@@ -93,12 +93,12 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path, content: str | None) -> 
     if content is not None:
         path.write_text(content)
     with pytest.raises(BadInput) as caught:
-        replay.read(path)
+        saved_counterexample.read(path)
     assert caught.value.code == "REPLAY_UNREADABLE"
 
 
 def test_a_file_is_readable_for_people(tmp_path: Path) -> None:
-    content = json.loads(replay.write(tmp_path, VIEW, Finding(KEY, log(12)), 7).read_text())
+    content = json.loads(saved_counterexample.write(tmp_path, VIEW, Finding(KEY, log(12)), 7).read_text())
     assert [step["then"] for step in content["steps"]] == ["LOSE", "REPEAT"]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from anabranch.testing.landing import Decisions
+from anabranch.testing.fake_landing import Decisions
 from landed import FLIGHTS, Event
 
 pytestmark = pytest.mark.unit

@@ -6,9 +6,9 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from anabranch.errors import BadDefinition, BadInput
-from anabranch.events.declarations import load_declarations
-from anabranch.settings import project_root
+from anabranch.contracts.declarations import load_declarations
+from anabranch.core.errors import BadDefinition, BadInput
+from anabranch.core.settings import project_root
 from anabranch.views import Registry, collecting, load_views, readable_views, view
 from anabranch.views.definition import duration
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from anabranch.settings import project_root
+from anabranch.core.settings import project_root
 from landed import gallery, sample_views
 
 pytestmark = pytest.mark.unit

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from anabranch.errors import BadDefinition
-from anabranch.events.declarations import load_declarations
-from anabranch.settings import project_root
+from anabranch.contracts.declarations import load_declarations
+from anabranch.core.errors import BadDefinition
+from anabranch.core.settings import project_root
 from anabranch.views import Registry, collecting, load_views, view
 
 pytestmark = pytest.mark.unit

@@ -11,10 +11,10 @@ import duckdb
 import polars as pl
 import pyarrow as pa
 import pytest
-from anabranch.views.searches import refusal
-from anabranch.views.searches.history import Version, ordered
-from anabranch.views.searches.index import Index, Work
-from anabranch.views.searches.spans import Kind
+from anabranch.views.saved_searches import refusal
+from anabranch.views.saved_searches.history import Version, ordered
+from anabranch.views.saved_searches.index import Index, Work
+from anabranch.views.saved_searches.intervals import Kind
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anabranch.cli.main import app
-from anabranch.settings import Settings, load_settings
-from anabranch.views.records import record_path, write_down
+from anabranch.apps.cli.main import app
+from anabranch.core.settings import Settings, load_settings
+from anabranch.views.definition_registry import record_path, write_down
 from landed import sample_views
 from typer.testing import CliRunner
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 
-from anabranch.events import Contract, Topic, Upcaster
+from anabranch.contracts import Contract, Topic, Upcaster
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from anabranch.events import Contract, Topic
+from anabranch.contracts import Contract, Topic
 
 _TEXT = {"type": "string"}
 _ORDER = {"type": "string", "pattern": "^[AB][0-9]$"}

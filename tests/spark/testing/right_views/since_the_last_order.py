@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from anabranch.views import view
-from anabranch.views.keyed import Row, Timers, process
+from anabranch.views.processor import Row, Timers, process
 from pyspark.sql import DataFrame
 
 

@@ -1,0 +1,220 @@
+"""A small client of Airflow's public REST API: what the UI does, for programs.
+
+``Client`` holds one login; it logs in again when its token has run out. Every call may be repeated: a run is
+triggered under an id of the caller's, so a trigger whose answer got lost doesn't start a second one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+from anabranch.core.errors import AnabranchError, BadInput, BrokenState, TryAgain
+
+NOTE_LENGTH = 1000
+"""The most characters that Airflow keeps of a note."""
+FINISHED = frozenset({"success", "failed"})
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A DAG run as it was last seen. ``tasks`` holds each task's state ("" before it is scheduled)."""
+
+    dag_id: str
+    run_id: str
+    state: str
+    url: str
+    note: str = ""
+    tasks: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    @property
+    def finished(self) -> bool:
+        return self.state in FINISHED
+
+
+class Client:
+    """One login at one Airflow. ``address`` like ``http://127.0.0.1:18080``. Times are seconds."""
+
+    def __init__(self, address: str, login: tuple[str, str], timeout: float = 30.0) -> None:
+        self.address = address.rstrip("/")
+        self._login = login
+        self._http = httpx.Client(base_url=self.address, timeout=timeout)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self._http.close()
+
+    def trigger(
+        self, dag_id: str, conf: Mapping[str, Any], *, run_id: str | None = None, note: str = "", patience: float = 90.0
+    ) -> Run:
+        """Start a run with these parameters. Waits up to ``patience`` seconds for a DAG that isn't parsed yet.
+
+        BadInput PARAMETERS_REFUSED when a parameter breaks the form's rules: no run was made.
+        """
+        self._wait_for_dag(dag_id, patience)
+        body = {"logical_date": None, "conf": dict(conf), "dag_run_id": run_id, "note": note or None}
+        answer = self._send("POST", f"/dags/{_part(dag_id)}/dagRuns", body)
+        if answer.status_code == 409 and run_id is not None:
+            return self.run(dag_id, run_id)
+        if answer.status_code in (400, 422):
+            raise BadInput(
+                "PARAMETERS_REFUSED",
+                f"Airflow refused the parameters of {dag_id}: {_detail(answer)}",
+                state="no run was made",
+                next_step="mend the parameter that it names",
+            )
+        return self.run(dag_id, self._json(answer)["dag_run_id"])
+
+    def run(self, dag_id: str, run_id: str) -> Run:
+        """The run as it is now, with its tasks."""
+        path = f"/dags/{_part(dag_id)}/dagRuns/{_part(run_id)}"
+        found = self.get(path)
+        tasks = self.get(path + "/taskInstances")["task_instances"]
+        return Run(
+            dag_id, run_id, found["state"], self.url(dag_id, run_id), found.get("note") or "",
+            {t["task_id"]: t["state"] or "" for t in sorted(tasks, key=lambda t: t["start_date"] or "~")},
+        )  # fmt: skip
+
+    def wait(self, run: Run, on_progress: Callable[[Run], None] = lambda _: None, timeout: float = 900.0) -> Run:
+        """Look every second until the run has ended. TryAgain RUN_UNFINISHED after ``timeout``; it goes on alone."""
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            run = self.run(run.dag_id, run.run_id)
+            on_progress(run)
+            if run.finished:
+                return run
+            time.sleep(1.0)
+        raise TryAgain(
+            "RUN_UNFINISHED",
+            f"{run.run_id} has not ended after {timeout:.0f} s: {dict(run.tasks)}",
+            state="the run goes on by itself",
+            next_step=f"look at {run.url}",
+        )
+
+    def xcom(self, run: Run, task: str, key: str = "return_value") -> Any:
+        """What a task of the run has handed on; None when it handed on nothing."""
+        path = f"/dags/{_part(run.dag_id)}/dagRuns/{_part(run.run_id)}/taskInstances/{_part(task)}"
+        answer = self._send("GET", f"{path}/xcomEntries/{_part(key)}?deserialize=true")
+        return None if answer.status_code == 404 else self._json(answer)["value"]
+
+    def task_log(self, run: Run, task: str, attempt: int = 1) -> str:
+        """The messages of one try of a task, one a line, exceptions included."""
+        path = f"/dags/{_part(run.dag_id)}/dagRuns/{_part(run.run_id)}/taskInstances/{_part(task)}"
+        content = self.get(f"{path}/logs/{attempt}?full_content=true")["content"]
+        return "\n".join(_line(entry) for entry in content)
+
+    def respond(self, run: Run, task: str, option: str) -> None:
+        """Answer a task that waits for a person. BrokenState AIRFLOW_REFUSED when somebody has answered already."""
+        path = _hitl_path(run.dag_id, run.run_id, task)
+        self._json(self._send("PATCH", path, {"chosen_options": [option], "params_input": {}}))
+
+    def hitl_detail(self, dag_id: str, run_id: str, task: str) -> dict[str, Any]:
+        """What a task asks a person, and the answer."""
+        found: dict[str, Any] = self.get(_hitl_path(dag_id, run_id, task))
+        return found
+
+    def write_note(self, dag_id: str, run_id: str, note: str) -> None:
+        """Replace the note of a run; what is longer than Airflow keeps is cut off."""
+        text = note if len(note) <= NOTE_LENGTH else note[: NOTE_LENGTH - 4] + "\n..."
+        path = f"/dags/{_part(dag_id)}/dagRuns/{_part(run_id)}?update_mask=note"
+        self._json(self._send("PATCH", path, {"note": text}))
+
+    def url(self, dag_id: str, run_id: str) -> str:
+        """The run's page in the UI."""
+        return f"{self.address}/dags/{_part(dag_id)}/runs/{_part(run_id)}"
+
+    def get(self, path: str) -> Any:
+        """The JSON answer to a GET below ``/api/v2``."""
+        return self._json(self._send("GET", path))
+
+    def post(self, path: str, body: Any) -> Any:
+        """The JSON answer to a POST below ``/api/v2``. Not keyed: what it starts may be started twice."""
+        return self._json(self._send("POST", path, body))
+
+    def authorisation(self) -> dict[str, str]:
+        """The header that lets another client of HTTP in as this user."""
+        if "authorization" not in self._http.headers:
+            self._authorise()
+        return {"authorization": self._http.headers["authorization"]}
+
+    def _wait_for_dag(self, dag_id: str, patience: float) -> None:
+        """A DAG is known a few seconds after the dag processor has started, and again after each change."""
+        deadline = time.monotonic() + patience
+        while (answer := self._send("GET", f"/dags/{_part(dag_id)}")).status_code == 404:
+            if time.monotonic() >= deadline:
+                errors = self.get("/importErrors")["import_errors"]
+                why = "; ".join(e["stack_trace"].strip().splitlines()[-1] for e in errors)
+                raise BrokenState(
+                    "DAG_UNKNOWN",
+                    f"Airflow has no DAG {dag_id!r} after {patience:.0f} s{': ' + why if why else ''}",
+                    next_step="anabranch status; is the view's file below spark_jobs/views?",
+                )
+            time.sleep(0.5)
+        self._json(answer)
+
+    def _send(self, method: str, path: str, body: Any = None) -> httpx.Response:
+        try:
+            if "authorization" not in self._http.headers:
+                self._authorise()
+            answer = self._http.request(method, "/api/v2" + path, json=body)
+            if answer.status_code == 401:  # the token has run out
+                self._authorise()
+                answer = self._http.request(method, "/api/v2" + path, json=body)
+        except httpx.TransportError as error:
+            raise TryAgain(
+                "AIRFLOW_UNREACHABLE",
+                f"Airflow at {self.address} doesn't answer: {error}",
+                next_step="anabranch status, anabranch up",
+            ) from error
+        return answer
+
+    def _authorise(self) -> None:
+        self._http.headers.pop("authorization", None)
+        user, password = self._login
+        answer = self._http.post("/auth/token", json={"username": user, "password": password})
+        self._http.headers["authorization"] = f"Bearer {self._json(answer)['access_token']}"
+
+    def _json(self, answer: httpx.Response) -> Any:
+        if answer.is_success:
+            return answer.json()
+        kind: type[AnabranchError] = TryAgain if answer.status_code >= 500 else BrokenState
+        raise kind(
+            "AIRFLOW_REFUSED",
+            f"Airflow answered {answer.status_code} to {answer.request.method} {answer.request.url.path}: "
+            f"{_detail(answer)}",
+            next_step="look at the api-server's log",
+            status=answer.status_code,
+        )
+
+
+def _line(entry: Any) -> str:
+    """One message of a task's log, with the exceptions that it tells of."""
+    if not isinstance(entry, dict):
+        return str(entry)
+    causes = (f"{cause.get('exc_type')}: {cause.get('exc_value')}" for cause in entry.get("error_detail") or ())
+    return "\n".join((str(entry.get("event", entry)), *causes))
+
+
+def _hitl_path(dag_id: str, run_id: str, task: str) -> str:
+    run = f"/dags/{_part(dag_id)}/dagRuns/{_part(run_id)}"
+    return f"{run}/taskInstances/{_part(task)}/-1/hitlDetails"
+
+
+def _detail(answer: httpx.Response) -> str:
+    try:
+        detail = answer.json().get("detail", answer.text)
+    except (ValueError, AttributeError):
+        detail = answer.text
+    return str(detail).split("\n")[0][:500]
+
+
+def _part(name: str) -> str:
+    """A name as one part of a path, whatever is in it: ``..`` alone would lead out of the path."""
+    return quote(name, safe="").replace(".", "%2E") if not name.strip(".") else quote(name, safe="")

@@ -1,0 +1,85 @@
+"""The steps of a replay inside Airflow: plan, a person's word for a large one, the replay itself, how it ended."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from typing import Any
+
+from anabranch.apps.airflow.approval import PlanApproval
+from anabranch.apps.airflow.reprocess_tasks import failing, tell
+from anabranch.apps.airflow.spark_job import SparkJob
+from anabranch.core.settings import load_settings
+
+from airflow.sdk import get_current_context, task
+from airflow.sdk.exceptions import AirflowFailException
+
+log = logging.getLogger(__name__)
+_LONGEST = timedelta(days=30)
+"""A replay that is held to a small share takes its time."""
+
+
+@task(multiple_outputs=True)
+def plan_replay() -> dict[str, Any]:
+    """Check the parameters, and plan. Nothing is written but the run's note.
+
+    Fails at once, without a retry, on a wrong parameter.
+    """
+    from anabranch.apps.airflow.run_key import run_key
+    from anabranch.change.replay_plan import make_replay_plan
+    from anabranch.change.replay_request import asked_replay, asked_view
+    from anabranch.views.project import Project
+
+    context = get_current_context()
+    run, params, settings = context["dag_run"], context["params"], load_settings()
+    with failing():
+        view, topics = Project(settings).registered(*asked_view(params))
+        made = make_replay_plan(settings, view, topics, asked_replay(params, [t.name for t in topics.each]))
+    text = made.to_text()
+    log.info("%s", text)
+    tell(settings, run, f"Planned: {text}")
+    estimated = made.estimate.seconds if made.estimate else None
+    return {
+        **made.to_json(), "text": text, "run": run_key(run.run_id, run.clear_number or 0), "estimated": estimated,
+    }  # fmt: skip
+
+
+class ReplayApproval(PlanApproval):
+    """As before every large rebuild."""
+
+    refused = "nothing was replayed"
+
+    def question(self) -> tuple[str, str]:
+        plan, limit = self.planned, load_settings().approval_events
+        text = f"More than {limit:,} events need a person's approval.\n\n{plan['text']}"
+        return f"{plan['view']} v{plan['version']}: replay {plan['what']}, {plan['events']:,} events", text
+
+    def summary(self) -> str:
+        return f"Planned: {self.planned['text']}"
+
+
+@task
+def outcome(planned: dict[str, Any]) -> str:
+    """Say how it ended. Fails, without a retry, where nothing was published."""
+    from anabranch.change.replay.state import PUBLISHED, standing_of
+
+    run, settings = get_current_context()["dag_run"], load_settings()
+    with failing():
+        ended = standing_of(settings, planned["view"], planned["version"], planned["run"])
+    if ended is None or not ended.ended:
+        raise AirflowFailException("the replay has left no word of its end. Next: clear its task, and it goes on")
+    tell(settings, run, f"Replayed {ended}")
+    if ended.phase != PUBLISHED:
+        raise AirflowFailException(f"{ended.phase}: {ended.said}")
+    return ended.said
+
+
+def carry_out_replay() -> None:
+    """plan_replay, approve (a large one), replay, outcome."""
+    planned: Any = plan_replay()
+    approved = ReplayApproval(task_id="approve", planned=planned)
+    options = ("fingerprint", "days", "until", "share", "speed", "estimated", "source")
+    replayed = SparkJob(
+        task_id="replay", planned=planned, options=options, execution_timeout=_LONGEST, max_active_tis_per_dag=None
+    )
+    planned >> approved >> replayed >> outcome(planned)

@@ -1,0 +1,187 @@
+"""The two steps of a reprocess that need no Spark: plan before, publish after. Each may be repeated."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any
+
+from anabranch.core.errors import AnabranchError, may_be_repeated
+from anabranch.core.settings import Settings, load_settings
+
+from airflow.sdk import get_current_context, task
+from airflow.sdk.configuration import conf
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+if TYPE_CHECKING:
+    from anabranch.change.reprocess_plan import Plan
+
+log = logging.getLogger(__name__)
+
+
+@task(multiple_outputs=True)
+def plan(view_name: str) -> dict[str, Any]:
+    """Check the parameters, fix the cut, count what there is to do. Nothing is written but the run's note.
+
+    Fails at once, without a retry, on a wrong parameter; is skipped when there is nothing to do in a run that
+    nobody asked for by name.
+    """
+    from anabranch.change.reprocess_plan import make_plan
+    from anabranch.change.reprocess_request import asked
+    from anabranch.ingest.landing.epoch_pacing import run_first
+    from anabranch.views.project import Project
+
+    context = get_current_context()
+    run, params, settings = context["dag_run"], context["params"], load_settings()
+    with failing(), run_first(settings):
+        view, topics = Project(settings).registered(view_name, params.get("version"))
+        made = make_plan(settings, view, topics, asked(params, [t.name for t in topics.each], own_day(run)))
+    log.info("%s", made.to_text())
+    if made.missing is not None and not made.partitions:
+        raise AirflowSkipException(made.to_text())
+    if made.empty:
+        raise AirflowSkipException(f"{made.span} lies outside of what has landed for {view_name}: nothing to rebuild")
+    return _planned(settings, run, made)
+
+
+@task(multiple_outputs=True)
+def plan_repair(view_name: str, version: int) -> dict[str, Any]:
+    """Find the published days of this version that more events have landed for since, and plan exactly these, at the
+    newest cut.
+
+    Is skipped where there is none. What lands from now on leaves its days dirty: the next run repairs them.
+    """
+    from anabranch.change.dirty_partitions import dirty_partitions
+    from anabranch.change.reprocess_plan import make_plan
+    from anabranch.change.reprocess_request import ReprocessRequest
+    from anabranch.compute.batch.missing_days import missing_now
+    from anabranch.views.project import Project
+    from anabranch.views.retired_versions import retired_versions
+
+    run, settings = get_current_context()["dag_run"], load_settings()
+    with failing():
+        view, topics = Project(settings).registered(view_name, version)
+        if view.version in retired_versions(settings, view.name):
+            log.info("%s v%d is retired: nobody reads it, and nothing is repaired", view.name, view.version)
+            raise AirflowSkipException(f"{view.name} v{view.version} is retired")
+        never = missing_now(settings, view, topics).never_published
+        if never:
+            said = (
+                f"{len(never)} days of {view_name} with late events were never published, {min(never)} to {max(never)}"
+            )
+            command = f"anabranch reprocess {view_name} --version {version} --missing"
+            log.warning("%s: they are not repaired; %s publishes them", said, command)
+        dirty = dirty_partitions(settings, view, topics)
+        if not dirty:
+            log.info("all published days of %s hold everything that has landed for them", view_name)
+            raise AirflowSkipException(f"no published day of {view_name} is dirty")
+        days = tuple(day.partition for day in dirty)
+        made = make_plan(settings, view, topics, ReprocessRequest(days, {}, explicit=False))
+    for day in dirty:
+        log.info("%s: %d events (%d late) since it was published at %s", day.partition, day.events, day.late, day.at)
+    log.info("%s", made.to_text())
+    return _planned(settings, run, made)
+
+
+def _planned(settings: Settings, run: Any, made: Plan) -> dict[str, Any]:
+    """Tell people of the plan, and hand it on to the steps that carry it out."""
+    from anabranch.apps.airflow.run_key import run_key
+    from anabranch.apps.airflow.run_notes import planned_note
+
+    planned = {**made.to_json(), "text": made.to_text(), "run": run_key(run.run_id, run.clear_number or 0)}
+    tell(settings, run, planned_note(planned))
+    return planned
+
+
+def tell(settings: Settings, run: Any, text: str) -> None:
+    """Log it, and make it the note of the run."""
+    from anabranch.apps.airflow.run_notes import write_note
+
+    write_note(settings, _address(settings), run.dag_id, run.run_id, text)
+
+
+@task
+def publish(planned: dict[str, Any]) -> dict[str, Any]:
+    """Show readers the certified partitions of this run's build, in one commit, and say so in the run's note.
+
+    Fails, without a retry, when partitions had to be held back; the others are published then all the same. The Data
+    Docs are written behind it, whatever came of it: readers don't wait for them.
+    """
+    from anabranch.change.publish_run import document
+
+    run, settings = get_current_context()["dag_run"], load_settings()
+    try:
+        return _publish(settings, run, planned)
+    finally:
+        document(settings, planned)
+
+
+def _publish(settings: Settings, run: Any, planned: dict[str, Any]) -> dict[str, Any]:
+    from anabranch.apps.airflow.links import page
+    from anabranch.apps.airflow.run_notes import listed, outcome_note
+    from anabranch.change.publish_run import publish_run, remember
+    from anabranch.ingest.landing.epoch_pacing import run_first
+
+    with failing(), run_first(settings):
+        outcome = publish_run(settings, planned)
+    outcome["seconds"] = round((datetime.now(UTC) - (run.start_date or run.run_after)).total_seconds(), 1)
+    remember(settings, planned, outcome)
+    tell(settings, run, outcome_note(planned, outcome, page("data_docs/index.html")))
+    if outcome["refused"]:
+        raise AirflowFailException(
+            f"{len(outcome['refused'])} of {len(planned['partitions'])} partitions were not published: "
+            f"{listed(outcome['refused'])}. Published: {len(outcome['published'])}; readers keep what they had of "
+            f"the others. Next: anabranch differences {planned['view']} --partition DAY"
+        )
+    return outcome
+
+
+def hitl_detail(settings: Settings, dag_id: str, run_id: str, task_id: str) -> dict[str, Any]:
+    """What a task that waits for a person has asked, and what was answered. What the client raises."""
+    from anabranch.apps.airflow.client import Client
+    from anabranch.operate.runtime.secret_files import airflow_login
+
+    with Client(_address(settings), airflow_login(settings)) as client:
+        return client.hitl_detail(dag_id, run_id, task_id)
+
+
+def own_day(run: Any) -> date:
+    """The partition that a run without parameters is about: its partition key, else its date (UTC)."""
+    if run.partition_key:
+        with failing():
+            return _day_of(run.partition_key)
+    moment: datetime = run.logical_date or run.run_after
+    return moment.astimezone(UTC).date()
+
+
+def _day_of(key: str) -> date:
+    from anabranch.core.errors import BadInput
+
+    try:
+        return date.fromisoformat(key[:10])
+    except ValueError:
+        raise BadInput(
+            "PARTITION_KEY",
+            f"partition key {key[:60]!r} is no day",
+            next_step="write 2013-01-31",
+            field="partition_key",
+        ) from None
+
+
+def _address(settings: Settings) -> str:
+    """Where Airflow's API answers a task: the address of its UI is that of people's browsers, and need not be it."""
+    found: str = settings.airflow_url or conf.get("api", "base_url", fallback="http://127.0.0.1:8080")
+    return found.rstrip("/")
+
+
+@contextmanager
+def failing() -> Iterator[None]:
+    """Errors that a repeat can't mend fail the task for good, with their whole text; others are tried again."""
+    try:
+        yield
+    except AnabranchError as error:
+        if may_be_repeated(error):
+            raise
+        raise AirflowFailException(str(error)) from None

@@ -1,0 +1,67 @@
+"""The note of a run: what was asked, what came of it. Written for people; nothing reads it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from anabranch.change.estimates import Estimate
+from anabranch.core.errors import AnabranchError
+from anabranch.core.settings import Settings
+
+log = logging.getLogger(__name__)
+SHOWN = 6
+"""How many partitions are named one by one."""
+
+
+def planned_note(plan: Mapping[str, Any]) -> str:
+    said = plan.get("estimate")
+    takes = f" Takes {Estimate(**said)}." if said else ""
+    missing = plan.get("late_missing")
+    why = "" if missing is None else f" All days that were never published or lack late events ({missing:,} of them)."
+    return (
+        f"Planned: {plan['span']} of {plan['view']} v{plan['version']} from {plan['events']:,} events "
+        f"({plan['late']:,} late) at {plan['cut']}.{why}{takes}"
+    )
+
+
+def outcome_note(plan: Mapping[str, Any], outcome: Mapping[str, Any], docs: str) -> str:
+    """What was rebuilt, from how many events, at which cut, with which certificates, and what is not published."""
+    published, refused = outcome["published"], outcome["refused"]
+    count = len(published) + len(refused)
+    lines = [
+        (
+            f"Rebuilt {plan['span']} of {plan['view']} v{plan['version']}: {outcome['rows']:,} rows from "
+            f"{plan['events']:,} events ({plan['late']:,} late) at {plan['cut']}."
+        ),
+        f"Certificates: {outcome['equal']} of {count} equal at {outcome['certified_at']} (run {plan['run']}).",
+        f"Late events changed {outcome['late_rows']:,} rows.",
+        f"Published: {len(published)} of {count} partitions.",
+    ]
+    if refused:
+        lines.append("NOT published: " + listed(refused))
+    lines.append(f"[Data Docs]({docs})")
+    return "\n".join(lines)
+
+
+def listed(refused: Mapping[str, str]) -> str:
+    """The refused partitions with their reasons, the first few of them by name."""
+    shown = [f"{day} ({reason})" for day, reason in sorted(refused.items())[:SHOWN]]
+    more = len(refused) - len(shown)
+    return "; ".join(shown) + (f"; and {more} more" if more > 0 else "")
+
+
+def write_note(settings: Settings, address: str, dag_id: str, run_id: str, text: str) -> bool:
+    """Set the run's note through the public REST API. A note is no truth: where that fails, it is only logged."""
+    from anabranch.apps.airflow.client import Client
+    from anabranch.operate.runtime.secret_files import airflow_login
+
+    log.info("%s", text)
+    try:
+        with Client(address, airflow_login(settings), timeout=10.0) as client:
+            client.write_note(dag_id, run_id, text)
+    except (AnabranchError, OSError, KeyError, ValueError) as error:
+        log.warning("the run's note was not written: %s", error)
+        return False
+    return True

@@ -1,0 +1,59 @@
+"""``anabranch census``: which versions of the contracts are in use."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from anabranch.apps.cli.context import project
+
+if TYPE_CHECKING:
+    from anabranch.ingest.landing.contract_usage import VersionUsage
+    from rich.table import Table
+
+
+def register(app: typer.Typer) -> None:
+    app.command("census")(census_command)
+
+
+def census_command(
+    topic: Annotated[str | None, typer.Argument(help="A topic; all declared topics when left out.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Which versions of which contracts have ever landed: how many events, from when to when, and who sends them."""
+    from anabranch.ingest.landing.contract_usage import census
+    from rich.console import Console
+
+    settings, declared = project()
+    chosen = list(declared.topics.values()) if topic is None else [declared.topic(topic)]
+    found = [seen for each in chosen for seen in census(settings, each)]
+    if as_json:
+        typer.echo(json.dumps([seen.to_json() for seen in found]))
+    else:
+        Console().print(census_table(found))
+
+
+def census_table(found: Sequence[VersionUsage]) -> Table:
+    """One line per version. Nothing that a producer says of itself is taken for markup."""
+    from anabranch.core.terminal_text import cell
+    from rich.table import Table
+
+    table = Table("topic", "event type", "version")
+    for heading in ("events", "late"):
+        table.add_column(heading, justify="right")
+    for heading in ("first", "last", "producers"):
+        table.add_column(heading, overflow="fold")
+    for seen in found:
+        mark = "newest" if seen.newest else "" if seen.declared else "not declared"
+        version = f"v{seen.version} {mark}".strip()
+        if not seen.events:
+            table.add_row(seen.topic, cell(seen.type), version, "0", "", "never seen")
+            continue
+        named = ", ".join(f"{p.source} {p.events:,}" for p in seen.producers)
+        more = seen.sources - len(seen.producers)
+        producers = cell(named) + (f" and {more} more" if more else "")
+        times = (f"{at:%Y-%m-%d %H:%M}" if at else "" for at in (seen.first, seen.last))
+        table.add_row(seen.topic, cell(seen.type), version, f"{seen.events:,}", f"{seen.late:,}", *times, producers)
+    return table

@@ -1,0 +1,74 @@
+"""``anabranch certificates`` and ``anabranch differences``: whether both paths agree, and where they don't."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+from anabranch.apps.cli.read_commands import day_of, plain
+
+ViewName = Annotated[str, typer.Argument(help="The view's name.")]
+Version = Annotated[int | None, typer.Option(help="Its version; the newest one when left out.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("certificates")(certificates_command)
+    app.command("differences")(differences_command)
+
+
+def certificates_command(view: ViewName, version: Version = None, as_json: AsJson = False) -> None:
+    """The newest certificate of each partition. Exit code 1 when one of them says that both paths differ."""
+    from anabranch.certify.certificates import newest_certificates
+    from anabranch.core.settings import load_settings
+    from anabranch.serve.served_versions import newest_speed
+
+    settings = load_settings()
+    chosen, _ = newest_speed(settings, view, version)
+    found = newest_certificates(settings, view, chosen)
+    if as_json:
+        typer.echo(json.dumps([certificate.to_row() for certificate in found.values()], default=plain))
+    else:
+        from anabranch.certify.rendering import certificates_table
+        from rich.console import Console
+
+        Console().print(certificates_table(view, chosen, list(found.values())))
+    if not all(certificate.equal for certificate in found.values()):
+        raise typer.Exit(1)
+
+
+def differences_command(
+    view: ViewName,
+    partition: Annotated[str | None, typer.Option(help="The day; left out for a kappa view.")] = None,
+    version: Version = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Keys at most.")] = 20,
+) -> None:
+    """Compare one partition now: which keys differ, in which columns, and the events behind them. Starts Spark.
+
+    Exit code 1 when anything differs.
+    """
+    from anabranch.apps.cli.context import project_views
+    from anabranch.certify.differences import differences
+    from anabranch.certify.rendering import differences_table
+    from anabranch.core.errors import BadInput
+    from anabranch.core.spark import session
+
+    settings, registry = project_views()
+    found_view = registry.get(view, version)
+    day = day_of(partition) if partition else None
+    if (day is None) != found_view.kappa:
+        says = "has no partitions" if found_view.kappa else "is compared day by day"
+        raise BadInput("PARTITION_NEEDED", f"{view} {says}", next_step="use --partition 2013-01-31, or leave it out")
+    spark = session(settings, f"anabranch-differences-{view}")
+    try:
+        found = differences(spark, settings, found_view, registry.topic(found_view), day, limit=limit)
+    finally:
+        spark.stop()
+    if not found:
+        typer.echo(f"{view} v{found_view.version}{f' on {day}' if day else ''}: both paths are equal")
+        return
+    from rich.console import Console
+
+    Console().print(differences_table(found_view, day, found))
+    raise typer.Exit(1)

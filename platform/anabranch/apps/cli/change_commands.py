@@ -1,0 +1,118 @@
+"""``anabranch plan``, ``reprocess`` and ``compare``: before, while and after days or versions of a view change."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from anabranch.change.reprocess_plan import Plan
+    from anabranch.core.settings import Settings
+
+ViewName = Annotated[str, typer.Argument(help="The view's name.")]
+From = Annotated[str | None, typer.Option("--from", help="The first day, YYYY-MM-DD.")]
+To = Annotated[str, typer.Option("--to", help="The last day, included; one day when left out.")]
+AllMissing = Annotated[
+    bool,
+    typer.Option("--missing", help="Instead of days: all that were never published or lack late events."),
+]
+At = Annotated[str, typer.Option("--cut", help="A position of the log, like flights@12; the newest when left out.")]
+Version = Annotated[int | None, typer.Option(help="The view's version; the newest one when left out.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("plan")(plan_command)
+    app.command("reprocess")(reprocess_command)
+    app.command("compare")(compare_command)
+
+
+def plan_command(
+    view: ViewName,
+    first: From = None,
+    last: To = "",
+    cut: At = "",
+    version: Version = None,
+    all_missing: AllMissing = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """What a reprocess of these days would read, replace and leave alone, and how long it takes. Changes nothing."""
+    _, plan = _planned(view, first, last, cut, version, all_missing)
+    typer.echo(json.dumps(plan.to_json()) if as_json else plan.to_text())
+
+
+def reprocess_command(
+    view: ViewName,
+    first: From = None,
+    last: To = "",
+    cut: At = "",
+    version: Version = None,
+    all_missing: AllMissing = False,
+    wait: Annotated[bool, typer.Option(help="Wait until the run has ended.")] = True,
+    approve: Annotated[bool, typer.Option("--approve", help="Give the approval that a large plan needs.")] = False,
+) -> None:
+    """Plan these days, then have the view's DAG rebuild, certify and publish them. Airflow must run.
+
+    With --missing the run plans anew, and takes what is missing then.
+    Exit code 1 when the run fails, or a day could not be published; the days that it published stay.
+    """
+    from anabranch.apps.cli.run_progress import carried_out
+
+    settings, plan = _planned(view, first, last, cut, version, all_missing)
+    typer.echo(plan.to_text())
+    if not plan.partitions:
+        return
+    days = {"missing": True} if all_missing else {"from": first, "to": last or None}
+    asked = {**days, "cut": cut or None, "version": plan.version}
+    carried_out(settings, f"reprocess_{plan.view}", asked, wait=wait, approve=approve)
+
+
+def compare_command(
+    view: ViewName,
+    old: Annotated[int, typer.Argument(help="One version.")],
+    new: Annotated[int, typer.Argument(help="The other one.")],
+    changed: Annotated[
+        list[str] | None, typer.Option(help="A column that means something else in the new version; repeatable.")
+    ] = None,
+    partition: Annotated[str | None, typer.Option(help="Only this day.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Two versions of a view at one cut: what is equal, where they differ, and by which rows. Changes nothing.
+
+    Exit code 1 when anything differs that --changed doesn't name.
+    """
+    from anabranch.apps.cli.context import project_views
+    from anabranch.apps.cli.read_commands import day_of, plain
+    from anabranch.certify.compare_versions import compare_versions
+    from anabranch.certify.rendering import version_lines
+
+    settings, registry = project_views()
+    day = day_of(partition) if partition else None
+    found = compare_versions(settings, registry.get(view, old), registry.get(view, new), changed or (), day)
+    if as_json:
+        typer.echo(json.dumps(found.to_json(), default=plain))
+    else:
+        for line in version_lines(found):
+            typer.echo(line)
+    if not found.as_declared:
+        raise typer.Exit(1)
+
+
+def _planned(
+    name: str, first: str | None, last: str, cut: str, version: int | None, all_missing: bool
+) -> tuple[Settings, Plan]:
+    from anabranch.apps.cli.context import project_views
+    from anabranch.change.reprocess_plan import make_plan
+    from anabranch.change.reprocess_request import asked
+    from anabranch.change.request_fields import wrong
+
+    settings, registry = project_views()
+    view = registry.get(name, version)
+    topics = registry.topic(view)
+    days = {"from": first if first is None else first or "-", "to": last, "missing": all_missing}
+    wish = asked({**days, "cut": cut}, [topic.name for topic in topics.each], date.min)
+    if not wish.explicit and not wish.missing:  # a command has no day of its own, as a scheduled run has
+        raise wrong("from", "RANGE_OPEN", "no day is given", "give --from (and --to), or --missing for all that are")
+    return settings, make_plan(settings, view, topics, wish)

@@ -1,0 +1,27 @@
+"""What nearly every command begins with: the settings of this process and what the project declares."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from anabranch.contracts import Declarations
+    from anabranch.core.settings import Settings
+    from anabranch.views import Registry
+
+
+def project_views() -> tuple[Settings, Registry]:
+    """With the views that the project declares. BadDefinition."""
+    from anabranch.core.settings import load_settings
+    from anabranch.views.project import Project
+
+    settings = load_settings()
+    return settings, Project(settings).views()
+
+
+def project() -> tuple[Settings, Declarations]:
+    from anabranch.contracts import load_declarations
+    from anabranch.core.settings import load_settings
+
+    settings = load_settings()
+    return settings, load_declarations(settings.contracts_folder)

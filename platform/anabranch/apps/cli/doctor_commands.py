@@ -1,0 +1,78 @@
+"""``anabranch doctor``: what is wrong, where, and the command that mends it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from anabranch.core.errors import BadInput
+
+if TYPE_CHECKING:
+    from anabranch.core.settings import Settings
+    from anabranch.operate.doctor.findings import Check
+
+Commits = Annotated[
+    int, typer.Option(min=0, help="So many of the newest commits of each table one by one; 0: all that are kept.")
+]
+
+Rows = Annotated[
+    int | None,
+    typer.Option(
+        min=0, help="Compute so many partitions of each half anew (0: all), and decode landing. Starts Spark."
+    ),
+]
+Sent = Annotated[
+    Path | None,
+    typer.Option(help="A file that anabranch produce has kept of all it sent: hold the sample views to it, in DuckDB."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(doctor)
+
+
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    commits: Commits = 1_000,
+    rows: Rows = None,
+    sent: Sent = None,
+) -> None:
+    """Hold tables, control files and the log's offsets to what must be true, running or stopped. Changes nothing.
+    Exit code 1 when something is broken."""
+    from anabranch.apps.cli.context import project
+    from anabranch.operate.doctor.context import Context
+    from anabranch.operate.doctor.run_checks import CHECKS, examine, log_of
+    from anabranch.views import load_views
+
+    settings, declared = project()
+    views = load_views(settings.views_folder, declared)
+    platform = Context(settings, declared, views, log_of(settings), commits)
+    with _more_checks(settings, rows, sent) as more:
+        report = examine(platform, (*CHECKS, *more))
+    typer.echo(json.dumps(report.to_json()) if as_json else str(report))
+    if report.broken:
+        raise typer.Exit(1)
+
+
+@contextmanager
+def _more_checks(settings: Settings, rows: int | None, sent: Path | None) -> Iterator[list[Check]]:
+    """Those that have to be asked for: they compute."""
+    from anabranch.apps.cli.sample_oracle import expected
+    from anabranch.core.spark import session
+    from anabranch.operate.doctor.recompute import computed
+    from anabranch.operate.doctor.typed_columns import decoded
+
+    if sent is not None and not sent.is_file():
+        wrong = f"--sent: {sent} is no file"
+        raise BadInput("NO_FILE", wrong, state="nothing was looked at", next_step="name one of produced/", field="sent")
+    spark = session(settings, "anabranch-doctor") if rows is not None else None
+    try:
+        found = [*computed(spark, rows), decoded(spark)] if spark is not None and rows is not None else []
+        yield [*found, *([expected(sent)] if sent is not None else [])]
+    finally:
+        if spark is not None:
+            spark.stop()

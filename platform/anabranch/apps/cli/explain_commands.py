@@ -1,0 +1,50 @@
+"""``anabranch explain``: from one number to the events behind it."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+from anabranch.apps.cli.read_commands import plain
+
+
+def register(app: typer.Typer) -> None:
+    app.command("explain")(explain_command)
+
+
+def explain_command(
+    view: Annotated[str, typer.Argument(help="The view's name.")],
+    key: Annotated[list[str], typer.Option(help="A column of the row's key, origin=JFK; one for each (null is null).")],
+    version: Annotated[int | None, typer.Option(help="Its version; the one readers get when left out.")] = None,
+    prefer: Annotated[str, typer.Option(help="default, complete, fresh or speed: who serves the row.")] = "default",
+    cut: Annotated[str | None, typer.Option(help="The row as it was at this cut, flights@7.")] = None,
+    against: Annotated[str | None, typer.Option(help="And why it differs from this cut.")] = None,
+    against_version: Annotated[int | None, typer.Option(help="And why it differs in this version.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Events shown; JSON has all of them.")] = 20,
+    seconds: Annotated[float, typer.Option(min=1, help="For finding them, beside the start of Spark.")] = 8.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Show the events behind one row, what each contributed, what changed it last and why. Starts Spark."""
+    import anabranch
+    from anabranch.operate.explain.row_key import key_parts
+
+    found = anabranch.explain(
+        view,
+        key_parts(key),
+        version,
+        prefer=prefer,
+        cut=cut,
+        against=against,
+        against_version=against_version,
+        seconds=seconds,
+    )
+    if as_json:
+        typer.echo(json.dumps(found.to_json(), default=plain))
+        return
+    from anabranch.operate.explain.rendering import rendered
+    from rich.console import Console
+
+    console = Console()
+    for each in rendered(found, limit):
+        console.print(each, highlight=False, soft_wrap=isinstance(each, str), markup=False)

@@ -1,0 +1,69 @@
+"""``anabranch``: one app; each module of commands registers itself and imports what is heavy when it is called."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+from anabranch.core.errors import AnabranchError
+from anabranch.core.terminal_text import printable
+from typer.core import TyperGroup
+
+MODULES = (  # of ``anabranch.apps``
+    "cli.platform_commands",
+    "cli.topics_commands",
+    "cli.produce_commands",
+    "cli.landing_commands",
+    "cli.census_commands",
+    "cli.quarantine_commands",
+    "cli.view_commands",
+    "cli.change_commands",
+    "cli.replay_commands",
+    "cli.read_commands",
+    "cli.routes_commands",
+    "cli.migrate_commands",
+    "cli.explain_commands",
+    "cli.certificate_commands",
+    "cli.doctor_commands",
+    "cli.maintain_commands",
+    "demo.command",
+)
+"""In the order in which the help lists them."""
+
+
+class Commands(TyperGroup):
+    """Shows an error that we raised on purpose as its text alone, and ends with 1."""
+
+    def invoke(self, ctx: Any) -> Any:  # typer's own click, whose types it keeps to itself
+        try:
+            return super().invoke(ctx)
+        except AnabranchError as error:
+            if ctx.params.get("debug"):
+                raise
+            typer.echo(printable(str(error)), err=True)
+            raise typer.Exit(1) from None
+
+
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    pretty_exceptions_show_locals=False,  # locals hold passwords
+    help="Anabranch: one view definition, two paths over the same log, proven equal at the same position.",
+)
+
+
+@app.callback()
+def _options(debug: Annotated[bool, typer.Option("--debug", help="Show where an error was raised.")] = False) -> None:
+    """The options in front of every command."""
+
+
+def _register() -> None:
+    for name in MODULES:
+        import_module(f"anabranch.apps.{name}").register(app)
+
+
+_register()
+
+if __name__ == "__main__":
+    app()

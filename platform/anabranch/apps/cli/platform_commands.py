@@ -1,0 +1,167 @@
+"""``anabranch up``, ``down`` and ``status``."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from anabranch.compute.speed.status import ViewStatus
+    from anabranch.core.settings import Settings
+    from anabranch.operate.runtime.lifecycle import PartStatus, Progress
+
+
+def register(app: typer.Typer) -> None:
+    for command in (up, down, status):
+        app.command()(command)
+
+
+def up(
+    only: Annotated[
+        str,
+        typer.Option(help="Parts or groups (airflow, streams), by comma, with all that they need.", metavar="PARTS"),
+    ] = "",
+) -> None:
+    """Start the platform, wait until it is ready, and leave it running; parts that die are started again."""
+    from anabranch.core.settings import load_settings
+    from anabranch.operate.runtime.lifecycle import start
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    settings, console = load_settings(), Console(highlight=False)
+    names = [name.strip() for name in only.split(",") if name.strip()]
+    columns = (
+        TextColumn("starting"),
+        BarColumn(24),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Bar(*columns, console=console, transient=True) as bar:
+        notices = start(settings, names, _shown(bar, bar.add_task("", total=None)))
+    for notice in notices:
+        console.print(f"note: {notice}", soft_wrap=True)
+    for name, text in addresses(settings).items():
+        console.print(f"{name:<10} {text}", soft_wrap=True)
+    console.print("next       anabranch status, anabranch down")
+
+
+def _shown(bar: Any, task: Any) -> Progress:
+    def show(states: Mapping[str, str]) -> None:
+        waiting = [name for name, state in states.items() if state not in ("running", "done")]
+        bar.update(task, total=len(states), completed=len(states) - len(waiting), description=", ".join(waiting))
+
+    return show
+
+
+def addresses(settings: Settings) -> dict[str, str]:
+    """Where a person finds what runs now: label to address. Only a terminal is told the password itself."""
+    from anabranch.operate.runtime.airflow_parts import airflow_address
+    from anabranch.operate.runtime.lifecycle import status as parts_now
+    from anabranch.operate.runtime.secret_files import airflow_login, passwords_file
+
+    running = {part.name for part in parts_now(settings) if part.state == "running"}
+    found = {"log": settings.brokers}
+    if "airflow-api-server" in running:
+        user, password = airflow_login(settings)
+        told = password if sys.stdout.isatty() else f"in {passwords_file(settings)}"
+        found["Airflow"] = f"{airflow_address(settings)}  user {user}  password {told}"
+    found["Data Docs"] = (settings.home / "data_docs").as_uri()
+    found["logs"] = settings.logs.as_uri()
+    return found
+
+
+def down() -> None:
+    """Stop exactly the processes that `up` started, in reverse order. Fine when nothing runs."""
+    from anabranch.core.settings import load_settings
+    from anabranch.operate.runtime.lifecycle import stop
+
+    stopped = stop(load_settings())
+    typer.echo(f"stopped {', '.join(stopped)}" if stopped else "nothing was running")
+
+
+def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Each part: its process, its memory, its lag; each view's stream: its cut, its state, the late events that no
+    half of the view holds, what stopped it."""
+    from dataclasses import asdict
+
+    from anabranch.compute.speed.status import read
+    from anabranch.core.settings import load_settings
+    from anabranch.operate.runtime.lag import lag
+    from anabranch.operate.runtime.late_status import late_missing
+    from anabranch.operate.runtime.lifecycle import status as parts_now
+
+    settings = load_settings()
+    parts = parts_now(settings)
+    behind = lag(settings) if parts else {}
+    streams = any(part.name == "speed" and part.state == "running" for part in parts)
+    views = read(settings) if streams else []
+    lacking = [late_missing(settings, view.view, view.version) for view in views]
+    if as_json:
+        pairs = zip(views, lacking, strict=True)
+        told = [asdict(part) | {"lag": behind.get(part.name, "")} for part in parts]
+        typer.echo(json.dumps({"parts": told, "views": [asdict(v) | {"late_missing": late} for v, late in pairs]}))
+    elif parts:
+        _print_table(parts, behind)
+        _print_views(views, lacking, settings.state_limit_mb)
+    else:
+        typer.echo("nothing was started; next: anabranch up")
+
+
+def _print_table(parts: list[PartStatus], behind: Mapping[str, str]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for column in ("part", "state", "pid", "since", "memory", "port"):
+        table.add_column(column, no_wrap=True)
+    table.add_column("lag")
+    colours = {"running": "green", "done": "green", "starting": "yellow", "waiting": "yellow", "dead": "red"}
+    for part in parts:
+        again = f", start {part.restarts + 1}" if part.restarts else ""
+        table.add_row(
+            part.name,
+            f"[{colours[part.state]}]{part.state}[/]{again}",
+            str(part.pid or ""),
+            time.strftime("%m-%d %H:%M:%S", time.localtime(part.since)) if part.since else "",
+            f"{part.memory_bytes / 1e6:,.0f} MB" if part.memory_bytes else "",
+            str(part.port or ""),
+            escape(behind.get(part.name, part.detail)),
+        )
+    Console(highlight=False).print(table)
+
+
+def _print_views(views: Sequence[ViewStatus], lacking: Sequence[str], limit_mb: int) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    if not views:
+        return
+    table = Table(box=None, pad_edge=False)
+    for column in ("view", "stream", "cut", "micro-batch", "state", "late, in no half", ""):
+        table.add_column(column, no_wrap=bool(column))
+    colours = {"running": "green", "waiting": "yellow", "failed": "red", "unread": "red", "retired": "dim"}
+    for view, late in zip(views, lacking, strict=True):
+        large = view.state_bytes > limit_mb * 10**6 / 2
+        kept = f"{view.state_rows:,} rows, {view.state_bytes / 1e6:,.0f} MB" if view.batch is not None else ""
+        warning = f"more than half of the {limit_mb:,} MB that it may keep: it stops there" if large else ""
+        table.add_row(
+            escape(str(view)),
+            f"[{colours[view.state]}]{view.state}[/]",
+            view.cut,
+            f"{view.batch_ms / 1000:.1f} s" if view.batch is not None else "",
+            f"[yellow]{kept}[/]" if large else kept,
+            f"[yellow]{late}[/]" if late not in ("", "0") else late,
+            escape(view.error.splitlines()[0] if view.error else warning),
+        )
+    console = Console(highlight=False)
+    console.print()
+    console.print(table)

@@ -1,0 +1,84 @@
+"""``anabranch quarantine``: what couldn't be read, and its release after a fix."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+from anabranch.apps.cli.context import project
+from anabranch.core.errors import BadInput
+
+TopicName = Annotated[str, typer.Argument(help="A declared topic.")]
+Coordinates = Annotated[str, typer.Argument(metavar="PARTITION:OFFSET", help="Where the record is in the log.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+commands = typer.Typer(no_args_is_help=True, help="Records that couldn't be read: list, show, release.")
+
+
+def register(app: typer.Typer) -> None:
+    app.add_typer(commands, name="quarantine")
+
+
+@commands.command("list")
+def list_command(
+    topic: TopicName, limit: Annotated[int, typer.Option(min=1, help="Lines to show.")] = 50, as_json: AsJson = False
+) -> None:
+    """List the records of TOPIC that wait in quarantine, with their reasons."""
+    from anabranch.ingest.landing.quarantine import waiting
+    from anabranch.ingest.landing.report import quarantine_table
+    from rich.console import Console
+
+    settings, declared = project()
+    records = waiting(settings, declared.topic(topic))
+    if as_json:
+        lines = [{"at": f"{r.partition}:{r.offset}", "epoch": r.epoch, "reason": r.reason} for r in records]
+        typer.echo(json.dumps(lines))
+    else:
+        Console().print(quarantine_table(topic, records, limit))
+
+
+@commands.command("show")
+def show_command(topic: TopicName, at: Coordinates) -> None:
+    """Show one record: where it is, why it is here, and its bytes (as Python writes them, never interpreted)."""
+    from anabranch.ingest.landing.quarantine import waiting
+
+    settings, declared = project()
+    place = _coordinates(at)
+    for r in waiting(settings, declared.topic(topic), place):
+        typer.echo(f"{r.topic}/{r.partition}:{r.offset}, appended {r.append_time.isoformat()}, epoch {r.epoch}")
+        typer.echo(f"reason: {r.reason!a}\nkey:    {r.key!a}\nvalue:  {(r.value or b'')[:10_000]!a}")
+        return
+    raise BadInput(
+        "NOT_QUARANTINED", f"{topic}/{at} is not in quarantine", next_step=f"anabranch quarantine list {topic}"
+    )
+
+
+@commands.command("release")
+def release_command(
+    topic: TopicName,
+    at: Annotated[str | None, typer.Option(metavar="PARTITION:OFFSET", help="One record only.")] = None,
+    why: Annotated[str, typer.Option(help="What was mended; it stays with the epoch.")] = "mended",
+) -> None:
+    """Decide again, by the contracts of today; what is valid now is landed as a new epoch that says why."""
+    from anabranch.core.spark import session
+    from anabranch.ingest.landing.quarantine import release
+
+    settings, declared = project()
+    found, place = declared.topic(topic), None if at is None else _coordinates(at)
+    spark = session(settings, "anabranch-release")
+    try:
+        done = release(spark, settings, found, place, why)
+    finally:
+        spark.stop()
+    where = f" as epoch {done.epoch}" if done.epoch else ""
+    typer.echo(f"{done.released} released{where}, {done.duplicates} were duplicates by now")
+    for reason, count in sorted(done.still.items()):
+        typer.echo(f"{count} still in quarantine: {reason!a}")
+
+
+def _coordinates(text: str) -> tuple[int, int]:
+    partition, colon, offset = text.partition(":")
+    if not colon or not partition.isdecimal() or not offset.isdecimal():
+        raise BadInput("COORDINATES", f"{text!r} is no PARTITION:OFFSET", next_step="write it like 2:1733")
+    return int(partition), int(offset)

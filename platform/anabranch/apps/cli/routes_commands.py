@@ -1,0 +1,103 @@
+"""``anabranch routes``: which share of a view's readers gets which version, and who changed it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from anabranch.core.terminal_text import printable
+
+if TYPE_CHECKING:
+    from anabranch.serve.routes import Route
+
+routes = typer.Typer(no_args_is_help=True, help="Routes: which share of a view's readers gets which version.")
+ViewName = Annotated[str, typer.Argument(help="The view's name.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.add_typer(routes, name="routes")
+
+
+@routes.command()
+def show(
+    view: ViewName,
+    reader: Annotated[str | None, typer.Option(help="Say also which version this reader gets.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Where readers are led now."""
+    from anabranch.core.settings import load_settings
+    from anabranch.serve.routes import oldest, route_of
+
+    settings = load_settings()
+    route = route_of(settings, view)
+    version = (route.version_for(reader) if route else oldest(settings, view)) if reader else None
+    if as_json:
+        typer.echo(json.dumps({"route": _plain(route) if route else None, "reader": reader, "version": version}))
+        return
+    typer.echo(_line(route) if route else f"no route: everybody gets v{oldest(settings, view)}, the oldest")
+    if reader:
+        typer.echo(f"{printable(reader)} gets v{version}")
+
+
+@routes.command()
+def history(view: ViewName, as_json: AsJson = False) -> None:
+    """Every change: when, by whom, why."""
+    from anabranch.core.settings import load_settings
+    from anabranch.serve.routes import route_history
+
+    found = route_history(load_settings(), view)
+    if as_json:
+        typer.echo(json.dumps([_plain(route) for route in found]))
+        return
+    for route in found:
+        typer.echo(_line(route))
+    if not found:
+        typer.echo(f"{view} never had a route")
+
+
+@routes.command("set")
+def set_command(
+    view: ViewName,
+    shares: Annotated[list[str], typer.Argument(help="VERSION=PERCENT of each version, 100 together: 1=75 2=25")],
+    why: Annotated[str, typer.Option(help="Why, for the history.")],
+    by: Annotated[str | None, typer.Option(help="Who changes it; user@host when left out.")] = None,
+    after: Annotated[int | None, typer.Option(min=0, help="Only if this is still the newest route's number.")] = None,
+) -> None:
+    """Lead readers to these versions from now on. 1=100 is a rollback: readers are back within five seconds."""
+    from anabranch.core.settings import load_settings
+    from anabranch.serve.routes import set_route, this_reader
+
+    route = set_route(load_settings(), view, _shares(shares), by=by or this_reader(), why=why, after=after)
+    typer.echo(_line(route))
+
+
+def _shares(texts: list[str]) -> dict[int, int]:
+    from anabranch.core.errors import BadInput
+
+    found: dict[int, int] = {}
+    for text in texts:
+        version, equals, share = text.partition("=")
+        if not (equals and version.isascii() and version.isdecimal() and share.isascii() and share.isdecimal()):
+            raise BadInput("SHARES_WRONG", f"{text[:40]!r} is no share", next_step="write 1=75 2=25", field="shares")
+        if int(version) in found:
+            raise BadInput("SHARES_WRONG", f"v{version} is named twice", next_step="write 1=75 2=25", field="shares")
+        found[int(version)] = int(share)
+    return found
+
+
+def _plain(route: Route) -> dict[str, Any]:
+    return {
+        "view": route.view,
+        "number": route.number,
+        "shares": {str(version): share for version, share in route.shares.items()},
+        "changed_at": route.changed_at.isoformat(),
+        "changed_by": route.changed_by,
+        "why": route.why,
+    }
+
+
+def _line(route: Route) -> str:
+    said = printable(f"by {route.changed_by}: {route.why}")
+    return f"{route.number}  {route.changed_at:%Y-%m-%d %H:%M:%S} UTC  {route}  {said}"

@@ -1,0 +1,49 @@
+"""A run of Airflow's that a command has triggered, told step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import typer
+from anabranch.core.terminal_text import printable
+
+if TYPE_CHECKING:
+    from anabranch.apps.airflow.client import Client, Run
+    from anabranch.core.settings import Settings
+
+_PATIENCE = 6 * 3600
+
+
+def carried_out(settings: Settings, dag: str, asked: Mapping[str, Any], *, wait: bool, approve: bool) -> None:
+    """Trigger ``dag`` as ``asked``, and tell its steps until it has ended. Exit code 1 when it failed."""
+    from anabranch.apps.airflow.client import Client
+    from anabranch.operate.runtime.airflow_parts import airflow_api
+    from anabranch.operate.runtime.secret_files import airflow_login
+
+    with Client(airflow_api(settings), airflow_login(settings)) as client:
+        run = client.trigger(dag, asked)
+        typer.echo(run.url)
+        if wait:
+            run = client.wait(run, _Progress(client, approve=approve), timeout=_PATIENCE)
+            typer.echo(printable(run.note))
+    if run.state == "failed":
+        raise typer.Exit(1)
+
+
+class _Progress:
+    """Prints each step's state when it has changed, and answers the one that waits for a person if it may."""
+
+    def __init__(self, client: Client, *, approve: bool) -> None:
+        self._client = client
+        self._approve = approve
+        self._seen: dict[str, str] = {}
+
+    def __call__(self, run: Run) -> None:
+        for task, state in run.tasks.items():
+            if state and self._seen.get(task) != state:
+                self._seen[task] = state
+                waits = state == "awaiting_input"
+                typer.echo(f"{task}: waits for a person's approval" if waits else f"{task}: {state.replace('_', ' ')}")
+                if waits and self._approve:
+                    self._client.respond(run, task, "Approve")

@@ -1,0 +1,66 @@
+"""What readers see of the sample views, held to the oracle; also as a check of the doctor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from anabranch.compute.batch import publications
+from anabranch.contracts import Topic
+from anabranch.core.errors import BadInput, TryAgain
+from anabranch.core.settings import Settings
+from anabranch.lake import commit_history
+from anabranch.lake.layout import batch_table, landing_table
+from anabranch.operate.doctor.context import Context
+from anabranch.operate.doctor.findings import Check, Finding
+from anabranch.samples.oracle import VIEWS, Agreement, Oracle
+from anabranch.serve import read
+
+
+def oracle_of(settings: Settings, topic: Topic, file: Path) -> Oracle:
+    """The oracle over the producer's ``file``, with the epochs that landing has cut the log into."""
+    epochs = [
+        (committed.note.cut.epoch(topic.name), partition, offset)
+        for committed in commit_history(landing_table(settings, topic.name))
+        for partition, offset in committed.note.cut.positions[topic.name].offsets.items()
+    ]
+    return Oracle(file, topic.name, topic.allowed_lateness, epochs)
+
+
+def held_to_oracle(settings: Settings, view: str, topic: Topic, file: Path) -> Agreement:
+    """Every served row of ``view``, at the cuts that it is served at, against the oracle's, which knows version 1."""
+    served = read(view, settings=settings)
+    if served.version != 1:
+        raise BadInput(
+            "NO_ORACLE",
+            f"the oracle knows version 1 of {view}, and v{served.version} is served",
+            next_step="run the doctor without --sent: it still computes rows anew with --rows",
+        )
+    published = publications(batch_table(settings, view, served.version))
+    batch = {
+        day: published[day].cut.epoch(topic.name)
+        for day, half in served.halves.items()
+        if half == "batch" and day is not None
+    }
+    complete = None if list(served.halves) == [None] else batch
+    return oracle_of(settings, topic, file).compare(view, served.to_arrow(), served.cut.epoch(topic.name), complete)
+
+
+def expected(sent: Path) -> Check:
+    """Served rows of the sample views against DuckDB's own answer from ``sent``, the file of all that was produced."""
+
+    def served(platform: Context) -> Iterator[Finding]:
+        """SERVED_OTHER: readers see other rows than the oracle expects."""
+        for view in (known for known in platform.views if known.version == 1 and known.name in VIEWS):
+            try:
+                agreement = held_to_oracle(platform.settings, view.name, platform.views.topic(view).each[0], sent)
+            except (TryAgain, BadInput):  # nothing is committed yet, or another version is served
+                continue
+            if not agreement.agreed:
+                rows = f"{len(agreement.only_served)} rows that it doesn't know, {len(agreement.only_expected)} missing"
+                example = [*agreement.only_served, *agreement.only_expected][0]
+                next_step = f"anabranch explain {view.name}: ask about {dict(example)}"
+                what = f"of {agreement.rows} rows that readers see, DuckDB's answer over {sent} has others: {rows}"
+                yield Finding("SERVED_OTHER", f"{view.name}, as it is read now", what, next_step)
+
+    return Check("served rows beside an oracle", served)

@@ -1,0 +1,90 @@
+"""``anabranch topics``: what is declared, what the broker holds, and where both differ."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from anabranch.apps.cli.context import project
+
+topics = typer.Typer(no_args_is_help=True, help="Topics: declared, created, drifted.")
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.add_typer(topics, name="topics")
+
+
+@topics.command("list")
+def list_topics(as_json: AsJson = False) -> None:
+    """Each declared topic: its event types, and how many records the broker holds."""
+    from anabranch.ingest.kafka import begin_offsets, end_offsets
+    from anabranch.ingest.kafka.admin import existing_topics
+
+    settings, declarations = project()
+    existing = existing_topics(settings)
+    rows = []
+    for topic in declarations.topics.values():
+        begin = begin_offsets(settings, topic.name) if topic.name in existing else {}
+        end = end_offsets(settings, topic.name) if topic.name in existing else {}
+        rows.append(
+            {
+                "topic": topic.name,
+                "exists": topic.name in existing,
+                "partitions": topic.partitions,
+                "retention_days": topic.retention.total_seconds() / 86_400,
+                "allowed_lateness_seconds": topic.allowed_lateness.total_seconds(),
+                "event_types": list(topic.event_types),
+                "records": sum(end[p] - begin[p] for p in end),
+                "begin_offsets": begin,
+                "end_offsets": end,
+            }
+        )
+    if as_json:
+        typer.echo(json.dumps(rows))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("topic", "partitions", "retention", "lateness", "event types", "records")
+    for topic, row in zip(declarations.topics.values(), rows, strict=True):
+        records = f"{row['records']:,}" if row["exists"] else "not created"
+        lateness = str(topic.allowed_lateness)
+        retention = f"{topic.retention.days} days"
+        table.add_row(topic.name, str(topic.partitions), retention, lateness, "\n".join(topic.event_types), records)
+    Console().print(table)
+
+
+@topics.command()
+def create() -> None:
+    """Create the declared topics that the broker lacks. Those that exist are left as they are."""
+    from anabranch.ingest.kafka import create_missing
+
+    settings, declarations = project()
+    created = create_missing(settings, declarations.topics.values())
+    typer.echo(f"created: {', '.join(created)}" if created else "every declared topic exists")
+
+
+@topics.command()
+def drift(as_json: AsJson = False) -> None:
+    """What the broker holds differently from the declarations; exit code 1 when there is anything."""
+    from anabranch.ingest.kafka import drift as find_drift
+
+    settings, declarations = project()
+    found = find_drift(settings, declarations.topics.values())
+    if as_json:
+        typer.echo(json.dumps([asdict(difference) for difference in found]))
+    elif not found:
+        typer.echo("the broker's topics are as declared")
+    else:
+        from rich.console import Console
+        from rich.table import Table
+
+        table = Table("topic", "setting", "declared", "found")
+        for difference in found:
+            table.add_row(difference.topic, difference.setting, difference.declared, difference.found)
+        Console().print(table)
+    if found:
+        raise typer.Exit(1)

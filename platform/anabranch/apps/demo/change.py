@@ -1,0 +1,132 @@
+"""What the demo's second act does to a running platform: late events, a deployment, migrations, one wrong row."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, date, datetime
+from typing import TypeVar
+
+import pyarrow as pa
+from anabranch.apps.airflow.client import Client, Run
+from anabranch.apps.demo.run import FLIGHTS, Tell
+from anabranch.contracts import Event, load_declarations
+from anabranch.core.errors import BrokenState
+from anabranch.core.settings import Settings
+from anabranch.ingest.kafka import Producer
+from anabranch.lake import latest_commit, upsert
+from anabranch.lake.commits import open_table
+from anabranch.lake.layout import landing_table, speed_table
+from deltalake import QueryBuilder
+
+VIEW, OLD, NEW = "departure_delays", 1, 2
+NEXT = "departure_delays_v2.py"
+CHECK = "flights >= delayed"
+KEY = ("origin", "carrier", "window_start")
+_SCHEMA = "urn:anabranch:contract:flight.departed:1"
+_PATIENCE = 240.0
+Found = TypeVar("Found")
+
+
+def own_project(settings: Settings) -> Settings:
+    """The same platform over a copy of the project, so that something can be deployed into it."""
+    target = settings.home / "project"
+    for folder in ("dags", "spark_jobs"):
+        shutil.copytree(settings.project / folder, target / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    return settings.model_copy(update={"project": target})
+
+
+def send_late(settings: Settings, day: date, count: int) -> None:
+    """Departures of charter flights, at noon of a day that is long over."""
+    noon = datetime(day.year, day.month, day.day, 12, tzinfo=UTC)
+    said = f"{noon:%Y-%m-%dT%H:%M:%SZ}"
+    with Producer(settings, load_declarations(settings.contracts_folder)) as producer:
+        for number in range(9_000, 9_000 + count):
+            data = {"flight_date": f"{day}", "carrier": "9E", "flight": number, "origin": "JFK", "dest": "ATL"}
+            data |= {"scheduled_departure": said, "actual_departure": said, "dep_delay": 0}
+            producer.send(Event(f"charter-{number}-{day}", "/demo", "flight.departed", "9E", noon, data, _SCHEMA))
+
+
+def landed_epoch(settings: Settings) -> int:
+    committed = latest_commit(landing_table(settings, FLIGHTS))
+    return committed.note.cut.epoch(FLIGHTS) if committed else 0
+
+
+def level(settings: Settings, version: int, tell: Tell) -> bool:
+    """Whether this version's stream covers all that has landed."""
+    committed, landed = latest_commit(speed_table(settings, VIEW, version)), landed_epoch(settings)
+    tell(f"v{version} at {committed.note.cut if committed else 'nothing'} of {FLIGHTS}@{landed}")
+    return bool(committed and committed.note.cut.epoch(FLIGHTS) >= landed)
+
+
+def deploy(settings: Settings) -> None:
+    """Put the next version among the views, as a deployment does; the streams and Airflow notice by themselves."""
+    jobs = settings.project / "spark_jobs"
+    shutil.copy(jobs / "next" / NEXT, jobs / "views" / NEXT)
+
+
+def repair(client: Client, tell: Tell) -> Run:
+    """Announce late events as the view's asset does, and wait for the run that this starts."""
+    asset, dag = f"late_events_of_{VIEW}", f"repair_{VIEW}"
+    (known,) = client.get(f"/assets?name_pattern={asset}")["assets"]
+    client.post("/assets/events", {"asset_id": known["id"], "extra": {}})
+    started = f"/dags/{dag}/dagRuns?run_type=asset_triggered"
+    run = client.run(dag, wait_for(lambda: client.get(started)["dag_runs"], "the repair")[0]["dag_run_id"])
+    run = client.wait(run, lambda now: tell(_tasks(now)))
+    if run.state != "success":
+        raise BrokenState("DEMO_RUN_FAILED", f"{dag} ended as {run.state}: {run.note}", next_step=run.url)
+    return run
+
+
+def migrate(client: Client, steps: str, soak: str, tell: Tell) -> tuple[Run, str]:
+    """Trigger the DAG and approve what it asks; the run, which moves readers from then on, and what it has shown."""
+    asked = {"view": VIEW, "from": OLD, "to": NEW, "why": "by carrier", "steps": steps, "soak": soak}
+    run = client.trigger("migrate", {**asked, "changed": ["delayed"], "checks": [CHECK]})
+
+    def asks() -> bool:
+        now = client.run(run.dag_id, run.run_id)
+        tell(_tasks(now))
+        if now.finished:
+            raise BrokenState("DEMO_RUN_FAILED", f"migrate ended as {now.state}: {now.note}", next_step=run.url)
+        return now.tasks.get("approve") == "awaiting_input"
+
+    wait_for(asks, "the migration's question")
+    client.respond(run, "approve", "Approve")
+    return run, str(client.xcom(run, "compare"))
+
+
+@contextmanager
+def wrong_row(settings: Settings) -> Iterator[str]:
+    """While it lasts, one row of the new version has a minute of delay too many, as if its stream had a defect. Yields
+    which one."""
+    table = open_table(speed_table(settings, VIEW, NEW))
+    committed = latest_commit(table) if table else None
+    if table is None or committed is None:
+        raise BrokenState("DEMO_STUCK", f"{VIEW} v{NEW} has no table", next_step="read the log of speed")
+    one = "SELECT * FROM rows ORDER BY flights DESC, window_start LIMIT 1"
+    right = pa.table(QueryBuilder().register("rows", table).execute(one).read_all())
+    column = right.schema.get_field_index("delay_minutes")
+    wrong = right.set_column(column, "delay_minutes", pa.array([right["delay_minutes"][0].as_py() + 1], pa.int64()))
+    upsert(table, wrong, KEY, committed.note, "partition_date")
+    try:
+        row = right.to_pylist()[0]
+        yield f"{row['origin']} {row['carrier']} {row['window_start']:%Y-%m-%d %H:%M}"
+    finally:
+        table.update_incremental()
+        upsert(table, right, KEY, committed.note, "partition_date")
+
+
+def wait_for(found: Callable[[], Found], what: str) -> Found:
+    """What ``found`` gives, as soon as it gives anything. BrokenState DEMO_STUCK."""
+    deadline = time.monotonic() + _PATIENCE
+    while not (value := found()):
+        if time.monotonic() > deadline:
+            raise BrokenState("DEMO_STUCK", f"{what} didn't come in {_PATIENCE:.0f} s", next_step="look at the logs")
+        time.sleep(0.2)
+    return value
+
+
+def _tasks(run: Run) -> str:
+    return ", ".join(f"{task} {state or 'waiting'}" for task, state in run.tasks.items() if state != "success")

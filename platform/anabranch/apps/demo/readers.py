@@ -1,0 +1,69 @@
+"""The demo's readers: twenty names, one of which reads every tenth of a second, whatever happens to the view."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from types import TracebackType
+from typing import Self
+
+import pyarrow.compute as pc
+from anabranch.core.errors import AnabranchError
+from anabranch.core.settings import Settings
+from anabranch.lake import Cut
+from anabranch.serve import read
+
+NAMES = tuple(f"dashboard-{n}" for n in range(20))
+_PAUSE = 0.1
+
+
+class Readers:
+    """A context manager. Every read must see all flights: fewer would be an empty or a torn table, more a mixture."""
+
+    def __init__(self, settings: Settings, view: str) -> None:
+        self._settings = settings
+        self._view = view
+        self._flights = self._total(read(view, settings=settings).to_arrow())
+        self._cuts: dict[str, Cut] = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._poll, name="readers")
+        self.reads: Counter[int] = Counter()
+        """By version."""
+        self.last: dict[int, float] = {}
+        """When somebody last got a version, in Unix seconds."""
+        self.wrong: list[str] = []
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _poll(self) -> None:
+        turn = 0
+        while not self._stop.wait(_PAUSE):
+            self._read(NAMES[turn % len(NAMES)])
+            turn += 1
+
+    def _read(self, reader: str) -> None:
+        try:
+            reading = read(self._view, settings=self._settings, reader=reader)
+            flights = self._total(reading.to_arrow())
+        except AnabranchError as error:
+            self.wrong.append(f"{reader}: {error}")
+            return
+        before = self._cuts.get(reader)
+        if flights != self._flights:
+            self.wrong.append(f"{reader} saw {flights:,} flights of {self._flights:,} in v{reading.version}")
+        if before is not None and not reading.cut.covers(before) and reading.behind is None:
+            self.wrong.append(f"{reader} went back from {before} to {reading.cut}")
+        self._cuts[reader] = reading.cut if before is None else reading.cut.joined(before)
+        self.reads[reading.version] += 1
+        self.last[reading.version] = time.time()
+
+    @staticmethod
+    def _total(rows: object) -> int:
+        return int(pc.sum(rows["flights"]).as_py() or 0)  # type: ignore[index]

@@ -1,0 +1,76 @@
+"""What the demo waits for and asks: each a small question to a running platform."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+from anabranch.apps.airflow.client import Client, Run
+from anabranch.apps.cli.sample_oracle import held_to_oracle, oracle_of
+from anabranch.certify.verdict import Verdict, read_verdict
+from anabranch.contracts import Topic, load_declarations
+from anabranch.core.errors import BrokenState
+from anabranch.core.settings import Settings
+from anabranch.ingest.kafka.admin import readable_ends
+from anabranch.ingest.landing.verify import Proof, verify
+from anabranch.lake import latest_commit
+from anabranch.lake.layout import landing_table, speed_table
+from anabranch.operate.runtime.airflow_parts import airflow_api
+from anabranch.operate.runtime.secret_files import airflow_login
+from anabranch.samples.oracle import Agreement
+
+Tell = Callable[[str], None]
+FLIGHTS = "flights"
+
+
+def topics(settings: Settings) -> list[Topic]:
+    return list(load_declarations(settings.contracts_folder).topics.values())
+
+
+def landed_everything(settings: Settings, tell: Tell) -> bool:
+    """Whether every topic is landed to its end; tells how far it is."""
+    done, texts = True, []
+    for topic in topics(settings):
+        committed = latest_commit(landing_table(settings, topic.name))
+        landed = committed.note.cut.positions[topic.name].offsets if committed else {}
+        end = readable_ends(settings, topic.name)
+        total, so_far = sum(end.values()), sum(landed.values())
+        epoch = committed.note.cut.epoch(topic.name) if committed else 0
+        texts.append(f"{topic.name} {so_far:,}/{total:,} (epoch {epoch})")
+        done = done and so_far == total
+    tell(", ".join(texts))
+    return done
+
+
+def topics_to_land(settings: Settings) -> list[Proof]:
+    """The proof of each topic that nothing is missing and nothing landed twice."""
+    return [verify(settings, topic) for topic in topics(settings)]
+
+
+def speed_at(settings: Settings, view: str, tell: Tell) -> bool:
+    """Whether the newest version of a view covers all that has landed."""
+    landed = latest_commit(landing_table(settings, FLIGHTS))
+    committed = latest_commit(speed_table(settings, view, 1))
+    tell(f"{view} at {committed.note.cut if committed else 'nothing'} of {landed.note.cut if landed else 'nothing'}")
+    return bool(committed and landed and committed.note.cut.covers(landed.note.cut))
+
+
+def reprocess(settings: Settings, view: str, first: date, last: date, tell: Tell) -> tuple[Run, Verdict]:
+    """Trigger the view's DAG as the UI does, wait for it, and hand on the verdict on what it has built."""
+    with Client(airflow_api(settings), airflow_login(settings)) as client:
+        run = client.trigger(f"reprocess_{view}", {"from": first.isoformat(), "to": last.isoformat()})
+        run = client.wait(run, lambda now: tell(", ".join(f"{t} {s or 'waiting'}" for t, s in now.tasks.items())))
+        if run.state != "success":
+            failed = [name for name, state in run.tasks.items() if state == "failed"]
+            raise BrokenState(
+                "DEMO_RUN_FAILED", f"{run.dag_id} failed in {failed}: {run.note}", next_step=f"read {settings.logs}"
+            )
+        return run, read_verdict(settings, view, 1, client.xcom(run, "plan", "run"))
+
+
+def check_oracle(settings: Settings, view: str, file: Path) -> tuple[str, Agreement, dict[date, int]]:
+    """Hold every served row of ``view`` against DuckDB's own answer from the producer's file."""
+    topic = next(t for t in topics(settings) if t.name == FLIGHTS)
+    late = oracle_of(settings, topic, file).late_by_day()
+    return view, held_to_oracle(settings, view, topic, file), late

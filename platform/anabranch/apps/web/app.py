@@ -1,0 +1,54 @@
+"""The application that Airflow's API server mounts at ``/anabranch``: every answer asks for the user first.
+
+Settings are read at each request, so the server starts without a platform.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from anabranch.apps.web import files, migration_actions, pages, replay_actions
+from anabranch.apps.web.access import may_look
+from anabranch.apps.web.failures import Failure, failure_of
+from anabranch.apps.web.render import error_page, guarded, login_address
+from anabranch.core.errors import AnabranchError
+from fastapi import Depends, FastAPI, HTTPException, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import RedirectResponse, Response
+from starlette.exceptions import HTTPException as StarletteHTTPException
+
+log = logging.getLogger(__name__)
+app = FastAPI(title="Anabranch", dependencies=[Depends(may_look)], docs_url=None, redoc_url=None, openapi_url=None)
+for router in (pages.router, migration_actions.router, replay_actions.router, files.router):
+    app.include_router(router)
+
+
+@app.middleware("http")
+async def _guard(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
+    return guarded(await answer(request))
+
+
+@app.exception_handler(StarletteHTTPException)
+async def _refused(request: Request, error: HTTPException) -> Response:
+    """A person without a login is led to it; a program gets the bare 401."""
+    if error.status_code == 401 and request.method == "GET" and "text/html" in request.headers.get("accept", ""):
+        return RedirectResponse(login_address(request), 303)
+    return error_page(request, Failure(str(error.detail)), error.status_code)
+
+
+@app.exception_handler(RequestValidationError)
+async def _no_such_page(request: Request, error: RequestValidationError) -> Response:
+    return error_page(request, Failure("there is no such page"), 404)
+
+
+@app.exception_handler(AnabranchError)
+async def _said(request: Request, error: AnabranchError) -> Response:
+    failure = failure_of(error)
+    return error_page(request, failure, failure.status)
+
+
+@app.exception_handler(Exception)
+async def _unforeseen(request: Request, error: Exception) -> Response:
+    """Starlette logs it, with where it came from."""
+    return error_page(request, failure_of(error), 500)

@@ -1,0 +1,119 @@
+"""Plots as numbers: where each line, square and label goes. The templates make SVG of them."""
+
+from __future__ import annotations
+
+from calendar import month_abbr
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+
+from anabranch.apps.web.days import Day
+from anabranch.serve.routes import Route
+
+_STEP = 14
+"""Pixels from one day of the calendar to the next."""
+LEFT, TOP = 30, 18
+WIDTH, HEIGHT = 760, 200
+"""Of a plot over time, without its labels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Square:
+    """A day of the calendar; ``known`` is None where nothing is known of it."""
+
+    day: date
+    x: int
+    y: int
+    known: Day | None
+
+
+@dataclass(frozen=True, slots=True)
+class Year:
+    """A calendar: a column for each week, from Monday to Sunday."""
+
+    year: int
+    squares: tuple[Square, ...]
+    months: tuple[tuple[int, str], ...]
+    width: int = LEFT + 54 * _STEP
+    height: int = TOP + 7 * _STEP
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """The share of one version over time, upon those of newer versions: the ``d`` of an SVG path."""
+
+    version: int
+    path: str
+    label_y: float | None
+    """Where its name goes, if it is there at the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """Something that happened. ``kind`` is the class of its mark."""
+
+    x: float
+    kind: str
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """Time from left to right."""
+
+    begin: datetime
+    end: datetime
+
+    @staticmethod
+    def over(moments: Iterable[datetime], now: datetime) -> Axis:
+        begin = min(moments, default=now)
+        return Axis(begin, max(now, begin + timedelta(seconds=1)))
+
+    def x(self, moment: datetime) -> float:
+        return round(LEFT + WIDTH * ((moment - self.begin) / (self.end - self.begin)), 1)
+
+    @property
+    def ticks(self) -> list[tuple[float, str]]:
+        """Four moments, to the precision that tells them apart."""
+        span = self.end - self.begin
+        form = "%Y-%m-%d" if span > timedelta(days=4) else "%m-%d %H:%M" if span > timedelta(minutes=4) else "%H:%M:%S"
+        moments = [self.begin + span * n / 3 for n in range(4)]
+        return [(self.x(moment), moment.strftime(form)) for moment in moments]
+
+
+def year_of(year: int, days: Mapping[date | None, Day]) -> Year:
+    """One year as squares, whatever is known of its days."""
+    first, count = date(year, 1, 1), 366 if date(year, 12, 31).timetuple().tm_yday == 366 else 365
+    squares, months = [], []
+    for n in range(count):
+        day = first + timedelta(days=n)
+        column, row = divmod(first.weekday() + n, 7)
+        squares.append(Square(day, LEFT + column * _STEP, TOP + row * _STEP, days.get(day)))
+        if day.day == 1:
+            months.append((LEFT + (column + (row > 0)) * _STEP, month_abbr[day.month]))
+    return Year(year, tuple(squares), tuple(months))
+
+
+def shares(history: Sequence[Route], axis: Axis) -> list[Area]:
+    """The shares of every version, stacked, the newest one at the bottom, so that it is seen to grow. ``history`` is
+    oldest first, and so are the areas."""
+    versions = sorted({version for route in history for version, share in route.shares.items() if share})
+    return [_area(version, versions, history, axis) for version in versions]
+
+
+def _area(version: int, versions: Sequence[int], history: Sequence[Route], axis: Axis) -> Area:
+    below = [each for each in versions if each > version]
+    bottoms = [sum(route.shares.get(each, 0) for each in below) for route in history]
+    tops = [bottom + route.shares.get(version, 0) for bottom, route in zip(bottoms, history, strict=True)]
+    xs = [axis.x(route.changed_at) for route in history]
+    ends = [*xs[1:], axis.x(axis.end)]
+    there = [(x, y(top)) for start, end, top in zip(xs, ends, tops, strict=True) for x in (start, end)]
+    back = [(x, y(bottom)) for start, end, bottom in zip(xs, ends, bottoms, strict=True) for x in (start, end)]
+    points = " L".join(f"{px:g} {py:g}" for px, py in [*there, *reversed(back)])
+    middle = y((tops[-1] + bottoms[-1]) / 2) if tops[-1] > bottoms[-1] else None
+    return Area(version, f"M{points}Z", middle)
+
+
+def y(share: float) -> float:
+    """Where a percentage lies."""
+    return round(TOP + HEIGHT * (1 - share / 100), 1)

@@ -1,0 +1,165 @@
+"""Every day of one version of a view, and what is true of it: for the calendar, and for the day's own page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+from anabranch.apps.web.certificate_cache import Mark, Marks
+from anabranch.apps.web.dirty_days import Days as DirtyDays
+from anabranch.apps.web.dirty_days import Looked, Since
+from anabranch.certify.verdict import Verdict, verdict_path
+from anabranch.compute.batch import Published
+from anabranch.compute.batch.publish import published_in
+from anabranch.core.errors import AnabranchError
+from anabranch.core.settings import Settings
+from anabranch.lake.layout import batch_table, speed_table
+from anabranch.serve.half_choice import BATCH, HalfName, choose
+from anabranch.serve.table_snapshots import Snapshot, snapshot
+from anabranch.views.definition import PARTITION_DATE
+
+State = Literal["held", "dirty", "lacking", "equal", "published", "certified", "speed"]
+STATES: Mapping[State, str] = {
+    "equal": "published, both paths equal",
+    "dirty": "dirty: more has landed since it was published",
+    "lacking": "never published: its late events are in no half",
+    "held": "the paths differ, or it was held back",
+    "published": "published, without a certificate",
+    "certified": "both paths equal, not published",
+    "speed": "speed only",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """A partition (None: the whole of a kappa view). ``serves``: the half that readers get it from; ``refused``: why
+    the newest verdict holds it back. ``lacking``: late events that no half holds, since it was never published."""
+
+    day: date | None
+    serves: HalfName | None = None
+    published: Published | None = None
+    mark: Mark | None = None
+    refused: str = ""
+    dirty: Since | None = None
+    lacking: int = 0
+
+    @property
+    def state(self) -> State:
+        if self.refused or (self.mark is not None and not self.mark.equal):
+            return "held"
+        if self.dirty is not None:
+            return "dirty"
+        if self.lacking:
+            return "lacking"
+        if self.published is not None:
+            return "equal" if self.mark is not None else "published"
+        return "certified" if self.mark is not None else "speed"
+
+    @property
+    def says(self) -> str:
+        """In a line."""
+        parts = [STATES[self.state]]
+        if self.published is not None:
+            parts.append(f"published at {self.published.cut}")
+        if self.refused:
+            parts.append(self.refused)
+        if self.dirty is not None:
+            parts.append(f"{self.dirty.events:,} events since, {self.dirty.late:,} of them late")
+        if self.lacking:
+            parts.append(f"{self.lacking:,} of them")
+        if self.mark is not None and self.mark.late_events:
+            parts.append(f"{self.mark.late_events:,} late events in all")
+        return "; ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Halves:
+    """Both tables of a version at one moment. ``speed`` is None before its stream has made one."""
+
+    speed: Snapshot | None
+    batch: Snapshot | None
+    published: Mapping[date, Published] = field(hash=False)
+
+    @property
+    def kappa(self) -> bool:
+        return self.speed is not None and PARTITION_DATE not in self.speed.schema.names
+
+    @staticmethod
+    def of(settings: Settings, view: str, version: int) -> Halves:
+        speed = snapshot(speed_table(settings, view, version))
+        batch = snapshot(batch_table(settings, view, version))
+        return Halves(speed, batch, published_in(batch.newest.note) if batch else {})
+
+    def serving(self) -> Mapping[date | None, HalfName]:
+        """Which half readers get each partition from, unless they prefer another one."""
+        if self.speed is None:
+            return dict.fromkeys(self.published, BATCH)
+        cuts = {day: published.cut for day, published in self.published.items()}
+        return choose(self.speed.changed, cuts, self.speed.newest.note.cut, "default")
+
+
+def days_of(
+    settings: Settings, view: str, version: int, halves: Halves, marks: Marks, looked: Looked
+) -> dict[date | None, Day]:
+    """Each partition that anything is known of, in order."""
+    serving = halves.serving()
+    runs = {mark.run for mark in marks.values()}
+    verdicts = {run: verdict for run in runs if (verdict := verdict_of(settings, view, version, run)) is not None}
+    days = sorted(
+        {*serving, *marks, *halves.published, *looked.days, *looked.never},
+        key=lambda day: (day is not None, day or date.min),
+    )
+    found = {}
+    for day in days:
+        mark = marks.get(day)
+        verdict = verdicts.get(mark.run) if mark else None
+        found[day] = Day(
+            day,
+            serving.get(day),
+            halves.published.get(day) if day else None,
+            mark,
+            refusal(verdict, day),
+            still_dirty(looked.days, day, halves),
+            still_lacking(looked, day, halves),
+        )
+    return found
+
+
+def still_dirty(dirty: DirtyDays, day: date | None, halves: Halves) -> Since | None:
+    """What was found of a day, unless it was published anew since."""
+    since, published = (dirty.get(day), halves.published.get(day)) if day else (None, None)
+    return since if since and published and since.at == str(published.cut) else None
+
+
+def still_lacking(looked: Looked, day: date | None, halves: Halves) -> int:
+    """How many late events of a day were in no half, unless it was published since."""
+    return looked.never.get(day, 0) if day is not None and day not in halves.published else 0
+
+
+def refusal(verdict: Verdict | None, day: date | None) -> str:
+    """Why a run's verdict holds this partition back; empty when it doesn't."""
+    if verdict is None:
+        return ""
+    if day is None:
+        return "" if verdict.whole in (None, "equal") else str(verdict.whole)
+    return verdict.refused.get(day, "")
+
+
+def verdict_of(settings: Settings, view: str, version: int, run: str) -> Verdict | None:
+    """What a run's reconciliation has left; None when that is gone, or was never there."""
+    try:
+        path = verdict_path(settings, view, version, run)
+        return _verdict(path, path.stat().st_mtime_ns)
+    except (AnabranchError, OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+@lru_cache(maxsize=1_000)
+def _verdict(path: Path, written: int) -> Verdict:
+    """Read again when a repeat of the run has replaced it."""
+    return Verdict.from_json(json.loads(path.read_text()))

@@ -1,0 +1,54 @@
+"""What runs have left on disk: Data Docs and verdicts, and the few files that our own pages are made of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from anabranch.apps.web.pages import Platform
+from anabranch.apps.web.render import guarded, page
+from anabranch.certify.verdict import read_verdict
+from anabranch.core.errors import AnabranchError
+from fastapi import APIRouter, HTTPException, Request
+from fastapi.responses import FileResponse, Response
+
+PAGES = {".html", ".css", ".js", ".png", ".svg", ".ico", ".json", ".woff", ".woff2"}
+_STATIC = Path(__file__).parent / "static"
+# Great Expectations' pages load scripts from elsewhere: they run, but as nobody, without the reader's login.
+_SANDBOX = "sandbox allow-scripts allow-popups; object-src 'none'; base-uri 'none'; frame-ancestors 'self'"
+router = APIRouter()
+
+
+@router.get("/static/{name}")
+def static(name: str) -> Response:
+    file = inside(_STATIC, name)
+    if file is None:
+        raise HTTPException(404, "there is no such file")
+    return FileResponse(file)
+
+
+@router.get("/data_docs/{path:path}")
+def data_docs(settings: Platform, path: str) -> Response:
+    """A file of the Data Docs that reconciliation has written."""
+    file = inside(settings.home / "data_docs", path or "index.html")
+    if file is None:
+        raise HTTPException(404, "no such page; the first reconciliation writes them")
+    return guarded(FileResponse(file), _SANDBOX)
+
+
+@router.get("/verdicts/{view}/{version}/{run}")
+def verdict(request: Request, settings: Platform, view: str, version: int, run: str) -> Response:
+    """The verdict on the build of one run."""
+    try:
+        found = read_verdict(settings, view, version, run)
+    except AnabranchError:
+        raise HTTPException(404, "there is no verdict on this run") from None
+    return page(request, "verdict.html", verdict=found)
+
+
+def inside(folder: Path, path: str) -> Path | None:
+    """The file at ``path`` below ``folder``; None for anything else, links that lead out of it included."""
+    try:
+        file = (folder / path).resolve()
+        return file if file.is_relative_to(folder.resolve()) and file.suffix in PAGES and file.is_file() else None
+    except (OSError, ValueError):
+        return None

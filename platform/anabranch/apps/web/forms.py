@@ -1,0 +1,59 @@
+"""What a form of these pages says, read no further than one of ours can be long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import TypeVar
+from urllib.parse import parse_qs
+
+from anabranch.core.errors import BadInput
+from fastapi import HTTPException, Request
+
+Form = Mapping[str, str]
+N = TypeVar("N", int, float)
+_MOST_BYTES = 16_384
+
+
+async def form_of(request: Request) -> Form:
+    """HTTP 413 or 415; BadInput FORM_UNREADABLE. Read once the user is known."""
+    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/x-www-form-urlencoded":
+        raise HTTPException(415, "a form is needed (application/x-www-form-urlencoded)")
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > _MOST_BYTES:
+            raise HTTPException(413, "this form is too long")
+    try:
+        said = parse_qs(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=8)
+    except ValueError:
+        raise _unreadable() from None
+    return {name: values[-1] for name, values in said.items()}
+
+
+def one_of(actions: Collection[str], said: Form) -> str:
+    """The button that was pressed. BadInput ACTION_UNKNOWN."""
+    action = said.get("action", "")
+    if action not in actions:
+        raise BadInput(
+            "ACTION_UNKNOWN",
+            f"{action[:40]!r} is nothing that can be done here",
+            state="nothing was changed",
+            next_step=f"use one of {', '.join(actions)}",
+            field="action",
+        )
+    return action
+
+
+def number_of(said: Form, field: str, kind: Callable[[str], N]) -> N | None:
+    """A number, or None where the field is empty. BadInput FORM_UNREADABLE."""
+    text = said.get(field, "")
+    try:
+        return kind(text) if text else None
+    except ValueError:
+        raise _unreadable() from None
+
+
+def _unreadable() -> BadInput:
+    return BadInput(
+        "FORM_UNREADABLE", "this is no form of ours", state="nothing was changed", next_step="use the page's buttons"
+    )

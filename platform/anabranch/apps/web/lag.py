@@ -1,0 +1,98 @@
+"""How far a view is behind landing: in epochs, and since when the oldest of them waits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Lock
+
+from anabranch.core.settings import Settings
+from anabranch.lake import Commit, Cut, commit_history, latest_commit
+from anabranch.lake.commits import open_table
+from anabranch.lake.layout import landing_table
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+_MOST = 50
+"""How many commits are looked through for the first epoch that a view lacks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """``epochs`` that have landed and the view doesn't cover; ``seconds`` since the first of them landed. ``more``: it
+    was longer ago than was looked."""
+
+    epochs: int = 0
+    seconds: float = 0.0
+    more: bool = False
+
+
+@dataclass
+class Landing:
+    """One look at landing, for as many views as one likes: each of its tables is asked once."""
+
+    settings: Settings
+    clock: Callable[[], float] = time.time
+    _newest: dict[str, Commit | None] = field(default_factory=dict)
+    _waiting: dict[tuple[str, int], tuple[int, bool]] = field(default_factory=dict)
+
+    def newest(self, topic: str) -> Commit | None:
+        """The newest commit of a topic's landing; None before there is any."""
+        if topic not in self._newest:
+            self._newest[topic] = next(iter(_commits(landing_table(self.settings, topic))), None)
+        return self._newest[topic]
+
+    def position(self, cut: Cut) -> str:
+        """Where landing is, of the topics of ``cut``."""
+        found = {topic: self.newest(topic) for topic in sorted(cut.positions)}
+        return ",".join(f"{topic}@{at.note.cut.epoch(topic)}" for topic, at in found.items() if at) or "nothing"
+
+    def behind(self, cut: Cut) -> Behind:
+        epochs, since, more = 0, None, False
+        for topic in cut.positions:
+            landed = self.newest(topic)
+            missing = landed.note.cut.epoch(topic) - cut.epoch(topic) if landed else 0
+            if missing > 0:
+                first, unseen = self._first_missing(topic, cut.epoch(topic), missing)
+                epochs, more = epochs + missing, more or unseen
+                since = min(since or first, first)
+        return Behind(epochs, max(0.0, self.clock() - since / 1000) if since else 0.0, more)
+
+    def _first_missing(self, topic: str, epoch: int, missing: int) -> tuple[int, bool]:
+        """When (ms since 1970) the first epoch behind ``epoch`` landed, or the oldest that was looked at."""
+        if (topic, epoch) not in self._waiting:
+            commits = _commits(landing_table(self.settings, topic), min(missing + 2, _MOST))
+            later = [each for each in [*commits, self.newest(topic)] if each and each.note.cut.epoch(topic) > epoch]
+            oldest = min(later, key=lambda committed: committed.commit_time_ms)
+            self._waiting[topic, epoch] = oldest.commit_time_ms, oldest.note.cut.epoch(topic) > epoch + 1
+        return self._waiting[topic, epoch]
+
+
+_tables: dict[str, DeltaTable] = {}
+_lock = Lock()
+
+
+def _commits(uri: str, limit: int | None = None) -> list[Commit]:
+    """The newest one (None), or those of the ``limit`` newest commits. The table stays open: what lies before the
+    last look isn't read again."""
+    with _lock:
+        table = _opened(uri)
+        if table is None:
+            return []
+        return (
+            list(commit_history(table, limit))
+            if limit
+            else [committed for committed in [latest_commit(table)] if committed]
+        )
+
+
+def _opened(uri: str) -> DeltaTable | None:
+    try:
+        if uri in _tables:
+            _tables[uri].update_incremental()
+            return _tables[uri]
+    except DeltaError:  # its log was cleaned up, or the table was made again
+        _tables.pop(uri, None)
+    table = open_table(uri)
+    return _tables.setdefault(uri, table) if table is not None else None

@@ -1,0 +1,194 @@
+"""Where each version of each view stands: its cut, how far it is behind, who reads it, what of it is certified."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from anabranch.apps.web.certificate_cache import Marks, newest_marks
+from anabranch.apps.web.dirty_days import Dirty, Key, Lookup, Wanted
+from anabranch.apps.web.failures import Failure, attempt
+from anabranch.apps.web.known_views import KnownView, known_views
+from anabranch.apps.web.lag import Behind, Landing
+from anabranch.compute.speed.status import ViewStatus, progress_file, read
+from anabranch.core.settings import Settings
+from anabranch.lake import Cut
+from anabranch.lake.layout import batch_table, speed_table
+from anabranch.serve.half_choice import published_cuts
+from anabranch.serve.routes import Route, route_of
+from anabranch.serve.table_snapshots import Snapshot, snapshot
+from anabranch.views.definition import PARTITION_DATE
+
+T = TypeVar("T")
+_SILENT_SECONDS = 30.0
+"""The speed process says each second how its streams are."""
+
+
+@dataclass(frozen=True, slots=True)
+class VersionStatus:
+    """One version of a view. ``share`` is in percent of the view's readers; ``equal`` of ``certified`` partitions have
+    a newest certificate that says so, the newest of them made at ``newest``. ``wanted``: what dirty days have to be
+    about to be those of now. ``failed`` says what couldn't be read."""
+
+    view: str
+    version: int
+    declared: bool
+    cut: Cut | None = None
+    committed: datetime | None = None
+    behind: Behind = field(default_factory=Behind)
+    kappa: bool = False
+    published: int = 0
+    equal: int = 0
+    certified: int = 0
+    newest: datetime | None = None
+    share: int = 0
+    stream: ViewStatus | None = None
+    retired: bool = False
+    wanted: Wanted = ("", 0)
+    dirty: Dirty | None = None
+    failed: Failure | None = None
+
+    @property
+    def days_differ(self) -> bool:
+        """Whether a half of its days may lack events: they are looked up beside the page."""
+        return self.covers and not self.kappa and not self.retired
+
+    @property
+    def covers(self) -> bool:
+        return self.cut is not None and any(position.epoch for position in self.cut.positions.values())
+
+
+@dataclass(frozen=True, slots=True)
+class ViewStanding:
+    """A view and its versions, newest first. ``failed``: its route can't be read."""
+
+    known: KnownView
+    versions: tuple[VersionStatus, ...] = ()
+    route: Route | None = None
+    failed: Failure | None = None
+
+    @property
+    def migration(self) -> str:
+        """The state of its newest migration, if one has set its route."""
+        said = self.route.migration if self.route else None
+        return str(said.get("state", "")) if said else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """All views. ``failures`` are those of what they share."""
+
+    views: tuple[ViewStanding, ...]
+    streams: Streams
+    failures: tuple[Failure, ...]
+
+    @property
+    def pending(self) -> bool:
+        return any(each.dirty and each.dirty.pending for view in self.views for each in view.versions)
+
+
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """What the speed process said last. ``silent``: seconds since then, when that is too long; None when all is well or
+    it never ran."""
+
+    views: Mapping[Key, ViewStatus] = field(default_factory=dict, hash=False)
+    silent: float | None = None
+
+    @property
+    def failed(self) -> list[ViewStatus]:
+        return [each for each in self.views.values() if each.state in ("failed", "unread")]
+
+
+def overview(settings: Settings, lookup: Lookup) -> Overview:
+    """Every view; of what is broken, that it is."""
+    look = Look(settings)
+    views = tuple(look.view(known) for known in known_views(settings).values())
+    return Overview(with_dirty(settings, lookup, views), look.streams, tuple(look.failures))
+
+
+def with_dirty(settings: Settings, lookup: Lookup, views: tuple[ViewStanding, ...]) -> tuple[ViewStanding, ...]:
+    """The same, with what is known of their dirty days; what isn't is being looked up from now on."""
+    asked = [each for view in views for each in view.versions if each.days_differ]
+    wanted = {(each.view, each.version): each.wanted for each in asked}
+    told = lookup.ask(settings, wanted)
+
+    def told_of(view: ViewStanding) -> tuple[VersionStatus, ...]:
+        return tuple(replace(each, dirty=told.get((each.view, each.version))) for each in view.versions)
+
+    return tuple(replace(view, versions=told_of(view)) for view in views)
+
+
+class Look:
+    """One look at everything: what views share is read once."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._landing = Landing(settings)
+        self.failures: list[Failure] = []
+        self.marks: Mapping[Key, Marks] = self._shared("certificates", lambda: newest_marks(settings)) or {}
+        self.streams: Streams = self._shared("streams", lambda: _streams(settings)) or Streams()
+
+    def view(self, known: KnownView) -> ViewStanding:
+        route = attempt(f"route of {known.name}", lambda: route_of(self._settings, known.name))
+        versions = tuple(self._version(known, version) for version in known.versions)
+        if isinstance(route, Failure):
+            return ViewStanding(known, versions, failed=route)
+        return ViewStanding(known, tuple(_shared_out(versions, route)), route)
+
+    def _version(self, known: KnownView, version: int) -> VersionStatus:
+        stream = self.streams.views.get((known.name, version))
+        plain = VersionStatus(known.name, version, version in known.declared, stream=stream)
+        made = attempt(f"{known.name} v{version}", lambda: self._standing(plain))
+        return replace(plain, failed=made) if isinstance(made, Failure) else made
+
+    def _standing(self, plain: VersionStatus) -> VersionStatus:
+        speed = snapshot(speed_table(self._settings, plain.view, plain.version))
+        if speed is None:
+            return plain
+        marks = self.marks.get((plain.view, plain.version), {})
+        found = replace(
+            plain,
+            cut=speed.newest.note.cut,
+            committed=_moment(speed),
+            behind=self._landing.behind(speed.newest.note.cut),
+            kappa=PARTITION_DATE not in speed.schema.names,
+            equal=sum(mark.equal for mark in marks.values()),
+            certified=len(marks),
+            newest=max((mark.created for mark in marks.values()), default=None),
+        )
+        batch = None if found.kappa else snapshot(batch_table(self._settings, plain.view, plain.version))
+        wanted = self._landing.position(speed.newest.note.cut), batch.version if batch is not None else -1
+        published = len(published_cuts(batch.newest.note)) if batch is not None else 0
+        return replace(found, published=published, wanted=wanted)
+
+    def _shared(self, what: str, make: Callable[[], T]) -> T | None:
+        made = attempt(what, make)
+        if isinstance(made, Failure):
+            self.failures.append(replace(made, what=f"{what}: {made.what}"))
+            return None
+        return made
+
+
+def _shared_out(versions: tuple[VersionStatus, ...], route: Route | None) -> Iterator[VersionStatus]:
+    """Without a route the oldest version that covers anything has all readers."""
+    oldest = min((each.version for each in versions if each.covers), default=None)
+    shares = route.shares if route else {oldest: 100}
+    for each in versions:
+        retired = route is not None and each.version in route.retired
+        yield replace(each, share=shares.get(each.version, 0), retired=retired)
+
+
+def _moment(speed: Snapshot) -> datetime:
+    return datetime.fromtimestamp(speed.newest.commit_time_ms / 1000, UTC)
+
+
+def _streams(settings: Settings) -> Streams:
+    told = {(each.view, each.version): each for each in read(settings)}
+    if not told:
+        return Streams()
+    silent = time.time() - progress_file(settings).stat().st_mtime
+    return Streams(told, silent if silent > _SILENT_SECONDS else None)

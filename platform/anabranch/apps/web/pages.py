@@ -1,0 +1,164 @@
+"""The pages that one looks at. None of them changes anything, and none waits for anything but a few small files."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from datetime import UTC, date, datetime
+from functools import cache
+from typing import Annotated
+
+from airflow.api_fastapi.core_api.security import GetUserDep
+from anabranch.apps.web import charts
+from anabranch.apps.web.access import MIGRATE, REPLAY, MayEdit
+from anabranch.apps.web.days import Day, Halves, days_of
+from anabranch.apps.web.dirty_days import Looked, Lookup
+from anabranch.apps.web.failures import Failure, attempt
+from anabranch.apps.web.known_views import KnownView, known_view
+from anabranch.apps.web.migrations import SHOWN, moving_of
+from anabranch.apps.web.overview import Look, VersionStatus, overview, with_dirty
+from anabranch.apps.web.partition_history import Story, story_of
+from anabranch.apps.web.render import page
+from anabranch.apps.web.replays import replays_of
+from anabranch.change.request_fields import DATE
+from anabranch.core.settings import Settings, load_settings
+from fastapi import APIRouter, Depends, HTTPException, Request
+from fastapi.responses import Response
+
+router = APIRouter()
+WHOLE = "whole"
+"""In place of a day: a kappa view has no partitions."""
+LOOKUP = Lookup()
+log = logging.getLogger(__name__)
+
+
+def platform() -> Settings:
+    return load_settings()
+
+
+@cache
+def warm() -> threading.Thread:
+    """Open every table once, beside whatever the server does: else the first look at the page does, for seconds where
+    there are many."""
+
+    def look() -> None:
+        try:
+            overview(platform(), LOOKUP)
+        except Exception as error:  # the page itself says so
+            log.warning("the page can't be warmed up: %s", error)
+
+    thread = threading.Thread(target=look, name="anabranch-warm", daemon=True)
+    thread.start()
+    return thread
+
+
+def of_view(view: str, settings: Annotated[Settings, Depends(platform)]) -> KnownView:
+    """The view that an address names; HTTP 404."""
+    known = known_view(settings, view)
+    if known is None:
+        raise HTTPException(404, "there is no view of this name")
+    return known
+
+
+Platform = Annotated[Settings, Depends(platform)]
+View = Annotated[KnownView, Depends(of_view)]
+
+
+@router.get("/")
+def all_views(request: Request, settings: Platform) -> Response:
+    return page(request, "overview.html", overview=overview(settings, LOOKUP))
+
+
+@router.get("/views/{view}")
+def one_view(request: Request, known: View, settings: Platform, year: int | None = None) -> Response:
+    look = Look(settings)
+    (view,) = with_dirty(settings, LOOKUP, (look.view(known),))
+    days = {each.version: _days(settings, look, each) for each in view.versions}
+    years = sorted({day.year for found in days.values() if not isinstance(found, Failure) for day in found if day})
+    shown = year if year in years else max(years, default=None)
+    calendars = {
+        version: found if isinstance(found, Failure) else _Calendar(found, shown) for version, found in days.items()
+    }
+    return page(
+        request, "view.html", view=view, calendars=calendars, years=years, year=shown, failures=look.failures
+    )  # fmt: skip
+
+
+@router.get("/views/{view}/v{version}/{partition}")
+def one_partition(request: Request, known: View, settings: Platform, version: int, partition: str) -> Response:
+    if version not in known.versions:
+        raise HTTPException(404, f"{known.name} has no such version")
+    day = _day(partition)
+    (view,) = with_dirty(settings, LOOKUP, (Look(settings).view(known),))
+    standing = next(each for each in view.versions if each.version == version)
+    story = story_of(settings, known.name, version, day, standing.dirty)
+    if story is None:
+        raise HTTPException(404, f"nothing is known of this partition of {known.name} v{version}")
+    return page(
+        request, "partition.html", view=view, standing=standing, story=story, partition=partition, line=_line(story)
+    )  # fmt: skip
+
+
+@router.get("/views/{view}/migration")
+def migration(
+    request: Request,
+    known: View,
+    settings: Platform,
+    user: GetUserDep,
+    allowed: Annotated[bool, Depends(MayEdit(MIGRATE))],
+) -> Response:
+    moving = attempt(f"route of {known.name}", lambda: moving_of(settings, known.name))
+    return page(
+        request, "migration.html", known=known, moving=moving, user=user.get_name(), allowed=allowed, dag=MIGRATE,
+        shown=SHOWN,
+    )  # fmt: skip
+
+
+@router.get("/views/{view}/replays")
+def replays(
+    request: Request, known: View, settings: Platform, allowed: Annotated[bool, Depends(MayEdit(REPLAY))]
+) -> Response:
+    each = {version: replays_of(settings, known.name, version) for version in known.versions}
+    return page(request, "replays.html", known=known, replays=each, allowed=allowed, dag=REPLAY)
+
+
+class _Calendar:
+    """What a version's part of the page shows: a year, what is not of a day, and how many days there are of each
+    state."""
+
+    def __init__(self, days: dict[date | None, Day], year: int | None) -> None:
+        self.whole = days.get(None)
+        self.year = charts.year_of(year, days) if year is not None else None
+        in_year = [known.state for day, known in days.items() if day is not None and day.year == year]
+        self.counts = {state: in_year.count(state) for state in in_year}
+
+
+def _days(settings: Settings, look: Look, standing: VersionStatus) -> dict[date | None, Day] | Failure:
+    key = standing.view, standing.version
+    looked = standing.dirty.found if standing.dirty else Looked()
+    marks = look.marks.get(key, {})
+    return attempt(
+        f"{standing.view} v{standing.version}",
+        lambda: days_of(settings, *key, Halves.of(settings, *key), marks, looked),
+    )
+
+
+def _day(text: str) -> date | None:
+    """HTTP 404 for what is no day; None for the whole of a view."""
+    if text == WHOLE:
+        return None
+    try:
+        if not DATE.fullmatch(text):
+            raise ValueError
+        return date.fromisoformat(text)
+    except ValueError:
+        raise HTTPException(404, "there is no such day") from None
+
+
+def _line(story: Story) -> tuple[charts.Axis, list[charts.Dot]]:
+    """Certificates and publications over time."""
+    judged = [(each.certificate.created, "equal" if each.certificate.equal else "held") for each in story.judged]
+    moments = [*judged, *((each.at, "publication") for each in story.publications)]
+    axis = charts.Axis.over((moment for moment, _ in moments), datetime.now(UTC))
+    said = {"equal": "paths equal", "held": "paths differ", "publication": "published"}
+    return axis, [charts.Dot(axis.x(at), kind, f"{at:%Y-%m-%d %H:%M:%S}: {said[kind]}") for at, kind in moments]

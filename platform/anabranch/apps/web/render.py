@@ -1,0 +1,81 @@
+"""From what is known to HTML: everything that is shown is escaped, nothing is fetched from elsewhere."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from anabranch.apps.airflow.links import PREFIX
+from anabranch.apps.web.days import STATES
+from anabranch.apps.web.failures import Failure
+from fastapi import Request
+from fastapi.responses import HTMLResponse, Response
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+POLICY = (
+    "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self'; object-src 'none'; base-uri 'none'; "
+    "form-action 'self'; frame-ancestors 'self'"
+)
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    # "no-referrer" would take the Origin away from our own forms.
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+def page(request: Request, template: str, *, status: int = 200, **given: Any) -> Response:
+    """A template of this package, as a page that knows where it is."""
+    base = request.scope.get("root_path", "")
+    values = {"base": base, "airflow": base.removesuffix(PREFIX), "now": datetime.now(UTC), **given}
+    return guarded(HTMLResponse(_templates.get_template(template).render(values), status))
+
+
+def error_page(request: Request, failure: Failure, status: int) -> Response:
+    return page(request, "error.html", status=status, failure=failure)
+
+
+def guarded(response: Response, policy: str = POLICY) -> Response:
+    """With what a browser has to be told of every answer; a stricter word of its own stays."""
+    for name, value in _HEADERS.items():
+        response.headers.setdefault(name, value)
+    response.headers.setdefault("Content-Security-Policy", policy)
+    return response
+
+
+def login_address(request: Request) -> str:
+    """Where Airflow lets a person in, and sends them back to this page."""
+    base = request.scope.get("root_path", "").removesuffix(PREFIX)
+    here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    return f"{base}/api/v2/auth/login?{urlencode({'next': here})}"
+
+
+def _clock(moment: datetime | None) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S") if moment else ""
+
+
+def _span(seconds: float) -> str:
+    """For people: the two largest units."""
+    units = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+    left, parts = round(seconds), []
+    for name, size in units:
+        count, left = divmod(left, size)
+        if count:
+            parts.append(f"{count} {name}")
+    return " ".join(parts[:2]) or "0 s"
+
+
+def _ago(moment: datetime | None) -> str:
+    return f"{_span(max(0.0, (datetime.now(UTC) - moment).total_seconds()))} ago" if moment else ""
+
+
+_templates = Environment(
+    loader=PackageLoader("anabranch.apps.web"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_templates.filters |= {"clock": _clock, "ago": _ago, "span": _span, "number": "{:,}".format}
+_templates.globals |= {"states": STATES}

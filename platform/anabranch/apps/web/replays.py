@@ -1,0 +1,46 @@
+"""The replays of a view: how far each has come, and at which pace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from anabranch.apps.web.failures import Failure, attempt
+from anabranch.change.replay.rate_limit import Pace
+from anabranch.change.replay.state import ReplayState, standings, wish
+from anabranch.core.settings import Settings
+
+SHOWN = 50
+"""How many replays of a version are listed, the newest ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """A replay, and the pace that it is held to from its next slice on; ``ends``: somebody has cancelled it."""
+
+    standing: ReplayState
+    pace: Pace
+    ends: bool
+
+    @property
+    def percent(self) -> int:
+        now = self.standing
+        return round(100 * now.done / now.total) if now.total else 0
+
+    @property
+    def started(self) -> datetime:
+        return datetime.fromtimestamp(self.standing.started_ms / 1000, UTC)
+
+
+def replays_of(settings: Settings, view: str, version: int) -> list[Replay] | Failure:
+    """Newest first."""
+
+    def found() -> list[Replay]:
+        return [_replay(settings, standing) for standing in reversed(standings(settings, view, version)[-SHOWN:])]
+
+    return attempt(f"replays of {view} v{version}", found)
+
+
+def _replay(settings: Settings, standing: ReplayState) -> Replay:
+    wanted = wish(settings, standing)
+    return Replay(standing, wanted.pace, bool(wanted.cancelled_by))

@@ -1,7 +1,0 @@
-"""The batch path: rebuild partitions from landing, stage them, and publish those that were certified."""
-
-from anabranch.batch.manifest import Build, discard, read_manifest
-from anabranch.batch.publish import Published, publications, publish
-from anabranch.batch.rebuild import rebuild
-
-__all__ = ["Build", "Published", "discard", "publications", "publish", "read_manifest", "rebuild"]

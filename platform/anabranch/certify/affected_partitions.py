@@ -1,0 +1,38 @@
+"""Which partitions late events touch, and which ones changed between two cuts: counted from landing, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+
+from anabranch.contracts import Sources
+from anabranch.core.settings import Settings
+from anabranch.ingest.landing.event_counts import EventCount
+from anabranch.lake import Cut
+from anabranch.views.definition import View
+from anabranch.views.inputs import watermark_of
+from anabranch.views.partition_events import count_for
+from anabranch.views.partitions import passed_partitions
+
+
+def touched(
+    settings: Settings, view: View, topics: Sources, partitions: Sequence[date], cut: Cut, other: Cut
+) -> Mapping[date, EventCount]:
+    """For each partition the events up to ``cut`` that its rows can depend on, and those between the two cuts."""
+    return count_for(settings, view, topics, partitions, cut, other).by_partition
+
+
+def closed_between(
+    settings: Settings, view: View, topics: Sources, cut: Cut, other: Cut, watermark: datetime | None = None
+) -> set[date]:
+    """The partitions of a view that closes whose time passed between the two cuts; none for every other view.
+
+    ``watermark``: that of ``other``, where a stream there hasn't come to the cut's own yet.
+    """
+    if not view.closes or (cut == other and watermark is None):
+        return set()
+    times = (watermark_of(settings, view, topics, cut), watermark or watermark_of(settings, view, topics, other))
+    if times[0] == times[1]:
+        return set()
+    known = sorted(time for time in times if time is not None)
+    return set(passed_partitions(view, known[0] if len(known) > 1 else None, known[-1]))

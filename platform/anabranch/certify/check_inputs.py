@@ -1,0 +1,85 @@
+"""What is checked for one build: the landed events, the speed half, the staged batch half."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from deltalake import DeltaTable
+
+from anabranch.certify.certify_partitions import Comparison
+from anabranch.certify.checks import (
+    COORDINATES,
+    completeness_check,
+    count_columns,
+    equality_check,
+    half_checks,
+    landing_checks,
+)
+from anabranch.certify.comparison_inputs import build_rows, function_rows
+from anabranch.certify.run_checks import Subject
+from anabranch.certify.staged_build import Staged
+from anabranch.contracts import Sources, Topic
+from anabranch.core.settings import Settings
+from anabranch.ingest.landing.schema import EVENT_DATE
+from anabranch.lake.frames import table_rows
+from anabranch.lake.layout import landing_table
+from anabranch.views.definition import PARTITION_DATE
+from anabranch.views.inputs import events_at, needed_dates
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_LANDED = (
+    *COORDINATES, "reason", "late", "type", "event_id", "source", "released_from", "receivedtime", "event_time",
+)  # fmt: skip
+
+
+def subjects_of(
+    spark: SparkSession, settings: Settings, topics: Sources, comparison: Comparison, staged: Staged | None
+) -> list[Subject]:
+    """The three tables with their checks; a kappa view has no batch half."""
+    view = comparison.view
+    # The function is only planned here, to see which of its columns are counts.
+    planned = function_rows(view, topics, events_at(spark, settings, view, topics, comparison.state.cut, [], late=True))
+    own = half_checks(view, count_columns(planned))
+    equal = equality_check(view, comparison.speed.columns)
+    subjects = [
+        *(_landing(spark, settings, topic, comparison, alone=len(topics.each) == 1) for topic in topics.each),
+        Subject("speed half", comparison.speed, [*own, equal], {"expected": _expected(comparison)}),
+    ]
+    if staged is not None:
+        built = build_rows(spark, view, comparison.speed, staged.paths(staged.partitions), staged.base)
+        settled = {"settled": _settled(comparison)}
+        subjects.append(Subject("batch half", built, [*own, completeness_check()], settled))
+    return subjects
+
+
+def _landing(spark: SparkSession, settings: Settings, topic: Topic, comparison: Comparison, *, alone: bool) -> Subject:
+    from pyspark.sql import functions as F
+
+    days = frozenset(needed_dates(comparison.view, comparison.partitions))
+    table = DeltaTable(landing_table(settings, topic.name))
+    landed = table_rows(spark, table, None if comparison.view.kappa else days.__contains__)
+    return Subject(
+        "landing" if alone else f"landing of {topic.name}",
+        landed.select(*_LANDED, F.col(EVENT_DATE).alias(PARTITION_DATE)),
+        landing_checks(topic),
+    )
+
+
+def _expected(comparison: Comparison) -> DataFrame:
+    """What the speed half should hold of these partitions. Both sides are persisted by now: that is the barrier
+    behind which rows of other partitions may be left out."""
+    from pyspark.sql import functions as F
+
+    rows = reduce(lambda left, right: left.unionByName(right), comparison.expected.values())
+    return rows if comparison.view.kappa else rows.where(F.col(PARTITION_DATE).isin(list(comparison.partitions)))
+
+
+def _settled(comparison: Comparison) -> DataFrame:
+    """The partitions with rows in the speed half that no event between the two cuts touches."""
+    from pyspark.sql import functions as F
+
+    settled = [day for day in comparison.partitions if not comparison.counts[day].between]
+    return comparison.speed.where(F.col(PARTITION_DATE).isin(settled)).select(PARTITION_DATE).distinct()

@@ -1,0 +1,121 @@
+"""The Data Docs of a run: pages of Great Expectations that show what came of each check.
+
+The checks were asked in one Spark job (``checking``); this library, whose import alone takes seconds, only tells of
+them, behind the publication. Each run has its own site below ``data_docs/``, so runs beside each other don't meet;
+``data_docs/index.html`` lists them. Great Expectations is imported inside functions only.
+"""
+
+from __future__ import annotations
+
+import html
+import logging
+import os
+import warnings
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from anabranch.certify.run_checks import CheckResult
+from anabranch.certify.verdict import Verdict
+from anabranch.compute.batch.manifest import manifest_path
+from anabranch.core.atomic_files import write_atomically
+from anabranch.core.settings import SAFE_NAME, Settings
+
+_SITE = "anabranch"
+
+
+def write_documents(settings: Settings, verdict: Verdict) -> Path:
+    """Write the Data Docs of a run, and the page that lists all runs'. A repeat replaces that run's pages."""
+    gx = great_expectations()
+    from great_expectations.core import RunIdentifier
+
+    folder = docs_folder(settings, verdict.view, verdict.version, verdict.run)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        context = _context(gx, folder)
+        run = RunIdentifier(run_name=verdict.run, run_time=verdict.created)
+        for table, results in groupby(verdict.results, lambda result: result.table):
+            _keep(context, table, list(results), run)
+        context.build_data_docs()
+    write_index(settings)
+    return folder / "index.html"
+
+
+def great_expectations() -> Any:
+    """The library, quiet: it prints, counts its users and shows progress bars otherwise."""
+    os.environ["GX_ANALYTICS_ENABLED"] = "false"
+    os.environ["TQDM_DISABLE"] = "1"
+    logging.getLogger("great_expectations").setLevel(logging.WARNING)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it imports modules of Python that are deprecated
+        import great_expectations as gx
+
+        import anabranch.certify.expectations  # noqa: F401 - registers our own with it
+    return gx
+
+
+def docs_folder(settings: Settings, view: str, version: int, run: str) -> Path:
+    """Where the Data Docs of a run are. BadInput for what is no name of one."""
+    name = manifest_path(settings, view, version, run).stem
+    return settings.home / "data_docs" / view / f"v{version}" / name
+
+
+def write_index(settings: Settings) -> Path:
+    """The page that lists every run's Data Docs, newest first."""
+    root = settings.home / "data_docs"
+    pages = sorted(root.glob("*/v*/*/index.html"), key=lambda page: page.stat().st_mtime, reverse=True)
+    lines = [
+        f'<li><a href="{html.escape(str(page.relative_to(root)))}">{html.escape(" ".join(page.parts[-4:-1]))}</a></li>'
+        for page in pages
+        if SAFE_NAME.fullmatch(page.parts[-4])
+    ]
+    body = "<!doctype html><meta charset='utf-8'><title>Data Docs</title><h1>Data Docs, by run</h1>"
+    return write_atomically(root / "index.html", f"{body}<ul>{''.join(lines)}</ul>\n")
+
+
+def _context(gx: Any, folder: Path) -> Any:
+    context = gx.get_context(mode="ephemeral")
+    context.variables.progress_bars = {"globally": False}
+    for name in context.get_site_names():
+        context.delete_data_docs_site(name)
+    store = {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(folder)}
+    index = {"class_name": "DefaultSiteIndexBuilder"}
+    context.add_data_docs_site(
+        _SITE, {"class_name": "SiteBuilder", "store_backend": store, "site_index_builder": index}
+    )
+    return context
+
+
+def _keep(context: Any, table: str, results: Sequence[CheckResult], run: Any) -> None:
+    """As the library keeps what it has found out itself: a suite, and what came of it."""
+    import great_expectations as gx
+    from great_expectations.core import ExpectationSuiteValidationResult, ExpectationValidationResult
+    from great_expectations.data_context.types.resource_identifiers import (
+        ExpectationSuiteIdentifier,
+        ValidationResultIdentifier,
+    )
+
+    from anabranch.certify.expectations import ExpectNoPartitionToOffend, outcome_of
+
+    expected = [ExpectNoPartitionToOffend.of(result) for result in results]
+    context.suites.add(gx.ExpectationSuite(table, expectations=expected))
+    each = [
+        ExpectationValidationResult(
+            success=not result.failed, expectation_config=expectation.configuration, **outcome_of(result)
+        )
+        for expectation, result in zip(expected, results, strict=True)
+    ]
+    passed = sum(not result.failed for result in results)
+    statistics = {
+        "evaluated_expectations": len(each),
+        "successful_expectations": passed,
+        "unsuccessful_expectations": len(each) - passed,
+        "success_percent": 100 * passed / len(each),
+    }
+    meta = {"great_expectations_version": gx.__version__, "run_id": run, "validation_time": run.run_time}
+    suite = ExpectationSuiteValidationResult(
+        success=passed == len(each), results=each, suite_name=table, statistics=statistics, meta=meta
+    )
+    key = ValidationResultIdentifier(ExpectationSuiteIdentifier(table), run, table)
+    context.validation_results_store.store_validation_results(suite, key)

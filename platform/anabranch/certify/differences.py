@@ -1,0 +1,125 @@
+"""What exactly differs between two sides of a view: which keys, which columns, both values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import TYPE_CHECKING, Any, Literal
+
+from anabranch.certify.comparison_inputs import SpeedState, function_rows, speed_rows, speed_state
+from anabranch.certify.source_events import EventRef, evidence
+from anabranch.contracts import Sources
+from anabranch.core.settings import Settings
+from anabranch.views.definition import PARTITION_DATE, View
+from anabranch.views.inputs import events_at
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Kind = Literal["changed", "missing", "extra", "repeated"]
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One column of a row in which both sides differ."""
+
+    column: str
+    speed: Any
+    expected: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One key that both sides don't agree about.
+
+    missing: the speed table has no such row; extra: only the speed table has it; repeated: a side has it more
+    than once. ``events`` are those behind the expected row (at most EVENTS_SHOWN of ``event_count``);
+    ``verified``: the view's function over just these events gives that row again.
+    """
+
+    key: Row = field(hash=False)
+    kind: Kind
+    cells: tuple[Cell, ...]
+    expected: Row | None = field(hash=False, default=None)
+    speed: Row | None = field(hash=False, default=None)
+    events: tuple[EventRef, ...] = ()
+    event_count: int = 0
+    verified: bool = False
+
+
+def differences(
+    spark: SparkSession,
+    settings: Settings,
+    view: View,
+    topics: Sources,
+    partition: date | None,
+    *,
+    state: SpeedState | None = None,
+    limit: int = 20,
+) -> list[Difference]:
+    """The first ``limit`` keys of ``partition`` on which the speed table and the function of the same events
+    differ, with the events behind them. The partition is computed once more; takes seconds."""
+    state = state or speed_state(settings, view)
+    days = [partition] if partition is not None else []
+    events = events_at(spark, settings, view, topics, state.cut, days, late=False, watermark=state.watermark)
+    # The checkpoint is a barrier: a filter on the partition would go through the author's function otherwise.
+    expected = function_rows(view, topics, events).localCheckpoint()
+    if partition is not None:
+        from pyspark.sql import functions as F
+
+        expected = expected.where(F.col(PARTITION_DATE) == F.lit(partition))
+    speed = speed_rows(spark, view, state, days or None)
+    found = pair(view, _unequal_rows(speed, expected, view, limit), limit)
+    behind = evidence(view, topics, events, [d.expected or d.speed or d.key for d in found])
+    return [
+        replace(d, events=b.shown, event_count=b.count, verified=d.expected is not None and b.gives(d.expected))
+        for d, b in zip(found, behind, strict=True)
+    ]
+
+
+def _unequal_rows(speed: DataFrame, expected: DataFrame, view: View, limit: int) -> list[Row]:
+    """Rows that don't occur equally often on both sides, with how often they do (``_speed``, ``_expected``)."""
+    from pyspark.sql import functions as F
+
+    sided = speed.withColumn("_side", F.lit(1)).unionByName(expected.withColumn("_side", F.lit(0)))
+    counted = sided.groupBy(*speed.columns).agg(
+        F.sum("_side").alias("_speed"), F.sum(1 - F.col("_side")).alias("_expected")
+    )
+    unequal = counted.where(F.col("_speed") != F.col("_expected")).orderBy(*view.key).limit(2 * limit)
+    rows: list[Row] = unequal.toArrow().to_pylist()
+    return rows
+
+
+def pair(view: View, rows: Sequence[Row], limit: int) -> list[Difference]:
+    """Put the rows of one key beside each other; at most ``limit`` keys."""
+    by_key: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        by_key.setdefault(tuple(row[name] for name in view.key), []).append(row)
+    return [_difference(view, found) for found in list(by_key.values())[:limit]]
+
+
+def _difference(view: View, rows: Sequence[Row]) -> Difference:
+    surplus = [row for row in rows if row["_speed"] > row["_expected"]]
+    lacking = [row for row in rows if row["_speed"] < row["_expected"]]
+    key = {name: rows[0][name] for name in view.key}
+    speed = _visible(surplus[0]) if surplus else None
+    expected = _visible(lacking[0]) if lacking else None
+    if surplus and lacking:
+        cells = tuple(Cell(c, surplus[0][c], lacking[0][c]) for c in lacking[0] if _differs(c, surplus[0], lacking[0]))
+        return Difference(key, "changed", cells, expected, speed)
+    (row,) = surplus[:1] or lacking[:1]
+    if row["_speed"] and row["_expected"]:
+        return Difference(key, "repeated", (Cell("(times)", row["_speed"], row["_expected"]),), _visible(row), speed)
+    shown = {name: value for name, value in _visible(row).items() if name not in view.key}
+    cells = tuple(Cell(c, v if surplus else None, v if lacking else None) for c, v in shown.items())
+    return Difference(key, "extra" if surplus else "missing", cells, expected, speed)
+
+
+def _visible(row: Row) -> Row:
+    return {name: value for name, value in row.items() if name not in {"_speed", "_expected", PARTITION_DATE}}
+
+
+def _differs(column: str, left: Row, right: Row) -> bool:
+    return column not in {"_speed", "_expected", PARTITION_DATE} and left[column] != right[column]

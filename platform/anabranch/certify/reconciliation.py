@@ -1,0 +1,141 @@
+"""Reconcile one build: certificates, checks, what late events changed, and the verdict that publish obeys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import TYPE_CHECKING
+
+from anabranch.certify.certificates import Certificate, record
+from anabranch.certify.certify_partitions import Comparison, certificates_of, compare
+from anabranch.certify.check_inputs import subjects_of
+from anabranch.certify.differences import differences
+from anabranch.certify.late_changes import LateChanges, late_changes, wrong_partitions
+from anabranch.certify.rendering import render_differences
+from anabranch.certify.run_checks import CheckResult, run_checks
+from anabranch.certify.staged_build import Staged
+from anabranch.certify.verdict import Verdict, write_verdict
+from anabranch.compute.batch.manifest import Build
+from anabranch.contracts import Sources
+from anabranch.core.errors import Conflict
+from anabranch.core.settings import Settings
+from anabranch.views.definition import View
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_EXPLAINED = 3
+"""How many unequal partitions are explained row by row; each costs seconds."""
+
+
+def reconcile(
+    spark: SparkSession, settings: Settings, view: View, topics: Sources, run: str, build: Build | None
+) -> Verdict:
+    """Judge ``build`` (None: a kappa view, judged as a whole), keep its certificates, leave the verdict on disk.
+
+    Reads only, but for the certificates table and the verdict; a repeat replaces the verdict.
+    An unequal partition is no error here: publish refuses it, and publishes the others.
+    """
+    if build is not None and build.fingerprint != view.fingerprint:
+        raise Conflict(
+            "DEFINITION_CHANGED",
+            f"{view.origin}: {view.name} v{view.version} has changed since run {run} was built",
+            state="nothing was compared",
+            next_step="rebuild it; a changed definition needs a new version",
+        )
+    staged = Staged.of(settings, build) if build else None
+    days = list(build.partitions) if build else []
+    with _kept(compare(spark, settings, view, topics, days, staged)) as comparison:
+        certificates, changes = certified(comparison, staged, run)
+        record(settings, certificates)
+        suspects = [change.partition for change in changes if change.doubtful]
+        wrong = wrong_partitions(spark, settings, view, topics, staged, suspects) if staged else []
+        checks = run_checks(spark, subjects_of(spark, settings, topics, comparison, staged))
+        found = _Findings(certificates, checks, wrong, changes)
+        verdict = found.verdict(comparison, run)
+        verdict = replace(verdict, report=_report(spark, settings, topics, comparison, certificates))
+    write_verdict(settings, verdict)
+    return verdict
+
+
+def certified(
+    comparison: Comparison, staged: Staged | None, run: str
+) -> tuple[list[Certificate], Sequence[LateChanges]]:
+    """The certificates, and what late events changed: counted without Spark, while Spark compares both sides."""
+    with ThreadPoolExecutor(1) as beside:
+        changes = beside.submit(late_changes, comparison, staged) if staged else None
+        return certificates_of(comparison, run), changes.result() if changes else []
+
+
+@dataclass(frozen=True, slots=True)
+class _Findings:
+    """Everything that was found about a build, to be judged partition by partition."""
+
+    certificates: Sequence[Certificate] = field(hash=False)
+    checks: Sequence[CheckResult]
+    wrong: Sequence[date]
+    changes: Sequence[LateChanges]
+
+    def verdict(self, comparison: Comparison, run: str) -> Verdict:
+        reasons = {c.partition: self._reasons(c) for c in self.certificates}
+        return Verdict(
+            view=comparison.view.name,
+            version=comparison.view.version,
+            run=run,
+            cut=str(comparison.state.cut),
+            speed_version=comparison.state.version,
+            equal=tuple(day for day, why in reasons.items() if day is not None and not why),
+            refused={day: "; ".join(why) for day, why in reasons.items() if day is not None and why},
+            late_changes=tuple(self.changes),
+            results=tuple(self.checks),
+            whole=None if None not in reasons else "; ".join(reasons[None]) or "equal",
+        )
+
+    def _reasons(self, certificate: Certificate) -> list[str]:
+        why = []
+        if not certificate.equal:
+            why.append(
+                f"the halves differ at {certificate.cut}: {certificate.speed.rows} rows in speed, "
+                f"{certificate.expected.rows} expected"
+            )
+        if certificate.partition in self.wrong:
+            why.append("the build isn't what the view's function gives for its events")
+        for result in self.checks:
+            offending = result.concerns(certificate.partition)
+            if offending is not None:
+                broke = f" broke: {result.error}" if result.error else f" failed for {offending}"
+                why.append(f"check {result.check} on {result.table}{broke}")
+        return why
+
+
+def _report(
+    spark: SparkSession,
+    settings: Settings,
+    topics: Sources,
+    comparison: Comparison,
+    certificates: Sequence[Certificate],
+) -> str:
+    unequal = [certificate.partition for certificate in certificates if not certificate.equal]
+    texts = []
+    for day in unequal[:_EXPLAINED]:
+        found = differences(spark, settings, comparison.view, topics, day, state=comparison.state)
+        texts.append(render_differences(comparison.view, day, found))
+    if len(unequal) > _EXPLAINED:
+        texts.append(f"and {len(unequal) - _EXPLAINED} more partitions: anabranch differences {comparison.view.name}")
+    return "\n".join(texts)
+
+
+@contextmanager
+def _kept(comparison: Comparison) -> Iterator[Comparison]:
+    """Both sides in memory while they are looked at several times; also the barrier behind which the rows of
+    other partitions can be left out safely."""
+    speed = comparison.speed.persist()
+    persisted = {name: rows.persist() for name, rows in comparison.expected.items()}
+    try:
+        yield replace(comparison, speed=speed, expected=persisted)
+    finally:
+        for rows in (speed, *persisted.values()):
+            rows.unpersist()

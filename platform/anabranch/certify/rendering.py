@@ -1,0 +1,111 @@
+"""Differences and late changes as tables for people: only the cells that differ are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime
+from io import StringIO
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from anabranch.certify.certificates import Certificate
+from anabranch.certify.compare_versions import VersionComparison
+from anabranch.certify.differences import Difference
+from anabranch.certify.late_changes import LateChanges
+from anabranch.core.terminal_text import cell as shown
+from anabranch.core.terminal_text import printable
+from anabranch.views.definition import View
+
+_WIDTH = 140
+
+
+def differences_table(view: View, partition: date | None, found: Sequence[Difference]) -> Table:
+    """One line per cell that differs; the key and the events once per row."""
+    where = f" on {partition}" if partition else ""
+    table = Table(title=f"{view.name} v{view.version}: {len(found)} rows differ{where}", title_justify="left")
+    for heading in (*view.key, "row is", "column", "speed", "expected", "events behind it"):
+        table.add_column(shown(heading), overflow="fold")
+    for difference in found:
+        first = [shown_value(difference.key[name]) for name in view.key] + [difference.kind]
+        events = _events(difference)
+        for index, cell in enumerate(difference.cells):
+            head, tail = (first, events) if index == 0 else ([""] * len(first), "")
+            values = (*head, cell.column, shown_value(cell.speed), shown_value(cell.expected), tail)
+            table.add_row(*map(shown, values), end_section=index == len(difference.cells) - 1)
+    return table
+
+
+def certificates_table(view: str, version: int, found: Sequence[Certificate]) -> Table:
+    """The newest certificate of each partition."""
+    equal = sum(certificate.equal for certificate in found)
+    table = Table(title=f"{view} v{version}: {equal} of {len(found)} equal", title_justify="left")
+    table.add_column("partition", no_wrap=True)
+    for heading in ("", "cut", "rows", "late", "hash", "run"):
+        table.add_column(heading, justify="right" if heading in {"rows", "late", "hash"} else "left", overflow="fold")
+    for c in sorted(found, key=lambda c: (c.partition is not None, c.partition or date.min)):
+        mark = "[green]equal[/]" if c.equal else "[red]DIFFERS[/]"
+        rows = f"{c.speed.rows:,}" if c.equal else f"{c.speed.rows:,} of {c.expected.rows:,}"
+        day, hashed = str(c.partition or "whole view"), f"{c.speed.hash_xor & 0xFFFFFFFF:08x}"
+        table.add_row(day, mark, shown(str(c.cut)), rows, f"{c.late_events:,}", hashed, shown(c.run))
+    return table
+
+
+def late_changes_table(view: View, changes: Sequence[LateChanges]) -> Table:
+    """What the late events changed, partition by partition."""
+    table = Table(title=f"{view.name} v{view.version}: what the late events changed", title_justify="left")
+    table.add_column("partition")
+    for heading in ("late events", "rows added", "rows changed", "rows removed"):
+        table.add_column(heading, justify="right")
+    for change in changes:
+        counts = (change.added, change.changed, change.removed) if change.comparable else ("-", "-", "-")
+        table.add_row(str(change.partition), *map(str, (change.late_events, *counts)))
+    return table
+
+
+def version_lines(found: VersionComparison) -> Iterator[str]:
+    """What is equal between two versions, what differs as it was said to, and what differs beside that."""
+    by = f"summed up by {', '.join(found.key)}" if found.summed else f"row by row, by {', '.join(found.key)}"
+    yield f"{found.view} v{found.old} and v{found.new} at {found.cut}, {found.compared} partitions, {by}"
+    cells = {c: sum(p.cells.get(c, 0) for p in found.partitions) for c in found.columns}
+    days = {c: sum(c in p.cells for p in found.partitions) for c in found.columns}
+    for column in found.columns:
+        said = "as declared" if column in found.changed else "NOT DECLARED"
+        differs = f"{cells[column]:,} differ, on {days[column]} partitions: {said}"
+        yield f"  {column}: {differs if cells[column] else 'equal'}"
+    alone = {found.old: sum(p.only_old for p in found.partitions), found.new: sum(p.only_new for p in found.partitions)}
+    yield from (f"  {count:,} rows are in v{version} only" for version, count in alone.items() if count)
+    for what, names in (("not compared", found.skipped), ("new", found.added), ("gone", found.dropped)):
+        if names:
+            yield f"  {what}: {', '.join(names)}"
+    for cell in found.examples:
+        at = " ".join(f"{name}={shown_value(value)}" for name, value in cell.key.items())
+        yield f"    {cell.column} {shown_value(cell.old)} -> {shown_value(cell.new)}  {at}"
+    more = f"{len(found.unexpected)} partitions differ in more than what was said to"
+    yield "nothing differs but what was said to" if found.as_declared else more
+
+
+def render_differences(view: View, partition: date | None, found: Sequence[Difference]) -> str:
+    """The table as plain text, for logs and error messages."""
+    text = StringIO()
+    Console(file=text, width=_WIDTH).print(differences_table(view, partition, found))
+    return text.getvalue()
+
+
+def shown_value(value: Any) -> str:
+    """A cell for people: a dash for what isn't there, times to the second where that says it all."""
+    if value is None:
+        return "-"
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%d %H:%M:%S" + (".%f" if value.microsecond else ""))
+    return printable(str(value))
+
+
+def _events(difference: Difference) -> str:
+    if not difference.events:
+        return "none: no event in landing makes this row"
+    shown = ", ".join(str(event) for event in difference.events)
+    more = difference.event_count - len(difference.events)
+    proven = "" if difference.verified or difference.expected is None else " (not verified)"
+    return shown + (f" and {more} more" if more else "") + proven

@@ -1,0 +1,150 @@
+"""Landing given out with what the log itself holds: its bytes are read and decoded again, where it still reaches."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from anabranch.change.replay.landing_mirror import Mirror
+from anabranch.contracts import Topic
+from anabranch.core.errors import BadInput, BrokenState, root_cause
+from anabranch.core.settings import Settings
+from anabranch.ingest.kafka.admin import begin_offsets
+from anabranch.ingest.landing.decode import decode
+from anabranch.ingest.landing.kafka_source import read_range
+from anabranch.ingest.landing.schema import EVENT_DATE, QUARANTINED, VALID
+from anabranch.lake import StagedFile, stage_frame
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSource:
+    """The log of ``topic``, and who reads it."""
+
+    spark: SparkSession
+    settings: Settings
+    topic: Topic
+
+
+class LogMirror(Mirror):
+    """As Mirror, but the typed data of each record is made from the log's own bytes.
+
+    What was decided about a record (its epoch, valid or not, late or not, its event time) is landing's: it was decided
+    once. A record that the log doesn't hold any more is landing's as a whole. BrokenState LOG_DIFFERS when the bytes of
+    one aren't those that were landed.
+    """
+
+    def __init__(self, landing: str, folder: Path, log: TopicSource) -> None:
+        self._source = log
+        self.reread = 0
+        """How many offsets of the log were read, by this process."""
+        super().__init__(landing, folder)
+
+    def give(self, version: int) -> None:
+        """All records of the commits are in the first of them, in one pass: a slice is whole when it is given."""
+        if version <= self.given:
+            return
+        first = self.given + 1
+        added = self._relanded(range(first, version + 1))
+        for number in range(first, version + 1):
+            kept = [a for a in self._actions(number) if not {"add", "remove"} & a.keys()]
+            known = [a for a in kept if "metaData" not in a or number > self._schema_of]
+            self._commit(number, [*known, *(added if number == first else ())])
+            self.given = number
+
+    def _base(self, commits: Sequence[int]) -> tuple[int, int]:
+        base, schema_of = super()._base(commits)
+        if base > 0:
+            raise BadInput(
+                "LOG_SHORT",
+                f"parameter source: the commits of {self._landing} don't reach back to its first epoch any more",
+                state="nothing was started",
+                next_step="replay from landing",
+                field="source",
+            )
+        return base, schema_of
+
+    def _link_data(self) -> None:
+        """None of landing's files is read through this mirror."""
+
+    def _relanded(self, versions: Iterable[int]) -> list[dict[str, Any]]:
+        files, offsets = list[str](), dict[int, tuple[int, int]]()
+        for version in versions:
+            for action in self._actions(version):
+                if action.get("add", {}).get("dataChange"):
+                    files.append(str(self._landing / unquote(action["add"]["path"])))
+            for partition, (begin, end) in self._offsets(version).items():
+                offsets[partition] = (offsets.get(partition, (begin, end))[0], end)
+        if not files:
+            return []
+        rows = self._rows(files, offsets)
+        try:
+            staged = stage_frame(rows, self.uri, f"relanded-{time.time_ns()}", EVENT_DATE)
+        except Exception as error:
+            raise BrokenState(
+                "LOG_DIFFERS",
+                f"{self._source.topic.name} can't be replayed from the log: {root_cause(error)}",
+                state="nothing was published; readers keep what they had",
+                next_step=f"anabranch landing verify {self._source.topic.name}; or replay from landing",
+            ) from error
+        return [{"add": _add(file)} for file in staged]
+
+    def _offsets(self, version: int) -> dict[int, tuple[int, int]]:
+        """What the commit landed of each partition: its first offset, and the one behind its last."""
+        commit, before = self._landed(version), self._landed(version - 1) if version else None
+        if commit.cut is None or not commit.cut.positions:
+            return {}
+        (position,) = commit.cut.positions.values()
+        known: Mapping[int, int] = {}
+        if before is not None and before.cut is not None and before.cut.positions:
+            known = next(iter(before.cut.positions.values())).offsets
+        return {p: (known.get(p, 0), end) for p, end in position.offsets.items() if end > known.get(p, 0)}
+
+    def _rows(self, files: list[str], offsets: Mapping[int, tuple[int, int]]) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        spark, topic = self._source.spark, self._source.topic
+        schema = spark.read.format("delta").load(str(self._landing)).drop(EVENT_DATE).schema
+        landed = spark.read.schema(schema).option("recursiveFileLookup", "true").parquet(*files)
+        reach = begin_offsets(self._source.settings, topic.name)
+        held = {p: (max(a, reach.get(p, 0)), b) for p, (a, b) in offsets.items() if b > reach.get(p, 0)}
+        dated = landed.withColumn(EVENT_DATE, F.to_date("event_time"))
+        if not held:
+            return dated
+        self.reread += sum(b - a for a, b in held.values())
+        typed = [topic.newest(name).column for name in topic.event_types]
+        again = decode(read_range(spark, self._source.settings, topic, held), topic)
+        log = again.select(F.struct("partition", "offset", "value", "decision", *typed).alias("log"))
+        same = (F.col("log.partition") == F.col("partition")) & (F.col("log.offset") == F.col("offset"))
+        joined = dated.join(log, same & F.col("released_from").isNull(), "left")
+        readable = (F.col("log.decision") == VALID) & (F.col("decision") != QUARANTINED)
+        fresh = {name: F.when(readable, F.col(f"log.{name}")).otherwise(F.col(name)).alias(name) for name in typed}
+        fresh["value"] = _checked()
+        return joined.select(*(fresh.get(name, F.col(name)) for name in dated.columns))
+
+
+def _checked() -> Column:
+    from pyspark.sql import functions as F
+
+    other = F.col("log").isNotNull() & ~F.col("log.value").eqNullSafe(F.col("value"))
+    where = F.concat(
+        F.lit("the log holds other bytes than landing in partition "), "partition", F.lit(" at offset "), "offset"
+    )
+    return F.when(other, F.raise_error(where).cast("binary")).otherwise(F.col("value")).alias("value")
+
+
+def _add(file: StagedFile) -> dict[str, Any]:
+    return {
+        "path": file.path,
+        "partitionValues": dict(file.partition),
+        "size": file.size,
+        "modificationTime": int(time.time() * 1000),
+        "dataChange": True,
+        "stats": file.stats,
+    }

@@ -1,0 +1,175 @@
+"""Showing a build to readers: one commit that replaces exactly the certified partitions."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Any
+
+import pyarrow as pa
+from anabranch.compute.batch.manifest import Build
+from anabranch.core.errors import BrokenState, Conflict
+from anabranch.core.settings import Settings
+from anabranch.lake import CommitMetadata, Cut, create, latest_verified_commit, replace
+from anabranch.lake.commits import open_table
+from anabranch.lake.layout import batch_table
+from anabranch.lake.optimistic import until_committed
+from anabranch.views.definition import PARTITION_DATE, View
+from deltalake import DeltaTable, Schema
+
+LOGGER = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What batch serves of one partition: the cut that it covers, and the run that made it."""
+
+    cut: Cut
+    run: str
+
+
+def publish(
+    settings: Settings,
+    view: View,
+    build: Build,
+    partitions: Sequence[date],
+    planned: Mapping[date, Published] | None = None,
+) -> int | None:
+    """Replace ``partitions`` of the batch half by those of ``build``, atomically; the table's new version.
+
+    The commit's note names every published partition of the table, so rows and truth can't part. Safe to repeat:
+    partitions that this run has published already are left out, loudly; None when none was left. Conflict
+    PUBLISHED_NEWER when another run has published one of them at a newer cut; nothing is published then. ``planned``:
+    what was published of the build's partitions when the run was planned. Conflict PLAN_OUTDATED when that has changed,
+    by the very version that the commit lands behind.
+    """
+    if build.fingerprint != view.fingerprint:
+        raise Conflict(
+            "DEFINITION_CHANGED",
+            f"{view.origin}: {view.name} v{view.version} has changed since run {build.run} was built",
+            state="nothing was published",
+            next_step="rebuild it; a changed definition needs a new version",
+        )
+    strangers = sorted(set(partitions) - set(build.partitions))
+    if strangers:
+        raise BrokenState(
+            "NOT_BUILT",
+            f"run {build.run} has not built {[d.isoformat() for d in strangers]}",
+            next_step="build these partitions first: anabranch reprocess names what a run builds",
+        )
+
+    def attempt() -> int | None:
+        table = _table(settings, view, build)
+        known = publications(table)
+        todo = [p for p in sorted(set(partitions)) if known.get(p) is None or known[p].run != build.run]
+        if not todo:
+            LOGGER.warning("%s: run %s has published all of its partitions already", view.writer, build.run)
+            return None
+        if planned is not None:
+            check_published(view.name, view.version, build.run, build.partitions, planned, known)
+        _refuse_older(view, build, todo, known)
+        return _replace(table, view, build, todo, known)
+
+    return until_committed(f"{view.writer}/batch", attempt)
+
+
+def publications(table: DeltaTable | str) -> dict[date, Published]:
+    """Each published partition of a batch table, empty ones too, from its newest note."""
+    committed = latest_verified_commit(table)
+    return published_in(committed.note) if committed else {}
+
+
+def published_in(note: CommitMetadata) -> dict[date, Published]:
+    """Each partition that is published as of one commit of a batch table."""
+    return from_entries(note.extra.get("published", ()))
+
+
+def from_entries(entries: Iterable[Mapping[str, Any]]) -> dict[date, Published]:
+    """What ``entries_of`` was given."""
+    found: dict[date, Published] = {}
+    for entry in entries:
+        first, last = date.fromisoformat(entry["from"]), date.fromisoformat(entry["to"])
+        published = Published(Cut.from_json(entry["cut"]), entry["run"])
+        found |= {first + timedelta(days=n): published for n in range((last - first).days + 1)}
+    return found
+
+
+def check_published(
+    view: str,
+    version: int,
+    run: str,
+    days: Iterable[date],
+    planned: Mapping[date, Published],
+    known: Mapping[date, Published],
+) -> None:
+    """Conflict PLAN_OUTDATED where one of ``days`` isn't published as it was when ``run`` was planned. What the run has
+    published itself is its own work."""
+    own = {day for day, published in known.items() if published.run == run}
+    changed = [day for day in days if day not in own and _told(planned.get(day)) != _told(known.get(day))]
+    if changed:
+        first = changed[0]
+        more = f"; so are {len(changed) - 1} other days" if len(changed) > 1 else ""
+        raise Conflict(
+            "PLAN_OUTDATED",
+            f"{view} v{version}: {first} was {_told(planned.get(first))} when run {run} was planned, and is "
+            f"{_told(known.get(first))} now{more}",
+            state="nothing was replaced by this run since; readers keep what is published now",
+            next_step="nothing, if that is as it should be; else trigger the run again: it is planned anew",
+            changed="published",
+            partitions=[day.isoformat() for day in changed],
+        )
+
+
+def _told(published: Published | None) -> str:
+    return f"published at {published.cut} by run {published.run}" if published else "not published"
+
+
+def _refuse_older(view: View, build: Build, todo: Sequence[date], known: Mapping[date, Published]) -> None:
+    newer = [p for p in todo if p in known and not build.cut.covers(known[p].cut)]
+    if newer:
+        raise Conflict(
+            "PUBLISHED_NEWER",
+            f"{view.name} v{view.version}: {newer[0]} is published at {known[newer[0]].cut}, this build: {build.cut}",
+            state="nothing was published",
+            next_step="rebuild at the newest cut",
+            partitions=[p.isoformat() for p in newer],
+        )
+
+
+def _replace(table: DeltaTable, view: View, build: Build, todo: Sequence[date], known: Mapping[date, Published]) -> int:
+    texts = [p.isoformat() for p in todo]
+    files = [f for f in build.files if f.partition[PARTITION_DATE] in set(texts)]
+    merged = {**known, **{p: Published(build.cut, build.run) for p in todo}}
+    newest_cut = max((p.cut for p in merged.values()), key=lambda cut: sum(p.epoch for p in cut.positions.values()))
+    extra = {"published": entries_of(merged), "rows": sum(f.rows for f in files)}
+    note = CommitMetadata(f"{view.writer}/batch", f"publish:{build.run}", newest_cut, view.fingerprint, extra)
+    return replace(table, files, note, (PARTITION_DATE, texts))
+
+
+def _table(settings: Settings, view: View, build: Build) -> DeltaTable:
+    uri = batch_table(settings, view.name, view.version)
+    existing = open_table(uri)
+    if existing is not None:
+        return existing
+    columns = pa.schema(Schema.from_json(build.columns).to_arrow())
+    schema = pa.schema([*columns, pa.field(PARTITION_DATE, pa.date32())])
+    return create(
+        uri, schema, [PARTITION_DATE], CommitMetadata(f"{view.writer}/batch", "create", Cut(), view.fingerprint)
+    )
+
+
+def entries_of(published: Mapping[date, Published]) -> list[dict[str, Any]]:
+    """Run-length: neighbouring days of one run and cut are one entry."""
+    entries: list[dict[str, Any]] = []
+    last: tuple[date, Published] | None = None
+    for day in sorted(published):
+        if last is not None and last[1] == published[day] and day - last[0] == timedelta(days=1):
+            entries[-1]["to"] = day.isoformat()
+        else:
+            text = day.isoformat()
+            cut = published[day].cut.to_json()
+            entries.append({"from": text, "to": text, "cut": cut, "run": published[day].run})
+        last = day, published[day]
+    return entries

@@ -1,0 +1,112 @@
+"""The batch path: a view's function over all events up to a cut, for the partitions asked for."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from datetime import date
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from anabranch.compute.batch.manifest import Build, manifest_path, read_manifest, write_manifest
+from anabranch.contracts import Sources
+from anabranch.core.errors import BadDefinition, BadInput, TryAgain
+from anabranch.core.settings import Settings
+from anabranch.lake import Cut, Position, commit_history, latest_commit, stage_frame
+from anabranch.lake.commits import open_table
+from anabranch.lake.layout import batch_table, landing_table
+from anabranch.views.definition import PARTITION_DATE, View
+from anabranch.views.inputs import rows_at
+from anabranch.views.partitions import one_file_each, select_files
+from deltalake import Schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+NEWEST: Mapping[str, int] = MappingProxyType({})
+"""No epoch is named: the newest of each topic."""
+
+
+def rebuild(
+    spark: SparkSession,
+    settings: Settings,
+    view: View,
+    topics: Sources,
+    partitions: Sequence[date],
+    run: str,
+    epochs: Mapping[str, int] = NEWEST,
+) -> Build:
+    """Compute ``partitions`` at the cut of ``epochs`` (see ``cut_at``) and stage them. No reader sees it.
+
+    Late events are in. Called again with the same ``run`` it returns the build that is there; a crash before the
+    manifest leaves only files that nobody names.
+    """
+    if view.kappa:
+        raise BadDefinition(
+            "VIEW_KAPPA",
+            f"{view.origin}: {view.name} v{view.version} has no time partition, so no batch half",
+            next_step="it is rebuilt by replaying its stream",
+        )
+    if manifest_path(settings, view.name, view.version, run).exists():
+        return read_manifest(settings, view.name, view.version, run)
+    started = time.monotonic()
+    wanted = tuple(sorted(set(partitions)))
+    cut = cut_at(settings, topics, epochs)
+    rows = one_file_each(rows_at(spark, settings, view, topics, cut, wanted, late=True), view, wanted)
+    columns = _columns(rows)
+    uri = batch_table(settings, view.name, view.version)
+    staged = stage_frame(rows, uri, f"{run}-{uuid.uuid4().hex}", PARTITION_DATE)
+    inside = select_files(view, uri, staged, wanted)
+    build = Build(
+        view.name,
+        view.version,
+        run,
+        view.fingerprint,
+        cut,
+        wanted,
+        columns,
+        inside,
+        sum(f.rows for f in inside),
+        round(time.monotonic() - started, 3),
+    )
+    write_manifest(settings, build)
+    return build
+
+
+def _columns(rows: DataFrame) -> str:
+    """The columns of a staged file: known without one, for a build that is empty."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    columns = to_arrow_schema(rows.drop(PARTITION_DATE).schema, timezone="UTC")
+    return Schema.from_arrow(pa.schema([field.with_nullable(True) for field in columns])).to_json()
+
+
+def cut_at(settings: Settings, topics: Sources, epochs: Mapping[str, int] = NEWEST) -> Cut:
+    """The cut of these ``epochs``, by topic; of a topic that is left out, its newest one.
+
+    BadInput CUT_IN_FUTURE, with ``field``; TryAgain LANDING_EMPTY before the first epoch. Offsets are left out when the
+    commit is past its retention.
+    """
+    return Cut({t.name: _position(settings, t.name, epochs.get(t.name)) for t in topics.each})
+
+
+def _position(settings: Settings, topic: str, epoch: int | None) -> Position:
+    table = open_table(landing_table(settings, topic))
+    committed = latest_commit(table) if table is not None else None
+    if table is None or committed is None or committed.note.cut.epoch(topic) == 0:
+        raise TryAgain("LANDING_EMPTY", f"nothing of topic {topic} has landed yet", next_step="anabranch status")
+    position = committed.note.cut.positions[topic]
+    if epoch is None or epoch == position.epoch:
+        return position
+    if not 1 <= epoch < position.epoch:
+        raise BadInput(
+            "CUT_IN_FUTURE",
+            f"cut: {topic}@{epoch} has not landed; the newest is {topic}@{position.epoch}",
+            state="nothing was started",
+            next_step=f"take {topic}@{position.epoch} or an older one, or leave the cut empty",
+            field="cut",
+        )
+    older = (found.note.cut.positions.get(topic) for found in commit_history(table))
+    return next((found for found in older if found is not None and found.epoch == epoch), Position(epoch, {}))

@@ -1,0 +1,197 @@
+"""What happens to one micro-batch of a view: exactly one commit that names its batch and its cut."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from anabranch.compute.speed import dropped_rows
+from anabranch.compute.speed.batch_commits import batch_end
+from anabranch.compute.speed.cut_resolver import Covered, CutResolver
+from anabranch.compute.speed.failing_event import FailingEvent
+from anabranch.compute.speed.table import BatchAction, SpeedTable
+from anabranch.core.errors import AnabranchError, BrokenState, root_cause
+from anabranch.core.liveness import Batches
+from anabranch.lake import CommitMetadata, Cut
+from anabranch.lake.stream_checkpoint import checkpoint_id
+from anabranch.views.definition import View, changed_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+Blame = Callable[[Cut, Cut], FailingEvent | None]
+log = logging.getLogger(__name__)
+
+
+def nobody(_: Cut, __: Cut) -> FailingEvent | None:
+    return None
+
+
+def _failed(view: View, batch: int, error: BaseException, event: FailingEvent | None, checkpoint: Path) -> BrokenState:
+    """What an author's function or the engine raised in the middle of a batch, with the names that it lacks."""
+    next_step = "mend what it says; the stream is tried again, and goes on with this batch"
+    if "STATE_STORE" in str(error):
+        next_step = f"delete {checkpoint}: its state can't be read, and the stream builds the table again from landing"
+    alone = f"; it fails for {event} alone" if event is not None else ""
+    return BrokenState(
+        "BATCH_FAILED",
+        f"{view.origin}: {view.name} v{view.version} failed in batch {batch}: {root_cause(error)}{alone}",
+        state="nothing of this batch was committed; the speed table ends at the batch before",
+        next_step=next_step,
+        view=view.name,
+        batch=batch,
+        event=event,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One micro-batch: its number in its checkpoint, its key among all commits, and what it covers."""
+
+    number: int
+    key: str
+    cut: Cut
+    watermark_ms: int | None
+
+
+class Sink:
+    """Called by Spark once per micro-batch, again with the same batch after a crash.
+
+    A batch that is in the table already is logged and left out. ``failure`` keeps the error that stopped the
+    stream as Python raised it: Spark hands only its text on. ``blame`` finds the event between two cuts for which the
+    view's function fails.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        table: SpeedTable,
+        landing: CutResolver,
+        checkpoint: Path,
+        small_rows: int,
+        *,
+        blame: Blame = nobody,
+    ) -> None:
+        self.table = table
+        self.failure: BaseException | None = None
+        self.cut = table.newest().note.cut
+        self.committed_at_ms: int | None = None
+        self.seconds: dict[str, float] = {}
+        self.batches = Batches()
+        self._spark = spark
+        self._landing = landing
+        self.checkpoint = checkpoint
+        self._small_rows = small_rows
+        self._blame = blame
+        self._span: tuple[Cut, Cut] | None = None
+
+    @cached_property
+    def _checkpoint_id(self) -> str:
+        return checkpoint_id(self.checkpoint)
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        with self.batches.carrying_out(batch):
+            self._carry_out(frame, batch)
+
+    def _carry_out(self, frame: DataFrame, batch: int) -> None:
+        try:
+            self._commit(frame, batch)
+        except AnabranchError as error:
+            self.failure = error
+            raise
+        except BaseException as error:
+            self.failure = _failed(self.table.view, batch, error, self._culprit(), self.checkpoint)
+            raise self.failure from error
+
+    def _culprit(self) -> FailingEvent | None:
+        if self._span is None:
+            return None
+        try:
+            return self._blame(*self._span)
+        except Exception as error:  # what is wrong is told all the same
+            log.warning("%s: no event was found to be the reason: %s", self.table.view.writer, error)
+            return None
+
+    def _commit(self, frame: DataFrame, batch: int) -> None:
+        started = time.perf_counter()
+        self._span = None
+        end = batch_end(self.checkpoint, batch)
+        covered = self._landing.covered(end, batch_end(self.checkpoint, batch - 1) if batch else None)
+        step = self.table.step(self._checkpoint_id, batch, covered.cut)
+        self._span = (Cut() if step is BatchAction.REFRESH else self.cut, covered.cut)
+        decided = time.perf_counter()
+        if step is BatchAction.DONE:
+            # The state of the repeated batch is only written when each of its partitions is read.
+            frame.write.format("noop").mode("overwrite").save()
+        else:
+            key = f"{self._checkpoint_id}:{batch}"
+            seen = end.watermark_ms if step is BatchAction.REFRESH else self._seen(end.watermark_ms)
+            self._write(step, covered, frame, Batch(batch, key, covered.cut, seen))
+        self.cut, self.committed_at_ms = covered.cut, int(time.time() * 1000)
+        self.seconds |= {"decide": decided - started, "total": time.perf_counter() - started}
+
+    def _seen(self, watermark_ms: int | None) -> int | None:
+        """How far the table is, where a checkpoint that was put back starts with an older watermark: rows that were
+        closed stay."""
+        if not self.table.view.closed_only:
+            return watermark_ms
+        before = int(self.table.newest().note.extra.get("watermark_ms") or 0)
+        return max(watermark_ms or 0, before) or None
+
+    def _write(self, step: BatchAction, covered: Covered, frame: DataFrame, batch: Batch) -> None:
+        # A few events can move the watermark over many that were held back.
+        rows = None if self.table.view.closed_only else covered.rows
+        small = rows is not None and rows <= self._small_rows
+        write = self._refresh if step is BatchAction.REFRESH else self._merge_small if small else self._merge_large
+        write(frame, batch)
+
+    def _refresh(self, frame: DataFrame, batch: Batch) -> None:
+        files = self.table.stage(self._with_epoch(frame, batch), batch.number)
+        self._check_drops(batch)
+        self.table.refresh(files, self._note(batch, sum(file.rows for file in files)))
+
+    def _merge_small(self, frame: DataFrame, batch: Batch) -> None:
+        started = time.perf_counter()
+        rows = frame.toArrow()
+        self.seconds["compute"] = time.perf_counter() - started
+        self._check_drops(batch)
+        # In Spark the epoch would be a literal that changes each time, and each micro-batch be compiled anew.
+        note = self._note(batch, rows.num_rows)
+        for column, epoch in _epochs(batch.cut).items():
+            rows = rows.append_column(column, pa.array([epoch] * rows.num_rows, pa.int64()))
+        self.table.merge_small(rows, batch.number, note)
+
+    def _merge_large(self, frame: DataFrame, batch: Batch) -> None:
+        """Many events may still have changed few rows; then delta-rs commits them."""
+        frame.persist()
+        try:
+            count = frame.count()
+            if count <= self._small_rows:
+                self._merge_small(frame, batch)
+                return
+            self._check_drops(batch)
+            self.table.merge_large(self._with_epoch(frame, batch), batch.number, self._note(batch, count))
+        finally:
+            frame.unpersist()
+
+    def _with_epoch(self, frame: DataFrame, batch: Batch) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        return frame.withColumns({name: F.lit(epoch).cast("long") for name, epoch in _epochs(batch.cut).items()})
+
+    def _note(self, batch: Batch, rows: int) -> CommitMetadata:
+        return self.table.note(batch.key, batch.cut, watermark_ms=batch.watermark_ms, rows=rows)
+
+    def _check_drops(self, batch: Batch) -> None:
+        dropped_rows.check(self.table.view, batch.number, dropped_rows.dropped_rows(self._spark, self._checkpoint_id))
+
+
+def _epochs(cut: Cut) -> dict[str, int]:
+    return {column: cut.epoch(topic) for topic, column in changed_columns(cut.positions).items()}

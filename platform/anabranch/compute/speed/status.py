@@ -1,0 +1,85 @@
+"""What the speed process says of itself, for `anabranch status`: one small file, replaced as a whole."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anabranch.core.atomic_files import write_atomically
+from anabranch.core.errors import root_cause
+from anabranch.core.settings import Settings
+
+if TYPE_CHECKING:
+    from anabranch.compute.speed.view_stream import SpeedQuery
+    from pyspark.sql.streaming.listener import StateOperatorProgress
+
+
+@dataclass(frozen=True, slots=True)
+class ViewStatus:
+    """One view's stream. ``state`` is running, waiting (for landing's table), failed or retired; times in ms. A file of
+    declarations that can't be read stands for its views, which nobody knows: unread, of version 0.
+
+    ``state_rows`` and ``state_bytes`` are what the engine keeps for it, in memory and on disk.
+    """
+
+    view: str
+    version: int
+    state: str
+    cut: str = ""
+    batch: int | None = None
+    rows: int = 0
+    batch_ms: int = 0
+    state_rows: int = 0
+    state_bytes: int = 0
+    committed_at_ms: int | None = None
+    error: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.view} v{self.version}" if self.version else self.view
+
+
+def progress_file(settings: Settings) -> Path:
+    return settings.run / "speed-progress.json"
+
+
+def running(query: SpeedQuery) -> ViewStatus:
+    """A stream's newest micro-batch, as Spark reports it."""
+    view, progress = query.view, query.lastProgress
+    status = {"view": view.name, "version": view.version, "state": "running", "cut": str(query.sink.cut)}
+    if not progress:
+        return ViewStatus(**status)  # type: ignore[arg-type]
+    return ViewStatus(
+        **status,  # type: ignore[arg-type]
+        batch=progress.batchId,
+        rows=progress.numInputRows,
+        batch_ms=progress.batchDuration,
+        state_rows=sum(operator.numRowsTotal for operator in progress.stateOperators),
+        state_bytes=sum(map(_bytes, progress.stateOperators)),
+        committed_at_ms=query.sink.committed_at_ms,
+    )
+
+
+def unread(file: str, error: Exception) -> ViewStatus:
+    """Of a file that can't be read."""
+    return ViewStatus(file, 0, "unread", error=f"{type(error).__name__}: {root_cause(error)}")
+
+
+def _bytes(operator: StateOperatorProgress) -> int:
+    return operator.memoryUsedBytes + int(operator.customMetrics.get("rocksdbSstFileSize", 0))
+
+
+def read(settings: Settings) -> list[ViewStatus]:
+    """What the speed process wrote last; nothing before it ran."""
+    file = progress_file(settings)
+    if not file.exists():
+        return []
+    return [ViewStatus(**view) for view in json.loads(file.read_text())["views"]]
+
+
+def write(settings: Settings, views: Iterable[ViewStatus]) -> None:
+    content = {"written_at_ms": int(time.time() * 1000), "views": [asdict(v) for v in views]}
+    write_atomically(progress_file(settings), json.dumps(content))

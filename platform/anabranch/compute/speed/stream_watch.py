@@ -1,0 +1,74 @@
+"""The streams of the speed process, as a ``Watcher`` sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from anabranch.core.engine_tasks import cpu_seconds, done_for
+from anabranch.core.liveness import Asked, Stream, seconds_of
+from anabranch.core.settings import Settings
+from anabranch.lake import commit_history
+from anabranch.lake.commits import open_table
+from anabranch.lake.layout import landing_table
+
+if TYPE_CHECKING:
+    from anabranch.compute.speed.service import Slot, Speed
+    from anabranch.compute.speed.view_stream import SpeedQuery
+    from pyspark.sql import SparkSession
+
+_ASK_SECONDS = 1.0
+
+
+class Watched:
+    """Called by the thread of one Watcher only."""
+
+    def __init__(self, spark: SparkSession, settings: Settings, speed: Speed) -> None:
+        self._spark, self._settings, self._speed = spark, settings, speed
+        self._known: dict[SpeedQuery, Stream] = {}
+        self._landed: dict[str, Asked] = {}
+
+    def __call__(self) -> list[Stream]:
+        """Those that run now."""
+        self._known = dict(self._running())
+        return list(self._known.values())
+
+    def _running(self) -> Iterator[tuple[SpeedQuery, Stream]]:
+        for slot in self._speed.slots:
+            query = slot.query  # another thread sets it
+            if query is not None:
+                yield query, self._known.get(query) or self._stream(slot, query)
+
+    def _stream(self, slot: Slot, query: SpeedQuery) -> Stream:
+        topics = [topic.name for topic in slot.topics.each]
+        rest = seconds_of(self._settings.trigger_interval)
+        engine = Asked(partial(done_for, self._spark, query.run))
+        return Stream(
+            f"{slot.view.writer}/speed",
+            query.sink.batches,
+            partial(self._news, query, topics),
+            engine,
+            rest,
+            cpu_seconds,
+        )
+
+    def _news(self, query: SpeedQuery, topics: list[str]) -> Hashable:
+        """The stream's cut, where landing has rows behind it."""
+        cut = query.sink.cut
+        landed = {topic: self._landed_asked(topic)() for topic in topics}
+        behind = [topic for topic, epoch in landed.items() if isinstance(epoch, int) and epoch > cut.epoch(topic)]
+        return str(cut) if behind else None
+
+    def _landed_asked(self, topic: str) -> Asked:
+        asked = Asked(partial(newest_with_rows, landing_table(self._settings, topic)), _ASK_SECONDS)
+        return self._landed.setdefault(topic, asked)
+
+
+def newest_with_rows(landing: str) -> int | None:
+    """The newest epoch of a landing table that holds a row: nothing of the others comes to a stream."""
+    table = open_table(landing)
+    for found in commit_history(table) if table is not None else ():
+        if int(found.note.extra.get("rows", 0)):
+            return max(position.epoch for position in found.note.cut.positions.values())
+    return None

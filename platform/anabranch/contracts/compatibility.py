@@ -1,0 +1,114 @@
+"""Whether a new version of a contract keeps the promise that its ``compatibility`` makes.
+
+``backward``: who reads by the new version can read events of the old one. ``forward``: the other way round.
+``full``: both. ``none``: neither is promised. A field keeps its type in every case, because landing holds one typed
+column for all versions.
+
+``backward`` can also be kept by an upcaster: then a field that the new version demands more of has to come from it,
+which is checked when it is registered (``owed``, ``views.upcasting``). Nobody downcasts, so ``forward`` and ``full``
+are judged by the schemas alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from itertools import pairwise
+
+from anabranch.contracts.contract import Compatibility, Contract
+from anabranch.contracts.field_types import Node, kind, same_shape
+from anabranch.core.errors import BadDefinition
+
+
+def check_versions(contracts: Sequence[Contract], upcasters: Collection[tuple[str, int]] = ()) -> None:
+    """Check each version against the one before it. ``upcasters``: (event type, version) that one comes from.
+
+    Raises CONTRACT_INCOMPATIBLE with every broken field.
+    """
+    for name in dict.fromkeys(c.name for c in contracts):
+        versions = sorted((c for c in contracts if c.name == name), key=lambda c: c.version)
+        for old, new in pairwise(versions):
+            broken = sorted(set(_broken(old, new, upcast=(name, old.version) in upcasters)))
+            if broken:
+                raise BadDefinition(
+                    "CONTRACT_INCOMPATIBLE",
+                    f"{name} v{new.version} is not {new.compatibility.value} compatible with v{old.version}: "
+                    + "; ".join(broken),
+                    next_step=_advice(old, new, broken),
+                    contract=name,
+                    version=new.version,
+                    broken=tuple(broken),
+                )
+
+
+def owed(old: Contract, new: Contract) -> frozenset[str]:
+    """The fields of ``new`` that an upcaster from ``old`` has to give, for ``new`` to be backward compatible."""
+    if new.compatibility is not Compatibility.BACKWARD:
+        return frozenset()
+    return _demanding(old, new)
+
+
+def givable(old: Contract, new: Contract) -> frozenset[str]:
+    """The fields of ``new`` that an upcaster from ``old`` may give: new ones, and those of which ``new`` says more.
+    What both versions have alike is carried over by itself, so whoever looks for old events by it finds them."""
+    alike = {n for n, node in new.fields.items() if n in old.fields and same_shape(old.fields[n], node)}
+    return frozenset(set(new.fields) - alike | _demanding(old, new))
+
+
+def _demanding(old: Contract, new: Contract) -> frozenset[str]:
+    """The fields of which ``new`` demands more than ``old`` promised, wherever in them that is."""
+    found = _narrower("data", written=old.schema, read=new.schema)
+    return frozenset(path.split(".")[1].removesuffix("[]") for path, _ in found)
+
+
+def narrowed(old: Contract, new: Contract) -> list[str]:
+    """Where ``new`` refuses what ``old`` allowed: nothing, when it was only made wider."""
+    return sorted({f"{path} {what}" for path, what in _narrower("data", written=old.schema, read=new.schema)})
+
+
+def _advice(old: Contract, new: Contract, broken: Sequence[str]) -> str:
+    if new.compatibility is Compatibility.BACKWARD and not any(" was " in reason for reason in broken):
+        return f"keep what v{old.version} promised, or give the topic an upcaster from v{old.version} that gives them"
+    return f"keep what v{old.version} promised, or give the event type another name"
+
+
+def _broken(old: Contract, new: Contract, *, upcast: bool) -> Iterator[str]:
+    yield from _other_types("data", old.schema, new.schema)
+    rule, found = new.compatibility, list[tuple[str, str]]()
+    if rule is Compatibility.FULL or (rule is Compatibility.BACKWARD and not upcast):
+        found += _narrower("data", written=old.schema, read=new.schema)
+    if rule in (Compatibility.FORWARD, Compatibility.FULL):
+        found += _narrower("data", written=new.schema, read=old.schema)
+    yield from (f"{path} {what}" for path, what in found)
+
+
+def _shared(path: str, one: Node, other: Node) -> Iterator[tuple[str, Node, Node]]:
+    """The children that both nodes describe."""
+    others = other.get("properties", {})
+    for name, child in one.get("properties", {}).items():
+        if name in others:
+            yield f"{path}.{name}", child, others[name]
+    if "items" in one and "items" in other:
+        yield f"{path}[]", one["items"], other["items"]
+
+
+def _other_types(path: str, old: Node, new: Node) -> Iterator[str]:
+    if kind(old) != kind(new):
+        yield f"{path} was {kind(old)} and is {kind(new)}"
+    for child in _shared(path, old, new):
+        yield from _other_types(*child)
+
+
+def _narrower(path: str, *, written: Node, read: Node) -> Iterator[tuple[str, str]]:
+    """Where a reader by ``read`` would refuse what ``written`` allows: the path, and why."""
+    for name in sorted(set(read.get("required", ())) - set(written.get("required", ()))):
+        yield f"{path}.{name}", "is required by one version only"
+    if "enum" in read and not set(written.get("enum", [object()])) <= set(read["enum"]):
+        yield path, "allows fewer values"
+    if "minimum" in read and written.get("minimum", float("-inf")) < read["minimum"]:
+        yield path, "has a higher minimum"
+    if "maximum" in read and written.get("maximum", float("inf")) > read["maximum"]:
+        yield path, "has a lower maximum"
+    if "pattern" in read and written.get("pattern") != read["pattern"]:
+        yield path, "has another pattern"
+    for where, one, other in _shared(path, written, read):
+        yield from _narrower(where, written=one, read=other)

@@ -1,0 +1,147 @@
+"""A contract says what the data of one version of one event type looks like.
+
+Its schema is JSON Schema (2020-12), restricted to what every engine can type: objects, arrays of one type,
+``string`` (also with format ``date-time`` or ``date``), ``integer`` (64 bits), ``number`` (double), ``boolean``,
+with ``required``, ``enum``, ``minimum``, ``maximum`` and ``pattern``. A field that isn't required may be
+absent or null; fields that the schema doesn't name are allowed and kept in the raw bytes only.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from anabranch.core.errors import BadDefinition
+
+EVENT_TYPE = re.compile(r"[a-z][a-z0-9_]{0,39}(\.[a-z][a-z0-9_]{0,39}){1,3}")
+FIELD_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
+_SCALARS = {"string", "integer", "number", "boolean"}
+_KEYWORDS = {
+    "type", "properties", "required", "items", "format", "enum", "minimum", "maximum", "pattern",
+    "description", "title", "$schema",
+}  # fmt: skip
+
+
+class Compatibility(StrEnum):
+    """Which readers a new version of a contract must not break."""
+
+    BACKWARD = "backward"
+    FORWARD = "forward"
+    FULL = "full"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """One version of one event type. Raises BadDefinition when it is made of something that can't be typed."""
+
+    name: str
+    version: int
+    schema: Mapping[str, Any] = field(hash=False)
+    compatibility: Compatibility = Compatibility.BACKWARD
+
+    def __post_init__(self) -> None:
+        if not EVENT_TYPE.fullmatch(self.name):
+            raise BadDefinition(
+                "CONTRACT_NAME", f"{self.name!r} is no event type", next_step="write it like flight.departed"
+            )
+        if self.version < 1:
+            raise BadDefinition(
+                "CONTRACT_VERSION",
+                f"{self.name}: version {self.version} is below 1",
+                next_step="number versions from 1 on",
+            )
+        if self.schema.get("type") != "object":
+            raise BadDefinition(
+                "CONTRACT_SCHEMA",
+                f"{self.name} v{self.version}: the data must be an object",
+                next_step="describe an object with named fields",
+            )
+        for path, node in _nodes("data", self.schema):
+            _check_node(f"{self.name} v{self.version}: {path}", node)
+
+    @property
+    def uri(self) -> str:
+        """What an event's ``dataschema`` says: which contract its data follows."""
+        return f"urn:anabranch:contract:{self.name}:{self.version}"
+
+    @property
+    def column(self) -> str:
+        """The name of this event type's struct column in landing."""
+        return self.name.replace(".", "_")
+
+    @property
+    def fields(self) -> Mapping[str, Mapping[str, Any]]:
+        properties: Mapping[str, Mapping[str, Any]] = self.schema.get("properties", {})
+        return properties
+
+    @property
+    def required(self) -> frozenset[str]:
+        return frozenset(self.schema.get("required", ()))
+
+    @staticmethod
+    def from_file(path: Path) -> Contract:
+        """Read a contract from ``NAME.vN.json``: an object with name, version, compatibility and schema."""
+        content = json.loads(path.read_text())
+        return Contract(
+            name=content["name"],
+            version=content["version"],
+            schema=content["schema"],
+            compatibility=Compatibility(content.get("compatibility", "backward")),
+        )
+
+
+def _nodes(path: str, node: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    yield path, node
+    for name, child in node.get("properties", {}).items():
+        if not FIELD_NAME.fullmatch(name):
+            raise BadDefinition(
+                "CONTRACT_SCHEMA",
+                f"{path}.{name}: use lower case, digits and _ in names",
+                next_step="give the field such a name; an upcaster can rename what is sent otherwise",
+            )
+        yield from _nodes(f"{path}.{name}", child)
+    if "items" in node:
+        yield from _nodes(f"{path}[]", node["items"])
+
+
+def _check_node(path: str, node: Mapping[str, Any]) -> None:
+    unknown = set(node) - _KEYWORDS
+    if unknown:
+        raise BadDefinition(
+            "CONTRACT_SCHEMA",
+            f"{path}: {', '.join(sorted(unknown))} can't be checked by landing",
+            next_step="leave them out of the contract; a view or a check can look at more",
+        )
+    kind = node.get("type")
+    unchecked = set(node) & {"required", "enum", "minimum", "maximum", "pattern"}
+    if "[]" in path and unchecked:
+        raise BadDefinition(
+            "CONTRACT_SCHEMA",
+            f"{path}: {sorted(unchecked)} isn't checked inside of arrays",
+            next_step="say it of the array as a whole, or check it in a view",
+        )
+    if kind == "object":
+        missing = set(node.get("required", ())) - set(node.get("properties", {}))
+        if missing:
+            raise BadDefinition(
+                "CONTRACT_SCHEMA",
+                f"{path}: required but not described: {sorted(missing)}",
+                next_step="describe them under properties, or don't require them",
+            )
+    elif kind == "array":
+        if "items" not in node:
+            raise BadDefinition(
+                "CONTRACT_SCHEMA", f"{path}: an array needs items of one type", next_step="give items one type"
+            )
+    elif not isinstance(kind, str) or kind not in _SCALARS:
+        raise BadDefinition(
+            "CONTRACT_SCHEMA",
+            f"{path}: type {kind!r} is none of {sorted(_SCALARS)}, object, array",
+            next_step="use one of these",
+        )

@@ -1,0 +1,136 @@
+"""What each version of a contract stands for, written down once: ``control/contracts/<name>.v<N>.json`` below the home.
+
+Landing writes it when it opens its table, before the first event lands by that version.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from anabranch.contracts.compatibility import narrowed
+from anabranch.contracts.contract import Compatibility, Contract
+from anabranch.contracts.field_types import same_shape
+from anabranch.contracts.topics import Topic
+from anabranch.core.errors import Conflict
+from anabranch.core.settings import Settings
+
+_WORDS = {"title", "description", "$schema"}
+
+
+def contract_folder(settings: Settings) -> Path:
+    return settings.home / "control" / "contracts"
+
+
+def record_path(settings: Settings, contract: Contract) -> Path:
+    return contract_folder(settings) / f"{contract.name}.v{contract.version}.json"
+
+
+def fingerprint(contract: Contract) -> str:
+    """16 hex digits over what the contract demands; its words for people and the order of its keys don't count."""
+    demanded = json.dumps(_without_words(contract.schema), sort_keys=True)
+    return hashlib.sha256(f"{contract.name} {contract.version} {demanded}".encode()).hexdigest()[:16]
+
+
+def register(settings: Settings, topic: Topic) -> None:
+    """Keep every version of the topic's contracts, after ``check_kept``. A crash leaves some of them written; the next
+    call writes the rest."""
+    for contract in check_kept(settings, topic):
+        target = record_path(settings, contract)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft = target.with_name(f".{target.name}.{uuid4().hex}")
+        content = {
+            "name": contract.name,
+            "version": contract.version,
+            "fingerprint": fingerprint(contract),
+            "compatibility": contract.compatibility.value,
+            "schema": contract.schema,
+        }
+        draft.write_text(json.dumps(content, indent=1))
+        draft.replace(target)
+
+
+def check_kept(settings: Settings, topic: Topic) -> list[Contract]:
+    """The versions that aren't written down as they are declared: new ones, and those that were mended.
+
+    Mended is a version that has the same fields and types, and refuses nothing that it allowed: what it had put into
+    quarantine can be released then. Conflict CONTRACT_CHANGED for any other change, CONTRACT_VANISHED for a version
+    that is written down and not declared any more: its events stay landed, and nothing would say how to read them.
+    """
+    new = []
+    for contract in topic.contracts:
+        known = _read(record_path(settings, contract))
+        if known is None or fingerprint(known) != fingerprint(contract):
+            new.append(contract)
+        broken = list(_changes(known, contract)) if known is not None else []
+        if broken:
+            raise Conflict(
+                "CONTRACT_CHANGED",
+                f"{contract.name} v{contract.version} isn't what events were landed by: {'; '.join(broken)}",
+                state="nothing was written; what was landed stays as it is",
+                next_step=f"undo the change, or write it as {contract.name}.v{contract.version + 1}.json",
+                contract=contract.name,
+                version=contract.version,
+                broken=tuple(broken),
+            )
+    _check_vanished(settings, topic)
+    return new
+
+
+def _check_vanished(settings: Settings, topic: Topic) -> None:
+    for event_type in topic.event_types:
+        declared = {c.version for c in topic.versions(event_type)}
+        for path in sorted(contract_folder(settings).glob(f"{event_type}.v*.json")):
+            number = path.name.removeprefix(f"{event_type}.v").removesuffix(".json")
+            if number.isdecimal() and int(number) not in declared:
+                raise Conflict(
+                    "CONTRACT_VANISHED",
+                    f"topic {topic.name} declares {event_type} v{number} no more, by which events may have landed",
+                    state="nothing was written; what was landed stays as it is",
+                    next_step=f"declare it again beside the newer one. Where `anabranch census {topic.name}` shows no "
+                    f"event of it, {path} can be removed instead",
+                    contract=event_type,
+                    version=int(number),
+                )
+
+
+def _changes(known: Contract, now: Contract) -> Iterator[str]:
+    if not same_shape(known.schema, now.schema) and not _same_fields(known.schema, now.schema):
+        yield "it has other fields or types"
+    yield from narrowed(known, now)
+
+
+def _same_fields(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """As ``same_shape``, whatever the order."""
+    return same_shape(_sorted(one), _sorted(other))
+
+
+def _sorted(node: Mapping[str, Any]) -> dict[str, Any]:
+    found = dict(node)
+    if "properties" in node:
+        found["properties"] = {name: _sorted(child) for name, child in sorted(node["properties"].items())}
+    if "items" in node:
+        found["items"] = _sorted(node["items"])
+    return found
+
+
+def _read(path: Path) -> Contract | None:
+    try:
+        content = json.loads(path.read_text())
+    except FileNotFoundError:
+        return None
+    return Contract(content["name"], content["version"], content["schema"], Compatibility(content["compatibility"]))
+
+
+def _without_words(value: Any, *, names: bool = False) -> Any:
+    """``names``: the keys of ``value`` are names of fields, of which one may well be called title."""
+    if isinstance(value, list):
+        return sorted(value) if all(isinstance(v, str) for v in value) else value
+    if not isinstance(value, dict):
+        return value
+    kept = {key: child for key, child in value.items() if names or key not in _WORDS}
+    return {key: _without_words(child, names=key == "properties" and not names) for key, child in kept.items()}

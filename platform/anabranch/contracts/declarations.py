@@ -1,0 +1,86 @@
+"""What a team declares: its topics (with their contracts) and its views, as Python modules in two folders."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+
+from anabranch.contracts.topics import Topic
+from anabranch.core.errors import BadDefinition, BadInput
+
+
+@dataclass(frozen=True, slots=True)
+class Declarations:
+    """The topics of one project, by name. Each event type belongs to exactly one topic."""
+
+    topics: Mapping[str, Topic] = field(default_factory=dict)
+
+    def topic(self, name: str) -> Topic:
+        if name not in self.topics:
+            raise BadInput(
+                "TOPIC_UNKNOWN",
+                f"no topic {name!r} is declared",
+                next_step=f"declared are: {', '.join(sorted(self.topics)) or 'none'}",
+            )
+        return self.topics[name]
+
+    def topic_of(self, event_type: str) -> Topic:
+        for topic in self.topics.values():
+            if event_type in topic.event_types:
+                return topic
+        known = sorted(t for topic in self.topics.values() for t in topic.event_types)
+        raise BadInput("EVENT_TYPE_UNKNOWN", f"no topic carries {event_type!r}", next_step=f"known: {', '.join(known)}")
+
+
+def load_module(path: Path, *, anew: bool = False) -> ModuleType:
+    """Import one file of declarations by its path; the same file is imported once per process, unless ``anew``."""
+    name = f"anabranch_declared_{path.parent.name}_{path.stem}"
+    known = sys.modules.get(name)
+    if known is not None and not anew and getattr(known, "__file__", None) == str(path):
+        return known
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise BadDefinition(
+            "DECLARATION_UNREADABLE",
+            f"{path} can't be imported",
+            next_step="see that it is a Python file that this user may read",
+        )
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        if known is not None:
+            sys.modules[name] = known
+        raise
+    return module
+
+
+def load_declarations(folder: Path, *, anew: bool = False) -> Declarations:
+    """Every Topic that a module of ``folder`` (``spark_jobs/contracts``) holds in a global name; ``anew``: as the files
+    are now, though this process has read them before."""
+    topics: dict[str, Topic] = {}
+    carriers: dict[str, str] = {}
+    for path in sorted(folder.glob("[a-z]*.py")):
+        for value in vars(load_module(path, anew=anew)).values():
+            if not isinstance(value, Topic) or topics.get(value.name) is value:
+                continue
+            if value.name in topics:
+                raise BadDefinition(
+                    "TOPIC_TWICE", f"{path}: topic {value.name} is declared twice", next_step="declare it in one file"
+                )
+            for event_type in value.event_types:
+                if event_type in carriers:
+                    raise BadDefinition(
+                        "EVENT_TYPE_TWICE",
+                        f"{path}: {event_type} is carried by {carriers[event_type]} already",
+                        next_step="an event type belongs to one topic: give one of them another name",
+                    )
+                carriers[event_type] = value.name
+            topics[value.name] = value
+    return Declarations(topics)

@@ -1,0 +1,69 @@
+"""The shape of data: what of a contract's schema decides how a value is typed, and the union of several of them.
+
+A shape is a node of a schema with nothing in it but ``type``, ``format``, ``properties`` and ``items``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+Node = Mapping[str, Any]
+
+
+class ShapesClash(Exception):
+    """Two shapes give one path two types."""
+
+    def __init__(self, path: str, one: str, other: str) -> None:
+        self.path, self.one, self.other = path, one, other
+        super().__init__(f"{path} is {one} and {other}")
+
+
+def kind(node: Node) -> str:
+    """``"integer"``, ``"string date-time"``, ``"object"``."""
+    return f"{node['type']} {node.get('format', '')}".strip()
+
+
+def shape(node: Node) -> Node:
+    """The node without what only says which values are allowed."""
+    found = {key: node[key] for key in ("type", "format") if key in node}
+    if node["type"] == "object":
+        found["properties"] = {name: shape(child) for name, child in node.get("properties", {}).items()}
+    if "items" in node:
+        found["items"] = shape(node["items"])
+    return found
+
+
+def same_shape(one: Node, other: Node) -> bool:
+    """Whether both are typed alike; the order of fields is part of a type."""
+    return bool(_spelled(one) == _spelled(other))
+
+
+def merge(nodes: Iterable[Node], path: str = "data") -> Node:
+    """The shape with the fields of all ``nodes``, by name, nested objects too: those of the first come first.
+
+    Raises ShapesClash where a path has two types. With one node it is that node's own shape.
+    """
+    given = list(nodes)
+    first, *others = [shape(node) for node in given]
+    for other in others:
+        first = _together(first, other, path)
+    return first
+
+
+def _together(one: Node, other: Node, path: str) -> Node:
+    if kind(one) != kind(other):
+        raise ShapesClash(path, kind(one), kind(other))
+    if one["type"] == "object":
+        fields = dict(one["properties"])
+        for name, child in other["properties"].items():
+            fields[name] = _together(fields[name], child, f"{path}.{name}") if name in fields else child
+        return {"type": "object", "properties": fields}
+    if one["type"] == "array":
+        return {"type": "array", "items": _together(one["items"], other["items"], f"{path}[]")}
+    return one
+
+
+def _spelled(node: Node) -> Any:
+    children = [(name, _spelled(child)) for name, child in node.get("properties", {}).items()]
+    return kind(node), children, _spelled(node["items"]) if "items" in node else None

@@ -1,0 +1,163 @@
+"""A topic as it is declared: what the broker is told and what landing decides by."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import pairwise
+
+from anabranch.contracts.compatibility import check_versions, givable
+from anabranch.contracts.contract import Contract
+from anabranch.contracts.field_types import Node, ShapesClash, merge
+from anabranch.contracts.upcasters import Upcaster, check_upcasters
+from anabranch.core.errors import BadDefinition
+
+TOPIC_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """One topic of the log.
+
+    ``allowed_lateness`` is L in "late if event_time < W(e) - L". Duplicates by (source, id) are found within
+    ``duplicate_horizon`` of append time. An event whose (corrected) time lies more than
+    ``future_bound`` after its receipt, or before ``earliest_year``, is absurd and goes to quarantine.
+    Of an event type ``contracts`` may hold several versions: events land as the version that they name says, and views
+    see the newest one, through ``upcasters``.
+    """
+
+    name: str
+    contracts: tuple[Contract, ...]
+    partitions: int = 4
+    retention: timedelta = timedelta(days=30)
+    allowed_lateness: timedelta = timedelta(hours=1)
+    duplicate_horizon: timedelta = timedelta(days=7)
+    future_bound: timedelta = timedelta(hours=1)
+    earliest_year: int = 2000
+    max_message_bytes: int = 1_048_576
+    upcasters: tuple[Upcaster, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not TOPIC_NAME.fullmatch(self.name):
+            raise BadDefinition("TOPIC_NAME", f"{self.name!r} is no topic name", next_step="use a-z, 0-9 and _")
+        if self.partitions < 1 or not self.contracts:
+            raise BadDefinition(
+                "TOPIC_EMPTY",
+                f"{self.name}: a topic needs a partition and a contract",
+                next_step="give it partitions=1 or more, and the contracts of its events",
+            )
+        if min(self.allowed_lateness, self.future_bound) < timedelta(0):
+            raise BadDefinition(
+                "TOPIC_TIMES",
+                f"{self.name}: allowed lateness and future bound can't be negative",
+                next_step="give timedelta(0) or more",
+            )
+        keys = [(c.name, c.version) for c in self.contracts]
+        if len(set(keys)) != len(keys):
+            raise BadDefinition(
+                "TOPIC_CONTRACTS",
+                f"{self.name}: a contract is listed twice",
+                next_step="list each version of a contract once",
+            )
+        check_upcasters(self.name, self.contracts, self.upcasters)
+        check_versions(self.contracts, {(u.event_type, u.version) for u in self.upcasters})
+        for event_type in self.event_types:
+            self._check_shape(event_type)
+
+    def _check_shape(self, event_type: str) -> None:
+        """A field that was left out in one version may not come back in a later one as something else."""
+        try:
+            self.shape(event_type)
+        except ShapesClash as clash:
+            raise BadDefinition(
+                "FIELD_TYPES_CLASH",
+                f"topic {self.name}: {event_type}: {clash.path} is {clash.one} in one version and {clash.other} in "
+                "another",
+                next_step="give the newer field another name",
+            ) from None
+
+    @property
+    def each(self) -> tuple[Topic, ...]:
+        """As ``Topics``: most views read one topic."""
+        return (self,)
+
+    def carrier(self, event_type: str) -> Topic:
+        """As ``Topics``: this one, whether it carries the type or not."""
+        return self
+
+    @property
+    def event_types(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(c.name for c in self.contracts))
+
+    def newest(self, event_type: str) -> Contract:
+        """The newest version of an event type's contract; KeyError when the topic doesn't carry the type."""
+        versions = self.versions(event_type)
+        if not versions:
+            raise KeyError(event_type)
+        return versions[-1]
+
+    def versions(self, event_type: str) -> tuple[Contract, ...]:
+        """All versions of an event type's contract, oldest first; none when the topic doesn't carry the type."""
+        return tuple(sorted((c for c in self.contracts if c.name == event_type), key=lambda c: c.version))
+
+    def shape(self, event_type: str) -> Node:
+        """What landing holds of an event type: the fields of all its versions. KeyError as ``newest``."""
+        versions = self.versions(event_type)
+        return merge(c.schema for c in versions) if len(versions) > 1 else self.newest(event_type).schema
+
+    def upcaster(self, event_type: str, version: int) -> Upcaster | None:
+        """The one that comes from this version; None where fields are only carried over."""
+        return next((u for u in self.upcasters if (u.event_type, u.version) == (event_type, version)), None)
+
+    def as_sent(self, event_type: str, name: str) -> tuple[int, ...]:
+        """The versions whose events have a field of the newest contract as they were sent, oldest first: no upcaster
+        may have made it of anything else."""
+        versions = self.versions(event_type)
+        found = [c.version for c in versions[-1:] if name in c.fields]
+        for old, new in reversed(list(pairwise(versions))):
+            upcast = self.upcaster(event_type, old.version) is not None and name in givable(old, new)
+            if not found or name not in old.fields or upcast:
+                break
+            found.insert(0, old.version)
+        return tuple(found)
+
+    @property
+    def broker_config(self) -> dict[str, str]:
+        """What the broker must hold for this topic; drift from it is reported."""
+        return {
+            "retention.ms": str(int(self.retention.total_seconds() * 1000)),
+            "message.timestamp.type": "LogAppendTime",
+            "max.message.bytes": str(self.max_message_bytes),
+            "cleanup.policy": "delete",
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """Several topics, as the sources of one view. An event type is carried by one of them only."""
+
+    each: tuple[Topic, ...]
+
+    def carrier(self, event_type: str) -> Topic:
+        """The topic that carries an event type; KeyError when none does."""
+        for topic in self.each:
+            if event_type in topic.event_types:
+                return topic
+        raise KeyError(event_type)
+
+    def newest(self, event_type: str) -> Contract:
+        """As ``Topic.newest``."""
+        return self.carrier(event_type).newest(event_type)
+
+    def versions(self, event_type: str) -> tuple[Contract, ...]:
+        """As ``Topic.versions``."""
+        return self.carrier(event_type).versions(event_type)
+
+    def as_sent(self, event_type: str, name: str) -> tuple[int, ...]:
+        """As ``Topic.as_sent``."""
+        return self.carrier(event_type).as_sent(event_type, name)
+
+
+Sources = Topic | Topics
+"""What a view reads."""

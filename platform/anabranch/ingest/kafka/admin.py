@@ -1,0 +1,211 @@
+"""Topics on the broker: made from their declarations, compared with them, and where their partitions begin and end.
+
+Every call opens its own connection, answers or fails within about ten seconds, and can be repeated safely.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from anabranch.contracts import Declarations, Topic
+from anabranch.core.errors import BadInput, Conflict, TryAgain
+from anabranch.core.settings import Settings
+from anabranch.ingest.kafka.client import REACH_SECONDS, Heard, bad_options, client_config, translated
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs don't re-export
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+_CALL_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """One thing about one topic that the broker holds differently from the declaration."""
+
+    topic: str
+    setting: str
+    """``topic`` (it is missing), ``partitions``, or the name of a broker setting."""
+    declared: str
+    found: str
+
+    @property
+    def missing(self) -> bool:
+        return self.setting == "topic"
+
+
+class Admin(AdminClient):
+    """A client that remembers why it was kept out."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.heard = Heard()
+        try:
+            super().__init__(client_config(settings, {"socket.connection.setup.timeout.ms": 4000}, {}, self.heard))
+        except (KafkaException, ValueError, TypeError) as error:
+            raise bad_options(settings, error) from None
+
+
+def existing_topics(settings: Settings, admin: Admin | None = None) -> dict[str, int]:
+    """Every topic of the broker with its number of partitions. Raises BROKER_UNREACHABLE after 5 s, or
+    BROKER_LOGIN_REFUSED or BROKER_UNTRUSTED."""
+    admin = admin or Admin(settings)
+    for seconds in REACH_SECONDS:
+        try:
+            found = admin.list_topics(timeout=seconds).topics
+        except KafkaException as error:
+            admin.poll(0)  # hands over what was heard
+            reason = translated(settings, admin.heard.refused or error, "listing topics")
+        else:
+            return {name: len(topic.partitions) for name, topic in found.items() if topic.error is None}
+        if admin.heard.refused:
+            break
+    raise reason
+
+
+def create_missing(settings: Settings, topics: Iterable[Topic]) -> tuple[str, ...]:
+    """Create those of ``topics`` that don't exist and wait until they can be written; returns their names."""
+    admin = Admin(settings)
+    existing = existing_topics(settings, admin)
+    missing = [topic for topic in topics if topic.name not in existing]
+    if not missing:
+        return ()
+    asked = admin.create_topics(
+        [
+            # -1: the broker's own default; the embedded broker is a single node
+            NewTopic(t.name, num_partitions=t.partitions, replication_factor=-1, config=t.broker_config)
+            for t in missing
+        ],
+        operation_timeout=_CALL_SECONDS,
+        request_timeout=_CALL_SECONDS,
+    )
+    for name, answer in asked.items():
+        try:
+            answer.result(timeout=_CALL_SECONDS + 1)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise translated(settings, error, f"creating topic {name}") from None
+    names = tuple(topic.name for topic in missing)
+    _wait_for_leaders(settings, admin, names)
+    return names
+
+
+def _wait_for_leaders(settings: Settings, admin: Admin, names: tuple[str, ...]) -> None:
+    deadline = time.monotonic() + _CALL_SECONDS
+    while time.monotonic() < deadline:
+        found = admin.list_topics(timeout=sum(REACH_SECONDS)).topics
+        if all(n in found and all(p.leader >= 0 for p in found[n].partitions.values()) for n in names):
+            return
+        time.sleep(0.05)
+    raise TryAgain(
+        "TOPIC_NOT_READY",
+        f"topics {', '.join(names)} were created, but have no leader after {_CALL_SECONDS:.0f} s",
+        next_step="look at the broker's log, then try again",
+        topics=names,
+    )
+
+
+def drift(settings: Settings, topics: Iterable[Topic]) -> tuple[Drift, ...]:
+    """Everything in which the broker's topics differ from their declarations, missing topics included."""
+    admin = Admin(settings)
+    existing = existing_topics(settings, admin)
+    found: list[Drift] = []
+    for topic in topics:
+        if topic.name not in existing:
+            found.append(Drift(topic.name, "topic", "declared", "missing"))
+            continue
+        if existing[topic.name] != topic.partitions:
+            found.append(Drift(topic.name, "partitions", str(topic.partitions), str(existing[topic.name])))
+        held = _config(settings, admin, topic.name)
+        found += [
+            Drift(topic.name, setting, declared, held.get(setting, "unknown"))
+            for setting, declared in topic.broker_config.items()
+            if held.get(setting) != declared
+        ]
+    return tuple(found)
+
+
+def _config(settings: Settings, admin: Admin, topic: str) -> dict[str, str]:
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    (answer,) = admin.describe_configs([resource], request_timeout=_CALL_SECONDS).values()
+    try:
+        return {name: str(entry.value) for name, entry in answer.result(timeout=_CALL_SECONDS + 1).items()}
+    except KafkaException as error:
+        raise translated(settings, error, f"reading the settings of topic {topic}") from None
+
+
+def ensure_topics(settings: Settings, declarations: Declarations, names: Iterable[str]) -> tuple[str, ...]:
+    """Create the missing ones of these topics, refuse when one of them drifts. Returns the created names."""
+    topics = [declarations.topic(name) for name in names]
+    created = create_missing(settings, topics)
+    differences = drift(settings, topics)
+    if differences:
+        told = "; ".join(f"{d.topic}: {d.setting} is {d.found}, declared {d.declared}" for d in differences)
+        raise Conflict(
+            "TOPIC_DRIFT",
+            f"the broker's topics are not what is declared: {told}",
+            state="nothing was sent",
+            next_step="anabranch topics drift; then change the declaration or the topic (kafka-configs, kafka-topics)",
+            drift=differences,
+        )
+    return created
+
+
+def topic_id(settings: Settings, topic: str) -> str:
+    """The id that the broker gave this topic when it was made: a topic of the same name that is made later has another.
+    BadInput TOPIC_MISSING."""
+    admin = Admin(settings)
+    existing_topics(settings, admin)  # what keeps us out is told here, and soon
+    try:
+        (answer,) = admin.describe_topics(TopicCollection([topic]), request_timeout=_CALL_SECONDS).values()
+        return str(answer.result(timeout=_CALL_SECONDS + 1).topic_id)
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise _missing(settings, topic) from None
+        raise translated(settings, error, f"asking for the id of topic {topic}") from None
+
+
+def begin_offsets(settings: Settings, topic: str) -> dict[int, int]:
+    """The first offset that each partition still holds (what is before it has passed retention)."""
+    return _offsets(settings, topic, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+
+
+def end_offsets(settings: Settings, topic: str) -> dict[int, int]:
+    """The offset that each partition's next record will get."""
+    return _offsets(settings, topic, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+
+
+def readable_ends(settings: Settings, topic: str) -> dict[int, int]:
+    """Where what can be read of each partition ends (Kafka's last stable offset): at the first record of a transaction
+    that is open, else where ``end_offsets`` says."""
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    return _offsets(settings, topic, latest, IsolationLevel.READ_COMMITTED)
+
+
+def _offsets(
+    settings: Settings, topic: str, spec: OffsetSpec, isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
+) -> dict[int, int]:
+    admin = Admin(settings)
+    partitions = existing_topics(settings, admin).get(topic)
+    if partitions is None:
+        raise _missing(settings, topic)
+    asked = {TopicPartition(topic, number): spec for number in range(partitions)}
+    try:
+        answers = admin.list_offsets(asked, isolation_level=isolation, request_timeout=_CALL_SECONDS)
+        return {tp.partition: answer.result(timeout=_CALL_SECONDS + 1).offset for tp, answer in answers.items()}
+    except KafkaException as error:
+        raise translated(settings, error, f"asking for offsets of topic {topic}") from None
+
+
+def _missing(settings: Settings, topic: str) -> BadInput:
+    return BadInput(
+        "TOPIC_MISSING",
+        f"{settings.brokers} holds no topic {topic!r}",
+        next_step="anabranch topics create",
+        topic=topic,
+    )

@@ -1,0 +1,200 @@
+"""The producer: events are checked against their contracts, sent once by an idempotent client, and accounted for.
+
+What it promises: an event that is refused was not sent; a receipt means that all in-sync replicas have the record
+at that place; order per key; no doubles from the client's own retries. What it doesn't: a program that dies between
+sending and reading the receipt can't know whether the record is in the log. It sends again with the same id, and
+landing keeps the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from types import TracebackType
+from typing import Self
+
+import confluent_kafka
+from anabranch.contracts import Declarations, Event
+from anabranch.contracts.validation import EventValidator, refused
+from anabranch.core.errors import AnabranchError, BadInput, TryAgain
+from anabranch.core.settings import Settings
+from anabranch.ingest.kafka.admin import existing_topics
+from anabranch.ingest.kafka.client import bad_options, client_config, translated
+from confluent_kafka import KafkaError, KafkaException, Message
+
+DELIVERY_SECONDS = 60
+"""How long a record may wait for a broker that is away before its delivery has failed."""
+_LAST_SECONDS = 5.0
+"""After an error in the caller: how long records already handed over may still go out."""
+_RECORD_OVERHEAD = 512
+
+Delivered = Callable[[KafkaError | None, Message], None]
+"""Called from ``poll`` and ``flush``, once per record; raising in it breaks the flush."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """Where a record landed in the log."""
+
+    topic: str
+    partition: int
+    offset: int
+    append_time: datetime
+    """By the broker's clock, in UTC, to the millisecond."""
+
+
+class Producer:
+    """Use it as a context manager; leaving it without an error flushes. Not for sharing between threads.
+
+    Raises BROKER_UNREACHABLE when entered without a broker (within 5 s), EVENT_REFUSED from ``send`` and
+    ``send_prepared``, TOPIC_MISSING for a topic that the broker doesn't hold, DELIVERY_FAILED from ``flush``.
+    """
+
+    def __init__(self, settings: Settings, declarations: Declarations) -> None:
+        self._settings = settings
+        self._declarations = declarations
+        topics = declarations.topics.values()
+        self._validators = {t.name: EventValidator(t.contracts) for t in topics}
+        self._limits = {t.name: t.max_message_bytes - _RECORD_OVERHEAD for t in topics}
+        self._partitions: dict[str, int] = {}
+        self._failed: list[KafkaError] = []
+        self._client: confluent_kafka.Producer | None = None
+
+    def __enter__(self) -> Self:
+        self._partitions = existing_topics(self._settings)
+        defaults = {"linger.ms": 20, "compression.type": "lz4", "queue.buffering.max.messages": 200_000}
+        fixed = {
+            "enable.idempotence": True,
+            "acks": "all",
+            "message.timeout.ms": DELIVERY_SECONDS * 1000,
+            "allow.auto.create.topics": False,
+            "message.max.bytes": max([1_000_000, *(limit + _RECORD_OVERHEAD for limit in self._limits.values())]),
+            # the partitioner of the Java client: a key goes to one partition, whoever sends it
+            "partitioner": "murmur2_random",
+        }
+        try:
+            self._client = confluent_kafka.Producer(client_config(self._settings, defaults, fixed))
+        except (KafkaException, ValueError, TypeError) as error:
+            raise bad_options(self._settings, error) from None
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self.flush()
+            elif self._client is not None:
+                self._client.flush(_LAST_SECONDS)
+        finally:
+            self._client = None
+
+    def send(self, event: Event) -> Future[Receipt]:
+        """Check one event and hand it to the client; the future is done after ``flush``, or a little later by itself
+        while more is sent. Its error is DELIVERY_FAILED."""
+        topic = self._topic_of(event)
+        try:
+            value = event.to_json()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise refused(
+                "event", f"can't be written as JSON: {error}", event_type=event.type, event_id=event.id
+            ) from None
+        future: Future[Receipt] = Future()
+        self.send_prepared(topic, event.subject.encode(), value, partial(self._settle, future))
+        return future
+
+    def send_prepared(self, topic: str, key: bytes, value: bytes, delivered: Delivered) -> None:
+        """Check the bytes of one event and hand them to the client: the way for many events."""
+        validator = self._validators.get(topic)
+        if validator is None:
+            raise self._unknown(topic)
+        validator.check_bytes(value)
+        self.send_raw(topic, key, value, delivered)
+
+    def send_raw(self, topic: str, key: bytes | None, value: bytes | None, delivered: Delivered) -> None:
+        """Hand over bytes that nobody checked. For faults that are made on purpose, and for nothing else."""
+        client = self._running()
+        if topic not in self._partitions:
+            raise self._unknown(topic)
+        size = len(key or b"") + len(value or b"")
+        if size > self._limits.get(topic, size):
+            raise refused(
+                "event", f"{size} bytes are more than the topic's {self._limits[topic]}", event_type="", event_id=""
+            )
+        while True:
+            try:
+                client.produce(topic, value=value, key=key, on_delivery=delivered)
+            except BufferError:
+                client.poll(0.1)
+            except KafkaException as error:
+                raise translated(self._settings, error, f"sending to {topic}") from None
+            else:
+                client.poll(0)
+                return
+
+    def poll(self, seconds: float) -> None:
+        """Deliver receipts for this long; call it while waiting."""
+        self._running().poll(seconds)
+
+    def flush(self) -> None:
+        """Wait until every record is in the log. Raises DELIVERY_FAILED when one that ``send`` took isn't."""
+        client = self._running()
+        while client.flush(0.5):  # short, so that Ctrl-C is heard; each record fails by its own time-out
+            pass
+        if self._failed:
+            failed, self._failed = self._failed, []
+            raise self.failure(failed[0], len(failed))
+
+    def failure(self, error: KafkaError, count: int) -> TryAgain:
+        """The error of ``count`` records that were not acknowledged."""
+        return TryAgain(
+            "DELIVERY_FAILED",
+            f"{count} record(s) could not be delivered to {self._settings.brokers}: {error}",
+            state="records with a receipt are in the log; those that failed may or may not be",
+            next_step="see that the broker runs (anabranch status), then send all again: landing keeps one of each",
+            count=count,
+            reason=str(error),
+        )
+
+    def _settle(self, future: Future[Receipt], error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._failed.append(error)
+            future.set_exception(self.failure(error, 1))
+        else:
+            future.set_result(receipt_of(message))
+
+    def _topic_of(self, event: Event) -> str:
+        try:
+            return self._declarations.topic_of(event.type).name
+        except BadInput as error:
+            raise refused("type", error.what, event_type=event.type, event_id=event.id) from None
+
+    def _running(self) -> confluent_kafka.Producer:
+        if self._client is None:
+            raise BadInput(
+                "PRODUCER_CLOSED", "this producer isn't open", next_step="with Producer(...) as producer: ..."
+            )
+        return self._client
+
+    def _unknown(self, topic: str) -> AnabranchError:
+        return BadInput(
+            "TOPIC_MISSING",
+            f"{self._settings.brokers} holds no topic {topic!r}",
+            state="the record was not sent",
+            next_step="declare it in spark_jobs/contracts, then: anabranch topics create",
+            topic=topic,
+        )
+
+
+def receipt_of(message: Message) -> Receipt:
+    """The receipt of a delivered record. Its time is the log's, as topics are declared with LogAppendTime."""
+    _, milliseconds = message.timestamp()
+    return Receipt(
+        topic=str(message.topic()),
+        partition=int(message.partition() or 0),
+        offset=int(message.offset() or 0),
+        append_time=datetime.fromtimestamp(milliseconds / 1000, UTC),
+    )

@@ -1,0 +1,100 @@
+"""Which offsets of some partitions hold a record, as a client says that has nothing to do with Spark's."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import confluent_kafka
+from anabranch.core.settings import Settings
+from anabranch.ingest.kafka.client import Heard, bad_options, client_config, translated, unreachable
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+
+PATIENCE_SECONDS: Final = 10.0
+"""How long the broker may say nothing."""
+_AT_ONCE: Final = 10_000
+_GONE: Final = {KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET}
+_FIXED: Final = {
+    "group.id": "anabranch-landing",  # none is joined, and nothing is committed to it
+    "enable.auto.commit": False,
+    "isolation.level": "read_committed",
+    "auto.offset.reset": "error",
+    "enable.partition.eof": True,  # its offset lies behind markers, where a position doesn't
+    "fetch.wait.max.ms": 50,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reread:
+    """What was read of one partition: ``offsets`` hold the records that were received, in their order. All records
+    before ``reached`` were."""
+
+    offsets: tuple[int, ...]
+    reached: int
+
+
+@dataclass
+class _Partition:
+    reached: int
+    until: int
+    offsets: list[int] = field(default_factory=list)
+    ended: bool = False
+
+    @property
+    def done(self) -> bool:
+        return self.ended or self.reached >= self.until
+
+
+def reread(settings: Settings, topic: str, spans: Mapping[int, tuple[int, int]]) -> dict[int, Reread]:
+    """Read each partition from the first offset of its span until a record, or the end of what can be read, lies at the
+    second one or behind it. ``reached`` is less where that end comes first, or where the log doesn't hold the first
+    offset any more.
+
+    BROKER_UNREACHABLE when nothing comes for PATIENCE_SECONDS; else as ``client.translated``.
+    """
+    heard, doing = Heard(), f"reading offsets of {topic} again"
+    try:
+        consumer = confluent_kafka.Consumer(client_config(settings, {}, dict(_FIXED), heard))
+    except (KafkaException, ValueError, TypeError) as error:
+        raise bad_options(settings, error) from None
+    partitions = {p: _Partition(first, until) for p, (first, until) in spans.items()}
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    try:
+        consumer.assign([TopicPartition(topic, p, first) for p, (first, _) in spans.items()])
+        while not all(partition.done for partition in partitions.values()):
+            if heard.refused:
+                raise translated(settings, heard.refused, doing)
+            if time.monotonic() > deadline:
+                raise unreachable(settings, doing, f"nothing came for {PATIENCE_SECONDS:.0f} s")
+            first = consumer.poll(0.5)
+            if first is None:
+                continue
+            deadline = time.monotonic() + PATIENCE_SECONDS
+            for message in (first, *consumer.consume(_AT_ONCE, timeout=0)):  # what has come beside it
+                if wrong := _take(message, partitions):
+                    raise translated(settings, wrong, doing)
+    except KafkaException as error:
+        raise translated(settings, error, doing) from None
+    finally:
+        consumer.close()
+    return {p: Reread(tuple(o for o in each.offsets if o < each.until), each.reached) for p, each in partitions.items()}
+
+
+def _take(message: Message, partitions: Mapping[int, _Partition]) -> KafkaError | None:
+    """Add a message to what is known of its partition; an error that ends the reading."""
+    error, offset = message.error(), message.offset()
+    here = partitions.get(-1 if (number := message.partition()) is None else number)
+    if here is not None and here.done:
+        return None
+    if error is None and here is not None and offset is not None:
+        here.offsets.append(offset)
+        here.reached = max(here.reached, offset + 1)
+    elif error is not None and error.code() == KafkaError._PARTITION_EOF and here is not None and offset is not None:
+        here.reached, here.ended = max(here.reached, offset), True
+    elif error is not None and error.code() in _GONE and here is not None:
+        here.ended = True
+    elif error is not None and not error.retriable():
+        return error
+    return None

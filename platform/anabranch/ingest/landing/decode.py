@@ -1,0 +1,169 @@
+"""From the bytes of a record to its envelope, its typed data and, where it can't be read, the reason.
+
+All of it is native Spark: the value is parsed once, with one schema that holds the fields of every event type of
+the topic; only what that parse finds suspicious is looked at a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from anabranch.contracts import Topic
+from anabranch.contracts.field_types import Node, ShapesClash, merge, same_shape
+from anabranch.core.errors import BadDefinition
+from anabranch.ingest.landing.schema import EVENT_DATE, QUARANTINED, VALID, spark_ddl
+from anabranch.ingest.landing.schema_projection import fields_as_sent
+from anabranch.ingest.landing.validity import CONTRACT, CORRUPT, DATA, END, is_valid, matching_contract
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+ENVELOPE = {
+    "specversion": "string",
+    "id": "string",
+    "source": "string",
+    "type": "string",
+    "subject": "string",
+    # Spark would make a time of a number, too.
+    "time": "string",
+    "senttime": "string",
+    "receivedtime": "string",
+    "dataschema": "string",
+}
+TIMES = ("time", "senttime", "receivedtime")
+# Spark's defaults read more than JSON: 'single quotes', NaN, and "Infinity" as a number.
+_STRICT = {"columnNameOfCorruptRecord": CORRUPT, "allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
+_DATE_TIME = r"^(?!0000)\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})\z"
+_DATE = r"^\d{4}-\d{2}-\d{2}\z"
+
+
+def raw_frame(spark: SparkSession, topic: Topic, records: Sequence[Mapping[str, Any]]) -> DataFrame:
+    """Records as the log's source gives them; ``append_time`` of each is in microseconds."""
+    rows = [(topic.name, r["partition"], r["offset"], r["append_time"], r["key"], r["value"]) for r in records]
+    columns = "topic string, partition int, offset bigint, append_us bigint, key binary, value binary"
+    timed = spark.createDataFrame(rows, columns).withColumn("append_time", F.timestamp_micros("append_us"))
+    return timed.select("topic", "partition", "offset", "append_time", "key", "value")
+
+
+def decode(records: DataFrame, topic: Topic) -> DataFrame:
+    """The landing columns of ``records`` (topic, partition, offset, append_time, key, value) but for epoch and late.
+
+    A quarantined record keeps its coordinates and bytes, and its type and subject where they could be read. Its
+    reason is empty: ``explain.explained`` finds the words, outside of Spark.
+    """
+    judged = _parsed(records, topic).withColumn("_sound", is_valid(topic))
+    valid = F.col("_sound")
+    when_valid = [
+        ("event_id", F.col("_event.id")),
+        ("source", F.col("_event.source")),
+        ("contract_version", F.get(F.array(*(F.lit(c.version) for c in topic.contracts)), CONTRACT)),
+        ("device_time", F.col("_time")),
+        ("senttime", F.col("_senttime")),
+        ("receivedtime", F.col("_receivedtime")),
+        ("event_time", F.col("_event_time")),
+    ]
+    fields = _fields(topic)
+    typed = [
+        F.when(valid & (F.col("_event.type") == t), _data(topic, t, fields)).alias(topic.newest(t).column)
+        for t in topic.event_types
+    ]
+    return judged.select(
+        *(F.col(c) for c in ("topic", "partition", "offset", "append_time", "key", "value")),
+        F.when(valid, F.lit(VALID)).otherwise(F.lit(QUARANTINED)).alias("decision"),
+        F.when(~valid, F.lit("")).alias("reason"),
+        F.col("_event.type").alias("type"),
+        F.col("_event.subject").alias("subject"),
+        *(F.when(valid, column).alias(name) for name, column in when_valid),
+        *typed,
+        F.when(valid, F.to_date(F.col("_event_time"))).alias(EVENT_DATE),
+    )
+
+
+def _parsed(records: DataFrame, topic: Topic) -> DataFrame:
+    """``records`` with what the rules judge by: _text, _event, _data, the times and the contract that is followed."""
+    fields = _fields(topic)
+    texts = records.withColumn("_text", F.col("value").cast("string"))
+    # Inside of another object nothing may follow the event: Spark reads the first value of a text and stops there.
+    wrapped = F.concat(F.lit('{"event":'), F.col("_text"), F.lit(f',"{END}":true}}'))
+    parsed = texts.withColumn("_parsed", F.from_json(wrapped, _schema(fields), _STRICT)).select(
+        "*",
+        F.col("_parsed.event").alias("_event"),
+        F.col(f"_parsed.{END}"),
+        F.col(f"_parsed.{CORRUPT}").isNotNull().alias(CORRUPT),
+    )
+    data = F.struct(*(_typed(F.col("_event.data")[name], node).alias(name) for name, node in fields.items()))
+    times = (_time_of(F.col(f"_event.{name}")).alias(f"_{name}") for name in TIMES)
+    read = parsed.select("*", *times, data.alias(DATA), matching_contract(topic).alias(CONTRACT))
+    return read.withColumn("_event_time", _event_time())
+
+
+def _fields(topic: Topic) -> dict[str, Node]:
+    """Every field of the topic's contracts by its name. BadDefinition FIELD_TYPES_CLASH when two don't agree."""
+    fields: dict[str, Node] = {}
+    for contract in topic.contracts:
+        for name, node in contract.fields.items():
+            try:
+                known = fields.setdefault(name, node)
+                fields[name] = known if same_shape(known, node) else merge((known, node), name)
+            except ShapesClash as clash:
+                raise BadDefinition(
+                    "FIELD_TYPES_CLASH",
+                    f"topic {topic.name}: field {clash.path!r} is {clash.one} in one contract and {clash.other} in "
+                    f"{contract.uri}",
+                    next_step="give one of them another name, or put them on two topics",
+                ) from None
+    return fields
+
+
+def _schema(fields: Mapping[str, Mapping[str, Any]]) -> str:
+    data = ", ".join(f"`{name}`: {spark_ddl(_as_text(node))}" for name, node in fields.items())
+    envelope = ", ".join(f"`{name}`: {ddl}" for name, ddl in ENVELOPE.items())
+    return f"event struct<{envelope}, data: struct<{data}>>, {END} boolean, {CORRUPT} string"
+
+
+def _as_text(node: Mapping[str, Any]) -> dict[str, Any]:
+    """A contract's node with its times and dates as plain strings: Spark's parser makes a time of "2013", too."""
+    text = {key: value for key, value in node.items() if key != "format"}
+    if "properties" in node:
+        text["properties"] = {name: _as_text(child) for name, child in node["properties"].items()}
+    if "items" in node:
+        text["items"] = _as_text(node["items"])
+    return text
+
+
+def _data(topic: Topic, event_type: str, fields: Mapping[str, Node]) -> Column:
+    """The struct of an event type: the fields that the version which an event follows names, null in all others."""
+    versions = [(place, c.schema) for place, c in enumerate(topic.contracts) if c.name == event_type]
+    parsed = {"type": "object", "properties": fields}
+    return F.struct(*fields_as_sent(F.col(DATA), parsed, topic.shape(event_type), versions, F.col(CONTRACT)))
+
+
+def _typed(value: Column, node: Mapping[str, Any]) -> Column:
+    """A parsed value with its times and dates as such; null in the place of one that can't be read."""
+    if _as_text(node) == node:
+        return value
+    match node["type"], node.get("format"):
+        case "object", _:
+            fields = (_typed(value[name], child).alias(name) for name, child in node["properties"].items())
+            return F.when(value.isNotNull(), F.struct(*fields))
+        case "array", _:
+            return F.transform(value, lambda item: _typed(item, node["items"]))
+        case _, "date-time":
+            return _time_of(value)
+        case _, "date":
+            return F.when(value.rlike(_DATE), value.try_cast("date"))
+        case _:
+            return value
+
+
+def _time_of(text: Column) -> Column:
+    """The time that an RFC 3339 text says, to the microsecond; null when it is none."""
+    return F.when(text.rlike(_DATE_TIME), F.try_to_timestamp(text))
+
+
+def _event_time() -> Column:
+    """``time + (receivedtime - senttime)`` when the device said when it sent; without receivedtime the append time."""
+    received = F.coalesce(F.col("_receivedtime"), F.col("append_time"))
+    shift = F.unix_micros(received) - F.unix_micros(F.col("_senttime"))
+    corrected = F.timestamp_micros(F.unix_micros(F.col("_time")) + shift)
+    return F.when(F.col("_senttime").isNull(), F.col("_time")).otherwise(corrected)

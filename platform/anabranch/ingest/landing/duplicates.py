@@ -1,0 +1,156 @@
+"""Which records repeat an earlier (source, id): within their micro-batch, and of everything within the horizon."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from datetime import UTC, date, datetime, time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from anabranch.contracts import Topic
+from anabranch.core.settings import Settings
+from anabranch.ingest.landing.hash_segments import Hashes
+from anabranch.ingest.landing.id_hashes import by_day, days_of, duplicates_within, hashes, split
+from anabranch.ingest.landing.id_index import IdIndex, Origin
+from anabranch.ingest.landing.schema import DUPLICATE, VALID
+from anabranch.ingest.landing.sql import landed_rows, rows_of_files
+from anabranch.ingest.landing.state import writer_of
+from anabranch.lake import CommitMetadata, latest_commit
+from anabranch.lake.commit_log import changes
+from anabranch.lake.layout import landing_index
+from deltalake import DeltaTable
+from numpy.typing import NDArray
+
+LOGGER = logging.getLogger(__name__)
+_KEPT = {
+    "topic",
+    "partition",
+    "offset",
+    "append_time",
+    "key",
+    "value",
+    "type",
+    "subject",
+    "source",
+    "event_id",
+    "epoch",
+}
+IDENTITY = ["partition", "offset", "append_time", "decision", "source", "event_id"]
+"""What duplicates are found by."""
+
+
+class Duplicates:
+    """Knows the ids in one landing table. Called by its landing only, once per micro-batch, from one thread.
+
+    Of several copies in one micro-batch the first by (append time, partition, offset) is the event. Not promised: that
+    a copy is known that was appended to the log more than ``topic.duplicate_horizon`` after the event; ids are
+    forgotten by whole days. ``step`` is called with each day that is added to the index.
+    """
+
+    def __init__(
+        self, settings: Settings, topic: Topic, table: DeltaTable, step: Callable[[], None] = lambda: None
+    ) -> None:
+        self._topic, self._table, self._step = topic, table, step
+        self._table_id = str(table.metadata().id)
+        self._index = IdIndex(landing_index(settings, topic.name))
+        self._fresh: list[tuple[date | None, Hashes]] = []
+
+    def catch_up(self) -> None:
+        """Bring the index up to the table, as it was last read: by what was committed since (a release, an epoch
+        before a crash), or anew from all that was landed within the horizon."""
+        origin = self._index.origin
+        if origin is not None and (origin.table, origin.version) == (self._table_id, self._table.version()):
+            return
+        missed = self._committed_since(origin)
+        if missed is None:
+            self._rebuild()
+        elif missed:
+            with rows_of_files(missed) as rows:
+                self._add(by_day(rows, f"decision = '{VALID}'"))
+        self._index.save(self._origin())
+
+    def repeats(self, rows: pa.Table) -> NDArray[np.bool_]:
+        """Which of ``rows``, the micro-batch (IDENTITY), repeat an earlier event. Only valid ones can: a broken copy
+        of an event stands for itself."""
+        repeated = np.zeros(rows.num_rows, np.bool_)
+        self._fresh = []
+        places = pc.indices_nonzero(pc.equal(rows["decision"], VALID)).to_numpy()
+        if len(places):
+            valid = rows if len(places) == len(rows) else rows.take(places)
+            first = pc.min(valid["append_time"]).as_py()
+            # The log's clock may err for one record (here, and in ``_rebuild``); the index should not be lost by it.
+            self._index.forget(self._oldest(min(first, datetime.now(UTC))))
+            found = hashes(valid)
+            known = duplicates_within(valid, found) | self._index.known(found)
+            repeated[places] = known
+            self._fresh = list(split(found[:, ~known], days_of(valid)[~known]))
+        return repeated
+
+    def landed(self) -> None:
+        """The micro-batch that ``repeats`` was asked about last has just been committed."""
+        self._add(self._fresh)
+        self._fresh = []
+        self._index.save(self._origin())
+
+    def _committed_since(self, origin: Origin | None) -> list[Path] | None:
+        """Files that were committed after ``origin``; None when it isn't of this table's history, when the log doesn't
+        hold that any more, or when somebody else has changed rows."""
+        if origin is None or origin.table != self._table_id or origin.version > self._table.version():
+            return None
+        files: list[Path] = []
+        for version in range(origin.version, self._table.version() + 1):
+            try:
+                made = changes(self._table, version)
+            except FileNotFoundError:
+                return None
+            note = CommitMetadata.from_text(made.message)
+            if version == origin.version:
+                if note is not None and note.batch != origin.batch:
+                    return None
+            elif made.removed or (made.added and (note is None or note.writer != writer_of(self._topic))):
+                return None
+            else:
+                files += made.added
+        return files if all(file.exists() for file in files) else None  # compacted, and cleaned up since
+
+    def _rebuild(self) -> None:
+        LOGGER.info("%s: the index of ids is made from what was landed", self._topic.name)
+        self._index.clear()
+        with landed_rows(self._table) as rows:
+            newest_us = f"SELECT max(epoch_us(append_time)) FROM rows WHERE decision = '{VALID}'"  # noqa: S608
+            ((last,),) = rows.execute(newest_us).fetchall()
+            if last is not None:
+                oldest = self._oldest(min(datetime.fromtimestamp(last // 1_000_000, UTC), datetime.now(UTC)))
+                first = int(datetime.combine(oldest, time.min, UTC).timestamp()) * 1_000_000
+                within = f"epoch_us(append_time) >= {first} OR released_from IS NOT NULL"
+                self._add(by_day(rows, f"decision = '{VALID}' AND ({within})"))
+
+    def _add(self, days: Iterable[tuple[date | None, Hashes]]) -> None:
+        for day, found in days:
+            self._index.add(day, found)
+            self._step()
+
+    def _oldest(self, append_time: datetime) -> date:
+        """The first day of those within the horizon of a record."""
+        return (append_time.astimezone(UTC) - self._topic.duplicate_horizon).date()
+
+    def _origin(self) -> Origin:
+        committed = latest_commit(self._table)
+        return Origin(self._table_id, self._table.version(), committed.note.batch if committed else "")
+
+
+def marked(rows: pa.Table, repeats: NDArray[np.bool_]) -> pa.Table:
+    """``rows`` with those that ``repeats`` marks landed as duplicates, behind the others."""
+    mask = pa.array(repeats)
+    return pa.concat_tables([rows.filter(pc.invert(mask)), as_duplicates(rows.filter(mask), rows.schema)])
+
+
+def as_duplicates(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The same records as duplicates: bytes and id stay, what was read from them becomes null."""
+    fixed = {"decision": pa.array([DUPLICATE] * rows.num_rows, pa.string())}
+    kept = {name: rows[name] for name in rows.column_names if name in _KEPT}
+    columns = {**kept, **fixed}
+    return pa.table([columns.get(f.name, pa.nulls(rows.num_rows, f.type)) for f in schema], schema=schema)

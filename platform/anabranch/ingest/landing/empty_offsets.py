@@ -1,0 +1,92 @@
+"""Offsets of the log that hold no record: commit markers and aborted records of transactions, and what compaction has
+taken. Each is proven by a second client that reads past it, and recorded with its epoch (ADR 0032).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from anabranch.ingest.kafka.record_offsets import Reread
+from anabranch.lake import Commit, CommitMetadata
+
+Ranges = Mapping[int, Sequence[tuple[int, int]]]
+"""By partition: the first offset, and the one behind the last, ascending."""
+Reading = Callable[[Mapping[int, tuple[int, int]]], Mapping[int, Reread]]
+"""Reads partitions, each from an offset until another one: ``ingest.kafka.record_offsets``."""
+HOLES: Final = "holes"
+"""In an epoch's note: its holes as [first, last], by partition."""
+COUNTS: Final = "hole_counts"
+"""In an epoch's note: how many there are in all epochs up to it, by partition. Old notes are deleted; this stays."""
+BEGIN: Final = "begin"
+"""In an epoch's note: the offset that landing began with, by partition. The first record may come later."""
+
+
+def empty_ranges(rows: pa.Table, begin: Mapping[int, int], end: Mapping[int, int]) -> Ranges:
+    """Offsets of [begin, end) that are not among ``rows`` (columns partition, offset)."""
+    partitions, offsets = rows["partition"].to_numpy(), rows["offset"].to_numpy()
+    found = {}
+    for partition, until in sorted(end.items()):
+        first = begin.get(partition, 0)
+        here = np.unique(offsets[partitions == partition])
+        edges = np.concatenate(([first - 1], here[(here >= first) & (here < until)], [max(until, first)]))
+        gaps = np.flatnonzero(np.diff(edges) > 1)
+        if len(gaps):
+            found[partition] = [(int(edges[at]) + 1, int(edges[at + 1])) for at in gaps]
+    return found
+
+
+def unproven(empty: Ranges, read: Reading) -> Ranges:
+    """Those of the ranges in which a second client gets a record, or which it can't read past."""
+    found = read({p: (ranges[0][0], ranges[-1][1]) for p, ranges in empty.items()}) if empty else {}
+    left = {}
+    for partition, ranges in empty.items():
+        again = found[partition]
+        held = np.array(again.offsets, np.int64)
+        doubtful = [
+            (first, until)
+            for first, until in ranges
+            if again.reached < until or np.searchsorted(held, first) != np.searchsorted(held, until)
+        ]
+        if doubtful:
+            left[partition] = doubtful
+    return left
+
+
+def counted(ranges: Ranges) -> dict[int, int]:
+    """How many offsets there are, by partition."""
+    return {partition: sum(until - first for first, until in each) for partition, each in ranges.items()}
+
+
+def written(ranges: Ranges) -> dict[str, Any]:
+    """What the note of their epoch says of them; nothing where there are none."""
+    said = {str(p): [[first, until - 1] for first, until in each] for p, each in sorted(ranges.items())}
+    return {HOLES: said} if said else {}
+
+
+def recorded(note: CommitMetadata) -> Iterator[tuple[int, int, int]]:
+    """The holes of an epoch: partition, first offset, and the one behind the last."""
+    for partition, ranges in note.extra.get(HOLES, {}).items():
+        yield from ((int(partition), first, last + 1) for first, last in ranges)
+
+
+def all_recorded(committed: Sequence[Commit]) -> dict[int, list[tuple[int, int]]]:
+    """The holes of all these epochs, ascending; those that touch are one range."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for partition, first, until in sorted(hole for each in committed for hole in recorded(each.note)):
+        ranges = found.setdefault(partition, [])
+        if ranges and ranges[-1][1] == first:
+            first = ranges.pop()[0]
+        ranges.append((first, until))
+    return found
+
+
+def numbers(said: Mapping[str, Any], name: str) -> dict[int, int]:
+    """COUNTS or BEGIN of a note, by partition."""
+    return {int(partition): int(number) for partition, number in said.get(name, {}).items()}
+
+
+def added(counts: Mapping[int, int], more: Mapping[int, int]) -> dict[int, int]:
+    return {p: counts.get(p, 0) + more.get(p, 0) for p in sorted({*counts, *more})}

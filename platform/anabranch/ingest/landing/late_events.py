@@ -1,0 +1,98 @@
+"""Which late events landed, by day and epoch, and which days have events at all: without Spark, and without a look into
+files that can't tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+
+from anabranch.ingest.landing.event_counts import LandedFile, files_since
+from anabranch.ingest.landing.schema import EVENT_DATE, VALID
+from anabranch.ingest.landing.sql import rows_of_files
+from anabranch.lake import commit_history
+from deltalake import DeltaTable
+
+_COMMITS = 20_000
+"""How many of the newest commits are asked whether their epoch had late events: to ask one costs a twentieth of opening
+its file."""
+_FIRST_LOOK = 16
+"""Files that are opened at first to see whether a day has events."""
+
+
+@dataclass(frozen=True, slots=True)
+class LateEvents:
+    """Valid events of one day of event time that one epoch has landed late."""
+
+    day: date
+    epoch: int
+    events: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lateness:
+    """``late``: by day and epoch. ``days``: those with valid events at all, late or not."""
+
+    late: Sequence[LateEvents] = field(hash=False)
+    days: frozenset[date]
+
+
+def lateness_since(table: DeltaTable, types: Sequence[str], since: Callable[[date], int | None], high: int) -> Lateness:
+    """The valid events of ``types`` that landed after the epoch ``since`` their day (None: no matter), up to ``high``.
+
+    Costs a look into Delta's log and its newest commits. A file is opened only if it was written for an epoch after its
+    day's that had late events, or whose note doesn't say; of the others a few, of days that nothing else is known of.
+    """
+    files = [file for file in files_since(table, since) if file.epochs is None or file.epochs[0] <= high]
+    on_time = _epochs_on_time(table, files)
+    asked = {"types": list(types), "high": high}
+    late, days = list[LateEvents](), set[date]()
+    opened = [file.path for file in files if not _is_on_time(file, on_time)]
+    if opened:
+        with rows_of_files(opened) as rows:
+            for day, epoch, events in rows.execute(_LATE, asked).fetchall():
+                if epoch is not None and epoch > (since(day) or 0):
+                    late.append(LateEvents(day, epoch, events))
+                days.add(day)
+    others = dict[date, list[str]]()
+    for file in files:
+        if _is_on_time(file, on_time) and file.day not in days:
+            others.setdefault(file.day, []).append(file.path)
+    return Lateness(late, frozenset(days | _days_with_events(others, asked)))
+
+
+def _epochs_on_time(table: DeltaTable, files: Sequence[LandedFile]) -> set[int]:
+    """The epochs of ``files`` whose notes say that none of their events was late."""
+    single = [file.epochs[0] for file in files if file.epochs is not None and file.epochs[0] == file.epochs[1]]
+    if not single:
+        return set()
+    oldest = min(single)
+    found = set[int]()
+    for committed in commit_history(table, _COMMITS):
+        epoch = sum(at.epoch for at in committed.note.cut.positions.values())  # of one topic
+        if epoch < oldest:
+            break
+        counts = committed.note.extra.get("counts")
+        if isinstance(counts, dict) and counts.get("late") == 0:
+            found.add(epoch)
+    return found
+
+
+def _is_on_time(file: LandedFile, on_time: set[int]) -> bool:
+    return file.epochs is not None and file.epochs[0] == file.epochs[1] and file.epochs[0] in on_time
+
+
+def _days_with_events(files: dict[date, list[str]], asked: dict[str, object]) -> set[date]:
+    """Few files at first, for whoever lands writes events of all types into nearly each."""
+    found, left, count = set[date](), dict(files), _FIRST_LOOK
+    while left:
+        with rows_of_files([path for paths in left.values() for path in paths[:count]]) as rows:
+            found |= {day for (day,) in rows.execute(_DAYS, asked).fetchall()}
+        left = {day: paths[count:] for day, paths in left.items() if day not in found and len(paths) > count}
+        count *= 4
+    return found
+
+
+_OURS = f"decision = '{VALID}' AND type IN $types AND epoch <= $high"
+_LATE = f"SELECT {EVENT_DATE}, CASE WHEN late THEN epoch END, count(*) FROM rows WHERE {_OURS} GROUP BY ALL"  # noqa: S608 - names of our own columns
+_DAYS = f"SELECT DISTINCT {EVENT_DATE} FROM rows WHERE {_OURS}"  # noqa: S608 - the same

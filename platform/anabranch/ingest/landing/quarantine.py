@@ -1,0 +1,155 @@
+"""Records that couldn't be read: listed, shown, and released once what was wrong has been mended."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from anabranch.contracts import Topic
+from anabranch.core.errors import BadInput
+from anabranch.core.settings import Settings
+from anabranch.ingest.landing.decode import decode, raw_frame
+from anabranch.ingest.landing.duplicates import marked
+from anabranch.ingest.landing.id_hashes import duplicates_within, hashes
+from anabranch.ingest.landing.schema import EVENT_DATE, VALID, epoch_build
+from anabranch.ingest.landing.schema_growth import versions_note
+from anabranch.ingest.landing.sql import landed_rows
+from anabranch.ingest.landing.state import lateness_note, open_landing, read_state, writer_of
+from anabranch.ingest.landing.writer import JUDGED, arrow_with_epoch, summary
+from anabranch.lake import CommitMetadata, Cut, Position, append, stage_arrow
+from anabranch.lake.commits import open_table
+from anabranch.lake.layout import landing_table
+from anabranch.lake.optimistic import until_committed
+from deltalake import DeltaTable
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_WAITING = """
+from rows q where q.decision = 'quarantined' and not exists (
+    select 1 from rows r
+    where r.released_from is not null and r."partition" = q."partition" and r."offset" = q."offset")
+"""
+_KNOWN = f"""
+SELECT place FROM asked SEMI JOIN rows
+ON asked.source = rows.source AND asked.event_id = rows.event_id AND rows.decision = '{VALID}'
+"""  # noqa: S608
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """One record in quarantine. ``value`` is what the producer sent, byte for byte."""
+
+    topic: str
+    partition: int
+    offset: int
+    append_time: datetime
+    epoch: int
+    reason: str
+    type: str | None
+    key: bytes | None
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """What a release did: how many records are landed now, and which are still unreadable, with the reasons."""
+
+    epoch: int | None
+    released: int
+    duplicates: int
+    still: dict[str, int]
+
+
+def waiting(settings: Settings, topic: Topic, offset: tuple[int, int] | None = None) -> list[Quarantined]:
+    """The records in quarantine that were not released, in order of (partition, offset)."""
+    table = open_table(landing_table(settings, topic.name))
+    if table is None:
+        return []
+    columns = 'q.topic, q."partition", q."offset", q.append_time, q.epoch, q.reason, q.type, q.key, q.value'
+    only = 'and q."partition" = ? and q."offset" = ?' if offset else ""
+    found = landed_rows(table).execute(f"select {columns} {_WAITING} {only} order by 2, 3", list(offset or ()))
+    return [Quarantined(*row) for row in found.fetchall()]
+
+
+def release(
+    spark: SparkSession, settings: Settings, topic: Topic, offset: tuple[int, int] | None, why: str
+) -> Released:
+    """Decide again on quarantined records, with the contracts of today; what is valid now becomes a new epoch.
+
+    The epoch's note says that it is a release and ``why``. Safe to repeat: a released record is not in quarantine
+    any more. A landing that runs beside it goes on behind the new epoch.
+    """
+    table = open_landing(settings, topic)
+    if offset and not waiting(settings, topic, offset):
+        raise BadInput(
+            "NOT_QUARANTINED",
+            f"{topic.name}/{offset[0]}:{offset[1]} is not in quarantine",
+            next_step=f"anabranch quarantine list {topic.name}",
+        )
+
+    def attempt() -> Released:
+        table.update_incremental()
+        return _release(spark, table, topic, waiting(settings, topic, offset), why)
+
+    return until_committed(writer_of(topic), attempt)
+
+
+def _release(spark: SparkSession, table: DeltaTable, topic: Topic, records: list[Quarantined], why: str) -> Released:
+    if not records:
+        return Released(None, 0, 0, {})
+    before = read_state(table, topic)
+    decided = decode(raw_frame(spark, topic, [_raw(r) for r in records]), topic).toArrow()
+    rows = arrow_with_epoch(decided, before, topic)
+    rows = marked(rows, _landed_before(table, rows))
+    came_from = {(r.partition, r.offset): r.epoch for r in records}
+    readable = rows.filter(pc.not_equal(rows["decision"], "quarantined"))
+    still: dict[str, int] = {}
+    for reason in rows["reason"].to_pylist():
+        if reason:
+            still[reason] = still.get(reason, 0) + 1
+    if readable.num_rows == 0:
+        return Released(None, 0, 0, still)
+    coordinates = zip(readable["partition"].to_pylist(), readable["offset"].to_pylist(), strict=True)
+    origin = pa.array([came_from[c] for c in coordinates], pa.int64())
+    readable = readable.set_column(readable.schema.get_field_index("released_from"), "released_from", origin)
+    valid = sum(d == VALID for d in readable["decision"].to_pylist())
+    epoch = before.epoch + 1
+    extra: dict[str, Any] = summary(readable.select(JUDGED), before)
+    extra |= {**lateness_note(topic), **versions_note(topic)}
+    extra |= {"released": before.released + valid, "release": {"why": why, "records": readable.num_rows}}
+    staged = stage_arrow(readable, table.table_uri.removeprefix("file://"), epoch_build(epoch), EVENT_DATE)
+    cut = Cut({topic.name: Position(epoch, before.offsets)})
+    append(table, staged, CommitMetadata(writer_of(topic), f"release:{uuid.uuid4().hex}", cut, extra=extra))
+    return Released(epoch, valid, readable.num_rows - valid, still)
+
+
+def _landed_before(table: DeltaTable, rows: pa.Table) -> NDArray[np.bool_]:
+    """Which of the valid ``rows`` repeat an event of the table, however old; or one another: two copies of one event
+    may wait in quarantine, and the first of them is the event."""
+    repeated = np.zeros(rows.num_rows, np.bool_)
+    places = pc.indices_nonzero(pc.equal(rows["decision"], VALID)).to_numpy()
+    valid = rows.take(places)
+    with landed_rows(table) as connection:
+        connection.register("asked", valid.select(["source", "event_id"]).append_column("place", pa.array(places)))
+        known = connection.execute(_KNOWN).fetchnumpy()["place"]
+    repeated[places] = duplicates_within(valid, hashes(valid))
+    repeated[known] = True
+    return repeated
+
+
+def _raw(record: Quarantined) -> dict[str, Any]:
+    micros = int(record.append_time.timestamp() * 1_000_000)
+    return {
+        "partition": record.partition,
+        "offset": record.offset,
+        "append_time": micros,
+        "key": record.key,
+        "value": record.value,
+    }

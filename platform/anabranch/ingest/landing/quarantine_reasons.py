@@ -1,0 +1,171 @@
+"""Why a record is in quarantine, in words: for the few records that ``rules.sound`` says no to.
+
+Whether a record is valid is decided by Spark alone; this only finds the words, in plain Python.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, date, datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from anabranch.contracts import Contract, Topic
+from anabranch.ingest.landing.schema import QUARANTINED
+
+_DATE_TIME = re.compile(r"(?!0000)\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+def with_reasons(rows: pa.Table, topic: Topic) -> pa.Table:
+    """``rows`` (with decision, reason, value and append_time) with a reason for each quarantined one."""
+    refused = pc.equal(rows["decision"], QUARANTINED)
+    if not pc.any(refused).as_py():
+        return rows
+    reasons: list[str | None] = [None] * rows.num_rows
+    for index in pc.indices_nonzero(refused).to_pylist():
+        reasons[index] = reason(topic, rows["value"][index].as_py(), rows["append_time"][index].as_py())
+    column = rows.schema.get_field_index("reason")
+    return rows.set_column(column, "reason", pa.array(reasons, pa.string()))
+
+
+def reason(topic: Topic, value: bytes | None, append_time: datetime) -> str:
+    """The first thing that is wrong with a record that was appended at ``append_time`` (aware)."""
+    if value is None:
+        return "empty: the record has no value"
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return "not_utf8: the value is no UTF-8 text"
+    try:
+        event = json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return "not_json: the value is no JSON object"
+    if not isinstance(event, dict):
+        return "not_json: the value is no JSON object"
+    found = next(_wrong(topic, event, append_time), None) or "unreadable: the engine's parser refuses it"
+    # Half of a pair of code units, which JSON can escape and no text can hold: it would stop landing here for ever.
+    return found.encode("utf-8", "backslashreplace").decode()
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _wrong(topic: Topic, event: Mapping[str, Any], append_time: datetime) -> Iterator[str]:
+    for name in ("id", "source", "type", "subject"):
+        if event.get(name) in (None, ""):
+            yield f"envelope: {name} is missing"
+        elif not isinstance(event[name], str):
+            yield f"envelope: {name} is no string"
+    if not str(event.get("specversion", "")).startswith("1."):
+        yield "envelope: specversion is not 1.0"
+    if _moment(event.get("time")) is None:
+        yield "envelope: time is missing or unreadable"
+    for name in ("senttime", "receivedtime"):
+        if event.get(name) is not None and _moment(event[name]) is None:
+            yield f"envelope: {name} is unreadable"
+    kind, schema = str(event.get("type")), event.get("dataschema")
+    if kind not in topic.event_types:
+        yield f"unknown_type: {kind[:80]}"
+        return
+    followed = [c for c in topic.contracts if c.name == kind and (schema == c.uri or schema is None)]
+    if not followed:
+        yield f"unknown_contract: {str(schema)[:120]}"
+        return
+    yield from _absurd(topic, event, append_time)
+    yield from _contract(topic.newest(kind) if schema is None else followed[0], event.get("data"))
+
+
+def _absurd(topic: Topic, event: Mapping[str, Any], append_time: datetime) -> Iterator[str]:
+    time, sent, received = (_moment(event.get(name)) for name in ("time", "senttime", "receivedtime"))
+    arrived = received or append_time
+    ahead = f"absurd_time: over {topic.future_bound} ahead of its receipt"
+    try:
+        corrected = time + (arrived - sent) if time and sent else time
+    except OverflowError:
+        yield f"absurd_time: before {topic.earliest_year}"
+        return
+    if corrected is None or corrected.year < topic.earliest_year:
+        yield f"absurd_time: before {topic.earliest_year}"
+    elif corrected - arrived > topic.future_bound or arrived - append_time > topic.future_bound:
+        yield ahead
+
+
+def _contract(contract: Contract, data: Any) -> Iterator[str]:
+    if not isinstance(data, dict):
+        yield "contract: data is missing or no object"
+        return
+    for name, node in contract.fields.items():
+        yield from (
+            f"contract: {text}" for text in _field(data.get(name), node, f"data.{name}", name in contract.required)
+        )
+
+
+def _field(value: Any, node: Mapping[str, Any], path: str, required: bool) -> Iterator[str]:
+    if value is None:
+        if required:
+            yield f"{path} is missing"
+        return
+    if not _is_a(value, node):
+        yield f"{path} is no {node.get('format', node['type'])}"
+        return
+    if node["type"] == "array" and not all(_is_whole(item, node["items"]) for item in value):
+        yield f"{path} holds what is no {node['items']['type']}"
+    if "enum" in node and value not in node["enum"]:
+        yield f"{path} is none of {node['enum']}"
+    if "minimum" in node and value < node["minimum"]:
+        yield f"{path} is below {node['minimum']}"
+    if "maximum" in node and value > node["maximum"]:
+        yield f"{path} is above {node['maximum']}"
+    if "pattern" in node and not re.search(re.sub(r"(?<!\\)\$$", r"\\Z", node["pattern"]), value):
+        yield f"{path} doesn't match {node['pattern']}"
+    if node["type"] == "object":
+        needed = set(node.get("required", ()))
+        for name, child in node.get("properties", {}).items():
+            yield from _field(value.get(name), child, f"{path}.{name}", name in needed)
+
+
+def _is_whole(item: Any, node: Mapping[str, Any]) -> bool:
+    return item is not None and next(_field(item, node, "", True), None) is None
+
+
+def _is_a(value: Any, node: Mapping[str, Any]) -> bool:
+    kind = node["type"]
+    if isinstance(value, bool) != (kind == "boolean"):
+        return False
+    fits: dict[str, Any] = {"string": str, "integer": int, "number": int | float, "boolean": bool}
+    fits |= {"object": dict, "array": list}
+    if not isinstance(value, fits[kind]):
+        return False
+    if kind == "integer":
+        return bool(-(2**63) <= value < 2**63)
+    match node.get("format"):
+        case "date-time":
+            return _moment(value) is not None
+        case "date":
+            return _DATE.fullmatch(str(value)) is not None and _day(str(value))
+        case _:
+            return True
+
+
+def _day(text: str) -> bool:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _moment(text: Any) -> datetime | None:
+    if not isinstance(text, str) or not _DATE_TIME.fullmatch(text):
+        return None
+    body, fraction, offset = re.fullmatch(r"([^.Z+]{10}T[\d:]{8})(?:\.(\d+))?(.+)", text).groups()  # type: ignore[union-attr]
+    try:
+        moment = datetime.fromisoformat(f"{body}.{(fraction or '0')[:6]:0<6}{offset.replace('Z', '+00:00')}")
+        return moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None

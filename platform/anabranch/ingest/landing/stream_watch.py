@@ -1,0 +1,62 @@
+"""The queries of the landing process, as a ``Watcher`` sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from anabranch.contracts import Topic
+from anabranch.core.engine_tasks import cpu_seconds, done_for
+from anabranch.core.liveness import Asked, Stream, seconds_of
+from anabranch.core.settings import Settings
+from anabranch.ingest.kafka.admin import begin_offsets, readable_ends
+from anabranch.lake import latest_commit
+from anabranch.lake.layout import landing_table
+
+if TYPE_CHECKING:
+    from anabranch.ingest.landing.service import LandingStreams
+    from anabranch.ingest.landing.stream import LandingQuery
+    from pyspark.sql import SparkSession
+
+_ASK_SECONDS = 10.0
+"""A question at the broker takes a connection of its own."""
+
+
+class Watched:
+    """Called by the thread of one Watcher only."""
+
+    def __init__(self, spark: SparkSession, settings: Settings, landing: LandingStreams) -> None:
+        self._spark, self._settings, self._landing = spark, settings, landing
+        self._known: dict[LandingQuery, Stream] = {}
+
+    def __call__(self) -> list[Stream]:
+        """Those that run now."""
+        self._known = dict(self._running())
+        return list(self._known.values())
+
+    def _running(self) -> Iterator[tuple[LandingQuery, Stream]]:
+        for query in list(self._landing.queries.values()):
+            yield query, self._known.get(query) or self._stream(query)
+
+    def _stream(self, query: LandingQuery) -> Stream:
+        settings = self._settings
+        rest = seconds_of(settings.landing_interval) + settings.landing_seconds_beside_runs
+        news = Asked(partial(unlanded_behind, settings, query.topic), _ASK_SECONDS)
+        engine = Asked(partial(done_for, self._spark, query.run))
+        return Stream(f"landing/{query.topic.name}", query.batches, news, engine, rest, cpu_seconds)
+
+
+def unlanded_behind(settings: Settings, topic: Topic) -> Hashable:
+    """The offsets that landing stands at, where the log holds records behind them that can be read; None where it
+    doesn't: what lies behind an open transaction isn't news. What the broker raises: a stream that waits for it ends by
+    its client's own time-outs."""
+    committed = latest_commit(landing_table(settings, topic.name))
+    position = committed.note.cut.positions.get(topic.name) if committed is not None else None
+    landed, ends = position.offsets if position is not None else {}, readable_ends(settings, topic.name)
+    behind = [partition for partition, end in ends.items() if end > landed.get(partition, 0)]
+    if not behind:
+        return None
+    begins = begin_offsets(settings, topic.name)
+    holds = any(ends[partition] > begins.get(partition, 0) for partition in behind)
+    return tuple(sorted(landed.items())) if holds else None

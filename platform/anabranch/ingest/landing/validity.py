@@ -1,0 +1,199 @@
+"""Whether a record can be landed as valid: the envelope's rules and the contracts', as one small Spark expression.
+
+It runs for every record, and Spark writes and binds its code for every task of every micro-batch: so it says yes or
+no only (``explain`` says why, for the few that it says no to), judges once what several contracts say alike of a
+field, and parses a text again only when a look at it leaves a doubt.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import reduce
+from operator import and_, or_
+from typing import Any, Final
+
+from anabranch.contracts import Topic
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+CORRUPT: Final = "_corrupt"
+END: Final = "_end"
+CONTRACT: Final = "_contract"
+"""Which contract a record follows, as its place among the topic's; null when the topic doesn't know it."""
+DATA: Final = "_data"
+"""The data as parsed, with times and dates as such."""
+TEXTS: Final = ("id", "source", "type", "subject")
+# What a number, a truth value, an object or an array looks like once Spark has made a string of it.
+_NO_STRING = r"^(-?[0-9.]+([eE][-+]?[0-9]+)?|true|false|[{\[].*)$"
+
+
+def is_valid(topic: Topic) -> Column:
+    """True for a valid record, false for one that belongs into quarantine; never null."""
+    fields = list(_by_field(topic))
+    strings = [*((F.col("_event")[name], name, None) for name in TEXTS), *_strings(topic, fields)]
+    every = [*_envelope(topic), *(_field(topic, *field) for field in fields), _kinds(strings), _whole(fields)]
+    return F.coalesce(reduce(and_, every), F.lit(False))
+
+
+def matching_contract(topic: Topic) -> Column:
+    """The value of CONTRACT: what ``dataschema`` names, the newest version of the type where it says nothing."""
+    event_type, said = F.col("_event.type"), F.col("_event.dataschema")
+    known = [
+        F.when((event_type == c.name) & ((said == c.uri) | (said.isNull() & F.lit(c == topic.newest(c.name)))), place)
+        for place, c in enumerate(topic.contracts)
+    ]
+    return F.coalesce(*known, F.lit(None).cast("int"))
+
+
+def _envelope(topic: Topic) -> Iterator[Column]:
+    event, time = F.col("_event"), F.col("_event_time")
+    received = F.coalesce(F.col("_receivedtime"), F.col("append_time"))
+    bound = F.expr(f"interval {int(topic.future_bound.total_seconds())} seconds")
+    yield F.col("_event").isNotNull() & F.col(END).isNotNull() & F.is_valid_utf8(F.col("_text"))
+    yield from (event[name] != "" for name in TEXTS)
+    yield event["specversion"].startswith("1.") & F.col("_time").isNotNull() & event["data"].isNotNull()
+    yield from (event[name].isNull() | F.col(f"_{name}").isNotNull() for name in ("senttime", "receivedtime"))
+    yield F.col(CONTRACT).isNotNull()
+    yield (F.year(time) >= topic.earliest_year) & (time <= received + bound)
+    yield received <= F.col("append_time") + bound
+
+
+Field = tuple[str, Mapping[str, Any], bool, list[int]]
+"""A field's name, its node, whether it is required, and the places of the contracts that say so."""
+
+
+def _by_field(topic: Topic) -> Iterator[Field]:
+    users: dict[tuple[str, str, bool], list[int]] = {}
+    for place, contract in enumerate(topic.contracts):
+        for name, node in contract.fields.items():
+            key = (name, json.dumps(node, sort_keys=True), name in contract.required)
+            users.setdefault(key, []).append(place)
+    for (name, text, required), places in users.items():
+        yield name, json.loads(text), required, places
+
+
+def _field(topic: Topic, name: str, node: Mapping[str, Any], required: bool, places: list[int]) -> Column:
+    kept = list(_kept(F.col("_event.data")[name], F.col(DATA)[name], node, f"data.{name}", required))
+    if not kept:
+        return F.lit(True)
+    holds = reduce(and_, kept)
+    return holds if len(places) == len(topic.contracts) else ~F.col(CONTRACT).isin(*places) | holds
+
+
+def _kept(raw: Column, value: Column, node: Mapping[str, Any], path: str, required: bool) -> Iterator[Column]:
+    kind = node["type"]
+    if required:
+        yield raw.isNotNull()
+    if "format" in node:
+        yield raw.isNull() | value.isNotNull()
+    if kind == "array":
+        yield raw.isNull() | ~_bad_items(raw, value, node["items"], path)
+    tests = []
+    if "enum" in node:
+        tests.append(raw.isin(*node["enum"]))
+    if "minimum" in node:
+        tests.append(raw >= node["minimum"])
+    if "maximum" in node:
+        tests.append(raw <= node["maximum"])
+    if "pattern" in node:
+        tests.append(raw.rlike(java_pattern(node["pattern"])))
+    if kind == "object":
+        needed = set(node.get("required", ()))
+        for name, child in node.get("properties", {}).items():
+            tests += _kept(raw[name], value[name], child, f"{path}.{name}", name in needed)
+    if tests:
+        yield raw.isNull() | reduce(and_, tests)
+
+
+def _whole(fields: list[Field]) -> Column:
+    """Whether Spark's parser, where it stumbled, lost no value of a field of ours: it may be one of another type's."""
+    lost = [
+        raw.isNull() & F.get_json_object(F.col("_text"), f"$.{path}").isNotNull() & F.col(CONTRACT).isin(*places)
+        for name, node, _, places in fields
+        for raw, path in _leaves(F.col("_event.data")[name], node, f"data.{name}")
+    ]
+    readable = F.try_parse_json("_text").isNotNull()
+    return ~F.col(CORRUPT) | (readable & ~reduce(or_, lost, F.lit(False)))
+
+
+def _leaves(raw: Column, node: Mapping[str, Any], path: str) -> Iterator[tuple[Column, str]]:
+    yield raw, path
+    for name, child in node.get("properties", {}).items() if node["type"] == "object" else ():
+        yield from _leaves(raw[name], child, f"{path}.{name}")
+
+
+Text = tuple[Column, str, list[int] | None]
+"""Where a string belongs: its value, its path, and the places of the contracts that say so; None for all of them."""
+
+
+def _strings(topic: Topic, fields: list[Field]) -> Iterator[Text]:
+    """A path once, whatever contracts say that a string belongs there.
+
+    An older version may not know a field that a newer one has, and its events may hold anything there.
+    """
+    several = len(topic.event_types) < len(topic.contracts)
+    found: dict[str, tuple[Column, list[int]]] = {}
+    for name, node, _, places in fields:
+        for raw, path, kind in _plain(F.col("_event.data")[name], node, f"data.{name}"):
+            if kind == "string":
+                found.setdefault(path, (raw, []))[1].extend(places)
+    for path, (raw, places) in found.items():
+        yield raw, path, places if several and len(set(places)) < len(topic.contracts) else None
+
+
+def _plain(raw: Column, node: Mapping[str, Any], path: str) -> Iterator[tuple[Column, str, str]]:
+    if node["type"] == "string" and "format" not in node:
+        yield raw, path, "string"
+    for name, child in node.get("properties", {}).items() if node["type"] == "object" else ():
+        yield from _plain(raw[name], child, f"{path}.{name}")
+
+
+def _kinds(strings: list[Text]) -> Column:
+    """Whether JSON held strings where strings belong: Spark makes ``"12"`` of ``12`` without a word.
+
+    Most values can't be anything else. Where one could, a look over the text finds a name of ours in front of something
+    else than a quote (or null); only then, or where names may be written with escapes, is the text parsed again.
+    """
+    names = "|".join(sorted({path.rsplit(".", 1)[-1] for _, path, _ in strings}))
+    doubt = F.col("_text").rlike(rf'"(?:{names})"\s*:\s*[^"\sn]') | F.col("_text").contains("\\u")
+    odd = reduce(or_, (F.coalesce(_odd(raw), F.lit(False)) for raw, _, _ in strings))
+    kept = [_is_text(*text) for text in strings]
+    return ~odd | ~doubt | reduce(and_, (F.coalesce(holds, F.lit(True)) for holds in kept))
+
+
+def _is_text(raw: Column, path: str, places: list[int] | None) -> Column:
+    text = ~raw.rlike(_NO_STRING) | (_kind(path) == "STRING")
+    return text if places is None else ~F.col(CONTRACT).isin(*places) | text
+
+
+def _odd(text: Column) -> Column:
+    """Whether a text matches _NO_STRING. A comparison of bytes spares most of them the expression: what a number may
+    begin with comes before ':'."""
+    first = (text < ":") | text.isin("true", "false") | text.startswith("{") | text.startswith("[")
+    return first & text.rlike(_NO_STRING)
+
+
+def _bad_items(raw: Column, value: Column, items: Mapping[str, Any], path: str) -> Column:
+    """Whether an array holds a null or an item of another type. Strings inside of its objects are not looked at.
+
+    Of objects it isn't known where the parser stumbled: such an array is refused with whatever else is odd in the
+    record, also with a field that only another version of the contract names.
+    """
+    bad = F.exists(value, lambda item: item.isNull())
+    if items["type"] in ("object", "array"):
+        return bad | F.col(CORRUPT)
+    if items["type"] == "string" and "format" not in items:
+        return bad | (F.exists(raw, lambda item: item.rlike(_NO_STRING)) & (_kind(path) != "ARRAY<STRING>"))
+    return bad
+
+
+def _kind(path: str) -> Column:
+    """The type that JSON gives the value at ``path``."""
+    found = F.try_variant_get(F.try_parse_json("_text"), f"$.{path}", "variant")
+    return F.coalesce(F.schema_of_variant(found), F.lit("unreadable"))
+
+
+def java_pattern(pattern: str) -> str:
+    """A pattern as Java reads it: its ``$`` would also match in front of a last line break."""
+    return pattern[:-1] + r"\z" if pattern.endswith("$") and not pattern.endswith(r"\$") else pattern

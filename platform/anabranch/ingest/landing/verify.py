@@ -1,0 +1,194 @@
+"""The proof that landing holds every record of the log exactly once: its offsets against the broker's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import duckdb
+from anabranch.contracts import Topic
+from anabranch.core.errors import BadInput, BrokenState
+from anabranch.core.settings import Settings
+from anabranch.ingest.kafka.admin import begin_offsets, end_offsets, readable_ends
+from anabranch.ingest.landing.empty_offsets import all_recorded
+from anabranch.ingest.landing.sql import landed_rows
+from anabranch.ingest.landing.state import read_state
+from anabranch.lake import commit_history
+from anabranch.lake.commit_errors import unreadable_file
+from anabranch.lake.commits import open_table
+from anabranch.lake.layout import landing_table
+from deltalake import DeltaTable
+
+_COUNTS = """
+select "partition", count(*), count(distinct "offset"), min("offset"), max("offset"),
+    count(*) filter (decision = 'valid'), count(*) filter (decision = 'quarantined'),
+    count(*) filter (decision = 'duplicate'), count(*) filter (late), max(epoch)
+from rows where released_from is null group by 1 order by 1
+"""
+_NO_ROW = (0, 0, 0, None, None, 0, 0, 0, 0, 0)
+DOUBLED = """
+with several as (select source, event_id from rows where decision = 'valid' group by 1, 2 having count(*) > 1),
+again as (
+    select source, event_id, "partition", "offset", epoch, epoch_us(append_time) - lag(epoch_us(append_time)) over (
+        partition by source, event_id order by append_time, "partition", "offset") as after
+    from rows semi join several using (source, event_id) where decision = 'valid')
+select source, event_id, "partition", "offset", epoch from again where after <= ? order by 3, 4
+"""
+"""The copies of an event that were taken for events within the horizon, a parameter (microseconds)."""
+
+_CONFLICTS = """
+select d."partition", d."offset", d.source, d.event_id, f."partition", f."offset"
+from rows d join rows f on d.source = f.source and d.event_id = f.event_id
+where d.decision = 'duplicate' and f.decision = 'valid' and d.value <> f.value
+order by 1, 2 limit ?
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionProof:
+    """One partition: what the log holds, what was landed, and what is wrong (nothing, on a sound table)."""
+
+    partition: int
+    first: int
+    """The first offset that was landed."""
+    landed_to: int
+    """The next offset to land."""
+    log_begin: int
+    log_end: int
+    readable_to: int
+    """Where what can be read ends: before the first record of an open transaction, else ``log_end``."""
+    valid: int
+    quarantined: int
+    duplicates: int
+    late: int
+    holes: int
+    """Offsets that were proven to hold no record."""
+    wrong: tuple[str, ...]
+
+    @property
+    def lag(self) -> int:
+        return max(0, self.readable_to - self.landed_to)
+
+    @property
+    def undecided(self) -> int:
+        """Offsets of transactions that are open, and what lies behind their first record."""
+        return max(0, self.log_end - max(self.readable_to, self.landed_to))
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """All partitions of a topic; ``sound`` when each offset is in landing or quarantine exactly once, or was proven to
+    hold no record, and no event is valid twice: ``doubled`` counts the copies that were taken for events within the
+    duplicate horizon. ``holes`` names those whose epochs' notes are still kept."""
+
+    topic: str
+    epoch: int
+    partitions: tuple[PartitionProof, ...]
+    accepted_losses: tuple[Mapping[str, int], ...] = ()
+    doubled: int = 0
+    holes: Mapping[int, Sequence[tuple[int, int]]] = field(default_factory=dict, hash=False)
+
+    @property
+    def sound(self) -> bool:
+        return not self.doubled and not any(p.wrong for p in self.partitions)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "topic": self.topic,
+            "epoch": self.epoch,
+            "sound": self.sound,
+            "doubled": self.doubled,
+            "accepted_losses": [dict(loss) for loss in self.accepted_losses],
+            "holes": [{"partition": p, "from": a, "to": b} for p, each in self.holes.items() for a, b in each],
+            "partitions": [{**asdict(p), "lag": p.lag, "undecided": p.undecided} for p in self.partitions],
+        }
+
+
+def verify(settings: Settings, topic: Topic) -> Proof:
+    """Compare the landing table with the broker. BROKER_UNREACHABLE when there is none, FILES_MISSING when the table
+    names files that are gone, FILE_UNREADABLE when one is torn; nothing is written."""
+    table = open_table(landing_table(settings, topic.name))
+    if table is None:
+        raise BadInput("NOT_LANDED", f"{topic.name} has not been landed yet", next_step="anabranch up, or make demo")
+    _check_files(table)
+    begin, end = begin_offsets(settings, topic.name), end_offsets(settings, topic.name)
+    readable = readable_ends(settings, topic.name)
+    state = read_state(table, topic)
+    try:
+        with landed_rows(table) as rows:
+            counted = {row[0]: row for row in rows.execute(_COUNTS).fetchall()}
+            doubled = len(rows.execute(DOUBLED, [horizon_us(topic)]).fetchall())
+    except duckdb.Error as error:
+        raise unreadable_file(table.table_uri, error) from error
+    kept = list(commit_history(table))
+    losses = tuple(loss for committed in kept for loss in committed.note.extra.get("lost", ()))
+    holes = all_recorded(kept)
+
+    def prove(p: int) -> PartitionProof:
+        first = state.begin.get(p, min((a for a, _ in holes.get(p, ())), default=None))
+        log = (begin.get(p, 0), end.get(p, 0), readable.get(p, 0))
+        return _prove(p, counted.get(p), (first, state.offsets.get(p, 0)), log, state.holes.get(p, 0), losses)
+
+    partitions = tuple(prove(p) for p in sorted({*end, *counted, *state.offsets}))
+    return Proof(topic.name, state.epoch, partitions, losses, doubled, holes)
+
+
+def horizon_us(topic: Topic) -> int:
+    """Within how many microseconds a copy is known."""
+    return topic.duplicate_horizon // timedelta(microseconds=1)
+
+
+def conflicts(settings: Settings, topic: Topic, limit: int = 100) -> list[dict[str, Any]]:
+    """Duplicates whose bytes differ from those of the record that was landed first: same id, another payload."""
+    table = open_table(landing_table(settings, topic.name))
+    if table is None:
+        return []
+    names = ("partition", "offset", "source", "event_id", "first_partition", "first_offset")
+    found = landed_rows(table).execute(_CONFLICTS, [limit]).fetchall()
+    return [dict(zip(names, row, strict=True)) for row in found]
+
+
+def _check_files(table: DeltaTable) -> None:
+    missing = [uri for uri in table.file_uris() if not Path(uri.removeprefix("file://")).exists()]
+    if missing:
+        raise BrokenState(
+            "FILES_MISSING",
+            f"{table.table_uri}: {len(missing)} data files are gone, like {missing[0]}",
+            state="the rows in them can't be read; nothing was changed",
+            next_step="restore the files; or move table and checkpoint away, and land again what the log still holds",
+            files=missing,
+        )
+
+
+def _prove(
+    partition: int,
+    row: tuple[Any, ...] | None,
+    landed: tuple[int | None, int],
+    log: tuple[int, int, int],
+    holes: int,
+    losses: tuple[Mapping[str, int], ...],
+) -> PartitionProof:
+    """``landed``: the offset that landing began with, where that is known, and the next one to land."""
+    (known, landed_to), (begin, end, readable) = landed, log
+    _, count, distinct, row_first, row_last, valid, quarantined, duplicates, late, _ = row or _NO_ROW
+    first = min((offset for offset in (known, row_first) if offset is not None), default=begin)
+    lost = sum(loss["to"] - loss["from"] for loss in losses if loss["partition"] == partition and loss["from"] >= first)
+    missing = max(landed_to - first, 0) - distinct - lost - holes
+    wrong = []
+    if count != distinct:
+        wrong.append(f"{count - distinct} offsets were landed more than once")
+    if missing > 0:
+        wrong.append(f"{missing} offsets between {first} and {landed_to - 1} are missing")
+    if missing < 0:
+        wrong.append(f"{-missing} offsets more were landed than there are between {first} and {landed_to - 1}")
+    if row_last is not None and row_last >= landed_to:
+        wrong.append(f"the table says that it was landed to {landed_to}, its rows end at {row_last + 1}")
+    if begin < first:
+        wrong.append(f"the log begins at {begin}, landing at {first}")
+    if landed_to > end:
+        wrong.append(f"landing is ahead of the log, which ends at {end}")
+    counts = (valid, quarantined, duplicates, late, holes)
+    return PartitionProof(partition, first, landed_to, begin, end, readable, *counts, tuple(wrong))

@@ -1,0 +1,251 @@
+"""One micro-batch of the log becomes one epoch: one commit that holds every record of it exactly once."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from anabranch.contracts import Topic
+from anabranch.core.errors import AnabranchError, BrokenState, root_cause
+from anabranch.core.liveness import Batches
+from anabranch.core.settings import Settings
+from anabranch.ingest.kafka.record_offsets import reread
+from anabranch.ingest.landing.batch_offsets import first_offsets, kafka_offsets, not_yet_landed
+from anabranch.ingest.landing.duplicates import IDENTITY, Duplicates, marked
+from anabranch.ingest.landing.empty_offsets import Ranges, added, counted, empty_ranges, unproven, written
+from anabranch.ingest.landing.log_trimming import LogLength
+from anabranch.ingest.landing.quarantine_reasons import with_reasons
+from anabranch.ingest.landing.schema import EVENT_DATE, INDEXED, VALID, epoch_build, landing_schema
+from anabranch.ingest.landing.schema_growth import versions_note
+from anabranch.ingest.landing.staged_epoch import read_columns, without_duplicates
+from anabranch.ingest.landing.state import LandingState, lateness_note, read_state, writer_of
+from anabranch.lake import CommitMetadata, Cut, Position, StagedFile, append, restage, stage_arrow, stage_frame
+from anabranch.lake.optimistic import until_committed
+from anabranch.lake.stream_checkpoint import BatchPlan, batch_plan, checkpoint_id
+from anabranch.lake.writer_fencing import WriterFence
+from deltalake import DeltaTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+LOGGER = logging.getLogger(__name__)
+JUDGED = ["partition", "offset", "decision", "late", "event_time"]
+"""What an epoch's note is made of."""
+
+
+@dataclass
+class LandingWriter:
+    """The function of landing's ``foreachBatch``.
+
+    Called once per micro-batch, and again with the same offsets after a crash: what the table's newest note covers
+    already is not written again. Of a micro-batch that begins before what was landed (an older checkpoint was
+    restored) only what lies beyond is landed. ``failure`` keeps the error that stopped the stream as Python raised it:
+    Spark hands only its text on. ``log`` is the broker's id of the topic. Conflict FENCED when another process has
+    taken the ``turn``. ``resting`` is called behind each epoch, with the time that it was begun at (monotonic).
+    """
+
+    settings: Settings
+    topic: Topic
+    table: DeltaTable
+    checkpoint: Path
+    log: str
+    turn: WriterFence
+    resting: Callable[[float], None] = lambda _: None
+
+    def __post_init__(self) -> None:
+        self.failure: AnabranchError | None = None
+        self.batches = Batches()
+        self._duplicates = Duplicates(self.settings, self.topic, self.table, self.batches.step)
+        self._log_length = LogLength(self.settings, self.table)
+        self._uri = self.table.table_uri.removeprefix("file://")
+
+    def __call__(self, decided: DataFrame, batch_id: int) -> None:
+        begun = time.monotonic()
+        with self.batches.carrying_out(batch_id):
+            self._carry_out(decided, batch_id)
+        self.resting(begun)
+
+    def _carry_out(self, decided: DataFrame, batch_id: int) -> None:
+        try:
+            self._write(decided, batch_id)
+        except AnabranchError as error:
+            self.failure = error
+            raise
+        except BaseException as error:
+            self.failure = _failed(self.topic, batch_id, error)
+            raise self.failure from error
+
+    def _write(self, decided: DataFrame, batch_id: int) -> None:
+        plan = batch_plan(self.checkpoint, batch_id)
+        end = kafka_offsets(plan, self.topic.name)
+
+        def attempt() -> None:
+            self.turn.check()
+            self.table.update_incremental()
+            self._land(decided, plan, end)
+
+        # A release from quarantine may come in between: its epoch is taken then.
+        until_committed(writer_of(self.topic), attempt)
+
+    def _land(self, decided: DataFrame, plan: BatchPlan, end: Mapping[int, int]) -> None:
+        before = read_state(self.table, self.topic)
+        if all(before.offsets.get(p, 0) >= until for p, until in end.items()) and before.offsets:
+            LOGGER.warning("%s: batch %d is landed already (epoch %d)", self.topic.name, plan.batch_id, before.epoch)
+            return
+        start = self._batch_begin(plan.batch_id)
+        gap = {p: (before.offsets[p], o) for p, o in start.items() if p in before.offsets and o > before.offsets[p]}
+        if gap:
+            raise BrokenState(
+                "OFFSET_GAP",
+                f"{self.topic.name}: the checkpoint has passed offsets that were never landed: {gap}",
+                state="nothing of this micro-batch was written",
+                next_step=f"move {self.checkpoint} away and start again: landing goes on from its table",
+                gap=gap,
+            )
+        first = dict(before.offsets) if before.offsets else dict(start)
+        # An older checkpoint may have one partition behind what was landed and another one ahead of it.
+        end = {p: max(until, before.offsets.get(p, 0)) for p, until in end.items()}
+        behind = any(o < first.get(p, 0) for p, o in start.items())
+        self._duplicates.catch_up()
+        self._commit(not_yet_landed(decided, before.offsets) if behind else decided, before, plan, first, end)
+
+    def _batch_begin(self, batch_id: int) -> dict[int, int]:
+        if batch_id == 0:
+            return first_offsets(self.checkpoint, self.topic.name)
+        return kafka_offsets(batch_plan(self.checkpoint, batch_id - 1), self.topic.name)
+
+    def _commit(
+        self, rows: DataFrame, before: LandingState, plan: BatchPlan, first: Mapping[int, int], end: Mapping[int, int]
+    ) -> None:
+        epoch = before.epoch + 1
+        build = epoch_build(epoch)
+        expected = sum(o - first.get(p, 0) for p, o in end.items())
+        staged, judged = self._stage(rows, before, build, expected)
+        holes = self._holes(judged, first, end) if judged.num_rows != expected else {}
+        begin = {p: first.get(p, 0) for p in end if p not in before.offsets}
+        known = replace(before, begin={**begin, **before.begin}, holes=added(before.holes, counted(holes)))
+        note = CommitMetadata(
+            writer_of(self.topic),
+            f"{checkpoint_id(self.checkpoint)}:{plan.batch_id}",
+            Cut({self.topic.name: Position(epoch, {**before.offsets, **end})}),
+            extra={
+                **summary(judged, known),
+                "log": self.log,
+                **lateness_note(self.topic),
+                **versions_note(self.topic),
+                **written(holes),
+            },
+        )
+        append(self.table, staged, note)
+        self._duplicates.landed()
+        self._log_length.committed()
+
+    def _holes(self, judged: pa.Table, first: Mapping[int, int], end: Mapping[int, int]) -> Ranges:
+        """The offsets of the micro-batch that hold no record, all of them proven. BrokenState EPOCH_INCOMPLETE; what
+        ``reread`` raises."""
+        empty = empty_ranges(judged, first, end)
+        doubtful = unproven(empty, partial(reread, self.settings, self.topic.name))
+        expected, without = sum(o - first.get(p, 0) for p, o in end.items()), sum(counted(empty).values())
+        if doubtful or judged.num_rows + without != expected:
+            raise BrokenState(
+                "EPOCH_INCOMPLETE",
+                f"{self.topic.name}: {expected} offsets, but {judged.num_rows} records, and {without} offsets without "
+                f"one; missing (first offset, and the one behind the last): {_few(doubtful)}",
+                state="nothing of this micro-batch was written",
+                next_step=f"nothing: it is read again; where that goes on, anabranch landing verify {self.topic.name}",
+                topic=self.topic.name,
+                missing=doubtful,
+            )
+        return empty
+
+    def _stage(
+        self, rows: DataFrame, before: LandingState, build: str, expected: int
+    ) -> tuple[list[StagedFile], pa.Table]:
+        if expected <= self.settings.small_commit_rows:
+            data = arrow_with_epoch(rows.toArrow(), before, self.topic)
+            data = marked(data, self._duplicates.repeats(data))
+            return stage_arrow(data, self._uri, build, EVENT_DATE, INDEXED), data.select(JUDGED)
+        staged = stage_frame(with_epoch(rows, before, self.topic), self._uri, build, EVENT_DATE)
+        # Quarantined records have no event date: they are alone in the files without one.
+        staged = [f if f.partition[EVENT_DATE] else self._explained(f) for f in staged]
+        judged = read_columns(self._uri, staged, list(dict.fromkeys([*JUDGED, *IDENTITY])), landing_schema(self.topic))
+        repeats = self._duplicates.repeats(judged)
+        mended = without_duplicates(self._uri, staged, repeats, landing_schema(self.topic), f"{build}-duplicates")
+        return mended, marked(judged, repeats).select(JUDGED)
+
+    def _explained(self, file: StagedFile) -> StagedFile:
+        data = pq.ParquetFile(Path(self._uri) / file.path).read()
+        return restage(with_reasons(data, self.topic), self._uri, file)
+
+
+def _few(ranges: Ranges) -> str:
+    """The first of them: there may be one for each offset."""
+    told = {partition: list(each[:5]) for partition, each in ranges.items()}
+    more = sum(len(each) for each in ranges.values()) - sum(len(each) for each in told.values())
+    return f"{told}" + (f" and {more} more" if more else "")
+
+
+def _failed(topic: Topic, batch: int, error: BaseException) -> BrokenState:
+    """What the engine or the disk raised in the middle of a batch, with the names that it lacks."""
+    return BrokenState(
+        "BATCH_FAILED",
+        f"landing of {topic.name} failed in batch {batch}: {root_cause(error)}",
+        state="nothing of this micro-batch is in the table, which ends at the epoch before",
+        next_step="mend what it says; landing is started again by itself, and goes on with the same records",
+        topic=topic.name,
+        batch=batch,
+    )
+
+
+def summary(judged: pa.Table, before: LandingState) -> dict[str, Any]:
+    """What an epoch's note says beside its cut: counts by decision, and W of the next epoch."""
+    counts = {row["values"]: row["counts"] for row in pc.value_counts(judged["decision"]).to_pylist()}
+    newest = pc.max(judged["event_time"]).as_py()
+    seen = [before.watermark_us] if before.watermark_us is not None else []
+    if newest is not None:
+        seen.append(int(pc.max(judged["event_time"].cast(pa.int64())).as_py()))
+    return {
+        "watermark_us": max(seen, default=None),
+        "rows": judged.num_rows,
+        "counts": {**counts, "late": pc.sum(judged["late"]).as_py() or 0},
+        **before.carried(),
+    }
+
+
+def with_epoch(rows: DataFrame, before: LandingState, topic: Topic) -> DataFrame:
+    """``decode``'s rows as the next epoch lands them: with its number, and late or on time by W(epoch) - L."""
+    from pyspark.sql import functions as F
+
+    bound = before.late_before_us(topic.allowed_lateness)
+    late = F.lit(False) if bound is None else F.unix_micros("event_time") < F.lit(bound)
+    added = {
+        "epoch": F.lit(before.epoch + 1).cast("bigint"),
+        "late": F.when(F.col("decision") == VALID, late),
+        "released_from": F.lit(None).cast("bigint"),
+    }
+    return rows.select(*(added[n].alias(n) if n in added else F.col(n) for n in landing_schema(topic).names))
+
+
+def arrow_with_epoch(rows: pa.Table, before: LandingState, topic: Topic) -> pa.Table:
+    """The same as ``with_epoch``, for rows that are in this process. (A literal that changes with every epoch would
+    have Spark compile each small micro-batch anew.)"""
+    schema = landing_schema(topic)
+    bound = before.late_before_us(topic.allowed_lateness)
+    event_us = rows["event_time"].cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+    late = pa.scalar(False) if bound is None else pc.less(event_us, bound)
+    valid = pc.equal(rows["decision"], VALID)
+    added = {
+        "epoch": pa.array([before.epoch + 1] * rows.num_rows, pa.int64()),
+        "late": pc.if_else(valid, late, pa.scalar(None, pa.bool_())),
+        "released_from": pa.nulls(rows.num_rows, pa.int64()),
+    }
+    columns = [added[name] if name in added else rows[name] for name in schema.names]
+    return with_reasons(pa.table(columns, names=schema.names).cast(schema), topic)

@@ -1,0 +1,72 @@
+"""A cut is a position of the log: for each topic an epoch, and the offsets that it stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from anabranch.core.errors import BadInput
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where one topic has been landed up to: ``offsets[partition]`` is the next offset, not yet covered."""
+
+    epoch: int
+    offsets: Mapping[int, int] = field(hash=False)
+
+    def __post_init__(self) -> None:
+        if self.epoch < 0 or any(offset < 0 for offset in self.offsets.values()):
+            raise ValueError(f"negative position: {self}")
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """One position per topic. Two cuts are equal when their epochs are: an epoch never means two things."""
+
+    positions: Mapping[str, Position] = field(default_factory=dict, hash=False)
+
+    def epoch(self, topic: str) -> int:
+        """The newest epoch that this cut covers; 0 is "nothing yet", the first epoch is 1."""
+        position = self.positions.get(topic)
+        return position.epoch if position else 0
+
+    def covers(self, other: Cut) -> bool:
+        """Whether everything that ``other`` holds is held here too."""
+        return all(self.epoch(topic) >= position.epoch for topic, position in other.positions.items())
+
+    def joined(self, other: Cut) -> Cut:
+        """The smallest cut that covers both."""
+        both = {**self.positions, **other.positions}
+        newest = {t: p for t, p in self.positions.items() if p.epoch >= other.epoch(t)}
+        return Cut({**both, **newest})
+
+    def __str__(self) -> str:
+        return ",".join(f"{topic}@{position.epoch}" for topic, position in sorted(self.positions.items())) or "nothing"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            topic: {"epoch": p.epoch, "offsets": {str(k): v for k, v in sorted(p.offsets.items())}}
+            for topic, p in sorted(self.positions.items())
+        }
+
+    @staticmethod
+    def from_json(content: Mapping[str, Any]) -> Cut:
+        return Cut(
+            {
+                topic: Position(int(p["epoch"]), {int(k): int(v) for k, v in p["offsets"].items()})
+                for topic, p in content.items()
+            }
+        )
+
+
+def parse_epochs(text: str) -> dict[str, int]:
+    """Epochs from ``flights@12,weather@3``, as a person types a cut. BadInput when it isn't of that form."""
+    epochs: dict[str, int] = {}
+    for part in filter(None, text.split(",")):
+        topic, at, number = part.partition("@")
+        if not at or not number.isdecimal() or topic in epochs:
+            raise BadInput("CUT_UNREADABLE", f"{text!r} is no cut", next_step="write it like flights@12", field="cut")
+        epochs[topic] = int(number)
+    return epochs

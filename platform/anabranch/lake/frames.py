@@ -1,0 +1,64 @@
+"""A table's rows as a DataFrame, read from the files that it lists."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from datetime import date
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from anabranch.lake.commit_log import folder_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# The partition of a file is the last folder of its path, which ends with ten characters of a date, or isn't one.
+_DATE_OF_FILE = (
+    "try_cast(substring(_metadata.file_path, "
+    "octet_length(_metadata.file_path) - octet_length(_metadata.file_name) - 10, 10) AS DATE)"
+)
+
+
+def table_rows(
+    spark: SparkSession, table: DeltaTable, wanted: Callable[[date | None], bool] | None = None
+) -> DataFrame:
+    """The rows of ``table`` at the version that it was opened at. ``wanted``: of which values of its partition column,
+    a date; files of others aren't opened.
+
+    delta-rs knows the files. Spark's reader of Delta finds them by jobs over the log, which take a cold engine three
+    seconds. The partition is what the file's path says, as it is for any other reader.
+    """
+    partition_by = table.metadata().partition_columns
+    return file_rows(spark, table, _files(table, partition_by[0] if partition_by else None, wanted))
+
+
+def file_rows(spark: SparkSession, table: DeltaTable, paths: Sequence[str], file_column: str = "") -> DataFrame:
+    """The rows of these data files of ``table``, by their paths in it; each with its file's path, as a URI, where
+    ``file_column`` names a column for that."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StringType, StructType
+
+    schema = StructType.fromJson(json.loads(table.schema().to_json()))
+    partition_by = table.metadata().partition_columns
+    stored = StructType([field for field in schema if field.name not in partition_by])
+    files = [str(folder_of(table) / path) for path in paths]
+    if not files:
+        return spark.createDataFrame([], schema.add(file_column, StringType()) if file_column else schema)
+    reader = spark.read.schema(stored).option("recursiveFileLookup", "true").option("__globPaths__", "false")
+    rows = reader.parquet(*files)
+    if partition_by:
+        rows = rows.withColumn(partition_by[0], F.expr(_DATE_OF_FILE))
+    extra = [F.col("_metadata.file_path").alias(file_column)] if file_column else []
+    return rows.select(*(F.col(f"`{name}`") for name in schema.names), *extra)
+
+
+def _files(table: DeltaTable, partition_by: str | None, wanted: Callable[[date | None], bool] | None) -> list[str]:
+    listed = pa.table(table.get_add_actions(flatten=True))
+    paths: list[str] = listed["path"].to_pylist()
+    if partition_by is None or wanted is None:
+        return paths
+    days = listed[f"partition.{partition_by}"].to_pylist()
+    return [path for path, day in zip(paths, days, strict=True) if wanted(day)]

@@ -1,0 +1,82 @@
+"""Where each table, checkpoint and build is. Names are checked here, so no name can lead out of the lake."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from anabranch.core.errors import BadInput
+from anabranch.core.settings import SAFE_NAME, Settings
+
+
+def safe_name(name: str, what: str) -> str:
+    """``name`` itself, or BadInput: names become folders, so they are lower case letters, digits and _ only."""
+    if not SAFE_NAME.fullmatch(name):
+        raise BadInput(
+            "NAME_UNSAFE", f"{name!r} is no name for a {what}", next_step="use a-z, 0-9 and _, starting with a letter"
+        )
+    return name
+
+
+def landing_table(settings: Settings, topic: str) -> str:
+    return str(settings.lake / "landing" / safe_name(topic, "topic"))
+
+
+def view_folder(settings: Settings, view: str, version: int) -> Path:
+    if version < 1:
+        raise BadInput("VERSION_UNSAFE", f"{version} is no version of a view", next_step="versions start at 1")
+    return settings.lake / "views" / safe_name(view, "view") / f"v{version}"
+
+
+def speed_table(settings: Settings, view: str, version: int) -> str:
+    return str(view_folder(settings, view, version) / "speed")
+
+
+def batch_table(settings: Settings, view: str, version: int) -> str:
+    return str(view_folder(settings, view, version) / "batch")
+
+
+def certificates_table(settings: Settings) -> str:
+    return str(settings.lake / "certificates")
+
+
+def routes_table(settings: Settings, view: str) -> str:
+    return str(settings.lake / "routes" / safe_name(view, "view"))
+
+
+def landing_checkpoint(settings: Settings, topic: str) -> Path:
+    return settings.checkpoints / "landing" / safe_name(topic, "topic")
+
+
+def landing_index(settings: Settings, topic: str) -> Path:
+    return settings.home / "index" / safe_name(topic, "topic")
+
+
+def speed_checkpoint(settings: Settings, view: str, version: int) -> Path:
+    return settings.checkpoints / "speed" / safe_name(view, "view") / f"v{version}"
+
+
+def turns(settings: Settings) -> Path:
+    """Beside the checkpoints, so that whoever shares those shares it."""
+    return settings.checkpoints / "turns"
+
+
+def replay_checkpoints(settings: Settings, view: str, version: int) -> Path:
+    """The folder of the replays' checkpoints, each in one named by its run."""
+    view_folder(settings, view, version)
+    return settings.checkpoints / "replay" / view / f"v{version}"
+
+
+def replay_table(settings: Settings, view: str, version: int, run: str) -> str:
+    """Beside the speed table: its files become that table's by links."""
+    return str(view_folder(settings, view, version) / "replay" / run)
+
+
+def replay_mirrors(settings: Settings, view: str, version: int) -> Path:
+    """The folder of what landing gives out to the replays, each in one named by its run."""
+    view_folder(settings, view, version)
+    return settings.home / "replays" / view / f"v{version}"
+
+
+def landing_files_lock(settings: Settings) -> Path:
+    """Held shared by who begins to read landing commit by commit, alone by who takes old files or commits away."""
+    return settings.locks / "landing-files"

@@ -1,0 +1,120 @@
+"""What Spark's checkpoint of a stream says: its identity, and what it planned for each micro-batch.
+
+Spark writes ``offsets/<batch>`` before it calls the sink, and a batch that failed runs again with the same offsets.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from anabranch.core.errors import BrokenState
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPlan:
+    """One numbered file of ``checkpoint/offsets``."""
+
+    batch_id: int
+    watermark_ms: int
+    """The event time that the batch runs with; 0 where there is none yet."""
+    offsets: tuple[Any, ...] = field(hash=False)
+    """Where each source is read to, as that source wrote it; sources that have nothing new are left out."""
+
+
+def batch_plan(checkpoint: Path, batch_id: int) -> BatchPlan:
+    """The plan of one micro-batch. BrokenState when Spark's checkpoint doesn't hold it."""
+    path = checkpoint / "offsets" / str(batch_id)
+    try:
+        header, metadata, *sources = path.read_text().splitlines()
+        offsets = tuple(json.loads(source) for source in sources if source != "-")
+        plan = BatchPlan(batch_id, int(json.loads(metadata)["batchWatermarkMs"]), offsets)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise _unreadable(checkpoint, path, error) from error
+    if header != "v1":
+        raise BrokenState(
+            "CHECKPOINT_VERSION",
+            f"{path} is of version {header}, not v1",
+            next_step="another version of Spark wrote it: go on with that one, or delete it and build again",
+        )
+    return plan
+
+
+def checkpoint_id(checkpoint: Path) -> str:
+    """The id that Spark gave this checkpoint at its first start; another checkpoint has another one."""
+    path = checkpoint / "metadata"
+    try:
+        return str(json.loads(path.read_text())["id"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise _unreadable(checkpoint, path, error) from error
+
+
+def started(checkpoint: Path) -> bool:
+    """Whether any micro-batch was ever planned from this checkpoint."""
+    return any(entry.name.isdecimal() for entry in (checkpoint / "offsets").glob("*"))
+
+
+def newest_batch(checkpoint: Path, log: str) -> int | None:
+    """The newest numbered file of ``offsets`` (planned) or ``commits`` (done); None where there is none."""
+    return max((int(p.name) for p in (checkpoint / log).glob("*") if p.name.isdecimal()), default=None)
+
+
+def position_in(checkpoint: Path, table_id: str) -> int | None:
+    """The version of a Delta table that a stream from this checkpoint reads on from, or reads again after a kill; None
+    where it has planned nothing of it. BrokenState CHECKPOINT_UNREADABLE."""
+    planned = newest_batch(checkpoint, "offsets")
+    plans = () if planned is None else (batch_plan(checkpoint, n) for n in range(max(planned - 1, 0), planned + 1))
+    ends = [int(end["reservoirVersion"]) for plan in plans for end in plan.offsets if end["reservoirId"] == table_id]
+    # A stream's first batch is a snapshot, of the version before the one that it ends at.
+    return min(ends) - 1 if ends else None
+
+
+def check_whole(checkpoint: Path) -> int | None:
+    """The newest batch that was planned, when all that Spark reads to go on from there can be read, but its state.
+
+    BrokenState CHECKPOINT_UNREADABLE, with the file. A file that a power cut left empty is the usual one.
+    """
+    if (checkpoint / "metadata").exists():
+        checkpoint_id(checkpoint)
+    planned, done = newest_batch(checkpoint, "offsets"), newest_batch(checkpoint, "commits")
+    for batch in () if planned is None else range(max(planned - 1, 0), planned + 1):
+        batch_plan(checkpoint, batch)
+    if done is not None:
+        path = checkpoint / "commits" / str(done)
+        try:
+            json.loads(path.read_text().splitlines()[1])
+        except (OSError, ValueError, IndexError) as error:
+            raise _unreadable(checkpoint, path, error) from error
+    return planned
+
+
+def delete(checkpoint: Path) -> None:
+    """Delete a checkpoint and, where it is a link to one, that one; none is fine."""
+    if checkpoint.is_symlink():
+        target = checkpoint.resolve()
+        checkpoint.unlink()
+        shutil.rmtree(target, ignore_errors=True)
+    else:
+        shutil.rmtree(checkpoint, ignore_errors=True)
+
+
+def clear_unstarted(checkpoint: Path) -> None:
+    """Delete the leftovers of a start that was killed before its first plan was named (SPARK-53103).
+
+    Spark takes its own temporary file for a foreign checkpoint and never starts there; there is nothing in it yet.
+    """
+    if not started(checkpoint):
+        for leftover in (checkpoint / "offsets").glob("*"):  # names that begin with a dot are among them
+            leftover.unlink(missing_ok=True)
+
+
+def _unreadable(checkpoint: Path, path: Path, error: Exception) -> BrokenState:
+    return BrokenState(
+        "CHECKPOINT_UNREADABLE",
+        f"{path} can't be read: {error}",
+        state="nothing of this micro-batch was written",
+        next_step=f"move {checkpoint} away and start again: what was written is known from the tables",
+    )

@@ -1,0 +1,101 @@
+"""Delta's version checksum: what a streaming reader has to know of a version, in one small file beside its commit.
+
+delta-rs writes none. Without it Spark reads every commit since the last checkpoint, in a job of its own, each time it
+looks at a new version: 140-250 ms of each micro-batch that reads the table, against 10 ms with it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from anabranch.lake.commit_log import folder_of
+from anabranch.lake.staging import StagedFile
+
+log = logging.getLogger(__name__)
+
+
+def metadata_of(table: DeltaTable) -> dict[str, Any]:
+    """What Delta's log says of the table itself, as its protocol spells it."""
+    metadata = table.metadata()
+    return {
+        "id": str(metadata.id),
+        "name": metadata.name,
+        "description": metadata.description,
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": table.schema().to_json(),
+        "partitionColumns": metadata.partition_columns,
+        "configuration": metadata.configuration,
+        "createdTime": metadata.created_time,
+    }
+
+
+def prepare(table: DeltaTable, files: Sequence[StagedFile], gone: Sequence[int] = ()) -> Path:
+    """Write the checksum of the version that is about to be made by adding ``files`` and taking away others, whose
+    sizes are ``gone``, as a draft; returns its path.
+
+    It is ready before the commit and gets its name right behind it (``confirm``), so that a reader that polls every
+    10 ms mostly finds it. Never the other way round: delta-rs can't open a table whose checksum is ahead of its
+    commits, and a kill in between would leave it so for ever. When the commit fails, ``withdraw`` the draft.
+    """
+    count, size = _held(table)
+    content = {
+        "tableSizeBytes": size + sum(file.size for file in files) - sum(gone),
+        "numFiles": count + len(files) - len(gone),
+        "numMetadata": 1,
+        "numProtocol": 1,
+        "setTransactions": [],
+        "domainMetadata": [],
+        "metadata": metadata_of(table),
+        "protocol": _protocol(table.protocol()),
+    }
+    path = _path(table, table.version() + 1)
+    draft = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
+    try:
+        draft.write_text(json.dumps(content))
+    except OSError:
+        discard(draft)
+        raise
+    return draft
+
+
+def publish(draft: Path) -> None:
+    """Give a draft its name: its commit is there, and stays whatever becomes of this."""
+    try:
+        draft.replace(draft.with_name(draft.name.split(".")[1] + ".crc"))
+    except OSError as error:
+        log.warning("%s can't get its name, so readers look longer at that version: %s", draft, error)
+        discard(draft)
+
+
+def discard(draft: Path) -> None:
+    with suppress(OSError):  # it is gone, or the disk is read-only by now: the doctor tells
+        draft.unlink()
+
+
+def _held(table: DeltaTable) -> tuple[int, int]:
+    """Files and bytes of the version that ``table`` is at: from its checksum, else counted."""
+    try:
+        before = json.loads(_path(table, table.version()).read_text())
+        return int(before["numFiles"]), int(before["tableSizeBytes"])
+    except (OSError, ValueError, KeyError):
+        adds = pa.table(table.get_add_actions())
+        return adds.num_rows, sum(adds["size_bytes"].to_pylist())
+
+
+def _protocol(protocol: Any) -> dict[str, Any]:
+    found = {"minReaderVersion": protocol.min_reader_version, "minWriterVersion": protocol.min_writer_version}
+    features = {"readerFeatures": protocol.reader_features, "writerFeatures": protocol.writer_features}
+    return {**found, **{name: value for name, value in features.items() if value}}
+
+
+def _path(table: DeltaTable, version: int) -> Path:
+    return folder_of(table) / "_delta_log" / f"{version:020d}.crc"

@@ -1,0 +1,149 @@
+"""Whether landing holds every offset once, and every event once: its rows against themselves and its newest note."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+from anabranch.ingest.landing.empty_offsets import BEGIN, COUNTS, all_recorded, numbers, recorded
+from anabranch.ingest.landing.verify import DOUBLED, horizon_us
+from anabranch.lake import commit_history
+from anabranch.operate.doctor.commits import rebuilt
+from anabranch.operate.doctor.context import Context, TableState, each, rows_of
+from anabranch.operate.doctor.findings import Finding, Severity
+
+_GAPS = """
+select "partition", before + 1, "offset", epoch from (
+    select "partition", "offset", epoch, lag("offset") over (partition by "partition" order by "offset") as before
+    from rows where released_from is null)
+where "offset" > before + 1 order by 1, 2
+"""
+_AGAIN = """
+select "partition", min("offset"), count(*), list(distinct epoch order by epoch) from (
+    select "partition", "offset", unnest(list(epoch)) as epoch from rows where released_from is null
+    group by 1, 2 having count(*) > 1)
+group by 1 order by 1
+"""
+_SPANS = """
+select "partition", min("offset"), max("offset") + 1, arg_min(epoch, "offset")
+from rows where released_from is null group by 1 order by 1
+"""
+Gap = tuple[int, int, int, int]
+"""Partition, first offset, the one behind the last, and the epoch of the record that follows."""
+
+
+@each("landing")
+def offsets(_: Context, held: TableState) -> Iterator[Finding]:
+    """OFFSET_MISSING, OFFSET_TWICE, OFFSET_END: one finding for each partition and kind."""
+    files = held.readable()
+    if held.newest is None:
+        return
+    note = held.newest.note
+    begin = numbers(note.extra, BEGIN)
+    if not files and (held.files() or not begin):
+        return  # they can't be read; or nothing has landed
+    spans, gaps, again = dict[int, tuple[int, int, int]](), list[Gap](), list[tuple[Any, ...]]()
+    if files:
+        with rows_of(files) as rows:
+            spans = {p: (first, end, epoch) for p, first, end, epoch in rows.execute(_SPANS).fetchall()}
+            gaps, again = rows.execute(_GAPS).fetchall(), rows.execute(_AGAIN).fetchall()
+    landed_to = note.cut.positions[held.place.name].offsets
+    gaps += [(p, begin[p], first, epoch) for p, (first, _, epoch) in spans.items() if begin.get(p, first) < first]
+    ends = {p: spans[p][1] if p in spans else begin[p] for p in sorted({*spans, *begin})}
+    doubtful = _uncounted(gaps, ends, landed_to, numbers(note.extra, COUNTS))
+    absent = Absent.of(held) if doubtful else Absent({}, {}, {})
+    yield from _missing(held, sorted(gap for gap in gaps if gap[0] in doubtful), absent)
+    for partition, first, count, epochs in again:
+        where = f"{held.place}, partition {partition}, offset {first}, epochs {', '.join(map(str, epochs))}"
+        yield Finding("OFFSET_TWICE", where, f"{count} rows share offsets that are landed already", rebuilt(held.place))
+    for partition in doubtful:
+        end, until = ends[partition], landed_to.get(partition, 0)
+        if end > until or absent.unexplained(partition, end, until):
+            what = f"the newest note says that it was landed to {until}, its rows end at {end}"
+            where = f"{held.place}, partition {partition}, version {held.table.version()}"
+            yield Finding("OFFSET_END", where, what, rebuilt(held.place))
+
+
+def _uncounted(
+    gaps: Sequence[Gap], ends: Mapping[int, int], landed_to: Mapping[int, int], counts: Mapping[int, int]
+) -> list[int]:
+    """The partitions that lack other than so many offsets as were proven to hold no record."""
+    lacking = {p: landed_to.get(p, 0) - end for p, end in ends.items()}
+    for partition, start, end, _ in gaps:
+        lacking[partition] += end - start
+    return [p for p, number in lacking.items() if number != counts.get(p, 0) or ends[p] > landed_to.get(p, 0)]
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """Why offsets are in no row. ``known``: the ranges that a person has given up, and those that were proven to hold
+    no record, as far as notes are kept; ``before``: where the oldest of these notes stands, and ``older`` how many were
+    proven by then. ``older`` is used up by who asks."""
+
+    known: Mapping[int, Sequence[tuple[int, int]]]
+    before: Mapping[int, int]
+    older: dict[int, int]
+
+    @staticmethod
+    def of(held: TableState) -> Absent:
+        kept = list(commit_history(held.table))
+        known = all_recorded(kept)
+        for committed in kept:
+            for loss in committed.note.extra.get("lost", ()):
+                known.setdefault(loss["partition"], []).append((loss["from"], loss["to"]))
+        oldest = kept[-1].note
+        older = numbers(oldest.extra, COUNTS)
+        for partition, first, until in recorded(oldest):
+            older[partition] -= until - first
+        return Absent(known, oldest.cut.positions[held.place.name].offsets, older)
+
+    def unexplained(self, partition: int, start: int, end: int) -> int:
+        """How many of these offsets nothing explains."""
+        overlaps = [min(b, end) - max(a, start) for a, b in self.known.get(partition, ())]
+        left = end - start - sum(overlap for overlap in overlaps if overlap > 0)
+        counted = max(min(left, self.older.get(partition, 0), self.before.get(partition, 0) - start), 0)
+        if counted:
+            self.older[partition] -= counted
+        return left - counted
+
+
+def _missing(held: TableState, gaps: Sequence[Gap], absent: Absent) -> Iterator[Finding]:
+    """The first gap of each partition that nothing explains."""
+    told = set()
+    for partition, start, end, epoch in gaps:
+        left = absent.unexplained(partition, start, end)
+        if left <= 0 or partition in told:
+            continue
+        told.add(partition)
+        # The note of a loss that was accepted goes with the log's oldest commits.
+        older = not held.whole and start < absent.before.get(partition, 0)
+        yield Finding(
+            "OFFSET_MISSING",
+            f"{held.place}, partition {partition}, offsets {start} to {end - 1}, before epoch {epoch}",
+            f"{left} offsets are in no row"
+            + (" (or were given up before the oldest commit that is kept)" if older else ""),
+            f"anabranch landing verify {held.place.name}; {rebuilt(held.place)}",
+            Severity.DOUBTFUL if older else Severity.BROKEN,
+        )
+
+
+@each("landing")
+def events(platform: Context, held: TableState) -> Iterator[Finding]:
+    """EVENT_TWICE: two valid rows of one (source, id) within the topic's horizon."""
+    topic = platform.declarations.topics.get(held.place.name)
+    files = held.readable()
+    if topic is None or not files:
+        return
+    with rows_of(files) as rows:
+        found = _doubled(rows, horizon_us(topic))
+    if found:
+        source, event_id, partition, offset, epoch = found[0]
+        where = f"{held.place}, partition {partition}, offset {offset}, epoch {epoch}"
+        what = f"{len(found)} rows are valid though their event was landed before, the first: {source} {event_id}"
+        yield Finding("EVENT_TWICE", where, what, rebuilt(held.place))
+
+
+def _doubled(rows: duckdb.DuckDBPyConnection, within_us: int) -> list[tuple[str, str, int, int, int]]:
+    return rows.execute(DOUBLED, [within_us]).fetchall()

@@ -1,0 +1,79 @@
+"""What each event contributes to a row: what the row would be without it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, Final
+
+from anabranch.operate.explain.candidates import LandedEvent, Row
+from anabranch.operate.explain.evaluator import Chosen, ViewEvaluator, with_key
+from anabranch.views.canonical import canonical
+
+MOST: Final = 20
+"""Events of one row whose contribution is computed, at most."""
+_LEAST: Final = 3
+"""And at least, even when the seconds have run out: an explanation without any says little."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One cell: what it is, and what it would be without the event. ``by`` is the difference of two numbers."""
+
+    column: str
+    with_it: Any = field(hash=False)
+    without: Any = field(hash=False)
+
+    @property
+    def by(self) -> int | float | Decimal | None:
+        numbers = [v for v in (self.with_it, self.without) if isinstance(v, int | float | Decimal)]
+        if len(numbers) < 2 or any(isinstance(v, bool) for v in numbers):
+            return None
+        return numbers[0] - numbers[1]  # type: ignore[operator]  # both are of the column's one type
+
+    @property
+    def size(self) -> float:
+        return abs(float(self.by)) if self.by is not None else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """Without the event there is no such row (``makes_it``), its cells are others (``changes``), or nothing is."""
+
+    makes_it: bool
+    changes: tuple[Change, ...]
+
+    @property
+    def none(self) -> bool:
+        return not self.makes_it and not self.changes
+
+
+def effects(function: ViewEvaluator, behind: Chosen, row: Row, order: Sequence[int]) -> dict[int, Effect]:
+    """For as many of ``order`` as the budget affords. One Spark job."""
+    chosen = list(order)[: max(_LEAST, function.budget.affordable(MOST))]
+    key = {name: row[name] for name in function.view.key}
+    without = function.rows([behind - {place} for place in chosen]) if chosen else []
+    return {place: effect(row, with_key(rows, key)) for place, rows in zip(chosen, without, strict=True)}
+
+
+def effect(row: Row, without: Row | None) -> Effect:
+    return Effect(without is None, changes(row, without) if without is not None else ())
+
+
+def changes(row: Row, other: Row) -> tuple[Change, ...]:
+    """The cells that differ, in the order of ``row``'s columns."""
+    return tuple(
+        Change(name, value, other.get(name))
+        for name, value in row.items()
+        if canonical(value) != canonical(other.get(name))
+    )
+
+
+def by_interest(behind: Chosen, events: Sequence[LandedEvent], first: Chosen, idle: Chosen) -> list[int]:
+    """The order in which contributions are worth their seconds: those asked about, late ones, not idle ones, and the
+    newest in the log."""
+    return sorted(
+        behind,
+        key=lambda place: (place not in first, not events[place].late, place in idle, -events[place].epoch, place),
+    )

@@ -1,0 +1,101 @@
+"""What changed a row last, and why: the epoch, the commit that brought it, and the events of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from anabranch.lake import Commit, commit_history
+from anabranch.operate.explain.candidates import LandedEvent, Row
+from anabranch.operate.explain.contributions import Change, changes
+from anabranch.operate.explain.evaluator import Chosen
+from anabranch.operate.explain.served_row import Source, time_of
+from anabranch.serve.half_choice import BATCH
+
+
+@dataclass(frozen=True, slots=True)
+class LastChange:
+    """``epoch`` is the newest among the events behind the row; ``events`` are those of it, or the late ones that a
+    reprocess took in. ``commit`` is the batch that brought them into the half that serves, and ``table_version``
+    its commit there: None where the table's log doesn't hold it any more. ``before`` says, for a batch half, what
+    the speed half's row is, which has no late events."""
+
+    epoch: int | None
+    why: str
+    events: tuple[LandedEvent, ...] = field(hash=False)
+    commit: str | None = None
+    table_version: int | None = None
+    committed: datetime | None = None
+    before: tuple[Change, ...] = field(hash=False, default=())
+
+    @property
+    def with_late(self) -> bool:
+        return any(event.late for event in self.events)
+
+
+def last_change(
+    uri: str, source: Source, row: Row, events: Sequence[LandedEvent], behind: Chosen, speed: Row | None
+) -> LastChange:
+    """``speed``: the speed half's row of the same key, when batch serves."""
+    mine = [events[place] for place in sorted(behind)]
+    topic, newest = _newest(mine)
+    brought = tuple(event for event in mine if (event.topic, event.epoch) == (topic, newest))
+    if source.half == BATCH:
+        late = tuple(event for event in mine if event.late)
+        before = changes(row, speed) if speed is not None else ()
+        at = (f"reprocess {source.run}", source.table_version, source.committed)
+        if late:
+            alone = "" if speed is not None else "; the speed half has no such row"
+            return LastChange(newest, f"it took {_many(late, 'late event')} in{alone}", late, *at, before)
+        why = f"no late event is in it, the newest are {_many(brought, 'event')} of {topic}@{newest}"
+        return LastChange(newest, why, brought, *at, before)
+    if newest is None:
+        return LastChange(None, "no event behind it was found", ())
+    commit = first_commit(uri, topic, newest)
+    why = f"{_many(brought, 'new event')} of {topic}@{newest}"
+    if commit is None:
+        return LastChange(newest, why, brought)
+    if commit.note.cut.epoch(topic) > newest and _rewritten(commit):
+        why += ", in a commit that made the whole table again"
+    return LastChange(newest, why, brought, commit.note.batch, commit.version, time_of(commit))
+
+
+def _newest(events: Sequence[LandedEvent]) -> tuple[str, int | None]:
+    """The topic whose event was the last to be appended, and the newest epoch of its events."""
+    last = max(events, key=lambda event: event.append_time or event.event_time, default=None)
+    if last is None:
+        return "", None
+    return last.topic, max(event.epoch for event in events if event.topic == last.topic)
+
+
+def first_commit(uri: str, topic: str, epoch: int) -> Commit | None:
+    """The oldest commit that covers ``epoch``, unless it may be older than the table's log."""
+    found = None
+    for committed in commit_history(uri):
+        if committed.note.cut.epoch(topic) < epoch:
+            return found
+        found = committed
+    return found
+
+
+def _rewritten(commit: Commit) -> bool:
+    """A stream's first batch holds everything that had landed by then."""
+    return commit.note.batch.endswith(":0")
+
+
+def _many(events: Sequence[Any], word: str) -> str:
+    return f"{len(events)} {word}{'' if len(events) == 1 else 's'}"
+
+
+def as_json(change: LastChange) -> Mapping[str, Any]:
+    return {
+        "epoch": change.epoch,
+        "why": change.why,
+        "events": [str(event) for event in change.events],
+        "commit": change.commit,
+        "table_version": change.table_version,
+        "committed": change.committed,
+        "without_late_events": {c.column: c.without for c in change.before},
+    }

@@ -1,0 +1,162 @@
+"""An explanation for people: the row, where it comes from, the events behind it, what changed it, what it was."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from anabranch.certify.rendering import shown_value
+from anabranch.core.terminal_text import cell as escaped
+from anabranch.operate.explain.candidates import LandedEvent
+from anabranch.operate.explain.contributions import Change, Effect
+from anabranch.operate.explain.explanation import Comparison, Explanation, Part
+from anabranch.operate.explain.missing_row import shown
+from rich.console import RenderableType
+from rich.table import Table
+
+_NAMED = 5
+_LONG = 40
+
+
+def rendered(found: Explanation, limit: int) -> Iterator[RenderableType]:
+    """What a terminal shows, line by line and table by table; at most ``limit`` events."""
+    yield f"{found.view} v{found.version}: {shown(found.key)}"
+    yield "  " + ", ".join(f"{n}={_short(v)}" for n, v in found.row.items() if n not in found.key)
+    yield from _where(found)
+    yield from _behind(found)
+    if found.parts:
+        yield _events(found, limit)
+    if found.last is not None:
+        yield from _last(found)
+    if found.against is not None:
+        yield from _against(found, found.against)
+    yield f"the view's function ran {found.runs} times, {found.seconds:.1f} s"
+
+
+def _where(found: Explanation) -> Iterator[str]:
+    late = "late events in" if found.late else "on-time events only"
+    source = found.source
+    if source is None:
+        yield f"at {found.cut}: no table holds it any more; the view's function over the events up to there, {late}"
+        return
+    by = f", published by run {source.run}" if source.run else ""
+    yield (
+        f"served by {source.half} at {found.cut}, {late}{by}, "
+        f"commit {source.table_version} of {source.committed:%Y-%m-%d %H:%M:%S} UTC"
+    )
+    certificate = source.certificate
+    if certificate is None:
+        yield "certificate: none yet"
+        return
+    says = "equal" if certificate.equal else "NOT equal"
+    yield f"certificate: both paths {says} at {certificate.cut} (run {certificate.run})"
+
+
+def _behind(found: Explanation) -> Iterator[str]:
+    count = len(found.parts)
+    if not found.verified:
+        yield (
+            f"NOT VERIFIED: the view's function over all events in its reach doesn't give this row; {count} events "
+            "carry its key"
+        )
+        return
+    idle = sum(part.idle for part in found.parts)
+    late = sum(part.event.late for part in found.parts)
+    yield f"behind it: {_count(count, 'event')}, {late} late; the view's function over just them gives this row"
+    if idle:
+        yield f"  {idle} of them change nothing, not even together: others say the same, or later ones overrule them"
+    if not found.finished:
+        yield "  some of them may have no part in it: the seconds ran out (--seconds)"
+    if not found.complete:
+        yield "  looked for among the events that share its key, not among all"
+
+
+def _events(found: Explanation, limit: int) -> Table:
+    """Those whose contribution is known first come in the order of their time, like all others."""
+    chosen = sorted(found.parts, key=lambda part: (part.effect is None, part.idle))[:limit]
+    inside = {part.event.place for part in chosen}
+    known = sum(part.effect is not None for part in found.parts)
+    rest = len(found.parts) - len(chosen)
+    caption = f"contribution computed for {known} of {len(found.parts)}" + (f"; {rest} more not shown" if rest else "")
+    table = Table(caption=caption, caption_justify="left", box=None, pad_edge=False)
+    for heading in ("event", "type", "event time", "epoch", "contract", "contributed"):
+        table.add_column(heading, overflow="fold", no_wrap=heading in {"event", "event time"})
+    for part in found.parts:
+        if part.event.place in inside:
+            table.add_row(*map(escaped, _line(part)))
+    return table
+
+
+def _line(part: Part) -> Sequence[str]:
+    event = part.event
+    version = f"v{event.contract_version}" if event.contract_version else "-"
+    epoch = f"{event.epoch}{' late' if event.late else ''}"
+    return str(event), event.type, shown_value(event.event_time), epoch, version, _effect(part.effect)
+
+
+def _effect(effect: Effect | None) -> str:
+    if effect is None:
+        return "not computed"
+    if effect.makes_it:
+        return "itself: there would be no such row"
+    return ", ".join(map(_change, effect.changes)) or "nothing"
+
+
+def _change(change: Change) -> str:
+    by = change.by
+    if by is not None:
+        return f"{change.column} {by:+}"
+    return f"{change.column} {_short(change.with_it)} (would be {_short(change.without)})"
+
+
+def _last(found: Explanation) -> Iterator[str]:
+    last = found.last
+    if last is None:
+        return
+    when = f", {last.committed:%Y-%m-%d %H:%M:%S} UTC" if last.committed else ""
+    commit = f" (commit {last.table_version}{when})" if last.table_version is not None else ""
+    by = f"{last.commit}{commit}: " if found.source and found.source.run and last.commit else ""
+    yield f"changed last by {by}{last.why}{'' if by else commit}"
+    if last.events:
+        yield f"  {_named(last.events)}"
+    if found.source is not None and found.source.run and not last.before and last.with_late:
+        yield "  the speed half has the same row without them"
+    if last.before:
+        yield "  without them: " + ", ".join(f"{c.column} {_short(c.without)}" for c in last.before)
+
+
+def _against(found: Explanation, other: Comparison) -> Iterator[RenderableType]:
+    there = f"v{other.version} at {other.cut}"
+    if other.row is None:
+        yield f"against {there}: there is no such row"
+    elif not other.cells:
+        yield f"against {there}: the same row"
+    else:
+        yield f"against {there}:"
+        for cell in other.cells:
+            by = f" ({cell.by:+})" if cell.by is not None else ""
+            yield f"  {cell.column}: {_short(cell.without)} there, {_short(cell.with_it)} here{by}"
+    alone = f"only here: {_named(other.only_here)}; only there: {_named(other.only_there)}"
+    yield f"  events behind both: {other.shared}; {alone}"
+    if other.definition:
+        yield "  the definitions differ:"
+        yield "\n".join(f"    {line}" for line in other.definition)
+
+
+def _named(events: Sequence[LandedEvent]) -> str:
+    if not events:
+        return "none"
+    more = f" and {len(events) - _NAMED} more" if len(events) > _NAMED else ""
+    return ", ".join(f"{event}{' (late)' if event.late else ''}" for event in events[:_NAMED]) + more
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, bytes | bytearray):
+        return f"{len(value):,} bytes {hashlib.sha256(value).hexdigest()[:8]}"
+    text = shown_value(value)
+    return text if len(text) <= _LONG else f"{text[:_LONG]}..."

@@ -1,0 +1,95 @@
+"""What is asked: which row, in which half or at which cut, and what it is compared with. Found out without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+
+from anabranch.compute.batch.rebuild import cut_at
+from anabranch.contracts import Sources
+from anabranch.core.errors import BadInput
+from anabranch.core.settings import Settings
+from anabranch.lake import Cut
+from anabranch.lake.cut import parse_epochs
+from anabranch.operate.explain.candidate_filters import day_of
+from anabranch.operate.explain.candidates import Row
+from anabranch.operate.explain.evaluator import with_key
+from anabranch.operate.explain.row_key import typed_key
+from anabranch.operate.explain.served_row import Served, half_rows, half_schema, served
+from anabranch.serve import read
+from anabranch.serve.half_choice import BATCH, SPEED
+from anabranch.views.definition import View
+from anabranch.views.registry import Registry
+
+
+@dataclass(frozen=True)
+class Side:
+    """One reading of the key: which definition, up to which cut, with late events or not."""
+
+    view: View
+    cut: Cut
+    late: bool
+    row: Row | None = field(default=None)
+
+
+@dataclass(frozen=True)
+class Asked:
+    side: Side
+    topics: Sources
+    key: Row
+    day: date | None
+    served: Served
+    at_cut: bool
+    speed_row: Row | None
+
+
+def asked_row(
+    settings: Settings,
+    known: Registry,
+    name: str,
+    key: Mapping[str, Any],
+    version: int | None,
+    prefer: str,
+    cut: str | None,
+) -> Asked:
+    chosen = version or read(name, settings=settings).version
+    view = known.get(name, chosen)
+    topics = known.topic(view)
+    pinned, schema = half_schema(settings, view, prefer)
+    typed = typed_key(view.name, view.key, schema, key)
+    day = day_of(view, typed)
+    found = served(settings, view, pinned, schema, typed, day)
+    at = _cut(settings, topics, cut) if cut is not None else found.source.cut
+    late = found.source.late or view.kappa
+    row = found.row if cut is None else None
+    speed_row = with_key(half_rows(pinned, schema, SPEED, day), typed) if found.source.half == BATCH else None
+    return Asked(Side(view, at, late, row), topics, typed, day, found, cut is not None, speed_row)
+
+
+def other_side(
+    settings: Settings, known: Registry, asked: Asked, against: str | None, against_version: int | None
+) -> Side | None:
+    if against is not None:
+        return Side(asked.side.view, _cut(settings, asked.topics, against), asked.side.late)
+    if against_version is None:
+        return None
+    view = known.get(asked.side.view.name, against_version)
+    if set(view.key) != set(asked.side.view.key):
+        raise BadInput(
+            "KEY_DIFFERS",
+            f"the key of {view.name} v{view.version} is {', '.join(view.key)}",
+            state="nothing was explained",
+            next_step="explain a row of each version by its own key",
+        )
+    return Side(view, asked.side.cut, asked.side.late)
+
+
+def _cut(settings: Settings, topics: Sources, text: str) -> Cut:
+    epochs, names = parse_epochs(text), [topic.name for topic in topics.each]
+    if not epochs or not set(epochs) <= set(names):
+        form = ",".join(f"{name}@12" for name in names)
+        what = f"{text!r} is no cut of {', '.join(names)}"
+        raise BadInput("CUT_UNREADABLE", what, next_step=f"write {form}", field="cut")
+    return cut_at(settings, topics, epochs)

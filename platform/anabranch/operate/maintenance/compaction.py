@@ -1,0 +1,117 @@
+"""Merging the small files of one table, commit by commit, beside whoever writes to it."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+from anabranch.core.errors import BrokenState, TryAgain
+from anabranch.core.settings import Settings
+from anabranch.lake import StagedFile
+from anabranch.lake.commit_metadata import open_table
+from anabranch.lake.file_commits import commit_move, held_files
+from anabranch.lake.optimistic import until_committed
+from anabranch.lake.staging import BUILDS
+from anabranch.lake.table_refs import TableRef
+from anabranch.operate.maintenance import compaction_journal
+from anabranch.operate.maintenance.compaction_journal import InProgress
+from anabranch.operate.maintenance.file_merging import Group, groups_of, merge
+from anabranch.operate.maintenance.report import Action, ActionKind, Policy
+from deltalake import DeltaTable
+
+_TRIES = 10
+_AT_ONCE = 32
+"""Groups of one commit."""
+_SAID = "small files"
+log = logging.getLogger(__name__)
+
+
+def planned(place: TableRef, policy: Policy) -> Iterator[Action]:
+    """What ``compact`` would do now."""
+    table = _table(place)
+    found = groups_of(place.kind, held_files(table), policy)
+    if found:
+        yield _deed(place, found)
+
+
+def compact(settings: Settings, place: TableRef, policy: Policy) -> Iterator[Action]:
+    """Merge the small files of a table. Its rows stay, its writer goes on: what that has changed meanwhile is left out.
+
+    Each commit is told when it is made. A kill leaves the table as it was, or as it was to be, and at most staged files
+    that the next run takes away (``journal.tidy``).
+    """
+    table = _table(place)
+    for groups in _rounds(groups_of(place.kind, held_files(table), policy), policy.at_once):
+        compaction_journal.begin(
+            settings, InProgress(place.uri, table.version(), tuple(group.build for group in groups))
+        )
+        schema = pa.schema(table.schema().to_arrow())
+        staged = [(group, merge(place.uri, schema, group)) for group in groups]
+        done = _committed(place, table, staged)
+        compaction_journal.end(settings)
+        if done:
+            yield _deed(place, done)
+
+
+def _committed(place: TableRef, table: DeltaTable, staged: Sequence[tuple[Group, StagedFile]]) -> list[Group]:
+    """Commit what is still as it was when it was read; what isn't is deleted. The groups that were."""
+    left = list(staged)
+
+    def attempt() -> list[Group]:
+        table.update_incremental()
+        held = {file.path for file in held_files(table)}
+        for group, made in list(left):
+            if not held.issuperset(file.path for file in group.files):
+                log.info("%s: its writer has changed %s meanwhile", place, group.files[0].partition or "it")
+                shutil.rmtree(Path(place.uri) / BUILDS / group.build, ignore_errors=True)
+                left.remove((group, made))
+        if left:
+            gone = [file for group, _ in left for file in group.files]
+            commit_move(table, gone, [made for _, made in left], builds=[group.build for group, _ in left])
+        return [group for group, _ in left]
+
+    try:
+        return until_committed(f"{place}", attempt, _TRIES)
+    except TryAgain as busy:
+        if busy.code != "TABLE_BUSY":  # whether it is in isn't known: nothing is taken away
+            raise
+        for group, _ in left:
+            shutil.rmtree(Path(place.uri) / BUILDS / group.build, ignore_errors=True)
+        log.info("%s; the next run tries again", busy)
+        return []
+
+
+def _rounds(groups: Sequence[Group], at_once: int) -> Iterator[list[Group]]:
+    """Groups for one commit each: a reader has to read what it took away in one go."""
+    found, files = list[Group](), 0
+    for group in groups:
+        if found and (files + len(group.files) > at_once or len(found) >= _AT_ONCE):
+            yield found
+            found, files = [], 0
+        found.append(group)
+        files += len(group.files)
+    if found:
+        yield found
+
+
+def _table(place: TableRef) -> DeltaTable:
+    table = open_table(place.uri)
+    if table is None:
+        raise BrokenState("TABLE_GONE", f"{place.uri} is no table any more", next_step="anabranch doctor")
+    protocol = table.protocol()
+    if protocol.reader_features or protocol.min_reader_version > 1:
+        raise BrokenState(
+            "TABLE_FEATURES",
+            f"{place}: its files can't be moved as they are, by its features {protocol.reader_features}",
+            state="the table is as it was",
+            next_step="find out who has turned them on: no writer of this platform does",
+        )
+    return table
+
+
+def _deed(place: TableRef, groups: Sequence[Group]) -> Action:
+    files, size = sum(len(group.files) for group in groups), sum(group.size for group in groups)
+    return Action(ActionKind.MERGED, str(place), _SAID, files, size, len(groups))

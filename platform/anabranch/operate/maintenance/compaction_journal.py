@@ -1,0 +1,79 @@
+"""What a compaction has in hand: written down before it begins, so that a killed one leaves nothing unknown."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from anabranch.core.atomic_files import write_atomically
+from anabranch.core.settings import Settings
+from anabranch.lake.commit_log import changes
+from anabranch.lake.commit_metadata import CommitMetadata, open_table
+from anabranch.lake.rewrite_commits import MOVED
+from anabranch.lake.staging import BUILDS
+
+
+@dataclass(frozen=True, slots=True)
+class InProgress:
+    """Folders of staged files of the table at ``uri``, which a commit behind ``version`` names, or none."""
+
+    uri: str
+    version: int
+    builds: tuple[str, ...]
+
+    @property
+    def folders(self) -> list[Path]:
+        return [Path(self.uri) / BUILDS / build for build in self.builds]
+
+
+def begin(settings: Settings, work: InProgress) -> None:
+    write_atomically(_path(settings), json.dumps(asdict(work)))
+
+
+def end(settings: Settings) -> None:
+    _path(settings).unlink(missing_ok=True)
+
+
+def in_hand(settings: Settings) -> InProgress | None:
+    """What a compaction is at, or was at when it was killed."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        said = json.loads(_path(settings).read_text())
+        return InProgress(said["uri"], int(said["version"]), tuple(said["builds"]))
+    return None
+
+
+def tidy(settings: Settings) -> int:
+    """Take away what a killed compaction has staged and not committed; the bytes. Only for who holds the lock."""
+    for draft in _path(settings).parent.glob(f".{_path(settings).name}.*"):
+        draft.unlink()
+    work = in_hand(settings)
+    freed = 0
+    if work is not None:
+        named = named_builds(work)
+        for folder in work.folders:
+            if folder.name not in named:
+                freed += sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+                shutil.rmtree(folder, ignore_errors=True)
+    end(settings)
+    return freed
+
+
+def named_builds(work: InProgress) -> Sequence[str]:
+    """Those of its folders that a commit names; all, where the log doesn't say it any more."""
+    table = open_table(work.uri)
+    named: list[str] = []
+    for version in range(work.version + 1, table.version() + 1) if table is not None else ():
+        try:
+            note = CommitMetadata.from_text(changes(table, version).message) if table is not None else None
+        except FileNotFoundError:
+            return work.builds
+        named += note.extra.get(MOVED, {}).get("builds", ()) if note is not None else ()
+    return named
+
+
+def _path(settings: Settings) -> Path:
+    return settings.home / "maintenance" / "in-hand.json"

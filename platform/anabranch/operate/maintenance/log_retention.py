@@ -1,0 +1,84 @@
+"""The log of a table: a checkpoint where many commits lie behind the last one, and the end of what has expired."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+from anabranch.core.atomic_files import locked
+from anabranch.core.settings import Settings
+from anabranch.lake.archived_commits import log_files
+from anabranch.lake.commit_log import folder_of
+from anabranch.lake.commit_metadata import latest_commit, open_table
+from anabranch.lake.commits import LOG_DAYS
+from anabranch.lake.layout import landing_files_lock
+from anabranch.lake.rewrite_commits import log_of
+from anabranch.lake.table_refs import TableRef
+from anabranch.operate.maintenance.concurrent_files import in_folder, size
+from anabranch.operate.maintenance.report import DAY, Action, ActionKind, Policy
+from anabranch.operate.maintenance.retention_holds import replay_over
+from deltalake import DeltaTable
+
+
+def checkpoint(place: TableRef, policy: Policy, *, plan: bool) -> Iterator[Action]:
+    """Whoever opens the table reads the commits behind its last checkpoint one by one."""
+    table = open_table(place.uri)
+    if table is None:
+        return
+    behind = table.version() - max(_checkpointed(table), -1)
+    if behind >= policy.checkpoint_commits:
+        if not plan:
+            table.create_checkpoint()
+        yield Action(ActionKind.CHECKPOINTED, str(place), f"commits up to {table.version()} in one file", behind)
+
+
+def clean(settings: Settings, place: TableRef, policy: Policy, *, plan: bool) -> Iterator[Action]:
+    """Delete commits that a checkpoint holds and that are older than the log is kept, and drafts that killed writers
+    have left. The newest commit always stays: it says what the table covers."""
+    with ExitStack() as held:
+        if place.kind == "landing" and not plan:
+            held.enter_context(locked(landing_files_lock(settings), wait=True))
+        table = open_table(place.uri)
+        if table is None:
+            return
+        old = [*_expired(table, policy.now - LOG_DAYS * DAY)]
+        if old and place.kind == "landing" and (replay := replay_over(settings, place.name)):
+            yield Action(ActionKind.HELD_BACK, str(place), f"no commit is taken away: {replay} is under way")
+            old = []
+        committed = latest_commit(table)
+        if old and (committed is None or committed.version != table.version()):
+            yield Action(ActionKind.HELD_BACK, str(place), "no commit is taken away: the newest says nothing")
+            old = []
+        old += _drafts(table, policy.now - DAY)
+        freed = sum(size(path) for path in old)
+        for path in old if not plan else ():
+            path.unlink(missing_ok=True)
+    if old:
+        yield Action(ActionKind.CLEANED, str(place), "old files of its log", len(old), freed)
+
+
+def _checkpointed(table: DeltaTable) -> int:
+    """The version of the last checkpoint; -1 where there is none."""
+    with suppress(OSError, ValueError, KeyError):
+        return int(json.loads((log_of(table) / "_last_checkpoint").read_text())["version"])
+    return -1
+
+
+def _expired(table: DeltaTable, before: float) -> Iterator[Path]:
+    """The oldest files of the log, up to the newest checkpoint that is itself older than ``before``: what is left
+    begins with a checkpoint, and any version that is younger can still be opened."""
+    found = list[tuple[int, Path]]()
+    for version, path in log_files(folder_of(table)):
+        with suppress(FileNotFoundError):
+            found += [(version, path)] if path.stat().st_mtime < before else []
+    checkpoints = [version for version, path in found if ".checkpoint" in path.name and path.suffix == ".parquet"]
+    # The last checkpoint of all is what readers are led to; an older one may be a part of several.
+    first = max((version for version in checkpoints if version <= _checkpointed(table)), default=0)
+    yield from (path for version, path in found if version < first)
+
+
+def _drafts(table: DeltaTable, before: float) -> list[Path]:
+    found = [path for path, stat in in_folder(log_of(table)) if stat.st_mtime < before]
+    return [path for path in found if path.name.startswith(".") and path.suffix == ".tmp"]

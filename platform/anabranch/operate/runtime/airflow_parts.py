@@ -1,0 +1,169 @@
+"""Airflow: the four components, each its own process, on Postgres, listening on loopback only."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import urllib.request
+from dataclasses import replace
+from datetime import datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from anabranch.core.settings import Settings
+from anabranch.operate.runtime.airflow_workers import Workers
+from anabranch.operate.runtime.environment import environment
+from anabranch.operate.runtime.postgres_server import dsn
+from anabranch.operate.runtime.secret_files import airflow_login, fernet_key, passwords_file, secret
+from anabranch.operate.runtime.service import Restart, Service
+
+COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
+MIGRATION = "airflow-migrate"
+MIGRATED_TABLE = "anabranch_migrated"
+"""A table of ours in Airflow's database that says which version of Airflow last migrated it."""
+
+
+def constants() -> dict[str, str]:
+    """The settings of Airflow that are the same wherever it runs (docker-compose.yml holds them too)."""
+    return {
+        "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+        "AIRFLOW__CORE__PARALLELISM": "4",
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin",
+        # Else a variable of whoever starts it could let everybody in without a login.
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "False",
+        "AIRFLOW__API__EXPOSE_CONFIG": "False",
+        "AIRFLOW__DATABASE__LOAD_DEFAULT_CONNECTIONS": "False",
+        "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "10",
+        "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "1",
+        "AIRFLOW__API__WORKERS": "1",
+        # What a killed scheduler had queued or running counts as alive until then (300 s each, if nothing is said),
+        # and no other run of its view starts.
+        "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "15",
+        "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
+        "AIRFLOW__DAG_PROCESSOR__PRINT_STATS_INTERVAL": "3600",
+        "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+        "GX_ANALYTICS_ENABLED": "false",
+    }
+
+
+def airflow_home(settings: Settings) -> Path:
+    """Airflow's own folder: its generated configuration and its task logs."""
+    return settings.home / "airflow"
+
+
+def airflow_address(settings: Settings) -> str:
+    """Where our own Airflow listens: its UI and its public REST API."""
+    return f"http://127.0.0.1:{settings.airflow_port}"
+
+
+def airflow_api(settings: Settings) -> str:
+    """Where the CLI reaches Airflow: our own, or the one that the settings name."""
+    return settings.airflow_url.rstrip("/") or airflow_address(settings)
+
+
+def airflow_environment(settings: Settings) -> dict[str, str]:
+    """What every Airflow process gets, and with it every task and every Spark job that it starts."""
+    airflow_login(settings)
+    connection = dsn(settings).removeprefix("postgresql://")
+    spark = {"conn_type": "spark", "host": settings.spark_master, "extra": {"deploy-mode": "client"}}
+    return (
+        environment(settings)
+        | constants()
+        | {
+            "AIRFLOW_HOME": str(airflow_home(settings)),
+            "AIRFLOW__CORE__DAGS_FOLDER": str(settings.project / "dags"),
+            "AIRFLOW__CORE__FERNET_KEY": fernet_key(settings),
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords_file(settings)),
+            "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": airflow_address(settings) + "/execution/",
+            "AIRFLOW__API__BASE_URL": airflow_address(settings),
+            "AIRFLOW__API__HOST": "127.0.0.1",
+            "AIRFLOW__API__PORT": str(settings.airflow_port),
+            "AIRFLOW__API__SECRET_KEY": secret(settings, "airflow_api"),
+            "AIRFLOW__API_AUTH__JWT_SECRET": secret(settings, "airflow_jwt"),
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": "postgresql+psycopg://" + connection,
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC": "postgresql+asyncpg://" + connection,
+            "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(airflow_home(settings) / "logs"),
+            "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(spark),
+        }
+    )
+
+
+def airflow_parts(settings: Settings) -> tuple[Service, ...]:
+    """The migration of the database (once for each version of Airflow), then the four components side by side."""
+    migration = Service(
+        **_common(settings, MIGRATION, ("db", "migrate")),
+        restart=Restart.ONCE,
+        depends_on=("postgres",),
+        needed=lambda: not _migrated(settings),
+        finish=lambda: _note_migrated(settings),
+    )
+
+    def component(name: str, health: str, *command: str, ports: dict[str, int] | None = None) -> Service:
+        return Service(
+            **_common(settings, f"airflow-{name}", (name, *command)),
+            depends_on=(MIGRATION,),
+            ready=lambda lived: _healthy(settings, health, lived),
+            ports=ports or {},
+        )
+
+    return (
+        migration,
+        component("api-server", "metadatabase", ports={"ANABRANCH_AIRFLOW_PORT": settings.airflow_port}),
+        replace(component("scheduler", "scheduler", "--skip-serve-logs"), ails=Workers().lost),
+        component("dag-processor", "dag_processor"),
+        component("triggerer", "triggerer", "--skip-serve-logs"),
+    )
+
+
+def _common(settings: Settings, name: str, command: tuple[str, ...]) -> dict[str, Any]:
+    return {
+        "name": name,
+        "command": (str(Path(sys.executable).parent / "airflow"), *command),
+        "cwd": settings.project,
+        "log": settings.logs / f"{name}.log",
+        "env": airflow_environment(settings),
+        "prepare": lambda: airflow_home(settings).mkdir(parents=True, exist_ok=True),
+    }
+
+
+def _healthy(settings: Settings, component: str, lived: float) -> bool:
+    """Whether the API server reports ``component`` as healthy, by a sign of life within the ``lived`` seconds.
+
+    A sign of life from before is one of an earlier process: Airflow calls it healthy for 30 s more. The start is
+    counted back from now: the clock may have been set since.
+    """
+    started = time.time() - lived
+    try:
+        with urllib.request.urlopen(airflow_address(settings) + "/api/v2/monitor/health", timeout=5) as answer:  # noqa: S310
+            health = json.load(answer)[component]
+    except (OSError, ValueError, KeyError):
+        return False
+    heartbeat = health.get(f"latest_{component}_heartbeat")
+    return health["status"] == "healthy" and (
+        heartbeat is None or datetime.fromisoformat(heartbeat).timestamp() >= started
+    )
+
+
+def _migrated(settings: Settings) -> bool:
+    """Whether this version of Airflow has migrated the database before. Asking Airflow itself takes seconds."""
+    import psycopg
+
+    with psycopg.connect(dsn(settings), connect_timeout=5) as connection:
+        try:
+            rows = connection.execute(f"SELECT version FROM {MIGRATED_TABLE}").fetchall()  # noqa: S608  # a constant
+        except psycopg.errors.UndefinedTable:
+            return False
+    return rows == [(version("apache-airflow"),)]
+
+
+def _note_migrated(settings: Settings) -> None:
+    import psycopg
+
+    with psycopg.connect(dsn(settings), connect_timeout=5) as connection:
+        connection.execute(f"CREATE TABLE IF NOT EXISTS {MIGRATED_TABLE} (version text)")
+        connection.execute(f"DELETE FROM {MIGRATED_TABLE}")  # noqa: S608  # a constant
+        connection.execute(f"INSERT INTO {MIGRATED_TABLE} VALUES (%s)", [version("apache-airflow")])  # noqa: S608

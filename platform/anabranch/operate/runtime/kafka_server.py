@@ -1,0 +1,169 @@
+"""The embedded broker: a real Kafka from its published JARs, one node that is broker and controller (KRaft)."""
+
+from __future__ import annotations
+
+import base64
+import importlib.util
+import os
+import shutil
+import socket
+import subprocess
+import uuid
+from pathlib import Path
+
+from anabranch.core.errors import BrokenState
+from anabranch.core.settings import Settings
+from anabranch.ingest.kafka.auth import PROVIDERS, jaas, password_place
+from anabranch.operate.runtime.environment import environment
+from anabranch.operate.runtime.service import Service
+
+BROKER_SETTINGS = {
+    "node.id": "1",
+    "process.roles": "broker,controller",
+    "controller.listener.names": "CONTROLLER",
+    "inter.broker.listener.name": "PLAINTEXT",
+    # Topics are declared and made from their declarations; one made by a typing error would have other settings.
+    "auto.create.topics.enable": "false",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+}
+"""What docker-compose.yml gives to its broker too; listeners and folders are added below."""
+
+# In front of the broker's own JARs: Spark's resolver leaves scala-library out, and the broker needs a log4j binding.
+FROM_SPARK = ("scala-library", "log4j-api", "log4j-core", "log4j-slf4j2-impl", "slf4j-api")
+
+LOG4J = """\
+rootLogger.level = warn
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{ISO8601} %p %c{1}: %m%n
+"""
+
+
+def java() -> str:
+    """The Java to run: JAVA_HOME's, else the first on the path."""
+    home = os.environ.get("JAVA_HOME")
+    return str(Path(home) / "bin/java") if home else (shutil.which("java") or "java")
+
+
+def kafka_home(settings: Settings) -> Path:
+    return settings.home / "kafka"
+
+
+def unpacked(settings: Settings) -> Path:
+    """Where the broker unpacks native libraries: one that is killed leaves them, and the next start takes them away."""
+    return kafka_home(settings) / "unpacked"
+
+
+def kafka_part(settings: Settings) -> Service:
+    """The part. Its data survives a kill: Kafka recovers its segments by itself at the next start."""
+    home = kafka_home(settings)
+    # Not -server: the broker's own scripts reserve 1 GB; a single node on loopback is fine with half of it.
+    options = ["-Xmx512m", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-Djava.awt.headless=true"]
+    return Service(
+        name="kafka",
+        command=(*_command(settings, options), "kafka.Kafka", str(home / "server.properties")),
+        cwd=settings.project,
+        log=settings.logs / "kafka.log",
+        env=environment(settings),
+        prepare=lambda: prepare(settings),
+        ready=lambda _: _ready(settings),
+        ports={
+            "ANABRANCH_KAFKA_PORT": settings.kafka_port,
+            "ANABRANCH_KAFKA_CONTROLLER_PORT": settings.kafka_controller_port,
+        },
+        grace=30.0,
+    )
+
+
+def properties(settings: Settings) -> dict[str, str]:
+    """The whole configuration of the embedded broker. No secret is in it, only where the broker reads one."""
+    broker, controller = f"{settings.kafka_host}:{settings.kafka_port}", f"127.0.0.1:{settings.kafka_controller_port}"
+    protocol = "SASL_SSL" if settings.kafka_certificate else "PLAINTEXT"
+    return (
+        BROKER_SETTINGS
+        | _login(settings)
+        | {
+            "listener.security.protocol.map": f"{protocol}:{protocol},CONTROLLER:PLAINTEXT",
+            "inter.broker.listener.name": protocol,
+            "listeners": f"{protocol}://{broker},CONTROLLER://{controller}",
+            "advertised.listeners": f"{protocol}://{broker}",
+            "controller.quorum.voters": f"1@{controller}",
+            "log.dirs": str(kafka_home(settings) / "data"),
+        }
+    )
+
+
+def _login(settings: Settings) -> dict[str, str]:
+    """One user, by PLAIN over TLS; more of them, by SCRAM, are made with Kafka's own tools. Empty on plain loopback."""
+    if not settings.kafka_certificate:
+        return {}
+    known = f' user_{settings.kafka_user}="{password_place(settings)}"'
+    listener = "listener.name.sasl_ssl"
+    return PROVIDERS | {
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        f"{listener}.plain.sasl.jaas.config": jaas(settings, "PLAIN", known),
+        f"{listener}.scram-sha-512.sasl.jaas.config": jaas(settings, "SCRAM-SHA-512"),
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(settings.kafka_certificate),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(settings.kafka_ca),
+    }
+
+
+def prepare(settings: Settings) -> None:
+    """Write the configuration, and format the storage where that was not done (or not to its end)."""
+    home = kafka_home(settings)
+    shutil.rmtree(unpacked(settings), ignore_errors=True)
+    unpacked(settings).mkdir(parents=True, exist_ok=True)
+    (home / "log4j2.properties").write_text(LOG4J)
+    lines = "".join(f"{name}={value}\n" for name, value in properties(settings).items())
+    (home / "server.properties").write_text(lines)
+    if (home / "data" / "meta.properties").exists():
+        return
+    cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
+    command = [*_command(settings, ["-Xmx128m", "-XX:TieredStopAtLevel=1"]), "kafka.tools.StorageTool", "format"]
+    command += ["-t", cluster, "-c", str(home / "server.properties"), "--ignore-formatted"]
+    made = subprocess.run(command, capture_output=True, text=True)
+    if made.returncode:
+        raise BrokenState(
+            "KAFKA_FORMAT",
+            f"the broker's storage can't be formatted: {(made.stderr or made.stdout).strip()[-500:]}",
+            state=f"{home / 'data'} holds no events",
+            next_step="mend what it names (its disk, its folder), and start again: anabranch up",
+        )
+
+
+def _command(settings: Settings, options: list[str]) -> tuple[str, ...]:
+    home = kafka_home(settings)
+    places = (f"-Dlog4j2.configurationFile={home / 'log4j2.properties'}", f"-Djava.io.tmpdir={unpacked(settings)}")
+    return (java(), *options, "-Djava.net.preferIPv4Stack=true", *places, "-cp", _class_path(settings))
+
+
+def _class_path(settings: Settings) -> str:
+    spec = importlib.util.find_spec("pyspark")  # its folder, without the cost of its import
+    if spec is None or spec.origin is None:
+        raise BrokenState("PYSPARK_MISSING", "pyspark is not installed", next_step="make setup")
+    jars = Path(spec.origin).parent / "jars"
+    front = [str(jar) for name in FROM_SPARK for jar in sorted(jars.glob(f"{name}-[0-9]*.jar"))]
+    return os.pathsep.join([*front, str(settings.jars / "kafka" / "*")])
+
+
+def _ready(settings: Settings) -> bool:
+    """Whether the broker answers a client (not only accepts a connection)."""
+    from anabranch.core.errors import AnabranchError
+    from anabranch.ingest.kafka.admin import existing_topics
+
+    try:
+        socket.create_connection((settings.kafka_host, settings.kafka_port), timeout=1).close()
+        existing_topics(settings)
+    except (OSError, AnabranchError):
+        return False
+    return True

@@ -1,0 +1,32 @@
+"""The late events that no half of a view holds, for `anabranch status`: whatever can't be read is said in words."""
+
+from __future__ import annotations
+
+from anabranch.compute.batch.missing_days import missing
+from anabranch.core.settings import Settings
+from anabranch.lake import latest_commit
+from anabranch.lake.cut import Cut, Position
+from anabranch.lake.layout import landing_table, speed_table
+from anabranch.views.registered_definition import written_view
+
+
+def late_missing(settings: Settings, name: str, version: int) -> str:
+    """How many there are at the newest cut that landed, as text. Empty where nothing can be said: of a version that was
+    never registered, of a stream that has committed nothing."""
+    try:
+        view = written_view(settings, name, version) if version else None
+        speed = latest_commit(speed_table(settings, name, version)) if view is not None else None
+        if view is None or speed is None:
+            return ""
+        return f"{missing(settings, view, _landed(settings, speed.note.cut)).late:,}"
+    except Exception as error:  # broken, or just being made: `status` is there to say so
+        return f"unknown ({getattr(error, 'code', type(error).__name__)})"
+
+
+def _landed(settings: Settings, cut: Cut) -> Cut:
+    """Where landing is with the topics of ``cut``; of one that isn't there, the cut's own position."""
+    positions = dict[str, Position]()
+    for topic, position in cut.positions.items():
+        committed = latest_commit(landing_table(settings, topic))
+        positions[topic] = committed.note.cut.positions.get(topic, position) if committed else position
+    return Cut(positions)

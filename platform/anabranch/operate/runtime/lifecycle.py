@@ -1,0 +1,227 @@
+"""Start, stop and look at a platform. This is the public face of this folder."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+from anabranch.core.errors import AnabranchError, BrokenState, Conflict, TryAgain
+from anabranch.core.settings import Settings
+from anabranch.operate.runtime import process_registry, stop_services
+from anabranch.operate.runtime.environment import environment
+from anabranch.operate.runtime.preflight import check_all
+from anabranch.operate.runtime.process_registry import SUPERVISOR, Record
+from anabranch.operate.runtime.service import Service
+from anabranch.operate.runtime.services import parts_named
+from anabranch.operate.runtime.supervisor import created
+
+START_SECONDS = 180.0
+TRIES = 3
+"""A part that ended this often before it was ready makes the whole start fail."""
+
+Progress = Callable[[Mapping[str, str]], None]
+"""Called a few times a second with the state of each part while a start waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartStatus:
+    """One part as it is now. Times are Unix seconds; memory is this part's share (PSS) with all its children."""
+
+    name: str
+    state: str
+    """``starting``, ``running``, ``waiting`` (for its next start), ``done`` (a step) or ``dead`` (not watched)."""
+    pid: int | None
+    since: float | None
+    memory_bytes: int
+    port: int | None
+    restarts: int
+    log: str
+    detail: str
+
+
+def start(settings: Settings, parts: Sequence[str] = (), progress: Progress = lambda _: None) -> list[str]:
+    """Start these parts (names or groups; none means all) with what they need, and wait until they are ready.
+
+    Returns notices about what was tidied up first. When the same parts run already, it only waits for them. When
+    one doesn't become ready, everything that this call started is stopped and PART_FAILED is raised.
+    """
+    settings.run.mkdir(parents=True, exist_ok=True)
+    with _one_at_a_time(settings):
+        wanted = parts_named(settings, parts)
+        notices = _tidy(settings)
+        if _runs_already(settings, wanted):
+            _wait_until_ready(settings, wanted, progress)
+            return [*notices, "the platform runs already"]
+        check_all(settings, wanted)
+        try:
+            _launch_supervisor(settings, wanted)
+            _wait_until_ready(settings, wanted, progress)
+        except BaseException:  # Ctrl-C too: a half start must not be left behind
+            stop_services.stop(settings)
+            raise
+    return notices
+
+
+def stop(settings: Settings) -> list[str]:
+    """Stop exactly what ``start`` started; the names of what ran. Fine when nothing runs."""
+    return stop_services.stop(settings)
+
+
+def status(settings: Settings) -> list[PartStatus]:
+    """Every part that was started, in the order of their start."""
+    found = process_registry.read(settings)
+    watched = SUPERVISOR in found and found[SUPERVISOR].process() is not None
+    ordered = sorted(found.values(), key=lambda r: (r.name != SUPERVISOR, r.depth, r.name))
+    return [_status(record, watched) for record in ordered]
+
+
+@contextmanager
+def running(settings: Settings, parts: Sequence[str] = (), progress: Progress = lambda _: None) -> Iterator[Settings]:
+    """The platform (or parts of it) for the length of a ``with`` block."""
+    start(settings, parts, progress)
+    try:
+        yield settings
+    finally:
+        stop(settings)
+
+
+@contextmanager
+def _one_at_a_time(settings: Settings) -> Iterator[None]:
+    """Hold the lock of a start; it goes with the process, so a killed start leaves none behind."""
+    with (settings.run / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise TryAgain(
+                "START_RUNNING", "another `anabranch up` is at work", next_step="wait for it: anabranch status"
+            ) from None
+        yield
+
+
+def _tidy(settings: Settings) -> list[str]:
+    """Remove the records of an earlier start of which nothing lives; refuse when its parts live unwatched."""
+    found = process_registry.read(settings)
+    if (supervisor := found.get(SUPERVISOR)) and supervisor.process():
+        return []
+    alive = sorted(name for name, record in found.items() if name != SUPERVISOR and process_registry.family(record))
+    if alive:
+        raise Conflict(
+            "HALF_STARTED",
+            f"an earlier start left {', '.join(alive)} running without a supervisor",
+            state="nothing was started; what runs was left alone",
+            next_step="anabranch down",
+            parts=alive,
+        )
+    for name in found:
+        process_registry.remove(settings, name)
+    dead = sorted(name for name, record in found.items() if record.state != "done")
+    return [f"tidied up after an earlier start that ended without `anabranch down` ({', '.join(dead)})"] if dead else []
+
+
+def _runs_already(settings: Settings, wanted: Sequence[Service]) -> bool:
+    found = process_registry.read(settings)
+    if SUPERVISOR not in found:
+        return False
+    watched = set(found[SUPERVISOR].command)
+    missing = [part.name for part in wanted if part.name not in watched]
+    if missing:
+        raise Conflict(
+            "PLATFORM_RUNNING",
+            f"the platform runs, but without {', '.join(missing)}",
+            state="what runs was left alone",
+            next_step="anabranch down, then anabranch up",
+            missing=missing,
+        )
+    return True
+
+
+def _launch_supervisor(settings: Settings, parts: Sequence[Service]) -> None:
+    settings.logs.mkdir(parents=True, exist_ok=True)
+    log = settings.logs / f"{SUPERVISOR}.log"
+    command = (sys.executable, "-m", "anabranch.operate.runtime.supervisor", *(part.name for part in parts))
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            command,
+            cwd=settings.project,
+            env={**os.environ, **environment(settings)},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    # Whoever stays (a test, the demo) takes note of its end, so that it is not left as a zombie.
+    threading.Thread(target=process.wait, name="reap supervisor", daemon=True).start()
+    record = Record(SUPERVISOR, "running", process.pid, created(process.pid), command, None, str(log), 99, 15, 10.0)
+    process_registry.write(settings, record.became("running", birth=process_registry.birth(process.pid)))
+
+
+def _wait_until_ready(settings: Settings, parts: Sequence[Service], progress: Progress) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    states: dict[str, str] = {}
+    while time.monotonic() < deadline:
+        found = process_registry.read(settings)
+        states = {part.name: found[part.name].state if part.name in found else "" for part in parts}
+        progress(states)
+        if all(state in ("running", "done") for state in states.values()):
+            return
+        for part in parts:
+            if (r := found.get(part.name)) and r.state == "waiting" and r.restarts + 1 >= TRIES:
+                raise _failed(part.name, r.detail.split("; next start")[0], Path(r.log))
+        if not found[SUPERVISOR].process():
+            raise _failed(SUPERVISOR, "it ended", settings.logs / f"{SUPERVISOR}.log")
+        time.sleep(0.1)
+    late = next(part for part in parts if states.get(part.name) not in ("running", "done"))
+    raise _failed(late.name, f"not ready after {START_SECONDS:.0f} s", late.log)
+
+
+def _failed(name: str, reason: str, log: Path) -> AnabranchError:
+    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+    # A Java stack would push the message itself out of sight.
+    told = [line for line in lines if not line.lstrip().startswith(("at ", "...", "File "))][-8:]
+    last = "".join(f"\n    {line[:200]}" for line in told)
+    return BrokenState(
+        "PART_FAILED",
+        f"{name} did not start: {reason}{last}",
+        state="what this start had started is stopped",
+        next_step=f"read {log}, then anabranch up",
+        part=name,
+        log=str(log),
+    )
+
+
+def _status(record: Record, watched: bool) -> PartStatus:
+    members = process_registry.family(record) if record.name != SUPERVISOR else [p for p in [record.process()] if p]
+    leader = record.process()
+    state: str = record.state
+    if not leader and state != "done":
+        state = "waiting" if watched else "dead"
+    return PartStatus(
+        name=record.name,
+        state=state,
+        pid=record.pid if leader else None,
+        since=record.created if leader else None,
+        memory_bytes=sum(_memory(process) for process in members),
+        port=record.port,
+        restarts=record.restarts,
+        log=record.log,
+        detail=record.detail,
+    )
+
+
+def _memory(process: psutil.Process) -> int:
+    """PSS where the kernel tells us: pages that forked workers share are counted once."""
+    try:
+        return int(getattr(process.memory_full_info(), "pss", 0))
+    except psutil.NoSuchProcess:
+        return 0
+    except psutil.AccessDenied:
+        return int(process.memory_info().rss)

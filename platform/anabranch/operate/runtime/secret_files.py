@@ -1,0 +1,45 @@
+"""Secrets and passwords that are made once and kept under home, readable by their owner only."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import secrets
+from pathlib import Path
+
+from anabranch.core.settings import Settings
+
+
+def _once(path: Path, make: str) -> str:
+    """The content of ``path``; ``make`` is written first when the file is missing or empty (a kill while writing)."""
+    if path.exists() and (text := path.read_text().strip()):
+        return text
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(make + "\n")
+    new.rename(path)
+    return make
+
+
+def secret(settings: Settings, name: str) -> str:
+    """A random secret of 43 characters (letters, digits, ``-`` and ``_``) that stays the same."""
+    return _once(settings.home / "secrets" / name, secrets.token_urlsafe(32))
+
+
+def fernet_key(settings: Settings) -> str:
+    """The key that Airflow encrypts connections with: 32 random bytes in URL-safe base64."""
+    return _once(settings.home / "secrets" / "fernet", base64.urlsafe_b64encode(secrets.token_bytes(32)).decode())
+
+
+def passwords_file(settings: Settings) -> Path:
+    """The file that Airflow's simple auth manager reads its users' passwords from."""
+    return settings.home / "secrets" / "airflow_passwords.json"
+
+
+def airflow_login(settings: Settings) -> tuple[str, str]:
+    """User and password of the Airflow UI."""
+    users = json.loads(_once(passwords_file(settings), json.dumps({"admin": secrets.token_urlsafe(12)})))
+    return "admin", str(users["admin"])

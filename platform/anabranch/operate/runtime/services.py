@@ -1,0 +1,70 @@
+"""Which parts there are, and which of them a start means."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from anabranch.core.errors import BadInput
+from anabranch.core.settings import Settings
+from anabranch.operate.runtime.airflow_parts import COMPONENTS, airflow_parts
+from anabranch.operate.runtime.environment import environment
+from anabranch.operate.runtime.kafka_server import kafka_part
+from anabranch.operate.runtime.postgres_server import postgres_part
+from anabranch.operate.runtime.service import Service
+
+STREAMS = ("landing", "speed")
+GROUPS = {"airflow": tuple(f"airflow-{name}" for name in COMPONENTS), "streams": STREAMS}
+"""Names that stand for several parts."""
+STEADY_SECONDS = 3.0
+
+
+def catalog(settings: Settings) -> tuple[Service, ...]:
+    """Every part of this platform. With another cluster's ``bootstrap_servers`` there is no broker of ours."""
+    broker = () if settings.bootstrap_servers else (kafka_part(settings),)
+    return (*broker, postgres_part(settings), *airflow_parts(settings), *_streams(settings))
+
+
+def parts_named(settings: Settings, names: Sequence[str] = ()) -> tuple[Service, ...]:
+    """The parts of these names or groups, with all that they need; all parts when no name is given."""
+    parts = catalog(settings)
+    if not names:
+        return parts
+    known = {part.name: part for part in parts}
+    if settings.bootstrap_servers and "kafka" in names:
+        raise BadInput(
+            "PART_EXTERNAL",
+            f"kafka is another cluster here ({settings.bootstrap_servers}), so it isn't started",
+            next_step="unset ANABRANCH_BOOTSTRAP_SERVERS to use the embedded broker",
+        )
+    wanted: set[str] = set()
+    todo = [part for name in names for part in GROUPS.get(name, (name,))]
+    while todo:
+        name = todo.pop()
+        if name not in known:
+            choices = ", ".join([*known, *GROUPS])
+            raise BadInput("PART_UNKNOWN", f"no part is named {name!r}", next_step=f"choose from {choices}", part=name)
+        if name not in wanted:
+            wanted.add(name)
+            todo += [need for need in known[name].depends_on if need in known]
+    return tuple(part for part in parts if part.name in wanted)
+
+
+def _streams(settings: Settings) -> tuple[Service, ...]:
+    """The two streaming processes, where the project has their mains."""
+    mains = {name: settings.project / "spark_jobs" / f"{name}.py" for name in STREAMS}
+    return tuple(
+        Service(
+            name=name,
+            command=(sys.executable, str(main)),
+            cwd=settings.project,
+            log=settings.logs / f"{name}.log",
+            env=environment(settings),
+            # A stream has no port to ask: one that lives this long has passed its imports and settings.
+            ready=lambda lived: lived >= STEADY_SECONDS,
+            depends_on=("kafka",),
+            grace=30.0,
+        )
+        for name, main in mains.items()
+        if main.exists()
+    )

@@ -1,0 +1,200 @@
+"""A reader's ``where``: a predicate over the columns of one view, and nothing else.
+
+The text is parsed by DuckDB and never run. Its syntax tree is copied node by node into a new expression, by an
+allow-list: a node that isn't on it (a subquery, a function that reads files, a star, a parameter) is refused.
+The copy is rendered once for DuckDB and once for Spark, so that both engines answer the same question.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from anabranch.core.errors import BadInput
+from anabranch.serve.duckdb_pool import parser
+
+if TYPE_CHECKING:
+    import duckdb
+
+Dialect = Literal["duckdb", "spark"]
+MAX_LENGTH = 4_000
+_MAX_DEPTH = 60
+_COMPARISONS = {
+    "COMPARE_EQUAL": "=",
+    "COMPARE_NOTEQUAL": "<>",
+    "COMPARE_LESSTHAN": "<",
+    "COMPARE_GREATERTHAN": ">",
+    "COMPARE_LESSTHANOREQUALTO": "<=",
+    "COMPARE_GREATERTHANOREQUALTO": ">=",
+}
+_CONJUNCTIONS = {"CONJUNCTION_AND": " AND ", "CONJUNCTION_OR": " OR "}
+_ARITHMETIC = {"+", "-", "*"}
+_LIKE = {"~~": "LIKE", "!~~": "NOT LIKE", "~~*": "ILIKE", "!~~*": "NOT ILIKE"}
+_FUNCTIONS = {"lower", "upper", "length", "abs", "coalesce", "year", "month", "day", "hour", "minute"}
+_TYPES = {
+    "date": ("DATE", "DATE"),
+    "timestamp": ("TIMESTAMPTZ", "TIMESTAMP"),
+    "timestamptz": ("TIMESTAMPTZ", "TIMESTAMP"),
+    "integer": ("BIGINT", "BIGINT"),
+    "int": ("BIGINT", "BIGINT"),
+    "bigint": ("BIGINT", "BIGINT"),
+    "double": ("DOUBLE", "DOUBLE"),
+    "varchar": ("VARCHAR", "STRING"),
+}
+_Node = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """A predicate that was allowed: the same one for both engines, and its syntax tree for what is pushed down."""
+
+    duckdb: str
+    spark: str
+    tree: Mapping[str, Any] = field(repr=False, compare=False)
+
+
+def parse_predicate(text: str, columns: Sequence[str]) -> Predicate:
+    """``text`` as a predicate over ``columns``; BadInput WHERE_REFUSED says which part isn't allowed."""
+    tree = _syntax_tree(text)
+    return Predicate(_Renderer("duckdb", columns).render(tree), _Renderer("spark", columns).render(tree), tree)
+
+
+def _syntax_tree(text: str) -> _Node:
+    if not text.strip() or len(text) > MAX_LENGTH or "\0" in text:
+        raise refused(f"a predicate has 1 to {MAX_LENGTH} characters")
+    with parser() as connection:
+        tree, rest = _where_clause(connection, text)
+        # "1 = 1) UNION (SELECT ..." closes our bracket: whatever is around the predicate must be as without it.
+        if rest != _where_clause(connection, "TRUE")[1]:
+            raise refused("it is more than one predicate")
+    return tree
+
+
+def _where_clause(connection: duckdb.DuckDBPyConnection, text: str) -> tuple[_Node, Any]:
+    statement = f"SELECT 1 FROM t WHERE (\n{text}\n)"  # noqa: S608 - it is parsed, and never run
+    found = connection.execute("SELECT json_serialize_sql(?)", [statement]).fetchone()
+    content: dict[str, Any] = json.loads(found[0]) if found else {"error": True}
+    if content.get("error"):
+        raise refused(str(content.get("error_message", "it can't be parsed")))
+    tree = content["statements"][0]["node"].pop("where_clause", None)
+    if not isinstance(tree, dict):
+        raise refused("it is no predicate")
+    return tree, content
+
+
+class _Renderer:
+    """Copies allowed nodes into the SQL of one engine."""
+
+    def __init__(self, dialect: Dialect, columns: Sequence[str]) -> None:
+        self._spark = dialect == "spark"
+        self._columns = {name.lower(): name for name in columns}
+        self._depth = 0
+
+    def render(self, node: _Node) -> str:
+        self._depth += 1
+        if self._depth > _MAX_DEPTH:
+            raise refused("it is nested too deeply")
+        try:
+            return self._by_class(node)
+        finally:
+            self._depth -= 1
+
+    def _by_class(self, node: _Node) -> str:
+        match node["class"]:
+            case "COMPARISON" if node["type"] in _COMPARISONS:
+                return f"({self.render(node['left'])} {_COMPARISONS[node['type']]} {self.render(node['right'])})"
+            case "CONJUNCTION":
+                return f"({_CONJUNCTIONS[node['type']].join(self.render(child) for child in node['children'])})"
+            case "BETWEEN":
+                low, high = self.render(node["lower"]), self.render(node["upper"])
+                return f"({self.render(node['input'])} BETWEEN {low} AND {high})"
+            case "OPERATOR":
+                return self._operator(node)
+            case "COLUMN_REF":
+                return self._column(node["column_names"])
+            case "CONSTANT":
+                return self._constant(node["literal"])
+            case "CAST":
+                return self._cast(node)
+            case "FUNCTION":
+                return self._function(node)
+        raise refused(f"{node['class'].lower().replace('_', ' ')} is not allowed")
+
+    def _operator(self, node: _Node) -> str:
+        children = [self.render(child) for child in node["children"]]
+        match node["type"]:
+            case "OPERATOR_NOT":
+                return f"(NOT {children[0]})"
+            case "OPERATOR_IS_NULL":
+                return f"({children[0]} IS NULL)"
+            case "OPERATOR_IS_NOT_NULL":
+                return f"({children[0]} IS NOT NULL)"
+            case "COMPARE_IN":
+                return f"({children[0]} IN ({', '.join(children[1:])}))"
+            case "OPERATOR_COALESCE":
+                return f"coalesce({', '.join(children)})"
+        raise refused(f"{node['type'].lower()} is not allowed")
+
+    def _column(self, names: Sequence[str]) -> str:
+        name = self._columns.get(names[0].lower()) if len(names) == 1 else None
+        if name is None:
+            raise refused(f"there is no column {'.'.join(names)}; there are {', '.join(self._columns.values())}")
+        quote = "`" if self._spark else '"'
+        return quote + name.replace(quote, quote * 2) + quote
+
+    def _constant(self, literal: _Node) -> str:
+        match literal["kind"]:
+            case "STRING":
+                return self._text(literal["text"])
+            case "INTEGER" | "FLOAT" | "DOUBLE" | "DECIMAL" | "NUMERIC" if _is_number(literal["text"]):
+                return str(literal["text"])
+            case "BOOLEAN":
+                return "TRUE" if literal["text"] == "true" else "FALSE"
+            case "NULL_LITERAL":
+                return "NULL"
+        raise refused(f"a constant of kind {literal['kind'].lower()} is not allowed")
+
+    def _text(self, value: str) -> str:
+        if not self._spark:
+            return "'" + value.replace("'", "''") + "'"
+        # Spark's literals know backslash escapes, and its parser replaces ${...} by settings, even inside of them.
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024") + "'"
+
+    def _cast(self, node: _Node) -> str:
+        wanted = _TYPES.get(node["type_expr"]["type_name"].lower())
+        if wanted is None or node["try_cast"] or node["type_expr"].get("children"):
+            raise refused(f"a cast to {node['type_expr']['type_name'].lower()} is not allowed")
+        return f"CAST({self.render(node['child'])} AS {wanted[self._spark]})"
+
+    def _function(self, node: _Node) -> str:
+        name = node["function_name"].lower()
+        if node["distinct"] or node["filter"] or node["schema"] or node["catalog"] or node["order_bys"]["orders"]:
+            raise refused(f"{name} is not allowed in this form")
+        arguments = [self.render(argument["expression"]) for argument in node["arguments"]]
+        if node["is_operator"] and name in _ARITHMETIC:
+            return f"({f' {name} '.join(arguments)})" if len(arguments) == 2 else f"({name}{arguments[0]})"
+        if node["is_operator"] and name in _LIKE:
+            if "\\" in node["arguments"][1]["expression"].get("literal", {}).get("text", "\\"):
+                raise refused("a pattern of LIKE is a text without a backslash")
+            return f"({arguments[0]} {_LIKE[name]} {arguments[1]})"
+        if not node["is_operator"] and name in _FUNCTIONS:
+            return f"{name}({', '.join(arguments)})"
+        raise refused(f"{name} is not allowed; functions are {', '.join(sorted(_FUNCTIONS))}")
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and all(c.isdigit() or c in ".eE+-" for c in text) and any(c.isdigit() for c in text)
+
+
+def refused(why: str) -> BadInput:
+    """WHERE_REFUSED, and what is wrong with the predicate."""
+    return BadInput(
+        "WHERE_REFUSED",
+        f"this predicate is refused: {why}",
+        state="nothing was run",
+        next_step="compare columns with values, like: origin = 'JFK' AND flights > 10",
+        field="where",
+        why=why,
+    )

@@ -1,0 +1,27 @@
+"""The one shape of a refused definition: where it stands, which view it is, what is wrong, what to write instead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anabranch.core.errors import BadDefinition
+from anabranch.views.definition import Defined
+
+
+def definition_error(
+    code: str, view: Defined, what: str, *, line: int | None = None, next_step: str = "", **fields: Any
+) -> BadDefinition:
+    """``spark_jobs/views/x.py:12: x v1: line 18: what``; 12 is the definition, 18 the call, where it is known."""
+    where = f"line {line}: " if line else ""
+    return BadDefinition(
+        code,
+        f"{view.origin}: {view.name} v{view.version}: {where}{what}",
+        state="the view was not registered; nothing was written",
+        next_step=next_step,
+        view=view.name,
+        version=view.version,
+        file=view.origin.file,
+        definition=view.origin.line,
+        line=line,
+        **fields,
+    )

@@ -1,0 +1,95 @@
+"""What each version of a view stands for, written down once: ``control/views/<name>.v<N>.json`` below the home."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from uuid import uuid4
+
+from anabranch.core.errors import Conflict
+from anabranch.core.settings import Settings
+from anabranch.views.definition import View
+from anabranch.views.fingerprint import definition_text
+from anabranch.views.function_source import read
+
+_SHOWN = 12
+
+
+def record_path(settings: Settings, view: View) -> Path:
+    return record_file(settings, view.name, view.version)
+
+
+def record_file(settings: Settings, name: str, version: int) -> Path:
+    return settings.home / "control" / "views" / f"{name}.v{version}.json"
+
+
+def is_registered(settings: Settings, view: View, read_by: Mapping[str, int] | None = None) -> bool:
+    """Whether this definition is written down, and was checked for the contracts that it is read by (by event type;
+    None: whichever). Conflict DEFINITION_CHANGED: its version stands for another one."""
+    try:
+        known = json.loads(record_path(settings, view).read_text())
+    except FileNotFoundError:
+        return False
+    if known["fingerprint"] == view.fingerprint:
+        # Written down before a contract could have a second version.
+        return read_by is None or known.get("contracts", dict.fromkeys(view.events, 1)) == read_by
+    changed = list(difflib.unified_diff(known["definition"].splitlines(), _text(view).splitlines(), n=0, lineterm=""))[
+        3:
+    ]
+    raise Conflict(
+        "DEFINITION_CHANGED",
+        f"{view.origin}: {view.name} v{view.version} isn't what was registered under that version"
+        + "".join(f"\n    {line}" for line in changed[:_SHOWN]),
+        state=f"the data of v{view.version} stays as the registered definition made it; nothing was written",
+        next_step=f"undo the change, or declare it as version={view.version + 1}",
+        view=view.name,
+        version=view.version,
+        registered=known["fingerprint"],
+        fingerprint=view.fingerprint,
+        file=view.origin.file,
+        definition=view.origin.line,
+    )
+
+
+def write_down(settings: Settings, view: View, read_by: Mapping[str, int] | None = None) -> None:
+    """Keep the definition under its version, and which contracts it was checked for. Of two writers at once the first
+    wins, and the second is compared. A crash leaves nothing, or all of it.
+    """
+    target = record_path(settings, view)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    record = {
+        "name": view.name,
+        "version": view.version,
+        "fingerprint": view.fingerprint,
+        "origin": str(view.origin),
+        "definition": _text(view),
+        "contracts": dict(read_by or dict.fromkeys(view.events, 1)),
+    }
+    draft = target.with_name(f".{target.name}.{uuid4().hex}")
+    draft.write_text(json.dumps(record, indent=1))
+    if target.exists() and is_registered(settings, view):  # the same definition, for a newer contract
+        draft.replace(target)
+        return
+    try:
+        os.link(draft, target)
+    except FileExistsError:
+        is_registered(settings, view)
+    finally:
+        draft.unlink()
+
+
+def definition_lines(view: View) -> list[str]:
+    """The definition as it is written down, line by line, to show how two of them differ."""
+    return _text(view).splitlines()
+
+
+def _text(view: View) -> str:
+    """The declaration and the code, one to a line."""
+    declared = (
+        f"events={list(view.events)}\nkey={list(view.key)}\npartition_by={view.partition_by!r}\n"
+        f"lookback={str(view.lookback)!r}\nlookahead={str(view.lookahead)!r}\nrefresh={view.refresh!r}\ncloses={view.closes!r}\n"
+    ) + (f"tables={list(view.tables)}\n" if view.tables else "")
+    return declared + definition_text(read(view.function))

@@ -1,0 +1,162 @@
+"""The source of a view: its function as a syntax tree, with everything of its own module that it uses.
+
+Fingerprint and purity both read this, so what is fingerprinted is what is checked.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+from anabranch.core.errors import BadDefinition
+from anabranch.core.settings import project_root
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class Source:
+    """``used`` holds the statements of the module that bind a name which the function needs, however indirectly."""
+
+    path: str
+    function: ast.FunctionDef
+    used: tuple[tuple[str, ast.stmt], ...]
+
+    @property
+    def trees(self) -> tuple[ast.AST, ...]:
+        """What is run when the view is: the function without its decorators, and what it uses."""
+        return (self.function.args, *self.function.body, *(node for _, node in self.used))
+
+    @cached_property
+    def calls(self) -> tuple[ast.Call, ...]:
+        return tuple(node for tree in self.trees for node in ast.walk(tree) if isinstance(node, ast.Call))
+
+    @cached_property
+    def imported(self) -> dict[str, tuple[str, int]]:
+        """Local name -> (dotted path, line), of imports that the function uses, at the top or inside of it."""
+        found: dict[str, tuple[str, int]] = {}
+        for name, statement in self.used:
+            found.update({n: at for n, at in _imports(statement).items() if n == name})
+        top = [node for _, node in self.used if not isinstance(node, ast.Import | ast.ImportFrom)]
+        for tree in (*self.function.body, *top):
+            for node in ast.walk(tree):
+                found.update(_imports(node))
+        return found
+
+    def dotted(self, node: ast.expr) -> str | None:
+        """``np.random.rand`` as ``numpy.random.rand``; None where the chain doesn't start at an imported name."""
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name) or node.id not in self.imported:
+            return None
+        return ".".join([self.imported[node.id][0], *reversed(parts)])
+
+
+def shown(path: str) -> str:
+    """As one would type it: from the project's folder, where it lies in there."""
+    file = Path(path)
+    return str(file.relative_to(project_root()) if file.is_relative_to(project_root()) else file)
+
+
+@cache
+def read(function: Callable[..., Any]) -> Source:
+    """Read the file that ``function`` was defined in. BadDefinition VIEW_SOURCE where there is none to read.
+
+    Read once, when it is declared: a file that is edited under a running process says nothing of what runs there.
+    """
+    code = function.__code__
+    linecache.checkcache(code.co_filename)
+    text = "".join(linecache.getlines(code.co_filename))
+    if not text and Path(code.co_filename).is_file():
+        text = Path(code.co_filename).read_text()
+    module = ast.parse(text)
+    for node in ast.walk(module):
+        if isinstance(node, ast.FunctionDef) and _first_line(node) == code.co_firstlineno:
+            return Source(code.co_filename, node, _used(node, module, _enclosing(module, node)))
+    raise BadDefinition(
+        "VIEW_SOURCE",
+        f"{code.co_filename}:{code.co_firstlineno}: the source of {function.__name__} can't be read",
+        next_step="write the view as a def in a file of spark_jobs/views",
+        file=code.co_filename,
+    )
+
+
+def _used(
+    function: ast.FunctionDef, module: ast.Module, around: list[ast.FunctionDef]
+) -> tuple[tuple[str, ast.stmt], ...]:
+    bound: dict[str, list[ast.stmt]] = {}
+    for body in (module.body, *(outer.body for outer in around)):
+        for statement in body:
+            for name in _binds(statement):
+                bound.setdefault(name, []).append(statement)
+    found: dict[str, list[ast.stmt]] = {}
+    waiting = [name for tree in (function.args, *function.body) for name in _names(tree)]
+    while waiting:
+        name = waiting.pop()
+        if name in found or name not in bound:
+            continue
+        found[name] = [node for node in bound[name] if node is not function and node not in around]
+        waiting += [
+            inner for node in found[name] if not isinstance(node, ast.Import | ast.ImportFrom) for inner in _names(node)
+        ]
+    return tuple((name, node) for name in sorted(found) for node in found[name])
+
+
+def _enclosing(module: ast.Module, function: ast.FunctionDef) -> list[ast.FunctionDef]:
+    """The functions around a view that is defined inside of one (in a test, say), outermost first."""
+    return [
+        node
+        for node in ast.walk(module)
+        if isinstance(node, ast.FunctionDef) and node is not function and any(n is function for n in ast.walk(node))
+    ]
+
+
+def _names(tree: ast.AST) -> list[str]:
+    annotations = {id(n) for a in ast.walk(tree) for hint in _hints(a) for n in ast.walk(hint)}
+    return sorted({n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and id(n) not in annotations})
+
+
+def _hints(node: ast.AST) -> list[ast.expr]:
+    """Annotations say nothing about what is computed."""
+    hints = [getattr(node, "annotation", None), getattr(node, "returns", None)]
+    return [hint for hint in hints if isinstance(hint, ast.expr)]
+
+
+def _binds(statement: ast.stmt) -> set[str]:
+    match statement:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            return {statement.name}
+        case ast.Import() | ast.ImportFrom():
+            return {alias.asname or alias.name.split(".")[0] for alias in statement.names}
+        case ast.If() | ast.Try() | ast.With() | ast.For() | ast.While():
+            inner = {name for child in ast.walk(statement) if child is not statement for name in _stored(child)}
+            return inner | {n for child in ast.walk(statement) if isinstance(child, Function) for n in (child.name,)}
+        case _:
+            return {name for child in ast.walk(statement) for name in _stored(child)}
+
+
+def _stored(node: ast.AST) -> set[str]:
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return _binds(node)
+    return {node.id} if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) else set()
+
+
+def _imports(node: ast.AST) -> dict[str, tuple[str, int]]:
+    if isinstance(node, ast.Import):
+        top = {alias.asname or alias.name.split(".")[0]: alias for alias in node.names}
+        return {name: (a.name if a.asname else a.name.split(".")[0], node.lineno) for name, a in top.items()}
+    if isinstance(node, ast.ImportFrom):
+        base = "." * node.level + (node.module or "")
+        return {alias.asname or alias.name: (f"{base}.{alias.name}", node.lineno) for alias in node.names}
+    return {}
+
+
+def _first_line(node: ast.FunctionDef) -> int:
+    return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])

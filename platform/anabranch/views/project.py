@@ -1,0 +1,39 @@
+"""A project: the folder in which a team declares its topics and its views, as this process' settings name it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from anabranch.contracts import Declarations, Sources, load_declarations
+from anabranch.core.settings import Settings
+from anabranch.views.definition import View
+from anabranch.views.registry import Registry, load_views, readable_views
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """What is declared below ``settings.project``. Each call reads the files: a deployment changes them.
+
+    Reading views imports the project's own code, so processes that must not run it (DAG files, web servers) read
+    ``apps.airflow.static_views`` instead.
+    """
+
+    settings: Settings
+
+    def declarations(self) -> Declarations:
+        """The topics with their contracts. BadDefinition."""
+        return load_declarations(self.settings.contracts_folder)
+
+    def views(self) -> Registry:
+        """All views. BadDefinition when one file can't be read."""
+        return load_views(self.settings.views_folder, self.declarations())
+
+    def readable_views(self) -> Registry:
+        """The views of all files that can be read; ``Registry.unread`` names the others."""
+        return readable_views(self.settings.views_folder, self.declarations())
+
+    def registered(self, name: str, version: int | None = None) -> tuple[View, Sources]:
+        """One version of a view (the newest for None) and the topics that it reads. BadInput VIEW_UNKNOWN."""
+        registry = self.readable_views()
+        view = registry.get(name, version)
+        return view, registry.topic(view)

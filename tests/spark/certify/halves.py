@@ -1,0 +1,161 @@
+"""A small view over landed departures, and its halves made by hand, so that one thing can be broken on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pyarrow as pa
+from anabranch import lake
+from anabranch.certify.comparison_inputs import function_rows
+from anabranch.certify.staged_build import Staged
+from anabranch.contracts.declarations import load_declarations
+from anabranch.core.settings import Settings, project_root
+from anabranch.ingest.landing.schema import VALID, landing_schema
+from anabranch.lake import CommitMetadata, Cut, Position
+from anabranch.lake.layout import batch_table, landing_table, speed_table
+from anabranch.views.definition import CHANGED, PARTITION_DATE, View
+from anabranch.views.inputs import events_at
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TOPIC = load_declarations(project_root() / "spark_jobs" / "contracts").topic("flights")
+
+
+def _delays(departed: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    counted = departed.groupBy(F.window("event_time", "1 hour").alias("w"), "origin").agg(
+        F.count(F.lit(1)).alias("flights"), F.sum("dep_delay").alias("delay_minutes")
+    )
+    return counted.select(
+        F.col("w.start").alias("window_start"),
+        F.col("w.end").alias("window_end"),
+        "origin",
+        "flights",
+        "delay_minutes",
+    )
+
+
+def _newest(departed: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    return departed.groupBy("tailnum").agg(F.max("event_time").alias("since"), F.count(F.lit(1)).alias("flights"))
+
+
+DELAYS = View(
+    "delays", 1, ("flight.departed",), ("origin", "window_start"), _delays, "window_start", fingerprint="delays-1"
+)
+NEWEST = View("newest", 1, ("flight.departed",), ("tailnum",), _newest, fingerprint="newest-1")
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    at: str
+    origin: str
+    delay: int = 0
+    late: bool = False
+    tailnum: str | None = "N1"
+
+    @property
+    def time(self) -> datetime:
+        return datetime.fromisoformat(f"2013-01-{self.at}").replace(tzinfo=UTC)
+
+
+def cut_at(epoch: int) -> Cut:
+    return Cut({TOPIC.name: Position(epoch, {0: epoch * 1000})})
+
+
+def land(settings: Settings, epochs: Sequence[Sequence[Departure]]) -> Cut:
+    """Land each list as the next epoch; the offsets of partition 0 count up over all of them, from 0."""
+    uri = landing_table(settings, TOPIC.name)
+    schema = landing_schema(TOPIC)
+    table = lake.create(uri, schema, ["event_date"], CommitMetadata("landing/flights", "0", Cut()))
+    committed = lake.latest_commit(table)
+    epoch, offset = (committed.note.cut.epoch(TOPIC.name), table.count()) if committed else (0, 0)
+    for departures in epochs:
+        epoch += 1
+        rows = [_landed(departure, offset + i, epoch) for i, departure in enumerate(departures)]
+        offset += len(rows)
+        data = pa.Table.from_pylist(rows, schema)
+        staged = lake.stage_arrow(data, uri, uuid4().hex, "event_date")
+        lake.append(table, staged, CommitMetadata("landing/flights", str(epoch), cut_at(epoch)))
+    return cut_at(epoch)
+
+
+def _landed(departure: Departure, offset: int, epoch: int) -> dict[str, Any]:
+    time = departure.time
+    return {
+        "topic": TOPIC.name,
+        "partition": 0,
+        "offset": offset,
+        "append_time": time,
+        "value": b"{}",
+        "epoch": epoch,
+        "decision": VALID,
+        "late": departure.late,
+        "event_id": f"e{offset}",
+        "source": "test",
+        "type": "flight.departed",
+        "subject": f"flight-{offset}",
+        "contract_version": 1,
+        "device_time": time,
+        "event_time": time,
+        "flight_departed": {
+            "origin": departure.origin,
+            "dep_delay": departure.delay,
+            "tailnum": departure.tailnum,
+        },
+        "event_date": time.date(),
+    }
+
+
+def stream(spark: SparkSession, settings: Settings, view: View, cut: Cut) -> None:
+    """The speed half at ``cut``, as a stream that made no mistake would have left it."""
+    rows = function_rows(view, TOPIC, events_at(spark, settings, view, TOPIC, cut, DAYS, late=False)).toArrow()
+    if view.kappa:
+        rows = rows.drop_columns([PARTITION_DATE])
+    rows = rows.append_column(CHANGED, pa.array([cut.epoch(TOPIC.name)] * rows.num_rows, pa.int64()))
+    spoil(settings, view, cut, rows)
+
+
+def speed_rows_of(settings: Settings, view: View) -> pa.Table:
+    table = lake.commits.open_table(speed_table(settings, view.name, view.version))
+    assert table is not None
+    return table.to_pyarrow_table()
+
+
+def spoil(settings: Settings, view: View, cut: Cut, rows: pa.Table) -> None:
+    """Make ``rows`` the speed half, whatever they are."""
+    uri = speed_table(settings, view.name, view.version)
+    partition = None if view.kappa else PARTITION_DATE
+    note = CommitMetadata(f"{view.writer}/speed", uuid4().hex, cut, view.fingerprint)
+    table = lake.create(uri, rows.schema, [partition] if partition else [], note)
+    lake.replace(table, lake.stage_arrow(rows, uri, uuid4().hex, partition), note, None)
+
+
+def build(spark: SparkSession, settings: Settings, view: View, cut: Cut, partitions: Sequence[date]) -> Staged:
+    """What batch would have staged: the function over all events up to ``cut``."""
+    uri = batch_table(settings, view.name, view.version)
+    rows = function_rows(view, TOPIC, events_at(spark, settings, view, TOPIC, cut, partitions, late=True))
+    return stage(settings, view, cut, partitions, rows.toArrow(), uri)
+
+
+def stage(
+    settings: Settings, view: View, cut: Cut, partitions: Sequence[date], rows: pa.Table, uri: str | None = None
+) -> Staged:
+    uri = uri or batch_table(settings, view.name, view.version)
+    name = uuid4().hex
+    files: dict[date, tuple[str, ...]] = {}
+    for staged in lake.stage_arrow(rows, uri, name, PARTITION_DATE):
+        day = date.fromisoformat(str(staged.partition[PARTITION_DATE]))
+        files[day] = (*files.get(day, ()), str(Path(uri) / staged.path))
+    return Staged(str(Path(uri) / "builds" / name), cut, tuple(partitions), files)
+
+
+DAYS = [date(2013, 1, day) for day in (1, 2, 3)]

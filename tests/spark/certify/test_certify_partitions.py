@@ -1,0 +1,174 @@
+"""A certificate is green when both paths agree at one cut, and red for every single thing that is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import halves
+import pyarrow as pa
+import pytest
+from anabranch.certify.certificates import BUILD, RECOMPUTED, newest_certificates, record
+from anabranch.certify.certify_partitions import certify
+from anabranch.core.errors import Conflict, TryAgain
+from anabranch.core.settings import Settings
+from anabranch.lake import Cut
+from halves import DAYS, DELAYS, NEWEST, TOPIC, Departure
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+EPOCHS = [
+    [Departure("01 05:10", "JFK", 3), Departure("01 05:20", "JFK", 4), Departure("01 06:00", "EWR")],
+    [Departure("02 05:10", "JFK", 1), Departure("02 05:20", "LGA", 4), Departure("03 06:00", "EWR")],
+]
+LATE = Departure("01 05:30", "JFK", 90, late=True)
+
+
+@pytest.fixture
+def cut(settings: Settings) -> Cut:
+    return halves.land(settings, EPOCHS)
+
+
+def test_equal_paths_are_certified_day_by_day(spark: SparkSession, settings: Settings, cut: Cut) -> None:
+    halves.stream(spark, settings, DELAYS, cut)
+
+    certificates = certify(spark, settings, DELAYS, TOPIC, DAYS, run="r1")
+
+    assert [(c.partition, c.equal, c.speed.rows, c.method) for c in certificates] == [
+        (DAYS[0], True, 2, RECOMPUTED),
+        (DAYS[1], True, 2, RECOMPUTED),
+        (DAYS[2], True, 1, RECOMPUTED),
+    ]
+    assert {c.cut for c in certificates} == {cut}
+
+
+def test_a_late_event_alone_leaves_the_certificate_green(spark: SparkSession, settings: Settings, cut: Cut) -> None:
+    cut = halves.land(settings, [[LATE]])
+    halves.stream(spark, settings, DELAYS, cut)
+    build = halves.build(spark, settings, DELAYS, cut, DAYS)
+
+    certificates = certify(spark, settings, DELAYS, TOPIC, DAYS, build)
+
+    assert [(c.equal, c.late_events, c.method) for c in certificates] == [
+        (True, 1, RECOMPUTED),
+        (True, 0, BUILD),
+        (True, 0, BUILD),
+    ]
+
+
+def test_a_build_of_an_older_cut_is_trusted_for_untouched_days_only(
+    spark: SparkSession, settings: Settings, cut: Cut
+) -> None:
+    build = halves.build(spark, settings, DELAYS, cut, DAYS)
+    newer = halves.land(settings, [[Departure("02 07:00", "JFK")]])
+    halves.stream(spark, settings, DELAYS, newer)
+
+    certificates = certify(spark, settings, DELAYS, TOPIC, DAYS, build)
+
+    assert [(c.equal, c.method) for c in certificates] == [(True, BUILD), (True, RECOMPUTED), (True, BUILD)]
+
+
+def _first(column: str, change: Callable[[int], int]) -> Callable[[pa.Table], pa.Table]:
+    def changed(rows: pa.Table) -> pa.Table:
+        values = rows[column].to_pylist()
+        values[0] = change(values[0])
+        return rows.set_column(rows.schema.get_field_index(column), column, pa.array(values, rows[column].type))
+
+    return changed
+
+
+BROKEN: dict[str, Callable[[pa.Table], pa.Table]] = {
+    "off by one": _first("flights", lambda n: n + 1),
+    "another value": _first("delay_minutes", lambda n: -n - 7),
+    "a null": _first("delay_minutes", lambda n: None),
+    "a row is missing": lambda rows: rows.slice(1),
+    "a row is there twice": lambda rows: pa.concat_tables([rows, rows.slice(0, 1)]),
+    "a row too many": lambda rows: pa.concat_tables([rows, _first("flights", lambda n: n + 5)(rows.slice(0, 1))]),
+}
+
+
+@pytest.mark.parametrize("method", [RECOMPUTED, BUILD])
+def test_whatever_is_wrong_in_one_day_turns_that_day_red(
+    spark: SparkSession, settings: Settings, cut: Cut, method: str
+) -> None:
+    build = halves.build(spark, settings, DELAYS, cut, DAYS) if method == BUILD else None
+    halves.stream(spark, settings, DELAYS, cut)
+    rows = halves.speed_rows_of(settings, DELAYS).sort_by("window_start")
+    found = {}
+    for what, broken in BROKEN.items():
+        halves.spoil(settings, DELAYS, cut, broken(rows))
+        certificates = certify(spark, settings, DELAYS, TOPIC, DAYS, build)
+        assert {c.method for c in certificates} == {method}
+        found[what] = [c.equal for c in certificates]
+
+    assert found == {what: [False, True, True] for what in BROKEN}
+
+
+def test_a_build_that_is_wrong_is_not_certified(spark: SparkSession, settings: Settings, cut: Cut) -> None:
+    halves.stream(spark, settings, DELAYS, cut)
+    rows = halves.speed_rows_of(settings, DELAYS).drop_columns(["_epoch"]).sort_by("window_start")
+    wrong = halves.stage(settings, DELAYS, cut, DAYS, rows.slice(0, rows.num_rows - 1))
+
+    certificates = certify(spark, settings, DELAYS, TOPIC, DAYS, wrong)
+
+    assert [c.equal for c in certificates] == [True, True, False]
+
+
+def test_nulls_that_change_places_are_another_row(spark: SparkSession) -> None:
+    from anabranch.certify.row_hashes import checksums
+
+    frames = {
+        name: spark.createDataFrame([row], "a string, b string, partition_date date")
+        for name, row in {"left": ("x", None, DAYS[0]), "right": (None, "x", DAYS[0])}.items()
+    }
+
+    sums = checksums(frames)
+
+    assert sums["left", DAYS[0]] != sums["right", DAYS[0]]
+
+
+def test_a_kappa_view_is_certified_as_a_whole_with_its_late_events(
+    spark: SparkSession, settings: Settings, cut: Cut
+) -> None:
+    cut = halves.land(settings, [[LATE]])
+    halves.stream(spark, settings, NEWEST, cut)
+
+    (green,) = certify(spark, settings, NEWEST, TOPIC, [])
+    halves.spoil(settings, NEWEST, cut, halves.speed_rows_of(settings, NEWEST).slice(1))
+    (red,) = certify(spark, settings, NEWEST, TOPIC, [])
+
+    assert (green.partition, green.equal, red.equal) == (None, True, False)
+
+
+def test_certificates_are_kept_once_a_run_and_the_newest_holds(
+    spark: SparkSession, settings: Settings, cut: Cut
+) -> None:
+    halves.stream(spark, settings, DELAYS, cut)
+    first = certify(spark, settings, DELAYS, TOPIC, DAYS, run="r1")
+    record(settings, first)
+    record(settings, first)
+    halves.spoil(settings, DELAYS, cut, halves.speed_rows_of(settings, DELAYS).slice(0, 0))
+    second = certify(spark, settings, DELAYS, TOPIC, DAYS[:1], run="r2")
+    record(settings, second)
+
+    kept = newest_certificates(settings, "delays", 1)
+
+    assert kept == {DAYS[0]: second[0], DAYS[1]: first[1], DAYS[2]: first[2]}
+    assert not kept[DAYS[0]].equal
+
+
+def test_a_view_without_a_commit_and_a_changed_definition_are_refused(
+    spark: SparkSession, settings: Settings, cut: Cut
+) -> None:
+    with pytest.raises(TryAgain) as early:
+        certify(spark, settings, DELAYS, TOPIC, DAYS)
+    halves.stream(spark, settings, DELAYS, cut)
+    from dataclasses import replace
+
+    with pytest.raises(Conflict) as changed:
+        certify(spark, settings, replace(DELAYS, fingerprint="delays-2"), TOPIC, DAYS)
+
+    assert (early.value.code, changed.value.code) == ("VIEW_NOT_READY", "DEFINITION_CHANGED")

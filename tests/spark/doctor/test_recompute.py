@@ -1,0 +1,69 @@
+"""The doctor computes rows anew: silent where they are right, and each half's wrong row is named."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from anabranch.compute.batch import publish, rebuild
+from anabranch.compute.speed.view_stream import catch_up
+from anabranch.core.settings import Settings
+from anabranch.lake import latest_commit, upsert
+from anabranch.lake.commits import open_table
+from anabranch.lake.layout import batch_table, speed_table
+from anabranch.operate.doctor.context import Context
+from anabranch.operate.doctor.findings import Finding
+from anabranch.operate.doctor.recompute import computed
+from anabranch.operate.doctor.run_checks import examine
+from landed import DECLARED, FLIGHTS, Event, Landing, sample_views
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+VIEWS = sample_views()
+DELAYS = VIEWS.get("departure_delays")
+DAYS = [date(2013, 1, 1), date(2013, 1, 2)]
+
+
+def departed(at: str, delay: int = 20) -> Event:
+    time = datetime.fromisoformat(f"2013-01-{at}").replace(tzinfo=UTC)
+    data = {"origin": "JFK", "dest": "ATL", "carrier": "AA", "flight": 1, "dep_delay": delay, "tailnum": "N1"}
+    return Event("flight.departed", time, f"{at}/{delay}", data)
+
+
+def test_rows_are_computed_anew_and_a_wrong_one_of_each_half_is_named(spark: SparkSession, settings: Settings) -> None:
+    """A platform with both halves, a late event in one of them, and an epoch since."""
+    landing = Landing(settings)
+    landing.land([departed("01 05:10")], [departed("02 07:00")], [departed("01 05:20", 7)])
+    catch_up(spark, settings, VIEWS.get("aircraft_now"), FLIGHTS)
+    publish(settings, DELAYS, rebuild(spark, settings, DELAYS, FLIGHTS, DAYS, "one"), DAYS)
+    landing.land([departed("02 08:00")])
+    catch_up(spark, settings, DELAYS, FLIGHTS)
+
+    def look(sample: int = 0) -> tuple[Finding, ...]:
+        return examine(Context(settings, DECLARED, VIEWS), computed(spark, sample), pause=0).findings
+
+    assert look() == ()
+
+    uri = speed_table(settings, DELAYS.name, 1)
+    table, committed = open_table(uri), latest_commit(uri)
+    assert table is not None
+    assert committed is not None
+    row = next(row for row in table.to_pyarrow_table().to_pylist() if row["partition_date"] == DAYS[1])
+    other = pa.Table.from_pylist([{**row, "delayed": row["delayed"] + 1}], pa.schema(table.schema().to_arrow()))
+    upsert(table, other, DELAYS.key, committed.note, "partition_date")
+    batch = open_table(batch_table(settings, DELAYS.name, 1))
+    assert batch is not None
+    batch.update(updates={"delayed": "delayed + 1"}, predicate=f"partition_date = '{DAYS[0]}'")
+
+    found = {finding.where.partition(" (")[0]: finding for finding in look()}
+    assert {finding.code for finding in found.values()} == {"ROWS_DIFFER"}
+    speed, published = found["departure_delays v1, speed half"], found["departure_delays v1, batch half"]
+    assert (str(DAYS[1]) in speed.where, str(DAYS[0]) in published.where) == (True, True)
+    assert speed.next_step.startswith("anabranch replay start departure_delays --version 1")
+    assert published.next_step.startswith(f"anabranch reprocess departure_delays --version 1 --from {DAYS[0]}")
+    assert len(look(1)) <= 2

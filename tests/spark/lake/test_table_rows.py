@@ -1,0 +1,102 @@
+"""A table's rows by its list of files are the rows that Spark's own reader of Delta gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from anabranch.core.settings import Settings
+from anabranch.lake import CommitMetadata, Cut, append, create, stage_arrow, widen
+from anabranch.lake.frames import table_rows
+from deltalake import DeltaTable
+from landed import Event, Landing
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+START = datetime(2013, 1, 1, 5, tzinfo=UTC)
+NOTE = CommitMetadata("writer", "batch", Cut())
+DAYS = [START.date() + timedelta(days=n) for n in range(3)]
+
+
+def departed(number: int) -> Event:
+    data = {"origin": "JFK", "dest": "ATL", "carrier": "AA", "flight": number, "dep_delay": 0, "tailnum": "N1"}
+    at = START + timedelta(days=number % 3, minutes=number)
+    return Event("flight.departed", at, f"d{number}", data)
+
+
+@pytest.fixture
+def landing(settings: Settings) -> Landing:
+    found = Landing(settings)
+    found.land(*([departed(n), departed(n + 1)] for n in range(0, 40, 2)))
+    return found
+
+
+def by_delta(spark: SparkSession, uri: str, version: int | None = None) -> DataFrame:
+    reader = spark.read.format("delta")
+    return (reader if version is None else reader.option("versionAsOf", version)).load(uri)
+
+
+def same(left: DataFrame, right: DataFrame) -> None:
+    assert left.schema.simpleString() == right.schema.simpleString()
+    assert left.count() == right.count() == left.intersectAll(right).count()
+
+
+def test_all_rows_are_there_in_their_partitions(spark: SparkSession, landing: Landing) -> None:
+    same(table_rows(spark, DeltaTable(landing.uri)), by_delta(spark, landing.uri))
+
+
+@pytest.mark.parametrize("partition_by", [["day"], []])
+def test_rows_without_a_date_are_in_a_partition_too(
+    spark: SparkSession, tmp_path: Path, partition_by: list[str]
+) -> None:
+    schema, uri = pa.schema([("n", pa.int64()), ("day", pa.date32())]), str(tmp_path / "table")
+    made = create(uri, schema, partition_by, NOTE)
+    for number in range(3):
+        rows = pa.table({"n": [1, 2, 3, 4], "day": [None, *DAYS]}, schema)
+        append(made, stage_arrow(rows, uri, f"b{number}", partition_by[0] if partition_by else None), NOTE)
+    same(table_rows(spark, made), by_delta(spark, uri))
+    wanted = table_rows(spark, made, [None, DAYS[0]].__contains__)
+    same(wanted, by_delta(spark, uri).where(f"day IS NULL OR day = DATE '{DAYS[0]}'" if partition_by else "true"))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "sql"),
+    [
+        ({DAYS[1]}.__contains__, f"event_date = DATE '{DAYS[1]}'"),
+        (lambda day: day is None or day > DAYS[0], f"event_date > DATE '{DAYS[0]}'"),
+        (set[date | None]().__contains__, "false"),
+    ],
+)
+def test_files_of_other_partitions_are_left_out(
+    spark: SparkSession, landing: Landing, wanted: Callable[[date | None], bool], sql: str
+) -> None:
+    rows = table_rows(spark, DeltaTable(landing.uri), wanted)
+    same(rows, by_delta(spark, landing.uri).where(sql))
+    assert len(rows.inputFiles()) == (
+        0 if sql == "false" else len(by_delta(spark, landing.uri).where(sql).inputFiles())
+    )
+
+
+def test_an_older_version_has_the_rows_and_columns_that_it_had(spark: SparkSession, landing: Landing) -> None:
+    before = landing.table.version()
+    widen(landing.table, pa.schema([("grown", pa.int64())]), CommitMetadata("landing/flights", "grow", landing.cut))
+    landing.land([departed(50)])
+    same(table_rows(spark, DeltaTable(landing.uri)), by_delta(spark, landing.uri))
+    same(table_rows(spark, DeltaTable(landing.uri, version=before)), by_delta(spark, landing.uri, before))
+
+
+def test_no_job_looks_for_files(spark: SparkSession, landing: Landing) -> None:
+    """Spark lists more than 32 paths by a job otherwise."""
+    tracker, group = spark.sparkContext.statusTracker(), f"listing of {landing.uri}"
+    spark.sparkContext.setJobGroup(group, group)
+    try:
+        assert len(table_rows(spark, DeltaTable(landing.uri)).inputFiles()) > 32
+        assert not tracker.getJobIdsForGroup(group)
+    finally:
+        spark.sparkContext.setJobGroup("", "")

@@ -1,0 +1,62 @@
+"""Spark reads the same rows as everybody else, natively, with the same predicate."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anabranch
+import pytest
+from anabranch.core.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "unit" / "serving"))
+import served
+from served import DAYS, KEYS, VIEW
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def published(settings: Settings) -> Settings:
+    served.start_speed(settings, 3)
+    served.publish(settings, {DAYS[0]: 3, DAYS[1]: 2}, DAYS[:2])
+    return settings
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        None,
+        "origin = 'O''1'",
+        "origin in ('O''1', 'O''2') and not (window_start < timestamp '2013-01-02 05:00')",
+        "written_by is null or origin like '%''2'",
+        "window_start between '2013-01-01 10:00' and '2013-01-02' and mean_delay > 1.1",
+        "cast(window_start as date) = date '2013-01-03' and hour(window_start) = 5",
+        "coalesce(written_by, -1) < 0",
+        "origin <> '${spark.app.name}\\'",
+    ],
+)
+def test_spark_and_arrow_give_the_same_rows(spark: SparkSession, published: Settings, where: str | None) -> None:
+    reading = anabranch.read(VIEW, settings=published, where=where)
+
+    from_spark = reading.to_spark(spark).toArrow().cast(reading.schema)
+
+    order = [("window_start", "ascending")]
+    assert from_spark.sort_by(order).equals(reading.to_arrow().sort_by(order))
+    assert reading.to_arrow().num_rows > 0
+
+
+def test_a_spark_reading_stays_as_it_was_pinned(spark: SparkSession, published: Settings) -> None:
+    reading = anabranch.read(VIEW, settings=published)
+    served.merge_speed(published, 4, DAYS[2:3])
+    served.publish(published, {DAYS[0]: 4}, DAYS[:1])
+
+    rows = reading.to_spark(spark).collect()
+
+    assert len(rows) == KEYS * len(DAYS)
+    assert {row["written_by"] for row in rows} == {3, None}
+    assert "_epoch" not in rows[0].asDict()

@@ -1,0 +1,74 @@
+"""The DAG that maintains: when it runs, and what its one task says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+from anabranch.apps.airflow import maintain_tasks
+from anabranch.core.errors import Conflict
+from anabranch.core.settings import Settings, project_root
+from anabranch.operate.maintenance import runner
+from anabranch.operate.maintenance.report import Action, ActionKind, Report
+from test_dag_file import HEAVY, parse
+
+pytestmark = pytest.mark.unit
+MERGED = Action(ActionKind.MERGED, "landing of flights", "small files", 1_200, 8_100_000, 3)
+
+
+def test_it_is_parsed_in_under_a_second_without_a_connection(tmp_path: Path) -> None:
+    parsed = parse(tmp_path, project_root(), "maintain")
+    assert parsed["cpu"] < 1.0
+    assert parsed["opened"] == []
+    assert HEAVY.isdisjoint(parsed["loaded"])
+    dag = parsed["dags"]["dag"]
+    assert (dag["id"], dag["tags"], dag["catchup"], dag["retries"]) == (
+        "maintain",
+        ["maintenance"],
+        False,
+        {"maintain": 3},
+    )
+    assert "anabranch maintain --plan" in dag["doc"]
+
+
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, done: Report | Exception) -> tuple[Any, list[str]]:
+    told: list[str] = []
+
+    def maintain(_: Settings) -> Report:
+        if isinstance(done, Exception):
+            raise done
+        return done
+
+    monkeypatch.setattr(maintain_tasks.os, "nice", lambda _: 19)
+    monkeypatch.setattr(maintain_tasks, "load_settings", lambda: Settings(home=tmp_path))
+    monkeypatch.setattr(maintain_tasks, "get_current_context", lambda: {"dag_run": None})
+    monkeypatch.setattr(maintain_tasks, "tell", lambda _, __, text: told.append(text))
+    monkeypatch.setattr(runner, "maintain", maintain)
+    return maintain_tasks.maintain.function, told
+
+
+def test_its_note_says_what_was_done(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    step, told = run(monkeypatch, tmp_path, Report((MERGED,), 2.0))
+    assert step()["deeds"][0]["files"] == 1_200
+    assert told[0].splitlines() == [
+        "merged      landing of flights: 1,200 small files (8.10 MB) into 3",
+        "1,200 files merged into 3, 0.00 MB freed, in 2.0 s",
+    ]
+
+
+def test_it_is_red_when_something_failed_and_says_the_rest_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    step, told = run(
+        monkeypatch, tmp_path, Report((MERGED, Action(ActionKind.FAILED, "routes of x", "it is gone")), 2.0)
+    )
+    with pytest.raises(AirflowFailException, match="routes of x: it is gone"):
+        step()
+    assert "landing of flights" in told[0]
+
+
+def test_while_another_one_runs_it_fails_for_good(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    step, told = run(monkeypatch, tmp_path, Conflict("MAINTENANCE_RUNNING", "another run is under way"))
+    with pytest.raises(AirflowFailException, match="MAINTENANCE_RUNNING"):
+        step()
+    assert told == []

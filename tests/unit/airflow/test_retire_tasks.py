@@ -1,0 +1,74 @@
+"""The DAG ``retire``: refused at once while readers need the version; its tables go when a person says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import served
+from airflow.sdk.exceptions import AirflowFailException
+from anabranch.apps.airflow import retire_tasks
+from anabranch.apps.airflow.retire_tasks import DropApproval
+from anabranch.core.settings import Settings
+from anabranch.lake.layout import view_folder
+from anabranch.serve import routes
+from anabranch.serve.routes import route_of, set_route
+from served import VIEW
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.fixture
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The parameters of a run over a platform whose readers have all moved on."""
+    monkeypatch.setattr(routes, "PATIENCE", 0.3)
+    settings = Settings(home=tmp_path)
+    for version in (1, 2):
+        served.start_speed(settings, 3, version=version)
+    set_route(settings, VIEW, {1: 1, 2: 99}, by="anna", why="nearly")
+    set_route(settings, VIEW, {2: 100}, by="anna", why="all")
+    params: dict[str, Any] = {"view": VIEW, "version": 1, "why": "v2 is it", "grace": "0 days"}
+    context = {"params": params, "dag_run": SimpleNamespace(dag_id="retire", run_id="by-hand")}
+    monkeypatch.setattr(retire_tasks, "get_current_context", lambda: context)
+    monkeypatch.setattr(retire_tasks, "load_settings", lambda: settings)
+    monkeypatch.setattr(retire_tasks, "tell", lambda _, run, text: params.setdefault("said", []).append(text))
+    return params
+
+
+def test_it_is_retired_once_and_dropped_when_a_person_says_so(asked: dict[str, Any]) -> None:
+    settings = retire_tasks.load_settings()
+    planned = retire_tasks.retire.function()
+    assert planned == {"view": VIEW, "version": 1, "size": planned["size"]}
+    assert retire_tasks.retire.function() == planned, "a step that is repeated must change nothing"
+    route = route_of(settings, VIEW)
+    assert route is not None
+    assert (route.number, route.retired, route.changed_by, route.why) == (3, {1}, "run by-hand", "v2 is it")
+    subject, text = DropApproval(task_id="approve", planned=planned).question()
+    assert subject == f"Delete the tables of {VIEW} v1?"
+    assert "can only be made again from history" in text
+    assert view_folder(settings, VIEW, 1).exists()
+    assert retire_tasks.drop.function(planned) == planned["size"] > 0
+    assert not view_folder(settings, VIEW, 1).exists()
+    assert asked["said"][-1] == f"{VIEW} v1 is retired and its tables are deleted."
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "code"),
+    [
+        ("version", 2, "READERS_LEFT"),
+        ("version", 9, "VERSION_UNKNOWN"),
+        ("version", None, "VERSION_UNSAFE"),
+        ("grace", "7 days", "GRACE"),
+        ("view", "../../etc", "NAME_UNSAFE"),
+        ("why", " ", "REASON_MISSING"),
+    ],
+)
+def test_it_is_refused_for_good(asked: dict[str, Any], field: str, value: object, code: str) -> None:
+    asked[field] = value
+    with pytest.raises(AirflowFailException, match=code):
+        retire_tasks.retire.function()
+    route = route_of(retire_tasks.load_settings(), VIEW)
+    assert route is not None
+    assert route.retired == frozenset()

@@ -1,0 +1,95 @@
+"""Declarations read from source say the same as the registry, and no code of an author runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from anabranch.apps.airflow.static_views import declared_views
+from anabranch.contracts.declarations import load_declarations
+from anabranch.core.settings import project_root
+from anabranch.views.definition import duration
+from anabranch.views.registry import load_views
+
+pytestmark = pytest.mark.unit
+JOBS = project_root() / "spark_jobs"
+
+
+def test_the_source_says_what_the_registry_says() -> None:
+    registry = load_views(JOBS / "views", load_declarations(JOBS / "contracts"))
+    registered = [
+        (v.name, v.version, v.events, v.key, v.partition_by, v.lookback, v.lookahead, v.kappa) for v in registry
+    ]
+    read = [
+        (v.name, v.version, v.events, v.key, v.partition_by, duration(v.lookback), duration(v.lookahead), v.kappa)
+        for versions in declared_views(JOBS / "views").values()
+        for v in versions
+    ]
+    assert len(read) >= 3
+    assert sorted(read, key=str) == sorted(registered, key=str)
+
+
+def write(folder: Path, name: str, source: str) -> Path:
+    (folder / name).write_text(source)
+    return folder
+
+
+def test_versions_come_newest_first_and_constants_are_followed(tmp_path: Path) -> None:
+    folder = write(
+        tmp_path,
+        "many.py",
+        """
+from datetime import timedelta
+from anabranch import views
+DEPARTED = "flight.departed"
+BACK = "2 days"
+
+@views.view(name="delays", version=1, events=DEPARTED, key="origin", partition_by="t", lookback=BACK)
+def first(departed):
+    '''The first.'''
+
+@views.view(name="delays", version=2, events=[DEPARTED], key=("origin",), lookback=timedelta(hours=3))
+def second(departed):
+    '''The second.'''
+
+def helper():
+    return view(name="never", version=1, events=["x"], key=["y"])
+""",
+    )
+    newest, oldest = declared_views(folder)["delays"]
+    assert (newest.version, newest.doc, newest.kappa, newest.lookback) == (2, "The second.", True, "timedelta(hours=3)")
+    assert (oldest.version, oldest.events, oldest.key, oldest.lookback) == (1, (DEPARTED,), ("origin",), "2 days")
+    assert list(declared_views(folder)) == ["delays"]
+
+
+DEPARTED = "flight.departed"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def broken(:",
+        "@view(name='../up', version=1, events=['e'], key=['k'])\ndef f(e): ...",
+        "@view(name='a b', version=1, events=['e'], key=['k'])\ndef f(e): ...",
+        "@view(name='a', version=0, events=['e'], key=['k'])\ndef f(e): ...",
+        "@view(name='a', version='1', events=['e'], key=['k'])\ndef f(e): ...",
+        "@view(name=UNKNOWN, version=1, events=['e'], key=['k'])\ndef f(e): ...",
+        "@view(name='a', events=['e'], key=['k'])\ndef f(e): ...",
+        "\x00",
+    ],
+)
+def test_what_can_not_be_read_is_left_out_with_an_error(
+    tmp_path: Path, source: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(tmp_path, "bad.py", source)
+    write(tmp_path, "good.py", "@view(name='good', version=1, events=['e'], key=['k'])\ndef f(e): ...")
+    assert list(declared_views(tmp_path)) == ["good"]
+    assert "bad.py" in caplog.text
+
+
+def test_no_code_of_an_author_runs(tmp_path: Path) -> None:
+    trace = tmp_path / "ran"
+    good = "@view(name='good', version=1, events=['e'], key=['k'])\ndef f(e): ..."
+    write(tmp_path, "hostile.py", f"open({str(trace)!r}, 'w')\n{good}")
+    assert list(declared_views(tmp_path)) == ["good"]
+    assert not trace.exists()

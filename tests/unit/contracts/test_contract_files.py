@@ -1,0 +1,119 @@
+"""The sample's contracts and topics, and what a contract or topic may not be."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from anabranch.contracts import Compatibility, Contract, Declarations, load_declarations
+from anabranch.core.errors import BadDefinition, BadInput
+from anabranch.core.settings import project_root
+
+pytestmark = pytest.mark.unit
+
+CONTRACTS = project_root() / "spark_jobs" / "contracts"
+SIMPLE = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+
+
+@pytest.fixture(scope="module")
+def declared() -> Declarations:
+    return load_declarations(CONTRACTS)
+
+
+def test_the_sample_declares_two_topics(declared: Declarations) -> None:
+    flights, weather = declared.topic("flights"), declared.topic("weather")
+    assert (flights.partitions, weather.partitions) == (4, 1)
+    assert flights.allowed_lateness == timedelta(hours=2)
+    assert flights.event_types == ("flight.scheduled", "flight.departed", "flight.arrived", "flight.cancelled")
+    assert flights.broker_config["message.timestamp.type"] == "LogAppendTime"
+    assert flights.broker_config["retention.ms"] == str(30 * 86_400_000)
+    assert declared.topic_of("weather.observed") is weather
+
+
+def test_every_contract_file_is_declared_and_named_after_its_content(declared: Declarations) -> None:
+    names = {f"{c.name}.v{c.version}.json" for topic in declared.topics.values() for c in topic.contracts}
+    assert names == {path.name for path in CONTRACTS.glob("*.json")}
+
+
+def test_only_the_tail_number_and_air_time_of_a_flight_are_optional(declared: Declarations) -> None:
+    optional = {c.name: set(c.fields) - c.required for c in declared.topic("flights").contracts}
+    assert optional == {
+        "flight.scheduled": {"tailnum"},
+        "flight.departed": {"tailnum"},
+        "flight.arrived": {"tailnum", "air_time"},
+        "flight.cancelled": {"tailnum"},
+    }
+
+
+def test_files_are_read_once_or_anew_when_asked(tmp_path: Path) -> None:
+    file = tmp_path / "parcels.py"
+
+    def write(partitions: str) -> None:
+        file.write_text(
+            "from anabranch.contracts import Contract, Topic\n"
+            f"PARCEL = Contract('parcel.seen', 1, {SIMPLE!r})\n"
+            f"PARCELS = Topic('parcels', (PARCEL,), partitions={partitions})\n"
+        )
+
+    def partitions(**how: bool) -> int:
+        return load_declarations(tmp_path, **how).topic("parcels").partitions
+
+    write("2")
+    assert partitions() == 2
+    write("16")
+    assert (partitions(), partitions(anew=True), partitions()) == (2, 16, 16)
+    write("oh no")
+    with pytest.raises(SyntaxError):
+        partitions(anew=True)
+    assert partitions() == 16
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "schema", "code"),
+    [
+        ("Flight", 1, SIMPLE, "CONTRACT_NAME"),
+        ("flight.x; drop", 1, SIMPLE, "CONTRACT_NAME"),
+        ("flight.departed", 0, SIMPLE, "CONTRACT_VERSION"),
+        ("flight.departed", 1, {"type": "string"}, "CONTRACT_SCHEMA"),
+        ("flight.departed", 1, {"type": "object", "oneOf": []}, "CONTRACT_SCHEMA"),
+        ("flight.departed", 1, {"type": "object", "properties": {"A b": {"type": "string"}}}, "CONTRACT_SCHEMA"),
+        ("flight.departed", 1, {"type": "object", "required": ["ghost"]}, "CONTRACT_SCHEMA"),
+        ("flight.departed", 1, {"type": "object", "properties": {"a": {"type": "array"}}}, "CONTRACT_SCHEMA"),
+        ("flight.departed", 1, {"type": "object", "properties": {"a": {"type": ["string"]}}}, "CONTRACT_SCHEMA"),
+    ],
+)
+def test_a_contract_that_cannot_be_typed_is_refused(name: str, version: int, schema: dict, code: str) -> None:
+    with pytest.raises(BadDefinition) as caught:
+        Contract(name, version, schema)
+    assert caught.value.code == code
+
+
+def test_a_contract_is_read_from_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "a.b.v3.json"
+    file.write_text(json.dumps({"name": "a.b", "version": 3, "compatibility": "full", "schema": SIMPLE}))
+    contract = Contract.from_file(file)
+    assert (contract.uri, contract.column) == ("urn:anabranch:contract:a.b:3", "a_b")
+    assert contract.compatibility is Compatibility.FULL
+
+
+def test_an_event_type_belongs_to_one_topic(tmp_path: Path) -> None:
+    (tmp_path / "twice.py").write_text(
+        "from anabranch.contracts import Contract, Topic\n"
+        f"C = Contract('a.b', 1, {SIMPLE!r})\n"
+        "ONE = Topic('one', (C,))\nTWO = Topic('two', (C,))\n"
+    )
+    with pytest.raises(BadDefinition) as caught:
+        load_declarations(tmp_path)
+    assert caught.value.code == "EVENT_TYPE_TWICE"
+
+
+def test_an_unknown_topic_or_type_names_the_known_ones(declared: Declarations) -> None:
+    with pytest.raises(BadInput) as caught:
+        declared.topic("fligths")
+    assert caught.value.code == "TOPIC_UNKNOWN"
+    assert "flights" in caught.value.next_step
+    with pytest.raises(BadInput) as caught:
+        declared.topic_of("flight.teleported")
+    assert caught.value.code == "EVENT_TYPE_UNKNOWN"

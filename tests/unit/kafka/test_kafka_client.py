@@ -1,0 +1,74 @@
+"""What happens without a broker, and which of the client's settings can be changed."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from anabranch.contracts import Declarations
+from anabranch.core.errors import AnabranchError, BadInput, TryAgain
+from anabranch.core.settings import Settings
+from anabranch.ingest.kafka import Producer, begin_offsets, create_missing, drift, end_offsets
+from anabranch.ingest.kafka.client import client_config
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.fixture
+def nobody(tmp_path: Path) -> Settings:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return Settings(home=tmp_path, kafka_port=probe.getsockname()[1])
+
+
+CALLS: list[Callable[[Settings], object]] = [
+    lambda s: end_offsets(s, "flights"),
+    lambda s: Producer(s, Declarations()).__enter__(),
+]
+
+
+@pytest.mark.parametrize("call", CALLS, ids=["offsets", "producer"])
+def test_a_broker_that_is_not_there_is_an_error_with_a_next_step_within_seconds(
+    nobody: Settings, call: Callable[[Settings], object], capfd: pytest.CaptureFixture[str]
+) -> None:
+    began = time.monotonic()
+    with pytest.raises(TryAgain) as caught:
+        call(nobody)
+    assert time.monotonic() - began < 7
+    assert caught.value.code == "BROKER_UNREACHABLE"
+    assert caught.value.fields["brokers"] == nobody.brokers
+    assert "anabranch up" in caught.value.next_step
+    assert capfd.readouterr().err == ""
+
+
+def test_another_cluster_gets_another_next_step() -> None:
+    settings = Settings(bootstrap_servers="127.0.0.1:1")
+    with pytest.raises(TryAgain) as caught:
+        begin_offsets(settings, "flights")
+    assert "ANABRANCH_BOOTSTRAP_SERVERS" in caught.value.next_step
+
+
+@pytest.mark.parametrize("options", [{"no.such.setting": "1"}, {"socket.timeout.ms": "soon"}])
+def test_options_that_the_client_does_not_know_are_named(nobody: Settings, options: dict[str, str]) -> None:
+    settings = nobody.model_copy(update={"kafka_options": options})
+    for call in (lambda: drift(settings, ()), lambda: create_missing(settings, ())):
+        with pytest.raises(AnabranchError) as caught:
+            call()
+        assert isinstance(caught.value, BadInput)
+        assert caught.value.code == "KAFKA_OPTIONS"
+        assert next(iter(options)) in str(caught.value)
+
+
+def test_the_users_options_win_over_defaults_and_never_over_the_promise() -> None:
+    settings = Settings(kafka_options={"linger.ms": "1", "acks": "0"})
+    config = client_config(settings, {"linger.ms": 20}, {"acks": "all"})
+    assert (config["linger.ms"], config["acks"]) == ("1", "all")
+
+
+def test_a_producer_that_is_not_open_says_so(nobody: Settings) -> None:
+    with pytest.raises(BadInput) as caught:
+        Producer(nobody, Declarations()).send_raw("flights", b"k", b"v", lambda error, message: None)
+    assert caught.value.code == "PRODUCER_CLOSED"

@@ -1,0 +1,154 @@
+"""A commit that is in, while its writer is told that it failed: faults of the disk behind the commit, for each kind."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from anabranch.core.errors import Conflict, TryAgain
+from anabranch.core.settings import project_root
+from anabranch.lake import append, latest_commit
+from anabranch.lake.optimistic import until_committed
+from commit_kinds import FIRST, KINDS, SECOND, begun, log_of, moved, note, read, staged
+from deltalake import DeltaTable
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> DeltaTable:
+    return begun(str(tmp_path / "table"))
+
+
+def checkpoint_fails(table: DeltaTable) -> None:
+    """Something that can't be replaced has the name of the next checkpoint."""
+    (log_of(table) / f"{table.version() + 1:020d}.checkpoint.parquet" / "x").mkdir(parents=True)
+
+
+def checksum_fails(table: DeltaTable) -> None:
+    (log_of(table) / f"{table.version() + 1:020d}.crc" / "x").mkdir(parents=True)
+
+
+@pytest.mark.parametrize("fault", [checkpoint_fails, checksum_fails])
+@pytest.mark.parametrize("kind", KINDS)
+def test_its_writer_is_told_of_success(table: DeltaTable, kind: str, fault: Callable[[DeltaTable], None]) -> None:
+    commit, expected = KINDS[kind]
+    fault(table)
+
+    assert commit(table, note(kind)) == 2
+
+    found = DeltaTable(table.table_uri)
+    assert found.version() == 2
+    assert read(found) == expected
+    committed = latest_commit(table.table_uri)
+    assert committed is not None
+    assert committed.note == note("first" if kind == "move" else kind)
+
+
+@pytest.mark.parametrize("lost", [OSError("the server has gone"), FileExistsError("somebody has made it")])
+def test_a_link_that_was_made_and_whose_answer_got_lost(
+    table: DeltaTable, monkeypatch: pytest.MonkeyPatch, lost: OSError
+) -> None:
+    """As a network's file system answers a repeat of its own request."""
+    link = os.link
+
+    def unanswered(source: str, target: str) -> None:
+        link(source, target)
+        raise lost
+
+    monkeypatch.setattr(os, "link", unanswered)
+    assert moved(table, note("move")) == 2
+    assert read(DeltaTable(table.table_uri)) == [FIRST]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_where_the_log_can_not_be_read_nobody_knows(table: DeltaTable, kind: str) -> None:
+    """The next version's name leads nowhere: it is taken, and can't be read."""
+    commit, _ = KINDS[kind]
+    before = {path for path in Path(table.table_uri.removeprefix("file://")).rglob("*.parquet") if path.is_file()}
+    torn = log_of(table) / f"{table.version() + 1:020d}.json"
+    torn.mkdir()
+
+    with pytest.raises(TryAgain) as told:
+        commit(table, note(kind))
+
+    assert told.value.code == "COMMIT_UNKNOWN"
+    assert "not known" in told.value.state
+    assert all(path.exists() for path in before)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_commit_of_another_is_not_taken_for_its_own(table: DeltaTable, kind: str) -> None:
+    """Even where it says the same of itself, but for a move."""
+    commit, _ = KINDS[kind]
+    other = DeltaTable(table.table_uri)
+    append(other, staged(other, SECOND), note(kind))  # type: ignore[arg-type]
+    checkpoint_fails(other)
+
+    with pytest.raises(Conflict) as told:
+        commit(table, note(kind))
+
+    assert told.value.code == "TABLE_MOVED"
+    assert DeltaTable(table.table_uri).version() == 2
+
+
+ASKING = {
+    "core/errors.py", "change/replay/runner.py", "compute/speed/large_merge.py",
+    "compute/speed/service.py", "lake/optimistic.py",
+    "lake/commit_errors.py",
+}  # fmt: skip
+"""Who tells TABLE_MOVED apart: whoever raises it, the one loop that decides again, and streams and replays, which begin
+anew. A large merge reads again only where a compaction was quicker."""
+
+
+def test_there_is_one_loop_that_decides_again() -> None:
+    package = project_root() / "platform" / "anabranch"
+    found = {str(p.relative_to(package)) for p in package.rglob("*.py") if '"TABLE_MOVED"' in p.read_text()}
+    assert found == ASKING
+
+
+@pytest.mark.parametrize("busy", [2, 5])
+def test_another_writer_that_is_quicker_is_decided_upon_again(table: DeltaTable, busy: int) -> None:
+    seen: list[int] = []
+
+    def attempt() -> int:
+        table.update_incremental()
+        seen.append(table.version())
+        if len(seen) <= busy:
+            other = DeltaTable(table.table_uri)
+            append(other, staged(other, SECOND), note("other"))  # type: ignore[arg-type]
+        return append(table, staged(table, SECOND), note("own"))  # type: ignore[arg-type]
+
+    if busy < 5:
+        assert until_committed("a test", attempt) == 4
+        assert seen == [1, 2, 3]
+        return
+    with pytest.raises(TryAgain) as told:
+        until_committed("a test", attempt)
+    assert (told.value.code, told.value.fields["writer"], len(seen)) == ("TABLE_BUSY", "a test", 5)
+
+
+COMMITTING = {
+    "create_write_transaction", "set_table_properties", "add_columns", "whenNotMatchedInsertAll",
+    "when_not_matched_insert_all", "write_deltalake", "compact", "z_order", "restore", "delete", "vacuum",
+    "saveAsTable", "merge", "forPath",
+}  # fmt: skip
+ALLOWED = {"lake/commits.py"}
+"""Where commits are made: through ``outcome.settled``, as those that ``lake/file_commits.py`` writes itself."""
+
+
+def test_no_other_module_commits_by_itself() -> None:
+    package = project_root() / "platform" / "anabranch"
+    found = set()
+    for path in sorted(package.rglob("*.py")):
+        text = path.read_text()
+        if "DeltaTable" not in text and "delta" not in text:
+            continue
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in COMMITTING:
+                found.add(str(path.relative_to(package)))
+    assert found <= ALLOWED, found - ALLOWED
+    assert all("settled" in (package / name).read_text() for name in {*ALLOWED, "lake/file_commits.py"})

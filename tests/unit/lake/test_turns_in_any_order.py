@@ -1,0 +1,128 @@
+"""Writers of one table, each of whom takes the turn, decides, and commits: every order of their steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import uuid4
+
+import pyarrow as pa
+import pytest
+from anabranch.core.errors import Conflict
+from anabranch.lake import CommitMetadata, Cut, Position, append, create, latest_commit, stage_arrow
+from anabranch.lake.commits import open_table
+from anabranch.lake.writer_fencing import WriterFence, acquire
+from deltalake import DeltaTable
+
+pytestmark = pytest.mark.unit
+STEPS = 3
+RECORD = pa.schema([("record", pa.int64())])
+FENCED, MOVED, DONE = "FENCED", "TABLE_MOVED", "done"
+
+
+@dataclass
+class Writer:
+    """A process that writes what follows the newest record; ``met``: what its steps have met."""
+
+    home: Path
+    met: list[str] = field(default_factory=list)
+    turn: WriterFence | None = None
+    table: DeltaTable | None = None
+    next: int = 0
+
+    def __post_init__(self) -> None:
+        self.uri = str(self.home / "table")
+        self._steps = iter((self.takes, self.decides, self.commits))
+
+    def step(self) -> None:
+        """Its next step. One that was refused makes no other one."""
+        act = next(self._steps)
+        if FENCED not in self.met:
+            act()
+
+    def takes(self) -> None:
+        self.turn = acquire(self.home / "turns", "test/writer")
+
+    def decides(self) -> None:
+        assert self.turn is not None
+        try:
+            self.turn.check()
+        except Conflict as conflict:
+            self.met.append(conflict.code)
+            return
+        self.table = open_table(self.uri)
+        found = latest_commit(self.table) if self.table is not None else None
+        self.next = (found.note.cut.epoch("records") if found else 0) + 1
+
+    def commits(self) -> None:
+        """And decides again, where another one was first."""
+        assert self.table is not None
+        files = stage_arrow(pa.table({"record": [self.next]}, RECORD), self.uri, uuid4().hex, None)
+        cut = Cut({"records": Position(self.next, {0: self.next})})
+        try:
+            append(self.table, files, CommitMetadata("test/writer", str(self.next), cut))
+        except Conflict as conflict:
+            self.met.append(conflict.code)
+            self.decides()
+            if FENCED not in self.met:
+                self.commits()
+        else:
+            self.met.append(DONE)
+
+
+def orders(left: tuple[int, ...], begun: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
+    """Every order of so many steps of each writer, as the numbers of those who make them."""
+    if not any(left):
+        yield begun
+    for who, steps in enumerate(left):
+        if steps:
+            yield from orders((*left[:who], steps - 1, *left[who + 1 :]), (*begun, who))
+
+
+def records(uri: str) -> list[int]:
+    return sorted(DeltaTable(uri).to_pyarrow_table()["record"].to_pylist())
+
+
+def carried_out(home: Path, order: tuple[int, ...]) -> None:
+    writers = [Writer(home) for _ in set(order)]
+    create(writers[0].uri, RECORD, [], CommitMetadata("test/writer", "0", Cut({"records": Position(0, {})})))
+    took: list[int] = []
+    for who in order:
+        took += [who] if writers[who].turn is None else []
+        writers[who].step()
+        # Who has missed decides again only as long as nobody else has taken the turn.
+        assert writers[who].met != [MOVED, DONE] or took[-1] == who
+    last = writers[took[-1]]
+    done = [writer for writer in writers if writer.met[-1] == DONE]
+    # Each batch is in once, and none was passed over.
+    assert records(last.uri) == list(range(1, len(done) + 1))
+    # The one that took the turn last has gone on, whatever the others did, and still goes on.
+    assert last.met in ([DONE], [MOVED, DONE])
+    last.decides()
+    last.commits()
+    assert (records(last.uri)[-1], last.met[-1]) == (len(done) + 1, DONE)
+    for writer in writers:
+        if writer is not last:
+            # It was done before it could know of another one, or it has ended: at once, or behind a commit that missed.
+            assert writer.met in ([DONE], [MOVED, DONE], [FENCED], [MOVED, FENCED])
+            assert writer.turn is not None
+            lost = writer.turn.lost()
+            assert lost is not None
+            assert lost.code == FENCED
+
+
+def test_two_writers_in_each_of_twenty_orders(tmp_path: Path) -> None:
+    every = list(orders((STEPS, STEPS)))
+    assert len(set(every)) == 20
+    for number, order in enumerate(every):
+        carried_out(tmp_path / str(number), order)
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(1_800)
+def test_three_writers_in_each_of_1680_orders(tmp_path: Path) -> None:
+    every = list(orders((STEPS, STEPS, STEPS)))
+    assert len(set(every)) == 1_680
+    for number, order in enumerate(every):
+        carried_out(tmp_path / str(number), order)

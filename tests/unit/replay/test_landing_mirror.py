@@ -1,0 +1,202 @@
+"""Landing given out commit by commit: the same table, as it was, with the schema that it has today."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from anabranch.change.replay.feed import LandingFeed
+from anabranch.change.replay.landing_mirror import LandedCommits, Mirror
+from anabranch.core.errors import BrokenState
+from anabranch.core.settings import Settings
+from anabranch.lake import CommitMetadata, commit_history, latest_commit, widen
+from deltalake import DeltaTable
+from landed import DECLARED, FLIGHTS, Event, Landing
+from maintained import shorten
+
+pytestmark = pytest.mark.unit
+START = datetime(2013, 1, 1, 5, tzinfo=UTC)
+
+
+def departed(number: int) -> Event:
+    data = {"origin": "JFK", "dest": "ATL", "carrier": "AA", "flight": number, "dep_delay": 0, "tailnum": "N1"}
+    return Event("flight.departed", START + timedelta(minutes=number), f"d{number}", data)
+
+
+@pytest.fixture
+def landing(tmp_path: Path) -> Landing:
+    found = Landing(Settings(home=tmp_path / "home"))
+    found.land([departed(1)], [departed(2), departed(3)], [departed(4)])
+    return found
+
+
+def flights_in(uri: str) -> list[int]:
+    table = pa.table(DeltaTable(uri).to_pyarrow_table(columns=["epoch"]))
+    return sorted(table["epoch"].to_pylist())
+
+
+def committed_at(landing: Landing, version: int, time: int) -> None:
+    """Let a commit say another time of itself."""
+    log = Path(landing.uri) / "_delta_log" / f"{version:020d}.json"
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    for line in lines:
+        if "commitInfo" in line:
+            line["commitInfo"]["timestamp"] = time
+    log.write_text("\n".join(map(json.dumps, lines)))
+
+
+def test_it_is_the_table_as_it_was_under_the_same_id(landing: Landing, tmp_path: Path) -> None:
+    mirror = Mirror(landing.uri, tmp_path / "mirror")
+    assert (mirror.given, flights_in(mirror.uri)) == (0, [])
+    for version, epochs in ((1, [1]), (2, [1, 2, 2]), (3, [1, 2, 2, 3])):
+        mirror.give(version)
+        assert (flights_in(mirror.uri), DeltaTable(mirror.uri).version()) == (epochs, version)
+        committed = latest_commit(mirror.uri)
+        assert committed is not None
+        assert committed == next(c for c in commit_history(landing.uri) if c.version == version)
+    assert DeltaTable(mirror.uri).metadata().id == DeltaTable(landing.uri).metadata().id
+
+
+def test_opened_again_it_goes_on(landing: Landing, tmp_path: Path) -> None:
+    Mirror(landing.uri, tmp_path / "mirror").give(2)
+    again = Mirror(landing.uri, tmp_path / "mirror")
+    assert again.given == 2
+    landing.land([departed(5)])
+    again.give(4)
+    assert flights_in(again.uri) == [1, 2, 2, 3, 4]
+
+
+def test_nothing_of_landing_is_changed_or_copied(landing: Landing, tmp_path: Path) -> None:
+    before = {p: (p.stat().st_size, p.stat().st_mtime_ns) for p in Path(landing.uri).rglob("*") if p.is_file()}
+    Mirror(landing.uri, tmp_path / "mirror").give(3)
+    assert {p: (p.stat().st_size, p.stat().st_mtime_ns) for p in before} == before
+    assert not [p for p in (tmp_path / "mirror").iterdir() if p.is_dir() and not p.is_symlink() and p.name[0] != "_"]
+
+
+def test_it_has_todays_schema_from_the_start_and_says_nothing_of_it_on_the_way(
+    landing: Landing, tmp_path: Path
+) -> None:
+    """A stream stops where its table's schema changes, and a function needs the fields of today."""
+    widen(landing.table, pa.schema([("grown", pa.int64())]), CommitMetadata("landing/flights", "grow", landing.cut))
+    landing.land([departed(5)])
+    mirror = Mirror(landing.uri, tmp_path / "mirror")
+    assert "grown" in DeltaTable(mirror.uri).schema().to_arrow().names
+    mirror.give(5)
+    logs = (Path(mirror.uri) / "_delta_log").glob("*.json")
+    assert sum("metaData" in path.read_text() for path in logs) == 1
+    assert flights_in(mirror.uri) == [1, 2, 2, 3, 4]
+
+    widen(landing.table, pa.schema([("later", pa.int64())]), CommitMetadata("landing/flights", "grow", landing.cut))
+    mirror.give(6)
+    assert "later" in DeltaTable(mirror.uri).schema().to_arrow().names, "what grows meanwhile is told, as to any stream"
+
+
+def test_what_was_compacted_and_taken_away_comes_at_once(landing: Landing, tmp_path: Path) -> None:
+    landing.table.optimize.compact()
+    landing.table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+    landing.table.update_incremental()
+    landing.land([departed(5)])
+    compacted = next(e["version"] for e in landing.table.history() if e["operation"] == "OPTIMIZE")
+    mirror = Mirror(landing.uri, tmp_path / "mirror")
+    assert (mirror.given, flights_in(mirror.uri)) == (compacted, [1, 2, 2, 3])
+    mirror.give(landing.table.version())
+    assert flights_in(mirror.uri) == [1, 2, 2, 3, 4]
+
+
+def test_it_begins_where_the_kept_log_does(landing: Landing, tmp_path: Path) -> None:
+    landing.table.create_checkpoint()
+    landing.land([departed(5)])
+    for version in range(4):
+        (Path(landing.uri) / "_delta_log" / f"{version:020d}.json").unlink()
+    mirror = Mirror(landing.uri, tmp_path / "mirror")
+    assert (mirror.given, flights_in(mirror.uri)) == (4, [1, 2, 2, 3, 4])
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_commits_that_were_set_aside_are_given_out_too(landing: Landing, tmp_path: Path, begun: bool) -> None:
+    landing.land([departed(5)])
+    slow, commits = Mirror(landing.uri, tmp_path / "mirror"), LandedCommits(landing.uri)
+    slow.give(1)
+    before = LandedCommits(landing.uri).more()
+    shorten(landing.uri)
+    assert not (Path(landing.uri) / "_delta_log" / f"{2:020d}.json").exists()
+    mirror = slow if begun else Mirror(landing.uri, tmp_path / "another")
+    for version, epochs in ((2, [1, 2, 2]), (4, [1, 2, 2, 3, 4])):
+        mirror.give(version)
+        assert flights_in(mirror.uri) == epochs
+    assert commits.more() == before
+
+
+def test_without_a_commit_there_is_nothing_to_give(tmp_path: Path) -> None:
+    (tmp_path / "landing").mkdir()
+    with pytest.raises(BrokenState) as error:
+        Mirror(str(tmp_path / "landing"), tmp_path / "mirror")
+    assert error.value.code == "LANDING_GONE"
+
+
+def test_commits_are_read_once_with_what_they_landed(landing: Landing) -> None:
+    commits = LandedCommits(landing.uri)
+    assert [(c.version, c.rows, c.cut.epoch("flights") if c.cut else None) for c in commits.more()] == [
+        (0, 0, 0), (1, 1, 1), (2, 2, 2), (3, 1, 3),
+    ]  # fmt: skip
+    assert commits.more() == []
+    landing.land([departed(5)])
+    assert [c.version for c in commits.more()] == [4]
+
+
+def test_slices_are_whole_epochs_up_to_a_size_and_an_end(landing: Landing, tmp_path: Path) -> None:
+    slices = LandingFeed({"flights": landing.uri}, tmp_path / "mirrors", {"flights": 3})
+    landing.land([departed(5)])
+    slices._size = 2
+    assert (slices.total, slices.done) == (4, 0)
+    given = []
+    while slices.look():
+        given.append((slices.give().cut.epoch("flights"), slices.done))
+    assert given == [(1, 1), (2, 3), (3, 4)]
+    assert flights_in(slices.uris["flights"]) == [1, 2, 2, 3]
+    again = LandingFeed({"flights": landing.uri}, tmp_path / "mirrors", {"flights": 3})
+    assert (again.done, again.total, again.look()) == (4, 4, False)
+
+
+def test_nothing_behind_the_end_is_given_not_even_by_a_commit_that_lands_nothing(
+    landing: Landing, tmp_path: Path
+) -> None:
+    landing.table.optimize.compact()
+    landing.table.update_incremental()
+    slices = LandingFeed({"flights": landing.uri}, tmp_path / "mirrors", {"flights": 2})
+    while slices.look():
+        slices.give()
+    assert flights_in(slices.uris["flights"]) == [1, 2, 2]
+
+
+def test_a_clock_that_went_back_turns_no_epochs_round(landing: Landing, tmp_path: Path) -> None:
+    for version, time in ((1, 3_000), (2, 2_000), (3, 1_000)):
+        committed_at(landing, version, time)
+    slices = LandingFeed({"flights": landing.uri}, tmp_path / "mirrors")
+    slices._size = -1
+    given = []
+    while slices.look():
+        given.append(slices.give().cut.epoch("flights"))
+    assert given == [0, 1, 2, 3][-len(given) :]
+    assert flights_in(slices.uris["flights"]) == [1, 2, 2, 3]
+
+
+def test_slices_of_several_topics_come_in_the_order_of_their_commits(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path / "home")
+    first, second = Landing(settings), Landing(settings, DECLARED.topic("weather"))
+    for landing in (first, second):
+        committed_at(landing, 0, 0)
+    for time, landing in enumerate((first, second, second, first), 1):
+        landing.land([])
+        committed_at(landing, landing.epoch, time)  # they are made within a millisecond
+    slices = LandingFeed({"flights": first.uri, "weather": second.uri}, tmp_path / "mirrors")
+    slices._size = -1
+    seen = []
+    while slices.look():
+        cut = slices.give().cut
+        seen.append((cut.epoch("flights"), cut.epoch("weather")))
+    assert [each for each in seen if each != (0, 0)][-4:] == [(1, 0), (1, 1), (1, 2), (2, 2)]
+    assert FLIGHTS.name == "flights"

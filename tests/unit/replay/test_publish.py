@@ -1,0 +1,87 @@
+"""A replay is published by one commit: what becomes of its files and the live table's where that ends with an error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anabranch
+import pytest
+from anabranch import lake
+from anabranch.change.replay.publish import publish_days, publish_whole, published
+from anabranch.compute.speed.table import SpeedTable
+from anabranch.core.errors import AnabranchError
+from anabranch.core.settings import Settings
+from anabranch.lake import commits
+from anabranch.lake.layout import replay_table, speed_table
+from anabranch.views.definition import PARTITION_DATE
+from clinic import DAYS, FLIGHTS, NAME, SPEED, V1, Clinic, departed, rows_on
+from deltalake import DeltaTable
+
+pytestmark = pytest.mark.unit
+RUN = "again"
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(home=tmp_path)
+
+
+@pytest.fixture
+def clinic(settings: Settings) -> Clinic:
+    """A live table that delta-rs writes a checkpoint behind each commit of, and a replay that is ready."""
+    made = Clinic(settings)
+    made.land([departed(n, DAYS[n % 5]) for n in range(5)])
+    made.speed()
+    live = SpeedTable(live_table(settings), V1, SPEED, mending=True)
+    commits.configure(live._table, {"delta.checkpointInterval": "1"}, live.newest().note)
+    again = SpeedTable(replay_table(settings, NAME, 1, RUN), V1, SPEED, mending=True)
+    rows = rows_on(DAYS, made.cut.epoch(FLIGHTS.name))
+    again.refresh(lake.stage_arrow(rows, again.uri, "x", PARTITION_DATE), again.note("replaycp:0", made.cut))
+    return made
+
+
+def live_table(settings: Settings) -> str:
+    return speed_table(settings, NAME, 1)
+
+
+def block(settings: Settings, name: str) -> None:
+    """Something that can't be replaced has the name of a file of the next version."""
+    version = DeltaTable(live_table(settings)).version() + 1
+    (Path(live_table(settings)) / "_delta_log" / f"{version:020d}.{name}" / "x").mkdir(parents=True)
+
+
+def show(clinic: Clinic, *, whole: bool) -> None:
+    uri = replay_table(clinic.settings, NAME, 1, RUN)
+    if whole:
+        publish_whole(clinic.settings, V1, RUN, uri)
+    else:
+        publish_days(clinic.settings, V1, clinic.platform().views.topic(V1), RUN, uri, DAYS[:2])
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_commit_that_is_in_keeps_its_files_whatever_failed_behind_it(clinic: Clinic, whole: bool) -> None:
+    before = anabranch.read(NAME, settings=clinic.settings, version=1).to_arrow().num_rows
+    block(clinic.settings, "checkpoint.parquet")
+
+    show(clinic, whole=whole)
+
+    assert published(clinic.settings, NAME, 1, RUN, 0)
+    assert not published(clinic.settings, NAME, 1, RUN, DeltaTable(live_table(clinic.settings)).version())
+    files = DeltaTable(live_table(clinic.settings)).file_uris()
+    assert all(Path(file.removeprefix("file://")).exists() for file in files)
+    assert anabranch.read(NAME, settings=clinic.settings, version=1).to_arrow().num_rows == before
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_where_nobody_knows_nothing_is_taken_away(clinic: Clinic, whole: bool) -> None:
+    def builds() -> set[Path]:
+        return set((Path(live_table(clinic.settings)) / "builds").glob("replay-*/**/*.parquet"))
+
+    assert builds() == set()
+    block(clinic.settings, "json")
+
+    with pytest.raises(AnabranchError) as told:
+        show(clinic, whole=whole)
+
+    assert told.value.code == "COMMIT_UNKNOWN"
+    assert builds(), "the commit may name them"

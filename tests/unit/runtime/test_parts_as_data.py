@@ -1,0 +1,193 @@
+"""The parts themselves: loopback only, secrets made once, what a name or a group starts."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anabranch.core.errors import BadInput
+from anabranch.core.settings import Settings
+from anabranch.operate.runtime.airflow_parts import airflow_environment
+from anabranch.operate.runtime.environment import environment
+from anabranch.operate.runtime.kafka_server import kafka_home, prepare, properties, unpacked
+from anabranch.operate.runtime.lag import lag
+from anabranch.operate.runtime.postgres_server import place
+from anabranch.operate.runtime.secret_files import airflow_login, fernet_key, passwords_file, secret
+from anabranch.operate.runtime.services import catalog, parts_named
+from anabranch.operate.runtime.supervisor import launch
+from cryptography.fernet import Fernet
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(home=tmp_path / "home")
+
+
+def names(settings: Settings, *wanted: str) -> list[str]:
+    return [part.name for part in parts_named(settings, wanted)]
+
+
+def test_a_name_brings_what_it_needs(settings: Settings) -> None:
+    assert names(settings, "kafka") == ["kafka"]
+    assert names(settings, "airflow-scheduler") == ["postgres", "airflow-migrate", "airflow-scheduler"]
+    assert names(settings) == [part.name for part in catalog(settings)]
+    airflow = [name for name in names(settings) if name.startswith("airflow")]
+    assert names(settings, "airflow") == ["postgres", *airflow]
+    assert len(airflow) == 5
+
+
+def test_streams_only_where_the_project_has_them(settings: Settings, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    (project / "spark_jobs").mkdir(parents=True)
+    bare = settings.model_copy(update={"project": project})
+    assert not {"landing", "speed"} & set(names(bare))
+    (project / "spark_jobs/landing.py").touch()
+    assert names(bare, "landing") == ["kafka", "landing"]
+
+
+def test_no_broker_of_ours_beside_another_cluster(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path, bootstrap_servers="broker:9092")
+    assert "kafka" not in names(settings)
+    with pytest.raises(BadInput) as refused:
+        parts_named(settings, ["kafka"])
+    assert refused.value.code == "PART_EXTERNAL"
+
+
+def test_everything_listens_on_loopback(settings: Settings) -> None:
+    broker = properties(settings)
+    addresses = (broker["listeners"] + "," + broker["advertised.listeners"]).split(",")
+    assert [address.split("://")[1].split(":")[0] for address in addresses] == ["127.0.0.1"] * 3
+    postgres = parts_named(settings, ["postgres"])[0].command
+    assert {"listen_addresses=127.0.0.1", "unix_socket_directories="} < set(postgres)
+    airflow = airflow_environment(settings)
+    assert (airflow["AIRFLOW__API__HOST"], airflow["SPARK_LOCAL_IP"]) == ("127.0.0.1", "127.0.0.1")
+    for part in parts_named(settings, ["airflow-scheduler", "airflow-triggerer"])[-2:]:
+        assert "--skip-serve-logs" in part.command
+
+
+def test_no_variable_of_a_shell_opens_a_server(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each part gets the environment of who starts it, and over it its own."""
+    opening = {"AIRFLOW__API__HOST": "0.0.0.0", "SPARK_LOCAL_IP": "0.0.0.0"}  # noqa: S104
+    opening |= {"AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True", "AIRFLOW__API__EXPOSE_CONFIG": "True"}
+    for name, value in opening.items():
+        monkeypatch.setenv(name, value)
+    for part in catalog(settings):
+        seen = {**os.environ, **part.env}
+        if part.name.startswith("airflow"):
+            assert [seen[name] for name in opening] == ["127.0.0.1", "127.0.0.1", "False", "False"]
+        elif part.name in ("landing", "speed"):
+            assert seen["SPARK_LOCAL_IP"] == "127.0.0.1"
+
+
+def test_ports_name_their_setting(settings: Settings) -> None:
+    ports = {variable: port for part in catalog(settings) for variable, port in part.ports.items()}
+    for variable, port in ports.items():
+        assert getattr(settings, variable.removeprefix("ANABRANCH_").lower()) == port
+
+
+def test_secrets_are_made_once_and_are_private(settings: Settings, tmp_path: Path) -> None:
+    first = [secret(settings, "a"), fernet_key(settings), airflow_login(settings)[1]]
+    assert [secret(settings, "a"), fernet_key(settings), airflow_login(settings)[1]] == first
+    other = Settings(home=tmp_path / "other")
+    assert not {secret(other, "a"), fernet_key(other), airflow_login(other)[1]} & set(first)
+    files = list((settings.home / "secrets").iterdir())
+    assert len(files) == 3
+    assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
+    Fernet(fernet_key(settings))
+    assert json.loads(passwords_file(settings).read_text()) == {"admin": first[2]}
+
+
+def test_a_secret_that_was_not_written_to_its_end_is_made_again(settings: Settings) -> None:
+    (settings.home / "secrets").mkdir(parents=True)
+    (settings.home / "secrets/a").touch()
+    assert len(secret(settings, "a")) == 43
+
+
+def test_the_environment_carries_every_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings(
+        home=tmp_path,
+        bootstrap_servers="a:1,b:2",
+        kafka_options={"client.id": 'quote " and $HOME'},
+        spark_master="local[1]",
+        kafka_port=2000,
+    )
+    for name, value in environment(settings).items():
+        monkeypatch.setenv(name, value)
+    assert Settings() == settings
+
+
+def test_the_spark_connection_is_the_setting(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path, spark_master="spark://somewhere:7077")
+    assert json.loads(airflow_environment(settings)["AIRFLOW_CONN_SPARK_DEFAULT"])["host"] == "spark://somewhere:7077"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has to run Postgres as somebody else")
+def test_root_runs_postgres_as_somebody_who_reaches_its_folders(settings: Settings, tmp_path: Path) -> None:
+    settings.home.mkdir()
+    for folder in (tmp_path, *tmp_path.parents):
+        if not folder.stat().st_mode & 0o001:
+            break
+    else:
+        pytest.skip("every folder above is open to all")
+    found = place(settings)
+    assert found.user is not None
+    assert not found.data.is_relative_to(settings.home)  # a private folder is not opened for it
+    assert place(settings) == found
+
+
+def test_the_database_knows_no_password_but_its_own(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it is started with, and who may read the file that initdb takes its password from: a real initdb."""
+    (part,) = parts_named(settings, ["postgres"])
+    monkeypatch.setenv("ANABRANCH_KAFKA_PASSWORD", "another server's")
+    show = replace(part, command=("/usr/bin/env",), cwd=tmp_path, log=tmp_path / "log", user=None)
+    launch(show).wait(30)
+    assert set(show.log.read_text().split()) == {f"{name}={value}" for name, value in show.env.items()}
+
+    old, seen = os.umask(0o022), list[int]()
+    run = subprocess.run
+
+    def looked_at(command: Sequence[str], **more: Any) -> Any:
+        files = [Path(word.partition("=")[2]) for word in command if word.startswith("--pwfile=")]
+        seen.extend(file.stat().st_mode & 0o777 for file in files)
+        return run(command, **more)
+
+    monkeypatch.setattr(subprocess, "run", looked_at)
+    try:
+        part.prepare()
+    finally:
+        os.umask(old)
+        data = place(settings).data
+        made = (data / "PG_VERSION").exists()
+        shutil.rmtree(data.parent if data.parent.name.startswith("anabranch-postgres-") else data)
+    assert (seen, made) == ([0o600], True)
+
+
+def test_lag_says_nothing_about_what_is_not_there_and_never_raises(settings: Settings) -> None:
+    assert lag(settings) == {}
+    (settings.lake / "landing/flights/_delta_log").mkdir(parents=True)
+    (settings.lake / "landing/flights/_delta_log/00000000000000000000.json").write_text("{torn")
+    (settings.lake / "views/delays/v1/speed").mkdir(parents=True)
+    found = lag(settings)
+    assert found["landing"].startswith("flights: unknown (")
+    assert found["speed"] == "delays v1: no commit yet"
+
+
+def test_a_start_takes_away_what_a_killed_broker_has_unpacked(settings: Settings) -> None:
+    formatted = kafka_home(settings) / "data" / "meta.properties"
+    for file in (formatted, unpacked(settings) / "liblz4-java-1.so"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    prepare(settings)
+    assert list(unpacked(settings).iterdir()) == []
+    assert formatted.exists()

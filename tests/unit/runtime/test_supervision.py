@@ -1,0 +1,370 @@
+"""Parts that are small real processes: started in order, started again, stopped with all that belongs to them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+from anabranch.core.errors import BadInput, Conflict
+from anabranch.core.settings import Settings
+from anabranch.operate.runtime import lifecycle, process_registry, stop_services
+from anabranch.operate.runtime.airflow_workers import Workers
+from anabranch.operate.runtime.process_registry import SUPERVISOR, Record
+from anabranch.operate.runtime.service import Restart, Service, depths
+from anabranch.operate.runtime.supervisor import LOG_BYTES, created, launch, next_pause, supervise
+
+pytestmark = pytest.mark.unit
+
+SLEEPS = "import time; time.sleep(600)"
+STUBBORN = (
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
+)
+PARENT = f"""
+import subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", {SLEEPS!r}], %s)
+print(child.pid, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Iterator[Settings]:
+    made = Settings(home=tmp_path / "home")
+    yield made
+    stop_services.stop(made)
+
+
+@pytest.fixture
+def supervised(settings: Settings) -> Iterator[Callable[..., None]]:
+    stop = threading.Event()
+    yield lambda *parts: supervise(settings, parts, stop)
+    stop.set()
+
+
+def part(settings: Settings, name: str, code: str = SLEEPS, **more: object) -> Service:
+    made = Service(name, (sys.executable, "-c", code), settings.home, settings.logs / f"{name}.log", grace=2.0)
+    settings.home.mkdir(exist_ok=True)
+    return replace(made, **more)
+
+
+def eventually(
+    settings: Settings, holds: Callable[[dict[str, Record]], object], seconds: float = 15
+) -> dict[str, Record]:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        found = process_registry.read(settings)
+        if holds(found):
+            return found
+        time.sleep(0.02)
+    raise AssertionError(f"not within {seconds} s: {process_registry.read(settings)}")
+
+
+def state(name: str, wanted: str) -> Callable[[dict[str, Record]], bool]:
+    return lambda found: name in found and found[name].state == wanted
+
+
+def recorded(settings: Settings, made: Service, depth: int = 0) -> Record:
+    """Start a part without a supervisor, as it is left behind when the supervisor was killed."""
+    process = launch(made)
+    threading.Thread(target=process.wait, daemon=True).start()
+    record = Record(
+        made.name,
+        "running",
+        process.pid,
+        created(process.pid),
+        made.command,
+        None,
+        str(made.log),
+        depth,
+        15,
+        made.grace,
+    )
+    process_registry.write(settings, record)
+    return record
+
+
+def test_parts_start_in_the_order_of_what_they_need(settings: Settings, supervised: Callable[..., None]) -> None:
+    gate = threading.Event()
+    supervised(
+        part(settings, "app", depends_on=("step", "elsewhere")),
+        part(settings, "database", ready=lambda _: gate.is_set()),
+        part(settings, "step", "pass", depends_on=("database",), restart=Restart.ONCE),
+    )
+    found = eventually(settings, state("database", "starting"))
+    time.sleep(0.3)
+    assert set(process_registry.read(settings)) == {"database"}
+    gate.set()
+    found = eventually(settings, state("app", "running"))
+    assert {name: r.state for name, r in found.items()} == {"database": "running", "step": "done", "app": "running"}
+    assert [found[name].depth for name in ("database", "step", "app")] == [0, 1, 2]
+
+
+def test_a_part_that_dies_is_started_again(settings: Settings, supervised: Callable[..., None]) -> None:
+    supervised(part(settings, "stream"))
+    first = eventually(settings, state("stream", "running"))["stream"]
+    os.kill(first.pid, signal.SIGKILL)
+    waiting = eventually(settings, state("stream", "waiting"))["stream"]
+    assert "ended with -9" in waiting.detail
+    second = eventually(settings, state("stream", "running"))["stream"]
+    assert (second.restarts, second.pid != first.pid) == (1, True)
+
+
+def test_a_part_that_ails_is_ended_and_started_again(settings: Settings, supervised: Callable[..., None]) -> None:
+    asked = list[int]()
+
+    def ails(pid: int) -> str:
+        asked.append(pid)
+        return "it does nothing" if len(asked) == 1 else ""
+
+    supervised(part(settings, "lame", ails=ails))
+    first = eventually(settings, state("lame", "running"))["lame"]
+    told = eventually(settings, state("lame", "waiting"))["lame"]
+    again = eventually(settings, lambda found: state("lame", "running")(found) and len(set(asked)) == 2)["lame"]
+    assert "Ailing: it does nothing; next start in 1 s" in told.detail
+    assert (set(asked), again.restarts) == ({first.pid, again.pid}, 1)
+    assert process_registry.family(first) == []
+
+
+SCHEDULER = """
+import multiprocessing, sys, time
+from setproctitle import setproctitle
+
+def worker(queue):
+    setproctitle("airflow worker -- LocalExecutor: <idle>")
+    while True:
+        queue.get()
+        print("taken", flush=True)
+
+if __name__ == "__main__":
+    multiprocessing.set_start_method("fork")
+    queue = multiprocessing.SimpleQueue()
+    for _ in range(3):
+        multiprocessing.Process(target=worker, args=(queue,), daemon=True).start()
+    time.sleep(1)
+    print("up", flush=True)
+    for line in sys.stdin:
+        queue.put(line)
+"""
+
+
+@contextlib.contextmanager
+def all_killed(pid: int) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        for process in (*psutil.Process(pid).children(), psutil.Process(pid)):
+            process.kill()
+
+
+def test_a_worker_of_the_scheduler_that_is_killed_is_noticed() -> None:
+    with (
+        subprocess.Popen(
+            [sys.executable, "-c", SCHEDULER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        ) as scheduler,
+        all_killed(scheduler.pid),
+    ):
+        assert scheduler.stdin is not None
+        assert scheduler.stdout is not None
+        assert scheduler.stdout.readline() == "up\n"
+        workers = Workers()
+        assert [workers.lost(scheduler.pid) for _ in range(3)] == [""] * 3
+        scheduler.stdin.write("a task\n")
+        assert scheduler.stdout.readline() == "taken\n"
+        assert workers.lost(scheduler.pid) == "", "it has done its work, and waits"
+        killed = psutil.Process(scheduler.pid).children()[0]
+        killed.kill()
+        gone = time.monotonic() + 10
+        while not (why := workers.lost(scheduler.pid)) and time.monotonic() < gone:
+            time.sleep(0.05)
+        assert f"worker {killed.pid} was killed" in why
+        assert workers.lost(os.getpid()) == "", "another process is another scheduler"
+
+
+def test_pauses_grow_and_start_over_after_a_healthy_minute() -> None:
+    pauses = [1.0]
+    for _ in range(6):
+        pauses.append(next_pause(pauses[-1], lived=2))
+    assert pauses == [1, 2, 4, 8, 16, 30, 30]
+    assert next_pause(30, lived=60) == 1
+
+
+def test_a_failing_preparation_is_tried_again_and_harms_nobody(
+    settings: Settings, supervised: Callable[..., None]
+) -> None:
+    tries: list[int] = []
+
+    def prepare() -> None:
+        tries.append(1)
+        if len(tries) == 1:
+            raise OSError("no such disk")
+
+    supervised(part(settings, "shaky", prepare=prepare), part(settings, "steady"))
+    assert "no such disk" in eventually(settings, state("shaky", "waiting"))["shaky"].detail
+    eventually(settings, state("shaky", "running"))
+    assert process_registry.read(settings)["steady"].restarts == 0
+
+
+def test_a_step_that_was_done_is_not_run(settings: Settings, supervised: Callable[..., None]) -> None:
+    finished: list[str] = []
+    supervised(
+        part(settings, "old", "raise SystemExit(1)", restart=Restart.ONCE, needed=lambda: False),
+        part(settings, "new", "pass", restart=Restart.ONCE, finish=lambda: finished.append("new")),
+    )
+    eventually(settings, lambda found: state("old", "done")(found) and state("new", "done")(found))
+    assert finished == ["new"]
+
+
+@pytest.mark.parametrize("hours", [0, -24, 24])
+def test_a_clock_that_is_set_while_a_part_starts_is_not_minded(
+    settings: Settings, supervised: Callable[..., None], monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    """Set back it was never ready, nor ever ended; set ahead it was ended at once."""
+    lived, real = list[float](), time.time
+
+    def ready(seconds: float) -> bool:
+        lived.append(seconds)
+        monkeypatch.setattr(time, "time", lambda: real() + hours * 3_600)
+        return seconds >= 0.5
+
+    supervised(part(settings, "slow", ready=ready))
+    assert eventually(settings, state("slow", "running"))["slow"].restarts == 0
+    assert max(lived) < 60
+
+
+def test_a_part_that_is_never_ready_is_ended(settings: Settings, supervised: Callable[..., None]) -> None:
+    supervised(part(settings, "silent", ready=lambda _: False, start_timeout=0.5))
+    first = eventually(settings, state("silent", "starting"))["silent"]
+    eventually(settings, state("silent", "waiting"))
+    assert first.process() is None
+
+
+@pytest.mark.parametrize("apart", ["process_group=0", "start_new_session=True"])
+def test_stop_ends_children_that_went_apart(settings: Settings, apart: str) -> None:
+    record = recorded(settings, part(settings, "parent", PARENT % apart))
+    child = int(_printed(Path(record.log)))
+    assert stop_services.stop(settings) == ["parent"]
+    assert not _lives(child)
+    assert not _lives(record.pid)
+    assert process_registry.read(settings) == {}
+
+
+def test_stop_ends_children_whose_parent_was_killed(settings: Settings) -> None:
+    record = recorded(settings, part(settings, "parent", PARENT % "process_group=0"))
+    child = int(_printed(Path(record.log)))
+    os.kill(record.pid, signal.SIGKILL)
+    _wait_gone(record.pid)
+    assert _lives(child)
+    assert stop_services.stop(settings) == ["parent"]
+    assert not _lives(child)
+
+
+def test_stop_kills_what_does_not_listen(settings: Settings) -> None:
+    record = recorded(settings, part(settings, "stubborn", STUBBORN, grace=0.3))
+    _printed(Path(record.log))
+    stop_services.stop(settings)
+    assert not _lives(record.pid)
+
+
+def test_stop_leaves_a_process_alone_that_took_over_a_pid(settings: Settings) -> None:
+    stranger = subprocess.Popen([sys.executable, "-c", SLEEPS], start_new_session=True)
+    try:
+        mine = Record("kafka", "running", stranger.pid, created(stranger.pid) - 60, (), None, "", 0, 15, 0.2)
+        process_registry.write(settings, mine)
+        assert stop_services.stop(settings) == []
+        assert stranger.poll() is None
+        assert process_registry.read(settings) == {}
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+def test_stop_goes_in_reverse_order_and_twice(settings: Settings) -> None:
+    recorded(settings, part(settings, "a_database"), depth=0)
+    recorded(settings, part(settings, "b_app"), depth=1)
+    assert stop_services.stop(settings) == ["b_app", "a_database"]
+    assert stop_services.stop(settings) == []
+
+
+def test_live_leftovers_are_refused_dead_ones_tidied(settings: Settings) -> None:
+    record = recorded(settings, part(settings, "kafka"))
+    with pytest.raises(Conflict) as refused:
+        lifecycle.start(settings, ["kafka"])
+    assert refused.value.code == "HALF_STARTED"
+    assert (refused.value.fields["parts"], refused.value.next_step) == (["kafka"], "anabranch down")
+    assert record.process() is not None
+    os.kill(record.pid, signal.SIGKILL)
+    _wait_gone(record.pid)
+    assert [part.state for part in lifecycle.status(settings)] == ["dead"]
+    assert "kafka" in lifecycle._tidy(settings)[0]
+    assert process_registry.read(settings) == {}
+
+
+def test_a_running_platform_that_lacks_a_part(settings: Settings) -> None:
+    recorded(settings, part(settings, SUPERVISOR))
+    with pytest.raises(Conflict) as refused:
+        lifecycle.start(settings, ["postgres"])
+    assert (refused.value.code, refused.value.fields["missing"]) == ("PLATFORM_RUNNING", ["postgres"])
+
+
+def test_an_unknown_part(settings: Settings) -> None:
+    with pytest.raises(BadInput) as refused:
+        lifecycle.start(settings, ["kafka; rm -rf /"])
+    assert refused.value.code == "PART_UNKNOWN"
+
+
+def test_a_record_that_is_torn_is_no_record(settings: Settings) -> None:
+    settings.run.mkdir(parents=True)
+    (settings.run / "kafka.json").write_text('{"name": "ka')
+    (settings.run / "old.json").write_text('{"pid": 1}')
+    assert process_registry.read(settings) == {}
+    assert stop_services.stop(settings) == []
+
+
+def test_a_long_log_is_put_aside(settings: Settings) -> None:
+    made = part(settings, "noisy", "print('new')")
+    made.log.parent.mkdir(parents=True)
+    with made.log.open("wb") as file:
+        file.truncate(LOG_BYTES + 1)
+    launch(made).wait()
+    assert made.log.read_text() == "new\n"
+    assert made.log.with_suffix(".log.1").stat().st_size == LOG_BYTES + 1
+
+
+def test_depths() -> None:
+    here = Path()
+    a, b, c = (
+        Service(n, ("true",), here, here, depends_on=d) for n, d in (("a", ("x",)), ("b", ("a",)), ("c", ("a", "b")))
+    )
+    assert depths((c, b, a)) == {"a": 0, "b": 1, "c": 2}
+
+
+def _printed(log: Path) -> str:
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        if log.exists() and (text := log.read_text().strip()):
+            return text
+        time.sleep(0.02)
+    raise AssertionError(f"{log} stays empty")
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _wait_gone(pid: int) -> None:
+    deadline = time.monotonic() + 10
+    while _lives(pid) and time.monotonic() < deadline:
+        time.sleep(0.02)

@@ -1,0 +1,87 @@
+"""A reader's predicate: what people write passes, and nothing but a predicate does."""
+
+from __future__ import annotations
+
+import pytest
+from anabranch.core.errors import BadInput
+from anabranch.serve.predicates import MAX_LENGTH, parse_predicate
+
+pytestmark = pytest.mark.unit
+COLUMNS = ["window_start", "origin", "flights", 'od"d']
+
+
+@pytest.mark.parametrize(
+    ("text", "duckdb", "spark"),
+    [
+        ("ORIGIN = 'JFK'", """("origin" = 'JFK')""", "(`origin` = 'JFK')"),
+        (
+            "flights between 1 and 2 or not flights > -3",
+            """(("flights" BETWEEN 1 AND 2) OR (NOT ("flights" > -3)))""",
+            "((`flights` BETWEEN 1 AND 2) OR (NOT (`flights` > -3)))",
+        ),
+        (
+            "origin not in ('a', 'O''Hare') and origin is not null",
+            """((NOT ("origin" IN ('a', 'O''Hare'))) AND ("origin" IS NOT NULL))""",
+            "((NOT (`origin` IN ('a', 'O\\'Hare'))) AND (`origin` IS NOT NULL))",
+        ),
+        (
+            "window_start >= timestamp '2013-01-01 05:00'",
+            """("window_start" >= CAST('2013-01-01 05:00' AS TIMESTAMPTZ))""",
+            "(`window_start` >= CAST('2013-01-01 05:00' AS TIMESTAMP))",
+        ),
+        (
+            "lower(origin) like 'j%' -- a comment",
+            """(lower("origin") LIKE 'j%')""",
+            "(lower(`origin`) LIKE 'j%')",
+        ),
+        ('"od""d" = \'${spark.app.id}\\\'', """("od""d" = '${spark.app.id}\\')""", None),
+    ],
+)
+def test_a_predicate_is_the_same_for_both_engines(text: str, duckdb: str, spark: str | None) -> None:
+    found = parse_predicate(text, COLUMNS)
+
+    assert found.duckdb == duckdb
+    assert found.spark == (spark or "(`od\"d` = '\\u0024{spark.app.id}\\\\')")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "1 = 1; DROP TABLE t",
+        "1 = 1) UNION (SELECT 1",
+        "1 = 1) UNION ALL SELECT 1 FROM t WHERE (1 = 1",
+        "1 = 1); SELECT (1",
+        "1 = 1) LIMIT (1",
+        "1 = 1) GROUP BY (1",
+        "1 = 1) ORDER BY (1",
+        "flights = (SELECT 1)",
+        "EXISTS (SELECT 1 FROM read_csv('/etc/passwd'))",
+        "origin IN (SELECT content FROM read_text('/etc/passwd'))",
+        "read_text('/etc/passwd') IS NULL",
+        "getenv('HOME') = 'x'",
+        "current_setting('TimeZone') = 'UTC'",
+        "sum(flights) > 1",
+        "row_number() over () = 1",
+        "flights = ?",
+        "flights = $1",
+        "* IS NULL",
+        "t.flights = 1",
+        "_epoch = 1",
+        "partition_date = '2013-01-01'",
+        "TRY_CAST(origin AS INT) = 1",
+        "origin LIKE 'a\\_b'",
+        "origin LIKE lower(origin)",
+        "list_transform([1], x -> x)[1] = 1",
+        "flights = 'unterminated",
+        "flights" + "+1" * 100 + " = 1",
+        "flights = 1 OR " * MAX_LENGTH + "TRUE",
+        "flights\0 = 1",
+    ],
+)
+def test_whatever_is_more_than_a_predicate_is_refused(text: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        parse_predicate(text, COLUMNS)
+
+    assert refused.value.code == "WHERE_REFUSED"
+    assert refused.value.fields["field"] == "where"

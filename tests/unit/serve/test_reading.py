@@ -1,0 +1,182 @@
+"""A reading: the same rows for every engine, one half a partition, pinned, with what it covers."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from pathlib import Path
+
+import anabranch
+import pyarrow as pa
+import pytest
+import served
+from anabranch import lake
+from anabranch.core.errors import BadInput, BrokenState, TryAgain
+from anabranch.core.settings import Settings
+from anabranch.lake import CommitMetadata, Cut
+from anabranch.lake.layout import landing_table, speed_table
+from anabranch.serve.read_plan import _seen
+from served import DAYS, KEYS, VIEW
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(home=tmp_path)
+
+
+def _written_by(reading: anabranch.Reading) -> dict[str, set[int]]:
+    rows = reading.to_arrow().to_pylist()
+    return {str(day): {r["written_by"] for r in rows if r["window_start"].date() == day} - {None} for day in DAYS}
+
+
+def test_each_partition_comes_from_one_half_and_platform_columns_are_hidden(settings: Settings) -> None:
+    served.start_speed(settings, 3)
+    served.publish(settings, {DAYS[0]: 3, DAYS[1]: 2}, DAYS[:2])
+
+    reading = anabranch.read(VIEW, settings=settings)
+
+    assert list(reading.halves.values()) == ["batch", "speed", "speed", "speed", "speed"]
+    assert reading.to_arrow().column_names == ["window_start", "origin", "written_by", "mean_delay"]
+    assert reading.to_arrow().num_rows == KEYS * len(DAYS)
+    complete = anabranch.read(VIEW, settings=settings, prefer="complete")
+    assert _written_by(complete)[str(DAYS[1])] == {2}
+    assert (reading.version, str(reading.cut), reading.certificates) == (1, "flights@3", {})
+
+
+def test_every_engine_gets_the_same_rows_and_types(settings: Settings) -> None:
+    served.start_speed(settings, 3)
+    reading = anabranch.read(VIEW, settings=settings, where="origin = 'O''1' or origin is null")
+
+    arrow = reading.to_arrow()
+
+    assert arrow.num_rows == (KEYS // 3) * len(DAYS)
+    assert arrow.schema == reading.schema
+    assert reading.to_duckdb().to_arrow_table().cast(arrow.schema).equals(arrow)
+    assert pa.Table.from_pandas(reading.to_pandas(), schema=arrow.schema, preserve_index=False).equals(arrow)
+    assert reading.to_polars().to_arrow().cast(arrow.schema).equals(arrow)
+    assert reading.to_polars()["window_start"].dtype.time_zone == "UTC"
+
+
+def test_a_relation_for_people_reaches_no_files(settings: Settings) -> None:
+    import duckdb
+
+    served.start_speed(settings, 3)
+    relation = anabranch.read(VIEW, settings=settings).to_duckdb()
+
+    with pytest.raises(duckdb.Error):
+        relation.query("v", "select * from read_text('/etc/hostname')").fetchall()
+
+
+def test_a_reading_stays_as_it_was_pinned(settings: Settings) -> None:
+    served.start_speed(settings, 3)
+    reading = anabranch.read(VIEW, settings=settings)
+    served.merge_speed(settings, 4, DAYS[:1])
+
+    assert _written_by(reading)[str(DAYS[0])] == {3}
+    assert _written_by(anabranch.read(VIEW, settings=settings))[str(DAYS[0])] == {4}
+
+
+def test_published_but_empty_is_served_empty_and_days_can_be_chosen(settings: Settings) -> None:
+    served.start_speed(settings, 3, DAYS[:1])
+    served.publish(settings, {DAYS[0]: 3, DAYS[2]: 3}, DAYS[:1])
+
+    reading = anabranch.read(VIEW, settings=settings, partitions=[DAYS[2]])
+
+    assert dict(reading.halves) == {DAYS[2]: "batch"}
+    assert reading.to_arrow().num_rows == 0
+
+
+def test_freshness_counts_the_epochs_that_are_landed_and_not_covered(settings: Settings) -> None:
+    served.start_speed(settings, 3)
+    uri = landing_table(settings, "flights")
+    lake.create(uri, pa.schema([("x", pa.int64())]), [], CommitMetadata("landing/flights", "5", served.cut_at(5)))
+
+    freshness = anabranch.read(VIEW, settings=settings).freshness
+
+    assert freshness.behind == 2
+    assert 0 <= freshness.age_seconds < 60
+
+
+def test_a_new_version_moves_nobody_by_itself(settings: Settings) -> None:
+    served.start_speed(settings, 3)
+    uri = speed_table(settings, VIEW, 2)
+    lake.create(uri, served.SPEED_SCHEMA, ["partition_date"], CommitMetadata("view/delays/v2/speed", "create", Cut()))
+
+    assert anabranch.read(VIEW, settings=settings).version == 1
+    with pytest.raises(TryAgain) as early:
+        anabranch.read(VIEW, version=2, settings=settings)
+    served.start_speed(settings, 4, version=2)
+    assert anabranch.read(VIEW, settings=settings).version == 1
+    assert anabranch.read(VIEW, version=2, settings=settings).version == 2
+    assert early.value.code == "VIEW_NOT_READY"
+
+
+def test_an_unknown_view_is_an_error_that_lists_what_there_is(settings: Settings) -> None:
+    served.start_speed(settings, 3)
+
+    with pytest.raises(BadInput, match="delays v1") as refused:
+        anabranch.read("departures", settings=settings)
+
+    assert refused.value.code == "VIEW_UNKNOWN"
+
+
+@pytest.mark.parametrize("name", ["../landing", "a/b", "", "x" * 99, "delays; drop", "Delays", "a\n"])
+def test_a_hostile_name_is_refused(settings: Settings, name: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        anabranch.read(name, settings=settings)
+
+    assert refused.value.code == "NAME_UNSAFE"
+
+
+def test_a_cut_older_than_one_seen_is_never_returned(settings: Settings, tmp_path: Path) -> None:
+    served.start_speed(settings, 3)
+    uri = speed_table(settings, VIEW, 1)
+    shutil.copytree(uri, tmp_path / "copy")
+    served.merge_speed(settings, 4, DAYS[:1])
+    anabranch.read(VIEW, settings=settings)
+    shutil.rmtree(uri)
+    shutil.copytree(tmp_path / "copy", uri)
+    for version in (2, 3):
+        (Path(uri) / "_delta_log" / f"{version:020}.json").write_text(_old_commit())
+
+    with pytest.raises(BrokenState) as refused:
+        anabranch.read(VIEW, settings=settings)
+
+    assert refused.value.code == "CUT_WENT_BACK"
+    assert str(_seen[uri]) == "flights@4"
+
+
+def _old_commit() -> str:
+    note = CommitMetadata("view/delays/v1/speed", "old", served.cut_at(3))
+    info = {"timestamp": int(time.time() * 1000), "operation": "WRITE", "userMetadata": note.to_text()}
+    return json.dumps({"commitInfo": info})
+
+
+def test_a_file_that_is_gone_is_an_error_that_says_read_again(settings: Settings) -> None:
+    served.start_speed(settings, 3)
+    reading = anabranch.read(VIEW, settings=settings)
+    shutil.rmtree(Path(speed_table(settings, VIEW, 1)) / "builds")
+
+    with pytest.raises(TryAgain) as expired:
+        reading.to_arrow()
+
+    assert expired.value.code == "READING_EXPIRED"
+
+
+def test_a_reader_that_lives_on_reads_the_table_that_was_made_anew(settings: Settings) -> None:
+    """The new log may have the old one's inode, and come to more commits than the old one had."""
+    served.start_speed(settings, 4)
+    for epoch in range(5, 9):
+        served.merge_speed(settings, epoch, DAYS[:1])
+    assert anabranch.read(VIEW, settings=settings).cut == served.cut_at(8)
+    for made in (9, 20):
+        shutil.rmtree(speed_table(settings, VIEW, 1))
+        served.start_speed(settings, made)
+        for epoch in range(made + 1, made + 8):
+            served.merge_speed(settings, epoch, DAYS[:1])
+        reading = anabranch.read(VIEW, settings=settings)
+        assert reading.cut == served.cut_at(made + 7)
+        assert set(reading.to_arrow()["written_by"].to_pylist()) == {made, made + 7, None}

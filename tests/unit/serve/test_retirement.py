@@ -1,0 +1,243 @@
+"""A version goes when nobody has it, nobody had it lately, and nobody names it; and it can be taken back until then."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+
+import anabranch
+import pytest
+import served
+from anabranch.apps.cli.main import app
+from anabranch.change.promotion_checks import behind
+from anabranch.change.reprocess_plan import make_plan
+from anabranch.change.reprocess_request import ReprocessRequest
+from anabranch.compute.speed.service import Slot, Speed
+from anabranch.core.errors import AnabranchError, BadInput
+from anabranch.core.settings import Settings
+from anabranch.lake.layout import replay_checkpoints, replay_mirrors, speed_checkpoint, view_folder
+from anabranch.serve import named_readers, routes
+from anabranch.serve.named_readers import NamedReader
+from anabranch.serve.retirement import drop, reinstate, retire, size
+from anabranch.serve.routes import Route, route_history, route_of, set_route
+from anabranch.views.definition import View
+from anabranch.views.retired_versions import retired_versions
+from served import DAYS, VIEW
+from typer.testing import CliRunner
+
+pytestmark = pytest.mark.unit
+NOW = timedelta(0)
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Two versions; all readers have the second one."""
+    monkeypatch.setattr(routes, "PATIENCE", 0.3)
+    monkeypatch.setattr(named_readers, "_told", {})
+    settings = Settings(home=tmp_path)
+    for version in (1, 2):
+        served.start_speed(settings, 3, version=version)
+    set_route(settings, VIEW, {1: 50, 2: 50}, by="anna", why="half")
+    set_route(settings, VIEW, {2: 100}, by="anna", why="all")
+    return settings
+
+
+def gone(settings: Settings, version: int = 1, grace: timedelta = NOW) -> Route:
+    return retire(settings, VIEW, version, by="bob", why="v2 is it", grace=grace)
+
+
+def refused(change: Callable[[], object]) -> AnabranchError:
+    with pytest.raises(AnabranchError) as refusal:
+        change()
+    return refusal.value
+
+
+def test_nobody_gets_it_any_more_and_its_tables_stay(settings: Settings) -> None:
+    held = size(settings, VIEW, 1)
+    gone(settings)
+    assert retired_versions(settings, VIEW) == {1}
+    assert anabranch.read(VIEW, settings=settings).version == 2
+    error = refused(lambda: anabranch.read(VIEW, version=1, settings=settings))
+    assert (error.code, "reinstate" in error.next_step) == ("VERSION_RETIRED", True)
+    assert size(settings, VIEW, 1) == held > 0
+    newest = route_history(settings, VIEW)[-1]
+    assert (newest.retired, newest.changed_by, newest.why) == ({1}, "bob", "v2 is it")
+    assert newest == route_of(settings, VIEW)
+
+
+def test_no_route_leads_to_it_and_later_ones_remember(settings: Settings) -> None:
+    gone(settings)
+    assert refused(lambda: set_route(settings, VIEW, {1: 100}, by="a", why="back")).code == "VERSION_RETIRED"
+    served.start_speed(settings, 3, version=3)
+    set_route(settings, VIEW, {2: 50, 3: 50}, by="a", why="on")
+    assert retired_versions(settings, VIEW) == {1}
+
+
+def test_a_retirement_can_be_taken_back(settings: Settings) -> None:
+    gone(settings)
+    reinstate(settings, VIEW, 1, by="bob", why="too soon")
+    assert anabranch.read(VIEW, version=1, settings=settings).version == 1
+    set_route(settings, VIEW, {1: 100}, by="bob", why="all back")
+    assert refused(lambda: reinstate(settings, VIEW, 1, by="bob", why="again")).code == "NOT_RETIRED"
+
+
+def test_readers_that_it_has_or_had_lately_keep_it(settings: Settings) -> None:
+    assert refused(lambda: gone(settings, 2)).code == "READERS_LEFT"
+    waits = refused(lambda: gone(settings, grace=timedelta(hours=1)))
+    assert (waits.code, "retire it after" in waits.next_step) == ("GRACE", True)
+    assert refused(lambda: gone(settings, 9)).code == "VERSION_UNKNOWN"
+    assert retired_versions(settings, VIEW) == frozenset()
+
+
+def test_the_only_version_can_not_be_retired(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path)
+    served.start_speed(settings, 3)
+    assert refused(lambda: gone(settings)).code == "READERS_LEFT"
+
+
+def test_who_names_it_keeps_it(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    anabranch.read(VIEW, version=1, settings=settings, reader="dashboard-7")
+    anabranch.read(VIEW, settings=settings, reader="dashboard-8")
+    behind(settings, VIEW, 1)
+    monkeypatch.setattr("anabranch.serve.retirement._left", lambda *_: datetime.now(UTC) - timedelta(days=9))
+    error = refused(lambda: gone(settings, grace=timedelta(days=7)))
+    assert (error.code, "named by dashboard-7 (" in error.what) == ("READERS_PINNED", True)
+    assert "dashboard-8" not in error.what, "who names no version is led, not pinned"
+    assert error.what.count("UTC") == 1, "the platform's own reads are no readers"
+    for file in (settings.home / "control" / "named_readers").rglob("v1/*"):
+        week = datetime.now(UTC).timestamp() - 8 * 86_400
+        os.utime(file, (week, week))
+    assert 1 in gone(settings, grace=timedelta(days=7)).retired
+
+
+def test_names_are_kept_once_a_minute_whatever_they_are(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(named_readers.time, "monotonic", lambda: now)
+    names = ["../../etc/passwd", "a\nb", "é" * 300, "$(id)"]
+    for name in names * 2:
+        named_readers.record_reader(settings, VIEW, 1, name)
+    long_ago = datetime.now(UTC) - timedelta(hours=1)
+    found = named_readers.named_readers(settings, VIEW, 1, long_ago)
+    assert sorted(each.name for each in found) == sorted(names)
+    for file in (settings.home / "control" / "named_readers").rglob("v1/*"):
+        os.utime(file, (long_ago.timestamp(), long_ago.timestamp()))
+    named_readers.record_reader(settings, VIEW, 1, "$(id)")
+    since = datetime.now(UTC) - timedelta(minutes=5)
+    assert named_readers.named_readers(settings, VIEW, 1, since) == []
+    now = 61.0
+    named_readers.record_reader(settings, VIEW, 1, "$(id)")
+    assert [type(each) for each in named_readers.named_readers(settings, VIEW, 1, since)] == [NamedReader]
+
+
+def test_a_reader_who_may_not_write_reads_all_the_same(settings: Settings) -> None:
+    (settings.home / "control").mkdir(exist_ok=True)
+    (settings.home / "control" / "named_readers").write_text("a file where the folder should be")
+    assert anabranch.read(VIEW, version=1, settings=settings, reader="x").version == 1
+
+
+def test_a_read_that_no_route_has_led_leaves_nothing_behind(tmp_path: Path) -> None:
+    assert refused(lambda: anabranch.read(VIEW, settings=Settings(home=tmp_path))).code == "VIEW_UNKNOWN"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_only_what_is_retired_is_dropped_and_a_killed_drop_goes_on(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert refused(lambda: drop(settings, VIEW, 1)).code == "NOT_RETIRED"
+    gone(settings)
+    beside = [place(settings, VIEW, 1) for place in (speed_checkpoint, replay_checkpoints, replay_mirrors)]
+    for folder in beside:
+        folder.mkdir(parents=True)
+    held = size(settings, VIEW, 1)
+    with monkeypatch.context() as killed:
+
+        def kill(*_: object, **__: object) -> None:
+            raise KeyboardInterrupt
+
+        killed.setattr("anabranch.serve.retirement.shutil.rmtree", kill)
+        with pytest.raises(KeyboardInterrupt):
+            drop(settings, VIEW, 1)
+    assert drop(settings, VIEW, 1) == held
+    assert drop(settings, VIEW, 1) == 0
+    assert not view_folder(settings, VIEW, 1).exists()
+    assert not [folder for folder in beside if folder.exists()]
+    assert anabranch.read(VIEW, settings=settings).version == 2
+    assert list(view_folder(settings, VIEW, 1).parent.iterdir()) == [view_folder(settings, VIEW, 2)]
+
+
+def test_a_process_that_has_read_a_table_sees_that_it_was_made_again(settings: Settings) -> None:
+    """Its commits are counted from 0 again: by the number alone it would be the one of before."""
+    for epoch in (4, 5):
+        served.merge_speed(settings, epoch, DAYS[:1])
+    assert str(anabranch.read(VIEW, version=1, settings=settings).cut) == "flights@5"
+    gone(settings)
+    drop(settings, VIEW, 1)
+    reinstate(settings, VIEW, 1, by="bob", why="too soon")
+    assert refused(lambda: anabranch.read(VIEW, version=1, settings=settings)).code == "VIEW_UNKNOWN"
+    served.start_speed(settings, 6)
+    assert str(anabranch.read(VIEW, version=1, settings=settings).cut) == "flights@6"
+
+
+def test_its_stream_ends_and_goes_on_when_it_is_taken_back(settings: Settings) -> None:
+    versions = [
+        View(VIEW, n, ("flight.departed",), ("window_start",), lambda rows: rows, partition_by="window_start")
+        for n in (1, 2)
+    ]
+    stopped: list[int] = []
+
+    def launch(view: View, topics: object) -> object:
+        return SimpleNamespace(isActive=True, stop=lambda: stopped.append(view.version))
+
+    speed = Speed([Slot(view, None) for view in versions], launch, 1)  # type: ignore[arg-type]
+    speed.look()
+    gone(settings)
+    speed.retire(lambda view: view.version in retired_versions(settings, view.name))
+    speed.look()
+    assert stopped == [1]
+    assert [slot.query is None for slot in speed.slots] == [True, False]
+    assert speed.slots[0].status().state == "retired"
+    assert not speed.all_failed
+    reinstate(settings, VIEW, 1, by="bob", why="too soon")
+    speed.retire(lambda view: view.version in retired_versions(settings, view.name))
+    speed.look()
+    assert [slot.query is None for slot in speed.slots] == [False, False]
+
+
+def test_no_day_of_it_is_planned(settings: Settings) -> None:
+    gone(settings)
+    view = View(VIEW, 1, ("flight.departed",), ("window_start",), lambda rows: rows, partition_by="window_start")
+    with pytest.raises(BadInput, match="retired"):
+        make_plan(settings, view, None, ReprocessRequest((DAYS[0],), {}, explicit=True))  # type: ignore[arg-type]
+
+
+def test_on_the_command_line(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANABRANCH_HOME", str(settings.home))
+
+    def run(*arguments: str) -> tuple[int, str]:
+        done = CliRunner().invoke(app, ["migrate", *arguments])
+        return done.exit_code, done.output
+
+    assert "[GRACE]" in run("retire", VIEW, "1", "--why", "x")[1]
+    assert "[DURATION_WRONG]" in run("retire", VIEW, "1", "--why", "x", "--grace", "soon")[1]
+    assert run("retire", VIEW, "1", "--why", "x", "--grace", "0 days")[0] == 0
+    assert run("reinstate", VIEW, "1", "--why", "y")[0] == 0
+    assert "[NOT_RETIRED]" in run("drop", VIEW, "1", "--yes")[1]
+    run("retire", VIEW, "1", "--why", "x", "--grace", "0 days")
+    assert "MB are free again" in run("drop", VIEW, "1", "--yes")[1]
+
+
+def test_two_changes_at_once_are_not_both_made(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    from anabranch.serve import retirement
+
+    found = retirement.named_readers
+
+    def slow(*given: object) -> object:
+        set_route(settings, VIEW, {1: 10, 2: 90}, by="eve", why="some need it")
+        return found(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(retirement, "named_readers", slow)
+    assert refused(lambda: gone(settings)).code == "ROUTE_MOVED"
+    assert retired_versions(settings, VIEW) == frozenset()

@@ -1,0 +1,170 @@
+"""Routes: shares by reader, sticky while they grow, back at once, recorded, and never an older cut."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+
+import anabranch
+import pytest
+import served
+from anabranch.apps.cli.main import app
+from anabranch.core.errors import AnabranchError, BadInput, Conflict, TryAgain
+from anabranch.core.settings import Settings
+from anabranch.serve import routes
+from anabranch.serve.routes import Route, route_history, route_of, set_route
+from served import DAYS, VIEW
+from typer.testing import CliRunner
+
+pytestmark = pytest.mark.unit
+READERS = [f"dashboard-{n}" for n in range(2_000)]
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Two versions at one cut; a change of the route waits less long than it does in earnest."""
+    monkeypatch.setattr(routes, "PATIENCE", 0.3)
+    settings = Settings(home=tmp_path)
+    served.start_speed(settings, 3)
+    served.start_speed(settings, 3, version=2)
+    return settings
+
+
+def lead(settings: Settings, *shares: int, after: int | None = None) -> Route:
+    named = dict(enumerate(shares, 1))
+    return set_route(settings, VIEW, named, by="anna", why=f"{shares}", after=after)
+
+
+def version_of(settings: Settings, reader: str) -> int:
+    return anabranch.read(VIEW, settings=settings, reader=reader).version
+
+
+def gets(reader: str, *shares: int) -> int:
+    """The version that a reader would get, by the route alone."""
+    return Route(VIEW, 1, dict(enumerate(shares, 1)), datetime.now(UTC), "", "").version_for(reader)
+
+
+def test_readers_move_by_share_and_stay_as_it_grows() -> None:
+    moved: set[str] = set()
+    for share in (1, 5, 25, 50, 100):
+        now = {reader for reader in READERS if gets(reader, 100 - share, share) == 2}
+        assert moved <= now, "a reader lost the version that it had"
+        assert abs(len(now) / len(READERS) * 100 - share) < 3
+        moved = now
+
+
+def test_a_third_version_takes_its_readers_from_both() -> None:
+    found = [gets(reader, 40, 40, 20) for reader in READERS]
+    assert [round(found.count(version) / len(found), 1) for version in (1, 2, 3)] == [0.4, 0.4, 0.2]
+
+
+def test_a_read_obeys_the_route_that_is_there_when_it_begins(settings: Settings) -> None:
+    assert {version_of(settings, reader) for reader in READERS[:50]} == {1}
+    lead(settings, 50, 50)
+    assert {version_of(settings, reader) for reader in READERS[:50]} == {1, 2}
+    lead(settings, 100, 0)
+    assert {version_of(settings, reader) for reader in READERS[:50]} == {1}
+    assert anabranch.read(VIEW, version=2, settings=settings).version == 2, "who names a version gets it"
+
+
+def test_a_process_has_a_name_of_its_own_or_a_given_one(settings: Settings) -> None:
+    route = lead(settings, 50, 50)
+    assert anabranch.read(VIEW, settings=settings).version == route.version_for(routes.this_reader())
+    for reader in READERS[:20]:
+        named = settings.model_copy(update={"reader": reader})
+        assert anabranch.read(VIEW, settings=named).version == route.version_for(reader)
+
+
+def test_each_change_is_kept_with_who_when_and_why(settings: Settings) -> None:
+    made = [lead(settings, 99, 1), lead(settings, 75, 25), lead(settings, 100)]
+    assert route_history(settings, VIEW) == made
+    assert route_of(settings, VIEW) == made[-1]
+    assert [(r.number, dict(r.shares), r.changed_by, r.why) for r in made] == [
+        (1, {1: 99, 2: 1}, "anna", "(99, 1)"),
+        (2, {1: 75, 2: 25}, "anna", "(75, 25)"),
+        (3, {1: 100}, "anna", "(100,)"),
+    ]
+
+
+def test_of_two_changes_after_one_route_one_is_refused(settings: Settings) -> None:
+    lead(settings, 99, 1, after=0)
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda share: _answer(settings, share), (5, 25, 50, 100)))
+    assert sorted(answers) == ["ROUTE_MOVED"] * 3 + ["made"]
+    assert [route.number for route in route_history(settings, VIEW)] == [1, 2]
+
+
+def _answer(settings: Settings, share: int) -> str:
+    try:
+        lead(settings, 100 - share, share, after=1)
+    except Conflict as conflict:
+        return conflict.code
+    return "made"
+
+
+def test_changes_at_once_are_all_kept_when_none_was_decided_upon_another(settings: Settings) -> None:
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(lambda share: lead(settings, 100 - share, share), (1, 2, 3)))
+    assert [route.number for route in route_history(settings, VIEW)] == [1, 2, 3]
+
+
+def test_a_person_can_not_send_readers_to_a_newer_version_that_is_behind(settings: Settings) -> None:
+    lead(settings, 50, 50)
+    served.merge_speed(settings, 4, DAYS[:1])
+    with pytest.raises(TryAgain) as refused:
+        lead(settings, 0, 100)
+    assert refused.value.code == "VERSION_BEHIND"
+    served.merge_speed(settings, 4, DAYS[:1], version=2)
+    lead(settings, 0, 100)
+    assert {version_of(settings, reader) for reader in READERS[:20]} == {2}
+
+
+def test_the_way_back_is_open_whatever_the_lag(settings: Settings) -> None:
+    lead(settings, 0, 100)
+    served.merge_speed(settings, 9, DAYS[:1], version=2)
+    assert dict(lead(settings, 100).shares) == {1: 100}
+
+
+@pytest.mark.parametrize(
+    ("shares", "why", "code"),
+    [
+        ({1: 60, 2: 50}, "x", "SHARES_WRONG"),
+        ({1: 130, 2: -30}, "x", "SHARES_WRONG"),
+        ({}, "x", "SHARES_WRONG"),
+        ({1: 0, 2: 100}, " ", "REASON_MISSING"),
+        ({1: 50, 9: 50}, "x", "VIEW_UNKNOWN"),
+    ],
+)
+def test_what_can_not_be_a_route_moves_nobody(settings: Settings, shares: dict[int, int], why: str, code: str) -> None:
+    with pytest.raises(AnabranchError) as refused:
+        set_route(settings, VIEW, shares, by="anna", why=why)
+    assert refused.value.code == code
+    assert route_of(settings, VIEW) is None
+
+
+def test_a_name_that_is_no_view_makes_no_table(settings: Settings) -> None:
+    with pytest.raises(BadInput):
+        set_route(settings, "../x", {1: 100}, by="anna", why="x")
+    with pytest.raises(BadInput):
+        set_route(settings, "nothing", {1: 100}, by="anna", why="x")
+    assert not (settings.lake / "routes").exists()
+
+
+def test_the_commands(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANABRANCH_HOME", str(settings.home))
+
+    def run(*arguments: str) -> str:
+        result = CliRunner().invoke(app, ["routes", *arguments])
+        return result.stdout if result.exit_code == 0 else result.stderr
+
+    assert "no route: everybody gets v1" in run("show", VIEW)
+    assert "v1 75 %, v2 25 %" in run("set", VIEW, "1=75", "2=25", "--why", "a first quarter", "--by", "anna")
+    assert "by anna: a first quarter" in run("history", VIEW)
+    shown = json.loads(run("show", VIEW, "--reader", "dashboard-1", "--json"))
+    assert shown["route"]["shares"] == {"1": 75, "2": 25}
+    assert shown["version"] in (1, 2)
+    for wrong in (["1=75"], ["1=1", "1=99"], ["1:100"], ["1=1e2"], ["x"], ["1=\u0661"]):
+        assert "[SHARES_WRONG]" in run("set", VIEW, *wrong, "--why", "x")
+    assert "[ROUTE_MOVED]" in run("set", VIEW, "1=100", "--why", "x", "--after", "0")

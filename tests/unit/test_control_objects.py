@@ -1,0 +1,79 @@
+"""Of two who change an object at once none is lost, and none that slept overwrites what came meanwhile."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from anabranch.core.atomic_files import drafts_left
+from anabranch.core.control_objects import change, current, put, remove
+
+pytestmark = pytest.mark.unit
+ADD = """
+import sys
+from pathlib import Path
+from anabranch.core.control_objects import change
+for _ in range(100):
+    change(Path(sys.argv[1]), lambda text: str(int(text or 0) + 1))
+"""
+
+
+def test_a_state_follows_the_one_that_was_read(tmp_path: Path) -> None:
+    path = tmp_path / "below" / "object"
+    assert current(path) == (0, None)
+    assert put(path, 0, "one")
+    assert not put(path, 0, "another one")
+    assert current(path) == (1, "one")
+    assert change(path, lambda text: f"{text}, two") == "one, two"
+    assert current(path) == (2, "one, two")
+
+
+def test_who_slept_through_many_states_is_turned_away(tmp_path: Path) -> None:
+    path = tmp_path / "object"
+    number, _ = current(path)
+    for text in "abc":
+        change(path, lambda _, text=text: text)
+    assert not put(path, number, "the sleeper's")
+    assert not put(path, number + 1, "the sleeper's")
+    assert current(path) == (3, "c")
+
+
+def test_processes_that_add_at_once_lose_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "object"
+    each = [subprocess.Popen([sys.executable, "-c", ADD, str(path)]) for _ in range(3)]
+    assert [process.wait(120) for process in each] == [0, 0, 0]
+    assert current(path) == (300, "300")
+
+
+@pytest.mark.parametrize("lost", [OSError("the server has gone"), FileExistsError("somebody has made it")])
+def test_a_state_that_was_made_and_whose_answer_got_lost_is_made_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: OSError
+) -> None:
+    path, link = tmp_path / "object", Path.hardlink_to
+
+    def unanswered(state: Path, draft: Path) -> None:
+        link(state, draft)
+        raise lost
+
+    monkeypatch.setattr(Path, "hardlink_to", unanswered)
+    assert change(path, lambda text: str(int(text or 0) + 1)) == "1"
+    assert current(path) == (1, "1")
+
+
+def test_a_draft_that_a_kill_left_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "unlink", lambda *_, **__: None)
+    put(tmp_path / "object", 0, "one")
+    monkeypatch.setattr("anabranch.core.atomic_files.psutil.pid_exists", lambda _: False)
+    assert len(drafts_left(tmp_path)) == 1
+
+
+def test_what_is_removed_begins_anew(tmp_path: Path) -> None:
+    path = tmp_path / "object"
+    put(path, 0, "one")
+    put(tmp_path / "object.other", 0, "stays")
+    remove(path)
+    assert current(path) == (0, None)
+    assert current(tmp_path / "object.other") == (1, "stays")
+    assert not [file for file in tmp_path.iterdir() if file.name.startswith(".")]

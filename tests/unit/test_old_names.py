@@ -1,0 +1,116 @@
+"""Files that import our modules by the names they had before ADR 0035 go on working, and are told the new names."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+import sys
+import warnings
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from anabranch.contracts import Declarations
+from anabranch.contracts.declarations import load_declarations
+from anabranch.core.old_names import first_name, renamed
+from anabranch.core.settings import project_root
+from anabranch.views import load_views
+
+pytestmark = pytest.mark.unit
+OLD_FILE = """
+from anabranch.airflow.declared import declared_views
+from anabranch.events import Contract, Topic
+from anabranch.settings import load_settings
+from anabranch.tables import Note, newest
+from anabranch.views.keyed import process
+
+assert Note.__name__ == "CommitMetadata"
+assert callable(newest)
+"""
+VIEW = """
+from {module} import process
+from anabranch.views import view
+
+@view(name="turns", version=1, events=["flight.departed"], key=["tail", "time"], partition_by="time")
+def turns(departed):
+    return process(departed, "tail", object, "tail string, time timestamp")
+"""
+
+
+@pytest.fixture(scope="module")
+def declared() -> Declarations:
+    contracts = project_root() / "spark_jobs" / "contracts"
+    more = load_declarations(contracts / "gallery")
+    return Declarations({**load_declarations(contracts).topics, **more.topics})
+
+
+@pytest.mark.parametrize(("old", "new"), sorted(renamed().modules.items()))
+def test_each_old_module_gives_the_new_one(old: str, new: str) -> None:
+    if new.startswith(("apps.airflow", "apps.web")):
+        pytest.importorskip("airflow")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        sys.modules.pop(f"anabranch.{old}", None)
+        module = import_module(f"anabranch.{old}")
+        target = import_module(f"anabranch.{new}")
+        for name, now in ((n, now) for n, now in renamed().names.items() if n.split(":")[0] == old):
+            assert getattr(module, name.split(":")[1]) is getattr(target, now)
+
+
+def test_a_file_with_old_names_works_and_is_told_the_new_ones_at_its_own_lines(tmp_path: Path) -> None:
+    (tmp_path / "of_a_user.py").write_text(OLD_FILE)
+    ended = subprocess.run(
+        [sys.executable, "-c", "import of_a_user"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    told = [line for line in ended.stderr.splitlines() if "FutureWarning" in line]
+    assert [line.split(":")[1] for line in told if "of_a_user.py" in line] == ["2", "2", "3", "4", "5", "6"]
+    assert "anabranch.views.keyed was renamed to anabranch.views.processor" in ended.stderr
+
+
+def test_an_unknown_module_is_still_unknown() -> None:
+    with pytest.raises(ModuleNotFoundError, match=r"anabranch\.nowhere"):
+        import_module("anabranch.nowhere")
+
+
+def test_a_folder_that_a_checkout_left_behind_hides_no_old_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """git leaves folders that hold byte code, and Python would import such a folder as an empty package."""
+    import anabranch
+
+    (tmp_path / "tables" / "__pycache__").mkdir(parents=True)
+    monkeypatch.setattr(anabranch, "__path__", [*anabranch.__path__, str(tmp_path)])
+    monkeypatch.delitem(sys.modules, "anabranch.tables", raising=False)
+    with pytest.warns(FutureWarning):
+        assert import_module("anabranch.tables").Note.__name__ == "CommitMetadata"
+
+
+def test_state_that_was_pickled_under_an_old_name_opens() -> None:
+    sys.modules.pop("anabranch.views.keyed", None)
+    with pytest.warns(FutureWarning):
+        found = pickle.loads(b"canabranch.views.keyed\nTimers\n.")  # noqa: S301 - written here
+    assert found.__module__ == "anabranch.views.processor"
+
+
+def test_definitions_keep_the_fingerprints_that_tables_carry(declared: Declarations) -> None:
+    """``fingerprints.json`` was written by commit deb6be9, before anything was renamed."""
+    known = json.loads((Path(__file__).parent / "fingerprints.json").read_text())
+    jobs = project_root() / "spark_jobs"
+    views = [v for folder in ("views", "views/gallery", "next") for v in load_views(jobs / folder, declared)]
+    assert {f"{view.name} v{view.version}": view.fingerprint for view in views} == known
+
+
+@pytest.mark.parametrize("module", ["anabranch.views.keyed", "anabranch.views.processor"])
+def test_a_view_that_takes_the_new_name_is_the_same_view(module: str, declared: Declarations, tmp_path: Path) -> None:
+    (tmp_path / f"{module.replace('.', '_')}.py").write_text(VIEW.format(module=module))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        (view,) = load_views(tmp_path, declared)
+    assert view.fingerprint == "772c06c7f95af3b0", "as commit deb6be9 has it"
+
+
+def test_only_modules_of_ours_have_a_first_name() -> None:
+    assert first_name("anabranch.views.processor") == "anabranch.views.keyed"
+    assert first_name("anabranch.views.joins") == "anabranch.views.joins"
+    assert first_name("views.processor") == "views.processor"

@@ -1,0 +1,144 @@
+"""What is drawn keeps its contracts, is as disordered as promised, and comes again with the same seed."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from datetime import date, datetime, timedelta
+from typing import Any
+
+import hypothesis
+import pytest
+from anabranch.contracts import Contract, Event
+from anabranch.contracts.validation import EventValidator
+from anabranch.core.errors import BadInput
+from anabranch.testing.fake_landing import Decisions
+from anabranch.testing.fake_landing import Event as Drawn
+from anabranch.testing.log_generator import draw
+from anabranch.testing.scenario import Fault, Log
+from anabranch.testing.values import values
+from anabranch.views import View
+from anabranch.views.function_source import read
+from hypothesis import strategies as st
+from landed import FLIGHTS, sample_views
+
+pytestmark = pytest.mark.unit
+VIEW = sample_views().get("route_day")
+
+
+def drawn(seed: int = 1, count: int = 60, view: View = VIEW) -> list[Log]:
+    return draw(view, FLIGHTS, read(view.function), seed, count, size=(8, 36))
+
+
+@pytest.fixture(scope="module")
+def logs() -> list[Log]:
+    return drawn()
+
+
+def test_the_same_seed_draws_the_same_logs(logs: list[Log]) -> None:
+    assert drawn() == logs
+    assert drawn(2) != logs
+
+
+def test_every_event_of_the_view_keeps_its_contract(logs: list[Log]) -> None:
+    check = EventValidator(FLIGHTS.contracts)
+    events = [event for log in logs for event in log.events if event.type in VIEW.events and event.data]
+    assert len(events) > 1000
+    for event in events:
+        check.check_bytes(_as_sent(event))
+
+
+def _as_sent(event: Drawn) -> bytes:
+    data = {name: _text(value) for name, value in event.data.items()}
+    sent = Event(event.id, event.source, event.type, "subject", event.time, data, FLIGHTS.newest(event.type).uri)
+    return sent.to_json()
+
+
+def _text(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return f"{value.year:04d}{value.isoformat().replace('+00:00', 'Z')[4:]}"
+    return value.isoformat() if isinstance(value, date) else value
+
+
+def test_everything_that_can_befall_an_event_befalls_some(logs: list[Log]) -> None:
+    rows = [row for log in logs for row in log.landed(FLIGHTS)]
+    decided = Counter("late" if row["late"] else row["decision"] for row in rows)
+    assert min(decided[what] for what in ("valid", "late", "duplicate", "quarantined")) > len(rows) / 100
+    assert any(row.get("senttime") for row in rows)
+    assert {step.then for log in logs for step in log.steps} == set(Fault)
+    ties = [Counter((e.type, e.time, e.data.get("origin")) for e in log.events) for log in logs]
+    assert sum(max(tie.values()) > 1 for tie in ties) > len(logs) / 2
+    assert any(e.data.get("tailnum") is None for log in logs for e in log.events if "tailnum" in e.data)
+
+
+def test_events_lie_on_the_borders_of_days_and_of_lateness(logs: list[Log]) -> None:
+    times = [event.time for log in logs for event in log.events]
+    midnight = [t for t in times if t.hour == t.minute == t.second == t.microsecond == 0]
+    hair = [t for t in times if (t + timedelta(microseconds=1)).strftime("%H%M%S%f") == "0" * 12]
+    assert min(len(midnight), len(hair)) > 10
+
+
+def test_epochs_begin_on_the_border_of_being_late_and_a_hair_before_it(logs: list[Log]) -> None:
+    behind: Counter[timedelta] = Counter()
+    for log in logs:
+        decisions = Decisions(FLIGHTS)
+        for epoch in log.epochs:
+            if decisions.bound is not None:
+                behind[decisions.bound - epoch[0].time] += 1
+            decisions.decide(epoch)
+    assert min(behind[timedelta(0)], behind[timedelta(microseconds=1)]) >= 5
+
+
+def test_some_logs_hold_no_late_event_so_that_both_paths_can_be_compared(logs: list[Log]) -> None:
+    punctual = [log for log in logs if not any(row["late"] for row in log.landed(FLIGHTS))]
+    assert len(logs) / 3 < len(punctual) < len(logs) * 2 / 3
+
+
+NODES: dict[str, tuple[dict[str, Any], Any]] = {
+    "an integer": ({"type": "integer"}, lambda v: -(2**63) <= v < 2**63),
+    "a narrow integer": ({"type": "integer", "minimum": 200, "maximum": 300}, lambda v: 200 <= v <= 300),
+    "a number": ({"type": "number", "minimum": 0.5}, lambda v: v >= 0.5 and v == v),
+    "a text": ({"type": "string"}, lambda v: v.encode() is not None),
+    "a pattern": ({"type": "string", "pattern": "^[A-Z]{3}$"}, lambda v: re.fullmatch("[A-Z]{3}", v)),
+    "a part of a pattern": ({"type": "string", "pattern": r"\d"}, lambda v: re.search("[0-9]", v)),
+    "an enum": ({"type": "string", "enum": ["a", "b"]}, lambda v: v in "ab"),
+    "a list": ({"type": "array", "items": {"type": "boolean"}}, lambda v: all(isinstance(i, bool) for i in v)),
+    "an object": (
+        {"type": "object", "properties": {"a": {"type": "integer", "minimum": 1}}, "required": ["a"]},
+        lambda v: v["a"] >= 1,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NODES)
+def test_values_keep_their_limits(case: str) -> None:
+    node, holds = NODES[case]
+    Contract("a.b", 1, {"type": "object", "properties": {"x": node}})
+
+    @hypothesis.settings(max_examples=60, database=None)
+    @hypothesis.given(values(node))
+    def every(value: Any) -> None:
+        assert holds(value)
+
+    every()
+
+
+def test_extremes_are_drawn() -> None:
+    found: set[int] = set()
+
+    @hypothesis.seed(1)
+    @hypothesis.settings(max_examples=100, database=None)
+    @hypothesis.given(st.lists(values({"type": "integer"}), min_size=3))
+    def every(some: list[int]) -> None:
+        found.update(some)
+
+    every()
+    assert {2**63 - 1, -(2**63), 0} <= found
+
+
+def test_without_hypothesis_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "hypothesis", None)
+    with pytest.raises(BadInput) as caught:
+        drawn()
+    assert caught.value.code == "HYPOTHESIS_MISSING"
+    assert "pip install" in caught.value.next_step

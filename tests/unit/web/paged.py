@@ -1,0 +1,136 @@
+"""What the page shows, made by hand, without Spark: declarations, halves, landing, certificates, verdicts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from html import unescape
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pyarrow as pa
+from anabranch import lake
+from anabranch.certify.certificates import Certificate, Checksum, record
+from anabranch.certify.late_changes import LateChanges
+from anabranch.certify.verdict import Verdict, write_verdict
+from anabranch.core.settings import Settings
+from anabranch.lake import CommitMetadata, Cut, Position
+from anabranch.lake.commits import open_table
+from anabranch.lake.layout import batch_table, landing_table, speed_table
+from anabranch.views.definition import CHANGED, PARTITION_DATE
+
+if TYPE_CHECKING:
+    from fastapi.testclient import TestClient
+
+Login = Callable[[str | None], "TestClient"]
+VIEW = "delays"
+DAYS = [date(2013, 1, day) for day in range(1, 6)]
+KEPT, OTHER = Checksum(48, 7, 7), Checksum(47, 8, 8)
+_OWN = [
+    ("origin", pa.string()),
+    ("t", pa.timestamp("us", "UTC")),
+    ("delayed", pa.int64()),
+    (PARTITION_DATE, pa.date32()),
+]
+_SPEED = pa.schema([*_OWN, (CHANGED, pa.int64())])
+_BATCH = pa.schema(_OWN)
+_KAPPA = pa.schema([("origin", pa.string()), (CHANGED, pa.int64())])
+
+
+def at(epoch: int) -> Cut:
+    return Cut({"flights": Position(epoch, {0: epoch})})
+
+
+def declare(settings: Settings, name: str = VIEW, *versions: int, doc: str = "Delays by hour.") -> None:
+    folder = settings.project / "spark_jobs" / "views"
+    folder.mkdir(parents=True, exist_ok=True)
+    source = "".join(
+        f"@view(name={name!r}, version={version}, events=['flight.departed'], key=['origin'], partition_by='t')\n"
+        f"def v{version}(departed):\n    '''{doc}'''\n\n"
+        for version in versions or (1,)
+    )
+    (folder / f"{name}.py").write_text(source)
+
+
+def speed(settings: Settings, epoch: int, days: Sequence[date] = DAYS, view: str = VIEW, version: int = 1) -> None:
+    """The speed half, replaced as a whole."""
+    uri = speed_table(settings, view, version)
+    table = lake.create(uri, _SPEED, [PARTITION_DATE], CommitMetadata(f"{view}/speed", "create", Cut()))
+    rows = pa.Table.from_pylist([_row(day) | {CHANGED: epoch} for day in days], _SPEED)
+    staged = lake.stage_arrow(rows, uri, uuid4().hex, PARTITION_DATE)
+    lake.replace(table, staged, CommitMetadata(f"{view}/speed", f"c:{epoch}", at(epoch)), None)
+
+
+def _row(day: date) -> dict[str, object]:
+    at_two = datetime(day.year, day.month, day.day, 14, tzinfo=UTC)
+    return {"origin": "JFK", "t": at_two, "delayed": 3, PARTITION_DATE: day}
+
+
+def kappa(settings: Settings, epoch: int, view: str) -> None:
+    uri = speed_table(settings, view, 1)
+    table = lake.create(uri, _KAPPA, [], CommitMetadata(f"{view}/speed", "create", Cut()))
+    rows = pa.Table.from_pylist([{"origin": "JFK", CHANGED: epoch}], _KAPPA)
+    lake.replace(
+        table,
+        lake.stage_arrow(rows, uri, uuid4().hex, None),
+        CommitMetadata(f"{view}/speed", f"c:{epoch}", at(epoch)),
+        None,
+    )
+
+
+def publish(
+    settings: Settings, run: str, days: Sequence[date], epoch: int,
+    before: Mapping[date, tuple[int, str]] | None = None, view: str = VIEW, version: int = 1,
+) -> dict[date, tuple[int, str]]:  # fmt: skip
+    """Publish ``days`` by ``run`` at ``epoch``; returns all that is published then, for the next one's ``before``."""
+    uri = batch_table(settings, view, version)
+    table = lake.create(uri, _BATCH, [PARTITION_DATE], CommitMetadata(f"{view}/batch", "create", Cut()))
+    rows = pa.Table.from_pylist([_row(day) for day in days], _BATCH)
+    shown = {**(before or {}), **dict.fromkeys(days, (epoch, run))}
+    told = [{"from": f"{d}", "to": f"{d}", "cut": at(e).to_json(), "run": r} for d, (e, r) in sorted(shown.items())]
+    note = CommitMetadata(f"{view}/batch", f"publish:{run}", at(epoch), extra={"published": told})
+    lake.replace(
+        table, lake.stage_arrow(rows, uri, uuid4().hex, PARTITION_DATE), note, (PARTITION_DATE, [f"{d}" for d in days])
+    )
+    return shown
+
+
+def land(settings: Settings, *epochs: int, topic: str = "flights") -> None:
+    """Commits of landing that say so: of no rows, which nobody reads here."""
+    uri = landing_table(settings, topic)
+    schema = pa.schema([("epoch", pa.int64())])
+    lake.create(uri, schema, [], CommitMetadata(f"landing/{topic}", "create", Cut()))
+    for epoch in epochs:
+        table = open_table(uri)
+        assert table is not None
+        lake.append(table, [], CommitMetadata(f"landing/{topic}", f"e:{epoch}", at(epoch)))
+
+
+def certify(
+    settings: Settings, run: str, days: Sequence[date | None], epoch: int, *, differs: Sequence[date | None] = (),
+    late: int = 0, view: str = VIEW, version: int = 1, created: datetime | None = None,
+) -> None:  # fmt: skip
+    now = created or datetime.now(UTC)
+    made = [
+        Certificate(
+            view, version, day, run, at(epoch), epoch, "f", "recomputed", KEPT, OTHER if day in differs else KEPT, late,
+            now + timedelta(microseconds=n),
+        )
+        for n, day in enumerate(days)
+    ]  # fmt: skip
+    record(settings, made)
+
+
+def judge(settings: Settings, run: str, equal: Sequence[date], refused: Mapping[date, str], **more: object) -> None:
+    given = {"late_changes": (), "report": "", "whole": None, **more}
+    write_verdict(settings, Verdict(VIEW, 1, run, "flights@3", 7, tuple(equal), refused, **given))  # type: ignore[arg-type]
+
+
+def changed(day: date) -> LateChanges:
+    return LateChanges(day, 9, 1, 2, 0)
+
+
+def text_of(html: str) -> str:
+    """What a reader sees."""
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())

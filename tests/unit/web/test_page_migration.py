@@ -1,0 +1,301 @@
+"""A migration on its page: what it says, and its buttons: who may press them, from where, and what comes of it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from anabranch.change import migration
+from anabranch.change.migration import Expectations, Migration, advance, migration_of, start
+from anabranch.core.errors import BadInput, BrokenState, TryAgain
+from anabranch.core.settings import Settings
+from anabranch.serve import routes
+from anabranch.serve.routes import route_history, set_route
+from anabranch.views.definition import View
+from fastapi.testclient import TestClient
+from paged import DAYS, VIEW, Login, certify, declare, land, speed, text_of
+
+pytestmark = pytest.mark.unit
+PAGE = "/anabranch/views/delays/migration"
+OURS = {"sec-fetch-site": "same-origin"}
+OLD, NEW = (View(VIEW, n, ("flight.departed",), ("origin", "t"), lambda rows: rows, partition_by="t") for n in (1, 2))
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """5 % of the readers have v2."""
+    folder = tmp_path_factory.mktemp("begun")
+    settings = Settings(home=folder / "home", project=folder / "project")
+    declare(settings, VIEW, 1, 2)
+    land(settings, 3)
+    for version in (1, 2):
+        speed(settings, 3, version=version)
+        certify(settings, f"run-{version}", DAYS[:1], 3, version=version)
+    start(settings, OLD, NEW, by="bert", why="v2 counts by carrier", soak_seconds=0, promise=Expectations(("delayed",)))
+    for _ in range(2):
+        advance(settings, OLD, NEW, by="run move-1")
+    return folder
+
+
+@pytest.fixture
+def settings(settings: Settings, begun: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    monkeypatch.setattr(routes, "PATIENCE", 0.3)
+    shutil.copytree(begun, settings.home.parent, dirs_exist_ok=True)
+    return settings
+
+
+def press(
+    client: TestClient, action: str, why: str = "enough", headers: Mapping[str, str] = OURS, **more: str
+) -> httpx.Response:
+    form = {"action": action, "why": why, **more}
+    answer: httpx.Response = client.post(PAGE, data=form, headers=dict(headers))
+    return answer
+
+
+def state(settings: Settings) -> Migration:
+    found = migration_of(settings, VIEW)
+    assert found is not None
+    return found[1]
+
+
+def buttons(client: TestClient) -> list[str]:
+    html = client.get(PAGE).text
+    return [action for action in ("hasten", "halt", "resume", "rollback") if f'value="{action}"' in html]
+
+
+def test_it_says_where_it_stands_by_whom_and_why(client: TestClient) -> None:
+    html = client.get(PAGE).text
+    page = text_of(html)
+    assert "v1 to v2: moving 5 % have v2" in page
+    assert "Begun by bert" in page
+    assert "v2 counts by carrier" in page
+    assert "Meant to differ delayed" in page
+    assert page.index("v1 95 %, v2 5 %") < page.index("v1 99 %, v2 1 %") < page.index("v1 100 %")
+    assert html.count('<path class="share share') == 2
+
+
+def test_the_plot_has_the_share_of_each_version_over_time(settings: Settings) -> None:
+    from anabranch.apps.web.charts import Axis, shares
+
+    begin, end = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
+    half = begin + (end - begin) / 2
+    history = [
+        routes.Route(VIEW, 1, {1: 100}, begin, "anna", "so"),
+        routes.Route(VIEW, 2, {1: 75, 2: 25}, half, "anna", "so"),
+    ]
+    old, new = shares(history, Axis(begin, end))
+    assert old.path == "M30 18 L410 18 L410 18 L790 18 L790 168 L410 168 L410 218 L30 218Z"
+    assert new.path == "M30 218 L410 218 L410 168 L790 168 L790 218 L410 218 L410 218 L30 218Z"
+    assert (old.label_y, new.label_y) == (93, 193)
+
+
+def test_halt_resume_and_roll_back_in_the_users_name(client: TestClient, settings: Settings) -> None:
+    assert buttons(client) == ["hasten", "halt", "rollback"]
+    answer = press(client, "halt", "a  dashboard\nlooks odd")
+    assert (answer.status_code, answer.headers["location"]) == (303, PAGE)
+    assert state(settings).state == "halted"
+    newest = route_history(settings, VIEW)[-1]
+    assert (newest.changed_by, newest.why) == ("anna", "a dashboard looks odd")
+    assert buttons(client) == ["hasten", "resume", "rollback"]
+    assert press(client, "resume").status_code == 303
+    assert state(settings).state == "moving"
+    assert press(client, "hasten").status_code == 303
+    assert state(settings).hastened
+    assert press(client, "rollback").status_code == 303
+    assert (state(settings).state, state(settings).share) == ("rolled back", 0)
+    assert buttons(client) == []
+
+
+def refused(answer: httpx.Response, settings: Settings, status: int) -> str:
+    """The refusal in words; nothing was changed by it."""
+    assert answer.status_code == status, answer.text
+    assert state(settings).state == "moving"
+    assert len(route_history(settings, VIEW)) == 3
+    return text_of(answer.text)
+
+
+@pytest.mark.parametrize(("role", "status"), [(None, 401), ("NOBODY", 403), ("VIEWER", 403)])
+def test_only_who_may_edit_runs_of_migrate_changes_anything(
+    login: Login, settings: Settings, role: str | None, status: int
+) -> None:
+    for action in ("halt", "hasten", "rollback"):
+        refused(press(login(role), action), settings, status)
+    refused(
+        login(role).post(PAGE + "?dag_id=other", data={"action": "halt", "why": "x"}, headers=OURS), settings, status
+    )
+
+
+def test_who_may_not_change_it_sees_no_buttons(login: Login) -> None:
+    page = login("VIEWER").get(PAGE).text
+    assert "<form" not in page
+    assert "the right to edit runs of the DAG migrate" in page
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"sec-fetch-site": "same-site"}, 403),
+        ({"sec-fetch-site": "none"}, 403),
+        ({"sec-fetch-site": "cross-site", "origin": "http://airflow.test"}, 403),
+        ({"origin": "http://evil.test"}, 403),
+        ({"origin": "http://airflow.test.evil.test"}, 403),
+        ({"origin": "http://airflow.test:81"}, 403),
+        ({"origin": "null"}, 403),
+        ({"origin": "http://[::1"}, 403),
+        ({"origin": "", "authorization": "Bearer "}, 403),
+        ({"referer": "http://airflow.test/anabranch/"}, 403),
+        ({}, 403),
+        ({"authorization": "Basic YTpi"}, 403),
+        ({"sec-fetch-site": "same-origin"}, 303),
+        ({"origin": "http://airflow.test"}, 303),
+        ({"origin": "https://airflow.test"}, 303),
+        ({"authorization": "Bearer token-of-a-script"}, 303),
+        ({"authorization": "Bearer token-of-a-script", "origin": "http://evil.test"}, 303),
+    ],
+)
+def test_a_page_of_another_site_changes_nothing(
+    client: TestClient, settings: Settings, headers: dict[str, str], status: int
+) -> None:
+    answer = press(client, "halt", headers=headers)
+    if status == 303:
+        assert answer.status_code == 303
+        assert state(settings).state == "halted"
+    else:
+        assert "changes are taken from this page itself only" in refused(answer, settings, status)
+
+
+def test_the_base_address_of_airflow_is_ours_behind_a_proxy_that_changes_the_host(
+    client: TestClient, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from anabranch.apps.web import access
+
+    monkeypatch.setattr(access.conf, "get", lambda *_, **__: "https://airflow.example/team")
+    refused(press(client, "halt", headers={"origin": "https://example"}), settings, 403)
+    assert press(client, "halt", headers={"origin": "https://airflow.example"}).status_code == 303
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE", "HEAD"])
+def test_nothing_but_a_form_that_is_sent_changes_anything(client: TestClient, settings: Settings, method: str) -> None:
+    client.request(method, PAGE + "?action=rollback&why=so", headers=OURS)
+    assert len(route_history(settings, VIEW)) == 3
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"nothing": "of ours"},
+        {"action": "halt"},
+        {"action": "halt", "why": " \n "},
+        {"action": "halt", "why": "x" * 501},
+        {"action": "halt", "why": "nul\0"},
+        {"action": "halt", "why": "bell\x07"},
+        {"action": "halt", "why": "turned\u202eround"},
+        {"action": "start", "why": "x"},
+        {"action": "__class__", "why": "x"},
+        {"action": "<script>", "why": "x"},
+        {"action": "halt", "why": "x", "after": "three"},
+        {f"a{n}": "x" for n in range(20)},
+    ],
+)
+def test_a_form_that_is_none_of_ours_is_refused(client: TestClient, settings: Settings, form: dict[str, str]) -> None:
+    answer = client.post(PAGE, data=form, headers=OURS)
+    assert "nothing was changed" in refused(answer, settings, 400)
+    assert "<script>" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "status"),
+    [
+        (b"action=halt&why=" + b"x" * 20_000, "application/x-www-form-urlencoded", 413),
+        (b"action=halt&why=%ff%fe", "application/x-www-form-urlencoded", 400),
+        (b"action=halt&why=\xff", "application/x-www-form-urlencoded", 400),
+        (b'{"action": "halt", "why": "x"}', "application/json", 415),
+        (b"action=halt&why=x", "text/plain", 415),
+    ],
+)
+def test_a_body_that_is_no_form_is_refused(
+    client: TestClient, settings: Settings, body: bytes, kind: str, status: int
+) -> None:
+    refused(client.post(PAGE, content=body, headers={**OURS, "content-type": kind}), settings, status)
+
+
+def test_the_reason_is_shown_as_text(client: TestClient) -> None:
+    press(client, "halt", "<script>alert('x')</script> & \"so\"")
+    html = client.get(PAGE).text
+    assert "<script>alert" not in html
+    assert "&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt; &amp; &#34;so&#34;" in html
+
+
+def test_a_step_that_was_taken_since_the_page_was_made_is_not_hastened(client: TestClient, settings: Settings) -> None:
+    assert '<input type="hidden" name="after" value="3">' in client.get(PAGE).text
+    advance(settings, OLD, NEW, by="run move-1")
+    answer = press(client, "hasten", after="3")
+    assert answer.status_code == 409
+    assert "ROUTE_MOVED" in answer.text
+    assert not state(settings).hastened
+    assert press(client, "rollback", after="3").status_code == 303, "back is always right"
+
+
+def test_a_change_that_can_not_be_made_says_why(client: TestClient, settings: Settings) -> None:
+    press(client, "rollback")
+    answer = press(client, "halt")
+    assert answer.status_code == 409
+    page = text_of(answer.text)
+    assert "there is no migration to go on with: rolled back (enough) NOT_MOVING" in page
+    assert "Now: nothing was changed" in page
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (TryAgain("VERSION_BEHIND", "v1 is <behind>", state="nobody was moved", next_step="wait"), 503),
+        (BadInput("SHARES_WRONG", "shares are <wrong>"), 400),
+        (BrokenState("NOTES_LOST", "the table is <broken>"), 503),
+    ],
+)
+def test_each_kind_of_error_has_its_status(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, error: Exception, status: int
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(migration, "halt", fail)
+    answer = press(client, "halt")
+    assert answer.status_code == status
+    assert str(error.code) in answer.text  # type: ignore[attr-defined]
+    assert "&lt;" in answer.text
+
+
+def test_what_nobody_foresaw_is_a_page_without_a_trace(login: Login, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise RuntimeError("<oops>")
+
+    monkeypatch.setattr(migration, "halt", fail)
+    quiet = TestClient(login("USER").app, base_url="http://airflow.test", raise_server_exceptions=False)
+    answer = press(quiet, "halt")
+    assert answer.status_code == 500
+    assert "RuntimeError: &lt;oops&gt;" in answer.text
+    assert "Traceback" not in answer.text
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_without_a_migration(client: TestClient, settings: Settings) -> None:
+    press(client, "rollback")
+    set_route(settings, VIEW, {1: 90, 2: 10}, by="carl", why="by hand")
+    page = text_of(client.get(PAGE).text)
+    assert "A person leads the readers: v1 90 %, v2 10 %, by carl: by hand" in page
+    assert buttons(client) == []
+    declare(settings, "other", 1)
+    assert "Nobody has set a route" in client.get("/anabranch/views/other/migration").text
+
+
+def test_a_migration_that_came_after_another_has_its_own_beginning(client: TestClient, settings: Settings) -> None:
+    press(client, "rollback")
+    start(settings, OLD, NEW, by="dora", why="once more", soak_seconds=0)
+    assert "Begun by dora" in text_of(client.get(PAGE).text)

@@ -1,0 +1,176 @@
+"""A view's calendar, and the story of one of its partitions."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+from anabranch.apps.web import pages
+from anabranch.apps.web.dirty_days import Looked, Lookup, Since
+from anabranch.core.settings import Settings
+from fastapi.testclient import TestClient
+from paged import DAYS, VIEW, certify, changed, declare, judge, kappa, land, publish, speed, text_of
+
+pytestmark = pytest.mark.unit
+EQUAL, DIRTY, DIFFERS, REFUSED, ONLY = DAYS
+ELSEWHERE, UNSEEN = date(2012, 12, 31), date(2012, 12, 30)
+REPORT = f"""delays v1: 1 rows differ on {DIFFERS + timedelta(days=20)}
+│ LGA    │ changed │ flights │ 3     │ 2        │ flights[1]@43    │
+delays v1: 1 rows differ on {DIFFERS}
+┃ origin ┃ row is  ┃ column  ┃ speed ┃ expected ┃ events behind it ┃
+│ <JFK>  │ changed │ flights │ 8     │ 7        │ flights[1]@42    │"""
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    """A day in each state."""
+    declare(settings, VIEW, 1)
+    land(settings, 1, 2, 3)
+    speed(settings, 3, [*DAYS, ELSEWHERE])
+    shown = publish(settings, "run-a", [EQUAL, DIRTY, DIFFERS], 2)
+    certify(settings, "run-a", [EQUAL, DIRTY, DIFFERS], 2, created=datetime(2026, 11, 22, 7, 0, tzinfo=UTC))
+    publish(settings, "run-b", [EQUAL], 3, shown)
+    certify(settings, "run-b", [EQUAL, DIFFERS, REFUSED], 3, differs=[DIFFERS], late=9)
+    held = {DIFFERS: "the halves differ at flights@3", REFUSED: "check key_unique on batch failed for 4"}
+    judge(settings, "run-b", [EQUAL], held, report=REPORT, late_changes=(changed(EQUAL),))
+    return settings
+
+
+@pytest.fixture
+def client(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> TestClient:
+    looked = Looked({DIRTY: Since(5, 4, "flights@2")}, 7, {ELSEWHERE: 2, UNSEEN: 1, EQUAL: 9})
+    lookup = Lookup(find=lambda settings, keys: dict.fromkeys(keys, looked))
+    monkeypatch.setattr(pages, "LOOKUP", lookup)
+    return client
+
+
+def known(client: TestClient, path: str) -> str:
+    """The page, once what is looked up beside it is there."""
+    client.get(path)
+    pages.LOOKUP.wait(5)
+    answer = client.get(path)
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
+def squares(html: str) -> dict[str, str]:
+    """The state of each day that is linked."""
+    found = re.findall(
+        r'<a href="/anabranch/views/delays/v1/([-0-9]{10})"><title>[^<]*</title><rect class="(\w+)"', html
+    )
+    return dict(found)
+
+
+def test_each_day_has_its_state_and_leads_to_its_story(client: TestClient) -> None:
+    assert squares(known(client, "/anabranch/views/delays")) == {
+        f"{EQUAL}": "equal",
+        f"{DIRTY}": "dirty",
+        f"{DIFFERS}": "held",
+        f"{REFUSED}": "held",
+        f"{ONLY}": "speed",
+    }
+
+
+def test_days_that_were_never_published_and_have_late_events_are_marked_whether_or_not_they_have_rows(
+    client: TestClient,
+) -> None:
+    page = known(client, "/anabranch/views/delays?year=2012")
+    assert squares(page) == {f"{ELSEWHERE}": "lacking", f"{UNSEEN}": "lacking"}
+    assert "Late events in no half 7" in text_of(page)
+    assert "never published: its late events are in no half 2" in text_of(page), "the legend"
+    story = text_of(known(client, f"/anabranch/views/delays/v1/{UNSEEN}"))
+    assert "never published: its late events are in no half; 1 of them" in story
+    assert "Readers get it from nowhere" in story
+    assert "no half; 9" not in text_of(known(client, f"/anabranch/views/delays/v1/{EQUAL}")), "published since"
+
+
+def test_the_page_does_not_wait_for_dirty_days(client: TestClient) -> None:
+    page = client.get("/anabranch/views/delays").text
+    assert "being looked up" in page
+    assert '<meta http-equiv="refresh"' in page
+    assert squares(page)[f"{DIRTY}"] == "equal"
+    assert '<meta http-equiv="refresh"' not in known(client, "/anabranch/views/delays")
+
+
+def test_a_day_that_was_published_anew_is_not_called_dirty_by_an_old_answer(
+    client: TestClient, settings: Settings
+) -> None:
+    known(client, "/anabranch/views/delays")
+    publish(settings, "run-r", [DIRTY], 3)
+    assert squares(client.get("/anabranch/views/delays").text)[f"{DIRTY}"] == "equal"
+
+
+def test_another_year(client: TestClient) -> None:
+    assert f"views/delays/v1/{ELSEWHERE}" not in client.get("/anabranch/views/delays").text
+    assert f"views/delays/v1/{ELSEWHERE}" in client.get("/anabranch/views/delays?year=2012").text
+
+
+def test_the_legend_counts(client: TestClient) -> None:
+    assert "the paths differ, or it was held back 2 speed only 1" in text_of(known(client, "/anabranch/views/delays"))
+
+
+def test_the_story_of_a_day_that_was_published_twice(client: TestClient) -> None:
+    page = text_of(known(client, f"/anabranch/views/delays/v1/{EQUAL}"))
+    assert "published, both paths equal; published at flights@3; 9 late events in all" in page
+    assert "Readers get it from batch, at flights@3" in page
+    newest, oldest = page.index("run-b published at flights@3"), page.index("run-a published at flights@2")
+    assert newest < oldest
+    assert "1 rows added, 2 changed, 0 removed" in page
+    assert "2026-11-22 07:00:00 equal flights@2 48 48 0" in page
+
+
+def test_what_has_landed_since_is_told(client: TestClient) -> None:
+    assert "5 events, 4 of them late , at flights@3" in text_of(known(client, f"/anabranch/views/delays/v1/{DIRTY}"))
+
+
+def test_the_difference_with_both_values_and_the_events_behind_it_as_it_was_stored(client: TestClient) -> None:
+    page = known(client, f"/anabranch/views/delays/v1/{DIFFERS}")
+    assert "&lt;JFK&gt;  │ changed │ flights │ 8     │ 7        │ flights[1]@42" in page
+    assert "flights[1]@43" not in page, "another day's difference"
+    assert "held back: the halves differ at flights@3" in page
+    assert "Readers get it from speed" in text_of(page)
+
+
+def test_a_day_that_a_check_held_back_says_which(client: TestClient) -> None:
+    page = text_of(known(client, f"/anabranch/views/delays/v1/{REFUSED}"))
+    assert "held back: check key_unique on batch failed for 4" in page
+
+
+def test_a_difference_that_nobody_wrote_down_names_the_command(client: TestClient, settings: Settings) -> None:
+    certify(settings, "run-c", [ONLY], 3, differs=[ONLY])
+    page = text_of(known(client, f"/anabranch/views/delays/v1/{ONLY}"))
+    assert f"anabranch differences delays --version 1 --partition {ONLY}" in page
+
+
+def test_a_verdict_that_is_torn_costs_its_own_words_only(client: TestClient, settings: Settings) -> None:
+    for path in settings.home.rglob("*.verdict.json"):
+        path.write_text('{"view": ')
+    page = text_of(known(client, f"/anabranch/views/delays/v1/{DIFFERS}"))
+    assert "DIFFERS" in page
+
+
+def test_a_kappa_view_has_one_story(client: TestClient, settings: Settings) -> None:
+    kappa(settings, 3, "aircraft_now")
+    certify(settings, "run-k", [None], 3, view="aircraft_now")
+    assert "/views/aircraft_now/v1/whole" in client.get("/anabranch/views/aircraft_now").text
+    assert "equal flights@3" in text_of(client.get("/anabranch/views/aircraft_now/v1/whole").text)
+    assert client.get(f"/anabranch/views/aircraft_now/v1/{EQUAL}").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["views/nothing", "views/delays/v7/2013-01-01", "views/delays/v1/2013-02-30", "views/delays/v1/2031-01-01",
+     "views/delays/vx/2013-01-01", "views/delays?year=x", "views/delays/v1/whole", "nowhere", "verdicts/delays/1/none"],
+)  # fmt: skip
+def test_what_is_not_there_is_a_page_that_says_so(client: TestClient, path: str) -> None:
+    answer = client.get(f"/anabranch/{path}")
+    assert answer.status_code == 404
+    assert "That didn't work" in answer.text
+
+
+def test_the_verdict_of_a_run_is_where_links_of_its_tasks_lead(client: TestClient) -> None:
+    answer = client.get("/anabranch/verdicts/delays/1/run-b")
+    assert answer.status_code == 200
+    assert "&lt;JFK&gt;" in answer.text
+    assert "check key_unique on batch failed for 4" in answer.text

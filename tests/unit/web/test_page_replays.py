@@ -1,0 +1,131 @@
+"""A replay on its page: how far it is, at which pace, how it ended, and who may change it."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+from anabranch.change.replay.rate_limit import Pace
+from anabranch.change.replay.state import (
+    CANCELLED,
+    PUBLISHED,
+    ControlRequest,
+    ReplayState,
+    standings,
+    wish,
+    write_standing,
+)
+from anabranch.core.settings import Settings
+from fastapi.testclient import TestClient
+from paged import VIEW, Login, declare, text_of
+
+pytestmark = pytest.mark.unit
+PAGE, STEER = "/anabranch/views/delays/replays", "/anabranch/views/delays/v1/replay"
+OURS = {"sec-fetch-site": "same-origin"}
+NOW = ReplayState(
+    VIEW, 1, "run-1", days="2013-01-01..2013-01-31", cut="flights@3", done=500, total=2_000, seconds=10.0,
+    event_seconds=86_400.0, share=0.5, started_ms=1,
+)  # fmt: skip
+
+
+@pytest.fixture
+def begun(settings: Settings) -> Settings:
+    declare(settings)
+    write_standing(settings, NOW)
+    return settings
+
+
+def press(client: TestClient, action: str, **form: str) -> httpx.Response:
+    answer: httpx.Response = client.post(STEER, data={"action": action, **form}, headers=OURS)
+    return answer
+
+
+def wanted(settings: Settings) -> ControlRequest:
+    return wish(settings, NOW)
+
+
+def test_it_says_how_far_and_how_fast(client: TestClient, begun: Settings) -> None:
+    html = client.get(PAGE).text
+    page = text_of(html)
+    assert "streaming 2013-01-01..2013-01-31" in page
+    assert "25 %" in page
+    assert "500 of 2,000" in page
+    assert "50, 8,640 times real time" in page
+    assert 'http-equiv="refresh"' in html
+    assert client.get("/anabranch/views/delays").text.count("/views/delays/replays") == 1
+
+
+def test_how_those_ended_that_have(client: TestClient, begun: Settings) -> None:
+    said = "published: 31 of 31 partitions equal at flights@3; <b>2</b> rows"
+    write_standing(begun, ReplayState(VIEW, 1, NOW.run, phase=PUBLISHED, said=said, started_ms=1))
+    html = client.get(PAGE).text
+    assert "31 of 31 partitions equal" in html
+    assert "<b>2</b>" not in html, "everything is escaped"
+    assert 'http-equiv="refresh"' not in html
+    assert "<form" not in html
+
+
+def test_one_that_was_never_replayed(client: TestClient, settings: Settings) -> None:
+    declare(settings)
+    assert "has never been replayed" in text_of(client.get(PAGE).text)
+    assert client.get("/anabranch/views/nobody/replays").status_code == 404
+
+
+def test_its_pace_and_its_end_are_a_click(client: TestClient, begun: Settings) -> None:
+    answer = press(client, "pace", share="12.5", speed="100")
+    assert (answer.status_code, answer.headers["location"]) == (303, PAGE)
+    assert wanted(begun) == ControlRequest(Pace(0.125, 100))
+    assert "12.5 % at most, 100.0 times real time at most" in text_of(client.get(PAGE).text)
+    assert press(client, "pace", share="", speed="0").status_code == 303
+    assert wanted(begun) == ControlRequest(Pace(0.125)), "what isn't said stays as it was asked for"
+
+    assert press(client, "cancel").status_code == 303
+    (ended,) = standings(begun, VIEW, 1)
+    assert (ended.phase, "cancelled by anna" in ended.said) == (CANCELLED, True), "nothing ran: it ends at once"
+
+
+@pytest.mark.parametrize(
+    ("form", "status"),
+    [
+        ({"action": "pace", "share": "0"}, 400),
+        ({"action": "pace", "share": "nan"}, 400),
+        ({"action": "pace", "share": "50; rm"}, 400),
+        ({"action": "pace", "speed": "-1"}, 400),
+        ({"action": "pace", "speed": "inf"}, 400),
+        ({"action": "publish"}, 400),
+        ({}, 400),
+    ],
+)
+def test_what_is_no_pace_changes_nothing(
+    client: TestClient, begun: Settings, form: dict[str, str], status: int
+) -> None:
+    answer = client.post(STEER, data=form or {"nothing": "of ours"}, headers=OURS)
+    assert answer.status_code == status, answer.text
+    assert wanted(begun) == ControlRequest(Pace(0.5))
+    assert client.post(STEER, content=b"x", headers=OURS).status_code == 415
+    assert client.post("/anabranch/views/delays/v9/replay", data={"action": "pace"}, headers=OURS).status_code == 404
+
+
+@pytest.mark.parametrize(("role", "status"), [(None, 401), ("NOBODY", 403), ("VIEWER", 403)])
+def test_only_who_may_edit_runs_of_replay_changes_anything(
+    login: Login, begun: Settings, role: str | None, status: int
+) -> None:
+    for action in ("pace", "cancel"):
+        assert press(login(role), action, share="10").status_code == status
+    assert (
+        login("USER").post(STEER, data={"action": "cancel"}, headers={"origin": "http://evil.test"}).status_code == 403
+    )
+    assert wanted(begun) == ControlRequest(Pace(0.5))
+    assert [s.ended for s in standings(begun, VIEW, 1)] == [False]
+
+
+def test_who_may_not_change_it_sees_no_buttons(login: Login, begun: Settings) -> None:
+    page = login("VIEWER").get(PAGE).text
+    assert "<form" not in page
+    assert "the right to edit runs of the DAG replay" in page
+
+
+def test_without_one_under_way_there_is_nothing_to_steer(client: TestClient, settings: Settings) -> None:
+    declare(settings)
+    answer = press(client, "cancel")
+    assert answer.status_code == 400
+    assert "NO_REPLAY" in answer.text
