@@ -90,7 +90,7 @@ def test_it_is_named_alone_and_by_one_check(seed: Seed, code: str, place: str, c
 
 
 def test_every_code_is_seeded() -> None:
-    folder = Path(anabranch.__file__).parent / "doctor"
+    folder = Path(anabranch.__file__).parent / "operate" / "doctor"
     text = "\n".join(path.read_text() for path in folder.glob("*.py"))
     in_spark = {"ROWS_DIFFER", "RECORD_DIFFERS"}
     codes = {*re.findall(r'(?:Finding\(|code =|else)\s*"([A-Z_]+)"', text), "OFFSETS_LOST", "LOG_REPLACED"}
