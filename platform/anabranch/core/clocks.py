@@ -1,8 +1,8 @@
-"""Clocks: moments that processes of one machine can compare, and wall clocks that are set back.
+"""Clocks: points in time that processes of one machine can compare, and detection of a wall clock that is set back.
 
-If the wall clock goes backwards, timed waits hang: Spark's triggers wait for the wall clock to come to their next time,
-silently. Set back by a day, a stream stands still for a day; clients of the log have such waits too. Processes detect
-this and restart.
+If the wall clock goes backwards, timed waits hang: Spark's triggers wait, without any message, until the wall clock
+reaches their next time. Set back by a day, a stream does nothing for a day; Kafka's clients have such waits too.
+Processes detect this and restart.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from pathlib import Path
 from uuid import uuid4
 
 FORGIVEN = 5.0
-"""Seconds that a clock may be set back by without any notice: no wait becomes longer than that."""
+"""Seconds that the clock may be set back without a restart: no wait becomes longer than that."""
 
 
 @dataclass
 class WallClock:
-    """How far the wall clock has been set back since this was made, held to the one that nobody sets (seconds)."""
+    """Measures by how many seconds the wall clock was set back, compared with the monotonic clock, since creation."""
 
     wall: Callable[[], float] = time.time
     steady: Callable[[], float] = time.monotonic
@@ -30,7 +30,7 @@ class WallClock:
         self._ahead = self.wall() - self.steady()
 
     def set_back(self) -> float:
-        """0.0 unless it is more than is FORGIVEN. A clock that was set ahead may be set back to where it was."""
+        """Seconds set back, or 0.0 up to FORGIVEN. A clock that was set ahead may return to where it was."""
         now = self.wall() - self.steady()
         back = self._ahead - now
         self._ahead = max(self._ahead, now)
@@ -39,7 +39,7 @@ class WallClock:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A moment by the machine's monotonic clock, which nobody sets: ``seconds`` since its start ``boot``.
+    """A point in time by the machine's monotonic clock, which can't be set: ``seconds`` since the machine's ``boot``.
 
     All processes of a machine share that clock, so one can tell how long ago another one did something.
     """
@@ -52,7 +52,7 @@ class Moment:
         return Moment(_boot(), time.monotonic())
 
     def age(self) -> float | None:
-        """Seconds since then; None when it is a moment of another machine, or of before its restart."""
+        """Seconds since then; None if it is from another machine or from before this machine's last boot."""
         now = Moment.now()
         return max(0.0, now.seconds - self.seconds) if now.boot == self.boot else None
 
@@ -66,7 +66,7 @@ class Moment:
 
 @cache
 def _boot() -> str:
-    """Which start of which machine this is; a name of this process' own where the system doesn't tell."""
+    """The id of this machine's current boot; where the system has none, an id of this process only."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:

@@ -1,8 +1,8 @@
-"""Small objects that several processes change: whoever was quicker wins, and the other one decides again.
+"""Small objects that several processes change by compare-and-set: the first writer wins, the other one decides again.
 
-Each state is a file with a number of its own that is made only if it isn't there: a compare-and-set, as an object store
-offers it with a conditional put. Nothing is locked, so nothing waits for a process that was stopped. States are kept
-until the object is removed: a number that was free again would let somebody through who has slept meanwhile.
+Each state is a numbered file that is created only if it doesn't exist, as an object store offers it with a conditional
+put. There are no locks, so nothing waits for a stopped process. States are kept until the object is removed: if a
+number became free again, a process that had slept meanwhile could write an outdated state under it.
 """
 
 from __future__ import annotations
@@ -16,24 +16,25 @@ _TRIES = 1_000
 
 
 def current(path: Path) -> tuple[int, str | None]:
-    """The number of the newest state of the object ``path``, and the state; 0 and None before the first. OSError."""
+    """The number and the text of the newest state of ``path``; 0 and None before the first. Raises OSError."""
     number = max(_numbers(path), default=0)
-    with suppress(FileNotFoundError):  # removed in between
+    with suppress(FileNotFoundError):  # removed between the listing and the read
         return (number, _state(path, number).read_text()) if number else (0, None)
     return 0, None
 
 
 def put(path: Path, after: int, text: str) -> bool:
-    """Make ``text`` the state behind number ``after``; False, and nothing was done, where that isn't the newest one. A
-    kill leaves it made, or not made. After an error it is looked whether it was made all the same. OSError."""
+    """Write ``text`` as the state that follows number ``after``. Returns False, and does nothing, if ``after`` isn't
+    the newest. A kill leaves the state written or not written, never torn. An error counts as success if the state was
+    written all the same. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.urandom(4).hex()}.{os.getpid()}")  # as ``files.drafts_left`` finds it
+    draft = path.with_name(f".{path.name}.{os.urandom(4).hex()}.{os.getpid()}")  # a name that ``drafts_left`` finds
     state = _state(path, after + 1)
     try:
         draft.write_text(text)
         state.hardlink_to(draft)
     except OSError as error:
-        if state.exists() and draft.exists() and state.samefile(draft):  # made, and the answer got lost
+        if state.exists() and draft.exists() and state.samefile(draft):  # written, but the answer was lost
             return True
         if isinstance(error, FileExistsError):
             return False
@@ -43,13 +44,14 @@ def put(path: Path, after: int, text: str) -> bool:
     return True
 
 
-def change(path: Path, made: Callable[[str | None], str]) -> str:
-    """Replace the state by what ``made`` gives for it; it is asked again where somebody else was quicker. OSError."""
+def change(path: Path, update: Callable[[str | None], str]) -> str:
+    """Replace the state with ``update(state)`` and return it; calls ``update`` again if another process was faster.
+    Raises OSError."""
     for _ in range(_TRIES):
         number, text = current(path)
-        if put(path, number, wanted := made(text)):
+        if put(path, number, wanted := update(text)):
             return wanted
-    raise BlockingIOError(f"{path} changes all the time")
+    raise BlockingIOError(f"{path} was changed by other processes at each of {_TRIES} tries")
 
 
 def remove(path: Path) -> None:

@@ -1,7 +1,7 @@
-"""An engine that ends with the task that has submitted it.
+"""Kills a Spark engine when the Airflow task that submitted it dies.
 
-A worker of Airflow that is killed leaves its task, that leaves spark-submit, and that would go on for minutes, beside
-the next try of the same task.
+Without this, a killed Airflow worker leaves its task running, the task leaves spark-submit running, and the engine goes
+on for minutes beside the next try of the same task.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from contextlib import suppress
 from typing import Final
 
 OWNERS: Final = "ANABRANCH_OWNERS"
-"""The variable with the processes that an engine ends with, by their numbers."""
+"""The environment variable with the process ids of the owners: the engine ends when one of them ends."""
 log = logging.getLogger(__name__)
 
 
 def mark_as_owner() -> None:
-    """What this process starts from now on ends with it, and with what has started it, if it calls ``end_with_owners``:
-    for a task of Airflow, whose parent reports what becomes of it."""
+    """Make this process and its parent owners of the engines that it starts, if those call ``end_with_owners``. Called
+    in an Airflow task, whose parent process reports the task's result."""
     os.environ[OWNERS] = f"{os.getpid()},{os.getppid()}"
 
 
 def end_with_owners() -> None:
-    """Kill the engine, and this process, which is its driver's, when one of the owners is gone. By hand there are
-    none."""
+    """Kill the Spark JVM, and this process, which is its driver, when one of the owners ends. Does nothing when run
+    manually: there are no owners then."""
     owners = [int(pid) for pid in os.environ.pop(OWNERS, "").split(",") if pid]
     if owners:
         threading.Thread(target=_watch, args=(owners, os.getppid()), name="owners", daemon=True).start()
@@ -35,9 +35,9 @@ def end_with_owners() -> None:
 
 def _watch(owners: list[int], engine: int) -> None:
     with suppress(ProcessLookupError):
-        held = [os.pidfd_open(pid) for pid in owners]
-        select.select(held, [], [])
-    log.error("who has submitted this is gone: its next try begins anew")
-    if os.getppid() == engine:  # else it has ended already
+        handles = [os.pidfd_open(pid) for pid in owners]
+        select.select(handles, [], [])
+    log.error("the process that submitted this job has ended: the job stops, and the next try starts it again")
+    if os.getppid() == engine:  # otherwise the engine has already ended
         os.kill(engine, signal.SIGKILL)
     os._exit(1)

@@ -1,4 +1,4 @@
-"""Engine settings of a user that Spark can't take: refused when the engine starts, by their names."""
+"""Checks the user's Spark settings when the engine starts, and names the setting that Spark rejects."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _STATE = "the engine was not started, and nothing was read or written"
 
 
 def refusal(error: Exception, given: Mapping[str, str]) -> AnabranchError | None:
-    """What a start of Spark that failed with ``error`` is to a user: BadInput ENGINE_SETTING when its text names one of
-    the ``given`` settings, BrokenState ENGINE_NOT_STARTED when the JVM ended at once; None for anything else."""
+    """The error to raise when a start of Spark failed with ``error``: BadInput ENGINE_SETTING if its text names one of
+    the ``given`` settings, BrokenState ENGINE_NOT_STARTED if the JVM ended at once, None for anything else."""
     if isinstance(error, AnabranchError):
         return error
     named = sorted(name for name in given if name in str(error))
@@ -25,16 +25,16 @@ def refusal(error: Exception, given: Mapping[str, str]) -> AnabranchError | None
         return None
     return BrokenState(
         "ENGINE_NOT_STARTED",
-        f"the JVM of the engine ended before it answered: {root_cause(error)}",
+        f"the JVM of the engine ended during its start: {root_cause(error)}",
         state=_STATE,
-        next_step="the lines above it on stderr say why; settings that a JVM refuses are ANABRANCH_SPARK_DRIVER_MEMORY "
+        next_step="read the lines above on stderr; settings that can stop a JVM are ANABRANCH_SPARK_DRIVER_MEMORY "
         f"and, of ANABRANCH_SPARK_CONF: {', '.join(sorted(given)) or 'none are given'}",
     )
 
 
 def check_values(spark: SparkSession, given: Mapping[str, str]) -> None:
-    """Set each of the ``given`` settings once in a session of its own: Spark looks at most values only when a job needs
-    them. BadInput ENGINE_SETTING."""
+    """Set each of the ``given`` settings once, in a separate session: Spark validates most values only when a job needs
+    them. Raises BadInput ENGINE_SETTING."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -51,9 +51,9 @@ def check_values(spark: SparkSession, given: Mapping[str, str]) -> None:
 def _wrong(name: str, value: str, why: str) -> BadInput:
     return BadInput(
         "ENGINE_SETTING",
-        f"ANABRANCH_SPARK_CONF: {name}={value} is refused by Spark: {why}",
+        f"ANABRANCH_SPARK_CONF: Spark rejects {name}={value}: {why}",
         state=_STATE,
-        next_step=f"mend {name}, or leave it out",
+        next_step=f"correct {name}, or remove it",
         settings=["spark_conf"],
         name=name,
     )

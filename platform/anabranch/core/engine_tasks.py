@@ -1,4 +1,4 @@
-"""What the engine has done for one query, by its tasks, and in all. For whoever asks whether it still does anything."""
+"""Signs of progress of the Spark engine: tasks done for one query, and CPU time used. The liveness check reads them."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _COUNTS: Final = ("numCompleteTasks", "numFailedTasks")
-"""Of a stage. Rows that a task has read are told at its end only (measured: the store holds 0 while it runs)."""
+"""Counters of a stage. Rows read by a task are reported only when it ends (measured: the store holds 0 before)."""
 _DUMP_SECONDS: Final = 1.0
 log = logging.getLogger(__name__)
 
 
 def done_for(spark: SparkSession, run_id: str) -> Hashable:
-    """Changes whenever a job of the query's run begins or ends, or a task of it ends.
+    """A value that changes whenever a job of the query's run starts or ends, or one of its tasks ends.
 
-    Where its tasks wait because those of others have all cores, it changes with theirs. Not promised: an answer, when
-    the engine has none.
+    While its tasks wait because other queries use all cores, it changes with the tasks of those. Not guaranteed to
+    return: it blocks when the engine doesn't answer.
     """
     tracker = spark.sparkContext.statusTracker()
     jobs = tracker.getJobIdsForGroup(run_id)
     active = tracker.getActiveStageIds()
-    told = [tracker.getJobInfo(job) for job in set(jobs) & set(tracker.getActiveJobsIds())]
-    own = {stage for job in told if job is not None for stage in job.stageIds} & set(active)
-    found = [tracker.getStageInfo(stage) for stage in own]
-    waits = bool(own) and not any(stage.numActiveTasks for stage in found if stage is not None)
+    infos = [tracker.getJobInfo(job) for job in set(jobs) & set(tracker.getActiveJobsIds())]
+    own = {stage for job in infos if job is not None for stage in job.stageIds} & set(active)
+    stages = [tracker.getStageInfo(stage) for stage in own]
+    waits = bool(own) and not any(stage.numActiveTasks for stage in stages if stage is not None)
     return (len(jobs), max(jobs, default=-1), *_counts(spark, active if waits else own))
 
 
@@ -46,29 +46,29 @@ def _counts(spark: SparkSession, stages: Iterable[int]) -> Iterable[Hashable]:
     for stage in sorted(stages):
         try:
             data = store.lastStageAttempt(stage)
-        except Py4JJavaError:  # it is over and forgotten
+        except Py4JJavaError:  # the stage has ended and was dropped from the store
             continue
         yield (stage, *(int(getattr(data, count)()) for count in _COUNTS))
 
 
 def cpu_seconds() -> float:
-    """Of this process and those below it: its engine, and the engine's Python workers."""
+    """CPU time of this process and its children: its engine, and the engine's Python workers."""
     used = 0.0
-    for each in [here := psutil.Process(), *here.children(recursive=True)]:
+    for process in [here := psutil.Process(), *here.children(recursive=True)]:
         with suppress(psutil.NoSuchProcess):
-            times = each.cpu_times()
+            times = process.cpu_times()
             used += times.user + times.system
     return used
 
 
 def end_process(spark: SparkSession, reason: AnabranchError) -> Never:
-    """Log ``reason`` and the stacks of all threads, the engine's too; then kill the engine and end this process.
+    """Log ``reason`` and the stacks of all threads, the JVM's too; then kill the engine and end this process.
 
-    Called by a thread beside: whatever hangs isn't asked, nor waited for.
+    Called from a separate thread: it neither calls nor waits for anything that may hang.
     """
     log.error("%s", reason)
     faulthandler.dump_traceback(all_threads=True)
-    engine = getattr(spark.sparkContext._gateway, "proc", None)  # none, where the engine has started this process
+    engine = getattr(spark.sparkContext._gateway, "proc", None)  # None if the engine started this process
     if engine is not None:
         engine.send_signal(signal.SIGQUIT)
         time.sleep(_DUMP_SECONDS)

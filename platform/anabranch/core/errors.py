@@ -1,15 +1,15 @@
-"""The one tree of errors, split by what the reader can do about them.
+"""The tree of errors, split by what the reader can do about them.
 
 ::
 
     AnabranchError
-    ├── TryAgain        nothing is wrong with the call; something was away or busy
-    ├── BadInput        a parameter, an event or a setting has to be mended
-    ├── Conflict        two truths meet; a person decides which one holds
-    ├── BrokenState     what is on disk is not what it should be; it has to be restored
-    └── BadDefinition   the code of a view, a contract or a topic has to be mended
+    ├── TryAgain        nothing is wrong with the call; something was unavailable or busy
+    ├── BadInput        a parameter, an event or a setting must be corrected
+    ├── Conflict        two states contradict each other; a person decides which one is right
+    ├── BrokenState     data on disk is damaged or inconsistent and must be restored
+    └── BadDefinition   the code of a view, a contract or a topic must be corrected
 
-Each error has a stable ``code`` and ``fields`` (tests and programs read those) and a text for people:
+Each error has a stable ``code`` and ``fields`` (for tests and programs) and a text for people:
 what failed with the values, what state things are in, the next command.
 """
 
@@ -27,8 +27,8 @@ _SPARK = re.compile(r"\[[A-Z][A-Z_.]+\]")
 class AnabranchError(Exception):
     """An error that the platform raises on purpose.
 
-    ``code`` is stable and unique, like ``"BROKER_UNREACHABLE"``. ``state`` says what things are like now
-    (what was written, what wasn't), ``next_step`` what to do or type.
+    ``code`` is stable and unique, like ``"BROKER_UNREACHABLE"``. ``state`` says what was written and what wasn't,
+    ``next_step`` what to do or type.
     """
 
     def __init__(self, code: str, what: str, *, state: str = "", next_step: str = "", **fields: Any) -> None:
@@ -49,8 +49,8 @@ class AnabranchError(Exception):
 
 
 def root_cause(error: BaseException | None) -> str:
-    """The line of an error's text that says it: of a Python traceback the last one, of a Java call its causes, else the
-    first."""
+    """The most informative line of an error's text: the last error of a Python traceback, the causes of a Java call,
+    otherwise the first line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if lines and lines[0].startswith(_CALLING):
         return _caused(lines)
@@ -59,42 +59,42 @@ def root_cause(error: BaseException | None) -> str:
 
 
 def _caused(lines: list[str]) -> str:
-    """Spark's own word for what happened, where a cause has one, and the last cause: py4j only says what it called."""
+    """Spark's own error line, if there is one, and the last cause: py4j's first line only names what it called."""
     causes = [line.removeprefix("Caused by:").strip() for line in lines if line.startswith(("Caused by:", ": "))]
     named = [cause for cause in causes if _SPARK.search(cause)]
-    told = dict.fromkeys(cause.removeprefix(": ") for cause in [*named[-1:], *causes[-1:]])
-    return "; ".join(told) or lines[0]
+    lines_told = dict.fromkeys(cause.removeprefix(": ") for cause in [*named[-1:], *causes[-1:]])
+    return "; ".join(lines_told) or lines[0]
 
 
 class TryAgain(AnabranchError):
-    """Nothing is wrong with the call; something was away or busy."""
+    """Nothing is wrong with the call; something was unavailable or busy."""
 
 
 EXIT_NEEDS_FIX = 65
-"""The exit code of a program that would end in the same way again (as in sysexits.h); a crash has another one."""
+"""The exit code of a program that would fail again in the same way (as in sysexits.h); a crash has another one."""
 
 
 def may_be_repeated(error: AnabranchError) -> bool:
-    """Whether the same call can end otherwise with nothing mended in between."""
+    """Whether the same call may succeed when repeated, without any fix."""
     return isinstance(error, TryAgain) or error.code == "TABLE_MOVED"
 
 
 def exit_code(error: AnabranchError) -> int:
-    """Of a program that ends with ``error``."""
+    """The exit code of a program that ends with ``error``."""
     return 1 if may_be_repeated(error) else EXIT_NEEDS_FIX
 
 
 class BadInput(AnabranchError):
-    """A parameter, an event or a setting has to be mended."""
+    """A parameter, an event or a setting must be corrected."""
 
 
 class Conflict(AnabranchError):
-    """Two truths meet; a person decides which one holds."""
+    """Two states contradict each other; a person decides which one is right."""
 
 
 class BrokenState(AnabranchError):
-    """What is on disk is not what it should be; it has to be restored."""
+    """Data on disk is damaged or inconsistent and must be restored."""
 
 
 class BadDefinition(AnabranchError):
-    """The code of a view, a contract or a topic has to be mended."""
+    """The code of a view, a contract or a topic must be corrected."""

@@ -1,9 +1,9 @@
-"""Whether streams make progress: one that hangs raises no error, so nobody else would ever start it again.
+"""Detects streams that hang: a hanging stream raises no error, so nothing else would restart it.
 
-A stream is busy while it has a micro-batch in hand, or there is something new for it to read. It makes progress when a
-micro-batch begins or ends, when a step of one is done, and when the engine ends a task for it. One that
-is busy without any progress for too long hangs. A thread of the JVM that hangs can't be stopped, so its process ends,
-and whoever watches that starts it again: what was in hand begins anew behind the newest commit.
+A stream is busy while it runs a micro-batch or has something new to read. It makes progress when a micro-batch starts
+or ends, when a step of one is done, and when the engine ends a task for it. A stream that is busy without progress for
+too long hangs. A hanging JVM thread can't be stopped, so the whole process ends and its supervisor restarts it: the
+interrupted micro-batch runs again from the newest commit.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from anabranch.core.errors import TryAgain
 
 TIMES_USUAL: Final = 3.0
 TIMES_FIRST: Final = 10.0
-"""Until a stream has ended a micro-batch in this process nobody knows its usual time: it may build a view from years,
-in an engine that is cold. It has so many times the limit, without any progress; a single task may take longer, so that
-the process works (half of a core, at least) counts as progress then."""
+"""Until a stream has ended a micro-batch in this process its usual duration is unknown: it may build a view from years
+of events, in a cold engine. Until then the limit is so many times longer. A single task may take longer still, so CPU
+use of the process (at least half a core) counts as progress then."""
 _REMEMBERED: Final = 20
 _LOOKS: Final = 12
-"""Within a limit."""
+"""Checks within one limit."""
 _LONGEST_LOOK: Final = 2.0
 _UNASKED: Final = object()
 log = logging.getLogger(__name__)
@@ -37,25 +37,25 @@ _UNITS: Final = {"millisecond": 0.001, "second": 1.0, "minute": 60.0, "hour": 36
 
 
 def seconds_of(interval: str) -> float:
-    """Of an interval of the settings: ``1 second``."""
+    """Seconds of an interval in the settings, like ``1 second``."""
     number, unit = interval.split()
     return float(number) * _UNITS[unit.removesuffix("s")]
 
 
 class Batches:
-    """The micro-batches of one stream, noted by its sink: which one is in hand, and how long they take (seconds, by a
-    clock that nobody sets)."""
+    """The micro-batches of one stream, recorded by its sink: which one is running, and how long they take (seconds, by
+    the monotonic clock)."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.in_hand: int | None = None
         self.steps = 0
-        """Grows with each step that was done."""
+        """Grows with each step that is done."""
         self._clock = clock
         self._took: deque[float] = deque(maxlen=_REMEMBERED)
 
     @contextmanager
     def carrying_out(self, number: int) -> Iterator[None]:
-        """While this lasts, micro-batch ``number`` is in hand."""
+        """Mark micro-batch ``number`` as running within the block."""
         begun = self._clock()
         self.in_hand = number
         try:
@@ -66,23 +66,23 @@ class Batches:
             self.step()
 
     def step(self) -> None:
-        """Something of the micro-batch in hand is done: for long work outside of the engine."""
+        """Record progress in the running micro-batch. Called by long work outside of the engine."""
         self.steps += 1
 
     @property
     def usual(self) -> float | None:
-        """The median of the last ones; None before the first has ended."""
+        """Median duration of the last micro-batches; None before the first has ended."""
         return median(self._took) if self._took else None
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A stream that runs.
+    """A running stream, as the liveness check sees it.
 
-    ``news``: where it stands, when there is something new to read behind that; None when there isn't, or when nobody
-    can say. ``engine``: what the engine has done for it, which changes with each task. Both are asked by a thread of
-    their own; what they raise counts as None. ``rest``: seconds that it may rest between two micro-batches. ``worked``:
-    the seconds of CPU that the process and its engine have used.
+    ``news`` returns the stream's position if there is something new to read after it, None if there isn't or if that is
+    unknown. ``engine`` returns a value that changes with each task that the engine ends for it. Both run in a thread of
+    their own; an exception counts as None. ``rest``: seconds that the stream may idle between two micro-batches.
+    ``worked``: CPU seconds that the process and its engine have used.
     """
 
     name: str
@@ -95,20 +95,20 @@ class Stream:
 
 @dataclass
 class Watch:
-    """For how long one stream has been busy without any progress: the time that passed while somebody looked, so that
-    a process which was paused, or a machine that slept, isn't taken for a stream that hangs."""
+    """For how long one stream has been busy without progress. Only time during which checks ran is counted, so that a
+    paused process or a machine that slept isn't taken for a hanging stream."""
 
     limit: float
-    """Seconds, at least."""
+    """Seconds; the minimum."""
     _mark: Hashable = None
     _engine: Hashable = _UNASKED
     _silent: float = 0.0
 
     def look(self, stream: Stream, passed: float) -> TryAgain | None:
-        """STREAM_HANGS, if it does; ``passed``: seconds since the last look."""
+        """STREAM_HANGS if the stream hangs, else None. ``passed``: seconds since the last check."""
         batch, steps = stream.batches.in_hand, stream.batches.steps
-        stands = _asked(stream.news) if batch is None else None
-        mark = None if batch is None and stands is None else (batch, steps, stands)
+        position = _asked(stream.news) if batch is None else None
+        mark = None if batch is None and position is None else (batch, steps, position)
         if mark is None or mark != self._mark:
             self._mark, self._silent, self._engine = mark, 0.0, _UNASKED
             return None
@@ -129,8 +129,8 @@ class Watch:
 
 @dataclass
 class Watcher:
-    """Looks at the ``streams`` of this process again and again, in a thread of its own that never calls the engine: an
-    engine that doesn't answer may be what hangs. ``end`` is called once, with STREAM_HANGS."""
+    """Checks the ``streams`` of this process periodically, in a thread that never calls the engine: an engine that
+    doesn't answer may be what hangs. Calls ``end`` once, with STREAM_HANGS."""
 
     streams: Callable[[], Iterable[Stream]]
     end: Callable[[TryAgain], object]
@@ -157,7 +157,7 @@ class Watcher:
                 return
 
     def look(self) -> Iterator[TryAgain]:
-        """Those that hang now."""
+        """Check all streams once and yield an error for each one that hangs."""
         now = self.clock()
         passed, self._last = min(now - self._last, 2 * self.every), now
         streams = list(self.streams())
@@ -169,8 +169,8 @@ class Watcher:
 
 
 class Asked:
-    """The last answer to a question that may never be answered. It is asked again at each call, in a thread beside,
-    where the last one has been answered, but no more often than ``every`` seconds."""
+    """The last answer to a question that may never be answered. Each call starts the question again in a separate
+    thread, if the previous one has been answered and ``every`` seconds have passed."""
 
     def __init__(self, question: Callable[[], Hashable], every: float = 0.0) -> None:
         self._question, self._every = question, every
@@ -192,7 +192,7 @@ class Asked:
 def _asked(question: Callable[[], Hashable]) -> Hashable:
     try:
         return question()
-    except Exception as error:  # the stream itself meets it too, and says it
+    except Exception as error:  # the stream itself gets the same error and reports it
         log.debug("not known: %s", error)
         return None
 
@@ -200,12 +200,12 @@ def _asked(question: Callable[[], Hashable]) -> Hashable:
 def _hangs(stream: Stream, batch: int | None, seconds: float, allowed: float) -> TryAgain:
     usual = stream.batches.usual
     what = "has something new to read and begins no micro-batch" if batch is None else f"is in micro-batch {batch}"
-    rule = "none has ended yet" if usual is None else f"one takes {usual:.1f} s as a rule"
+    rule = "none has ended yet" if usual is None else f"the median is {usual:.1f} s"
     return TryAgain(
         "STREAM_HANGS",
-        f"{stream.name} {what}, without any progress for {seconds:.0f} s; {allowed:.0f} s are allowed ({rule})",
-        state="its process ends; what was committed stays, and what was in hand begins anew",
-        next_step="nothing: it is started again by itself. If it hangs again, the stacks in its log say where",
+        f"{stream.name} {what}, without progress for {seconds:.0f} s; {allowed:.0f} s are allowed ({rule})",
+        state="its process ends; what was committed stays, and the interrupted micro-batch runs again",
+        next_step="nothing: it restarts by itself. If it hangs again, read the stacks in its log",
         stream=stream.name,
         batch=batch,
         seconds=seconds,

@@ -1,9 +1,8 @@
-"""Names that files import since before the packages were regrouped (ADR 0035): they keep working, and a warning names
-the new one.
+"""Keeps imports by old module names working after the packages were regrouped (ADR 0035); a warning gives the new name.
 
-``old_names.json`` holds old module -> new module, and ``old module:old name`` -> new name, all below ``anabranch.``.
-A view's fingerprint spells imports of ours by their old names, so that a definition doesn't change when its file takes
-the new ones (``views.fingerprint``); whoever moves a module that authors import adds it to the file.
+``old_names.json`` maps old module -> new module, and ``old module:old name`` -> new name, all below ``anabranch.``.
+A view's fingerprint spells our imports by their old names, so that a definition keeps its fingerprint when its file
+switches to the new ones (``views.fingerprint``). If you move a module that view authors import, add it to the file.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class Renamed(NamedTuple):
 
 @cache
 def renamed() -> Renamed:
-    """The table: 20 kB, read once."""
+    """The table (20 kB), read once."""
     content = json.loads(Path(__file__).with_suffix(".json").read_text())
     return Renamed(content["modules"], content["names"])
 
@@ -43,14 +42,14 @@ def _first_names() -> Mapping[str, str]:
 
 
 def first_name(module: str) -> str:
-    """The name that a module of ours had first; any other module's name as it is."""
+    """The first name of one of our modules; any other module's name unchanged."""
     if not module.startswith(_ROOT):
         return module
     return _ROOT + _first_names().get(module.removeprefix(_ROOT), module.removeprefix(_ROOT))
 
 
 class _OldModule(ModuleType):
-    """Stands in for a module by its old name: gives what the new one holds, old names included."""
+    """A module under its old name: returns the attributes of the new one, also by their old names."""
 
     def __init__(self, name: str, new: ModuleType) -> None:
         super().__init__(name, new.__doc__)
@@ -70,29 +69,29 @@ class _OldLoader(Loader):
         return _OldModule(spec.name, import_module(new))
 
     def exec_module(self, module: ModuleType) -> None:
-        """The new module has been run; nothing is run twice."""
+        """Does nothing: the new module has already been executed, and must not run twice."""
 
 
 class _OldNames(MetaPathFinder):
-    """Asked first: where a folder of an old name still lies, with byte code in it, Python takes it for a package."""
+    """First in ``sys.meta_path``: otherwise Python takes a leftover folder with byte code for a package."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         if not fullname.startswith(_ROOT) or fullname.removeprefix(_ROOT) not in renamed().modules:
             return None
-        return ModuleSpec(fullname, _OldLoader(), is_package=True)  # so that modules below it are asked for here, too
+        return ModuleSpec(fullname, _OldLoader(), is_package=True)  # so that submodules are looked up here too
 
 
 def _warn(message: str) -> None:
-    """At the line that imports: the frames of the import system lie between."""
+    """Warn at the line that imports, skipping the frames of the import system."""
     frame = sys._getframe(1)
     while frame.f_back is not None and (
         frame.f_code.co_filename == __file__ or "importlib" in frame.f_code.co_filename
     ):
         frame = frame.f_back
     place = frame.f_globals.setdefault("__warningregistry__", {})
-    # Not a DeprecationWarning: Python shows those to nobody whose file is imported, as all files of views and DAGs are.
+    # Not a DeprecationWarning: Python hides those for imported files, and all files of views and DAGs are imported.
     warnings.warn_explicit(message, FutureWarning, frame.f_code.co_filename, frame.f_lineno, registry=place)
 
 

@@ -1,4 +1,4 @@
-"""Settings of one platform: where things are and which ports they listen on.
+"""Settings of one platform: folders, ports, connections, limits.
 
 Every field can be set by an environment variable ``ANABRANCH_<FIELD>`` (``ANABRANCH_KAFKA_PORT=29092``) or
 a line of ``anabranch.env`` in the project's folder. Nothing here touches the disk or the network.
@@ -26,13 +26,13 @@ from pydantic_settings import (
 Port = Annotated[int, Field(ge=1024, le=65535)]
 SAFE_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 _SECRET = re.compile(r"(?i)secret|password|token|access\.?key|jaas|username|mechanism|\.pem$|oauthbearer\.config")
-"""Names of options that hold a secret, or say whose. What they hold would be in Spark's plans and in ``ps``."""
+"""Names of options that hold a secret or a user name. Their values would show up in Spark's plans and in ``ps``."""
 _SPELT_OTHERWISE = re.compile(r'[^\x21-\x7e]|["#%:<>?`{}|\\^\[\]]')
-"""What delta-rs and Hadoop spell otherwise where they take a path for a URL."""
+"""Characters that delta-rs and Hadoop encode differently when they take a path for a URL."""
 _INTERVAL = r"^\d+(\.\d+)? (millisecond|second|minute|hour)s?$"
-"""As Spark's triggers take it."""
+"""The format of Spark's triggers."""
 UNFIT = re.compile(r'["\\\x00-\x1f\x7f]')
-"""What a password of Kafka's Java client can't hold."""
+"""Characters that a password of Kafka's Java client can't hold."""
 UNFIT_PASSWORD = (
     "a password with quotes, backslashes or line breaks can't be given to Kafka's Java client",
     "choose another one; a file is written without a line break by: printf %s 'the password' > FILE",
@@ -86,82 +86,83 @@ Folder = Annotated[Path, AfterValidator(_absolute)]
 File = Annotated[
     Path | None, BeforeValidator(lambda value: value or None), AfterValidator(lambda p: p and _absolute(p))
 ]
-"""None where it is empty."""
+"""None if empty."""
 
 
 class Settings(BaseSettings):
-    """All settings, validated when made. Times are seconds unless the name says otherwise."""
+    """All settings, validated on creation. Times are seconds unless the name says otherwise."""
 
     model_config = SettingsConfigDict(env_prefix="ANABRANCH_", extra="forbid", frozen=True, hide_input_in_errors=True)
 
     project: Folder = Field(default_factory=lambda: current_project() or Path.cwd())
     """The folder with dags/, spark_jobs/contracts and spark_jobs/views."""
     home: Folder = Field(default_factory=lambda: project_root() / ".anabranch")
-    """Everything that the platform writes: tables, checkpoints, logs, the broker's and Postgres' data."""
+    """Everything that the platform writes: tables, checkpoints, logs, the data of the broker and of Postgres."""
     jars: Folder = Field(default_factory=lambda: project_root() / ".jars")
 
     bootstrap_servers: str = ""
-    """Another Kafka cluster, ``host:port,...``; empty means the embedded broker."""
+    """An external Kafka cluster, ``host:port,...``; empty means the embedded broker."""
     kafka_options: dict[str, str] = Field(default_factory=dict)
-    """The client's own settings (names of librdkafka), as JSON in the environment. None that holds a secret."""
+    """More client settings (names of librdkafka), as JSON in the environment. Must not hold a secret."""
     kafka_user: str = Field(default="", pattern=r"^[\w.@/+=$:-]{0,200}$")
-    """Who we are to the broker, over TLS (SASL_SSL); empty: no login. The password comes from one of the next two."""
+    """The user for the broker, over TLS (SASL_SSL); empty: no login. The password comes from one of the next two."""
     kafka_password: SecretStr = SecretStr("")
     kafka_password_file: File = None
-    """A file that holds the password and nothing else, no line break behind it either."""
+    """A file that holds only the password, without a line break at its end."""
     kafka_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "PLAIN"
     kafka_ca: File = None
-    """The certificates (PEM) that the broker's must be signed by; alone, without a user, TLS without a login."""
+    """CA certificates (PEM) for the broker's certificate; without a user: TLS without a login."""
     kafka_host: str = Field(default="127.0.0.1", pattern=r"^[A-Za-z0-9.-]{1,253}$")
-    """What the embedded broker listens on, and tells its clients; beyond loopback only with a login."""
+    """The address that the embedded broker listens on and advertises; beyond loopback only with a login."""
     kafka_certificate: File = None
-    """The embedded broker's key and certificate in one file (PEM): it answers over TLS and to a login only, then."""
+    """Key and certificate of the embedded broker in one file (PEM): it then accepts TLS with a login only."""
     kafka_port: Port = 19092
     kafka_controller_port: Port = 19093
     postgres_port: Port = 15432
     airflow_port: Port = 18080
     airflow_url: str = Field(default="", pattern=r"^(https?://[A-Za-z0-9.-]+(:\d{1,5})?(/[\w./-]*)?)?$")
-    """Where processes of ours reach Airflow, when it runs in another container or on another machine: tasks write the
-    notes of their runs there. Empty: where Airflow says itself; for the CLI ``airflow_port`` of this machine."""
+    """Where our processes reach Airflow when it runs in another container or on another machine: tasks write the notes
+    of their runs there. Empty: the address from Airflow's own settings; for the CLI ``airflow_port`` of this
+    machine."""
 
     spark_master: str = Field(default="local[2]", pattern=r"^(local(\[(\d+|\*)(,\d+)?\])?|yarn|(spark|k8s)://\S+)$")
     spark_driver_memory: str = Field(default="2g", pattern=r"^[1-9]\d*[kmgtKMGT]$")
     """The heap of each engine's JVM: a number and k, m, g or t."""
     shuffle_partitions: int = Field(default=2, ge=1)
-    """Shuffle partitions of streams and batches; pinned in a stream's checkpoint at its first start."""
+    """Shuffle partitions of streams and batches; a stream's checkpoint keeps the value of its first start."""
     spark_conf: dict[str, str] = Field(default_factory=dict)
 
     max_offsets_per_trigger: int = Field(default=200_000, ge=1)
-    """The most records that one epoch of landing holds."""
+    """The maximum number of records in one landing epoch."""
     small_commit_rows: int = Field(default=50_000, ge=0)
-    """Micro-batches of up to this many input rows are committed through delta-rs, larger ones by Spark."""
+    """Micro-batches of up to this many input rows are staged with Arrow in the driver, larger ones by Spark."""
     state_limit_mb: int = Field(default=2_000, ge=1)
-    """The most state that the stream of one view may keep; beyond it stops, and says so. Half of it is a warning."""
+    """The maximum state of one view's stream; beyond it the stream stops with an error. Half of it gives a warning."""
     landing_interval: str = Field(default="1 second", pattern=_INTERVAL)
-    """How often landing makes an epoch, at most. Most of what a small one costs doesn't depend on its rows."""
+    """The minimum time between two landing epochs. Most of the cost of a small epoch doesn't depend on its rows."""
     landing_seconds_beside_runs: float = Field(default=3.0, ge=0, le=60)
-    """How long each epoch lasts, at least, while a run of Airflow's rebuilds days: streams make a micro-batch of each
-    one, and with fewer of them the run has more of the cores. 0: as always."""
+    """The minimum duration of an epoch while an Airflow run rebuilds days: streams run one micro-batch for each epoch,
+    and with fewer of them the run gets more of the cores. 0: no difference."""
     hang_seconds: float = Field(default=60.0, ge=1)
-    """How long a stream that is busy may make no progress, at least, before its process is ended and started again."""
+    """A busy stream that makes no progress for this long (or longer, see ``core.liveness``) is restarted."""
     trigger_interval: str = Field(default="0 seconds", pattern=_INTERVAL)
-    """How often a view's stream looks for news; zero means as soon as the last micro-batch is done."""
+    """How often a view's stream polls for new data; zero means as soon as the last micro-batch is done."""
 
     behind_epochs: int = Field(default=100, ge=1)
-    """A view's stream that is more epochs behind landing than this is told by `anabranch doctor`. Landing makes one a
-    second at most: beside a rebuild a stream is some ten behind, behind a long stop it catches up within minutes."""
+    """`anabranch doctor` reports a view's stream that is more epochs behind landing than this. Landing makes at most
+    one a second: during a rebuild a stream is about ten behind, after a long stop it catches up within minutes."""
 
     approval_events: int = Field(default=10_000_000, ge=0)
     """A reprocess or repair that reads more events than this waits until a person has approved its plan in Airflow."""
 
     maintenance_schedule: str = "40 * * * *"
-    """When the DAG maintain runs: a cron expression, in UTC. Streams at a commit a second leave thousands of
-    files an hour, and whoever reads opens them all."""
+    """When the DAG maintain runs: a cron expression, in UTC. Streams that commit once a second leave thousands of files
+    an hour, and each reader opens all of them."""
     keep_days: int = Field(default=30, ge=7)
-    """How long logs, and the control files of builds and replays that have ended, are kept."""
+    """How long logs, and the control files of finished builds and replays, are kept."""
 
     reader: str = Field(default="", max_length=200)
-    """Who this process reads as, for routes between versions; empty: the user and the machine."""
+    """The reader name of this process, for routes between versions; empty: the user and the machine."""
 
     @classmethod
     def settings_customise_sources(
@@ -182,16 +183,16 @@ class Settings(BaseSettings):
         for field, options in (("kafka_options", self.kafka_options), ("spark_conf", self.spark_conf)):
             for name in options:
                 if _SECRET.search(name) and not name.endswith((".file", ".location")):
-                    advice = "use ANABRANCH_KAFKA_USER, _PASSWORD_FILE and _MECHANISM, or a file that an option names"
-                    raise _refused(field, f"{name} isn't given here: logs, plans and ps show options", advice)
+                    advice = "use ANABRANCH_KAFKA_USER, _PASSWORD_FILE and _MECHANISM, or an option that names a file"
+                    raise _refused(field, f"{name} isn't allowed here: logs, plans and ps show options", advice)
         if self.kafka_user and "security.protocol" in self.kafka_options:
-            raise _refused("kafka_options", "security.protocol: a login goes over TLS (SASL_SSL)", "leave it out")
+            raise _refused("kafka_options", "security.protocol: a login always uses TLS (SASL_SSL)", "leave it out")
         given = bool(self.kafka_password.get_secret_value()) + bool(self.kafka_password_file)
         if given > 1:
             raise _refused("kafka_password_file", "the password is given twice", "unset ANABRANCH_KAFKA_PASSWORD")
         if given != bool(self.kafka_user):
             advice = "set ANABRANCH_KAFKA_USER and ANABRANCH_KAFKA_PASSWORD_FILE (or ..._PASSWORD), or neither"
-            raise _refused("kafka_user", "a user and a password are given together", advice)
+            raise _refused("kafka_user", "a user needs a password, and a password a user", advice)
         if UNFIT.search(self.kafka_password.get_secret_value()):
             raise _refused("kafka_password", *UNFIT_PASSWORD)
         return self
@@ -199,7 +200,7 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _a_home_that_is_a_plain_path(self) -> Self:
         if found := _SPELT_OTHERWISE.search(str(self.home)):
-            advice = "choose a folder whose path a URL spells alike: no spaces, colons, brackets, %, # or ?, only ASCII"
+            advice = "choose another folder: its path may be ASCII only, without spaces, colons, brackets, %, # and ?"
             raise _refused("home", f"{str(self.home)!r} holds {found[0]!r}", advice)
         return self
 
@@ -208,17 +209,17 @@ class Settings(BaseSettings):
         tls = "set ANABRANCH_KAFKA_USER, ..._PASSWORD_FILE, ..._CERTIFICATE (the broker's) and ..._CA (its clients')"
         if not self.bootstrap_servers:
             if not is_loopback(self.kafka_host) and not self.kafka_certificate:
-                what = f"{self.kafka_host} is not loopback: without a login whoever reaches it reads and writes the log"
+                what = f"{self.kafka_host} is not loopback: without a login anyone who reaches it can use the log"
                 raise _refused("kafka_host", what, tls)
             if len({bool(self.kafka_certificate), bool(self.kafka_user), bool(self.kafka_ca)}) > 1:
-                raise _refused("kafka_certificate", "the embedded broker has a login over TLS, or neither", tls)
+                raise _refused("kafka_certificate", "the embedded broker needs both a login and TLS, or neither", tls)
             if not re.fullmatch(r"[A-Za-z0-9_-]*", self.kafka_user):
-                raise _refused("kafka_user", "the embedded broker's user is letters, digits, - and _", "rename it")
+                raise _refused("kafka_user", "the embedded broker's user is letters, digits, - and _ only", "rename it")
         conf = {name.lower(): value for name, value in self.spark_conf.items()}
         for name in ("spark.driver.bindaddress", "spark.driver.host"):
             if not is_loopback(conf.get(name, "127.0.0.1")) and conf.get("spark.authenticate", "").lower() != "true":
-                what = f"{name}={conf[name]} lets whoever reaches it run code in Spark's driver"
-                raise _refused("spark_conf", what, "set spark.authenticate=true beside it")
+                what = f"{name}={conf[name]} lets anyone who reaches it run code in Spark's driver"
+                raise _refused("spark_conf", what, "set spark.authenticate=true too")
         return self
 
     @property
@@ -250,7 +251,7 @@ class Settings(BaseSettings):
 
     @property
     def run(self) -> Path:
-        """One small JSON file per process that `anabranch up` started."""
+        """One small JSON file for each process that `anabranch up` started."""
         return self.home / "run"
 
     @property
@@ -259,7 +260,7 @@ class Settings(BaseSettings):
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches what listens on ``host``. A name other than localhost may be any address."""
+    """Whether ``host`` is reachable from this machine only. A name other than localhost may be any address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -277,7 +278,7 @@ def _refused(field: str, what: str, advice: str) -> BadInput:
 
 
 def load_settings(**overrides: object) -> Settings:
-    """The settings of this process; ``overrides`` win over the environment. Raises SETTINGS_REFUSED."""
+    """The settings of this process; ``overrides`` win over the environment. Raises BadInput SETTINGS_REFUSED."""
     try:
         return Settings(**overrides)  # type: ignore[arg-type]
     except ValidationError as refused:
@@ -285,8 +286,8 @@ def load_settings(**overrides: object) -> Settings:
         raise BadInput(
             "SETTINGS_REFUSED",
             "; ".join(names),
-            next_step="mend the environment variable, or the line of anabranch.env",
+            next_step="correct the environment variable, or the line of anabranch.env",
             settings=[e["loc"][0] for e in refused.errors() if e["loc"]],
         ) from None
-    except SettingsError as unreadable:  # its text names the field, its cause holds the value
+    except SettingsError as unreadable:  # its text names the field; its cause holds the value, which may be a secret
         raise BadInput("SETTINGS_REFUSED", str(unreadable), next_step="write the value as JSON") from None

@@ -1,4 +1,4 @@
-"""The log of a table in two folders: what readers list at each look, and older commits that few ask for (ADR 0029)."""
+"""A table's log in two folders: recent commits, which readers list at each poll, and archived ones (ADR 0029)."""
 
 from __future__ import annotations
 
@@ -21,34 +21,35 @@ def commit_name(version: int) -> str:
 
 
 def commit_file(table: Path, version: int) -> Path:
-    """Where the commit of ``version`` is, or would be: it may be gone, or in the other folder in a moment."""
+    """The path of the commit of ``version``; it may not exist, or be moved to the other folder at any moment."""
     older = table / OLDER / commit_name(version)
     return older if older.exists() else table / LOG / commit_name(version)
 
 
 def read_commit(table: Path, version: int) -> str:
-    """The commit of ``version`` as text. FileNotFoundError where no folder holds it."""
+    """The commit of ``version`` as text. Raises FileNotFoundError if neither folder holds it."""
     for folder in (LOG, OLDER):
         with suppress(FileNotFoundError):
             return (table / folder / commit_name(version)).read_text()
-    return (table / LOG / commit_name(version)).read_text()  # it was brought back in between
+    return (table / LOG / commit_name(version)).read_text()  # it was moved back between the two reads
 
 
 def versions(table: Path) -> list[int]:
-    """The commits that are kept, in their order."""
+    """The versions whose commits are kept, in order."""
     names = {path.name for folder in (OLDER, LOG) for path in (table / folder).glob("*.json")}
     return sorted(int(name[:-5]) for name in names if name[:-5].isdecimal())
 
 
 def log_files(table: Path) -> Iterator[tuple[int, Path]]:
-    """Every file of a version (commit, checksum, checkpoint, their drafts), in both folders, in the versions' order."""
+    """Every file of a version (commit, checksum, checkpoint, their drafts), in both folders, ordered by version."""
     yield from sorted(found for folder in (OLDER, LOG) for found in _files_in(table / folder))
 
 
 def set_aside(table: Path, needed: int | None) -> int:
-    """Move all files of versions below a checkpoint: the newest but one, or an older one up to the version ``needed``.
+    """Archive all files of versions below a checkpoint: the second newest, or an older one that is at most ``needed``.
 
-    How many were moved. After a kill in the middle the next call goes on; the log is whole at any time. OSError.
+    Returns how many files were moved. After a kill the next call continues; the log is complete at any time. Raises
+    OSError.
     """
     files = sorted(_files_in(table / LOG))
     checkpoints = [version for version, path in files if _CHECKPOINT.fullmatch(path.name)]
@@ -57,31 +58,31 @@ def set_aside(table: Path, needed: int | None) -> int:
     if old:
         (table / OLDER).mkdir(exist_ok=True)
     for path in old:
-        with suppress(FileNotFoundError):  # cleaned up meanwhile
+        with suppress(FileNotFoundError):  # deleted by maintenance meanwhile
             path.rename(table / OLDER / path.name)
     return len(old)
 
 
 def bring_back(table: Path, needed: int) -> int:
-    """Put back what a reader needs who opens the table at version ``needed`` and follows it: all from a checkpoint on.
-    How many files came back. OSError."""
+    """Move back what a reader needs that opens the table at version ``needed`` and follows it: all files from the last
+    checkpoint before it. Returns how many files were moved. Raises OSError."""
     if not (table / OLDER).is_dir() or _opens_at(table, needed):
         return 0
     files = sorted(_files_in(table / OLDER))
     checkpoints = [version for version, path in files if _CHECKPOINT.fullmatch(path.name) and version <= needed]
     first, back = max(checkpoints, default=0), 0
-    for version, path in reversed(files):  # from the newest: without a gap at any time
+    for version, path in reversed(files):  # newest first, so that the log has no gap at any time
         if version >= first:
             with suppress(FileNotFoundError):
                 path.rename(table / LOG / path.name)
                 back += 1
     if back:
-        log.info("%s: %d files of its log were brought back, for a reader at version %d", table, back, needed)
+        log.info("%s: moved %d archived files back to its log, for a reader at version %d", table, back, needed)
     return back
 
 
 def _opens_at(table: Path, version: int) -> bool:
-    """Whether the log itself can be opened at ``version``."""
+    """Whether the log folder alone is enough to open the table at ``version``."""
     return any(at <= version and (at == 0 or _CHECKPOINT.fullmatch(p.name)) for at, p in _files_in(table / LOG))
 
 

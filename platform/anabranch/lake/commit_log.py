@@ -1,4 +1,4 @@
-"""What one commit did to a table, read from its file in the log."""
+"""Reads what one commit did to a table from its file in Delta's log."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from anabranch.lake.archived_commits import read_commit
 
 _INFO: Final = '"commitInfo"'
 _NEAR: Final = 20
-"""Characters: an action is an object with one key, which other lines of a large commit needn't be parsed for."""
+"""An action is an object with one key, within these first characters: other lines of a large commit aren't parsed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """``added`` and ``removed`` are the data files by which the rows of the table changed, as absolute paths: a commit
-    that only moves rows between files has none. ``message`` is what its writer said of it."""
+    """``added`` and ``removed``: absolute paths of the data files by which the table's rows changed; empty for a commit
+    that only moves rows between files. ``message``: the ``userMetadata`` of its writer."""
 
     added: tuple[Path, ...]
     removed: tuple[Path, ...]
@@ -29,13 +29,13 @@ class Changes:
 
 
 def log_line(action: Mapping[str, Any]) -> str:
-    """An action as one line of a commit. Characters are never escaped: delta-rs reads the escapes of a character beyond
-    16 bits as another one, and a statistic with it then skips a file that has matching rows."""
+    """An action as one line of a commit. Characters are never escaped: delta-rs decodes an escaped character beyond
+    16 bits wrongly, and a statistic with such a character then skips a file that has matching rows."""
     return json.dumps(action, separators=(",", ":"), ensure_ascii=False) + "\n"
 
 
 def changes(table: DeltaTable, version: int) -> Changes:
-    """The commit that made ``version``. FileNotFoundError when the log doesn't hold it any more."""
+    """The changes of the commit that made ``version``. Raises FileNotFoundError if the log doesn't hold it any more."""
     folder = folder_of(table)
     actions = [json.loads(line) for line in _lines(folder, version)]
     files = {
@@ -46,28 +46,28 @@ def changes(table: DeltaTable, version: int) -> Changes:
         )
         for kind in ("add", "remove")
     }
-    said = [action["commitInfo"].get("userMetadata") for action in actions if "commitInfo" in action]
-    return Changes(files["add"], files["remove"], said[0] if said else None)
+    messages = [action["commitInfo"].get("userMetadata") for action in actions if "commitInfo" in action]
+    return Changes(files["add"], files["remove"], messages[0] if messages else None)
 
 
 def message_of(folder: Path, version: int) -> str | None:
-    """What the writer of ``version`` of the table in ``folder`` said of it. FileNotFoundError; ValueError at a torn
-    file."""
+    """The ``userMetadata`` of the commit that made ``version`` of the table in ``folder``. Raises FileNotFoundError, or
+    ValueError for a torn file."""
     infos = [json.loads(line)["commitInfo"] for line in _lines(folder, version) if _INFO in line[:_NEAR]]
     return infos[0].get("userMetadata") if infos else None
 
 
 def iter_commit_info(table: DeltaTable) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Each version with its ``commitInfo``, from the one that ``table`` is at back to where the kept log ends.
+    """Yields each version with its ``commitInfo``, from the version of ``table`` back to the oldest kept commit.
 
-    delta-rs's own ``history()`` lists the commits that came after the table was opened, too, and counts their numbers
-    from the version that was opened: each is told under the number of an older one. ValueError at a torn file.
+    delta-rs's own ``history()`` also lists commits that were made after the table was opened, and numbers them from the
+    opened version, so that each gets the number of an older one. Raises ValueError for a torn file.
     """
     folder = folder_of(table)
     for version in range(table.version(), -1, -1):
         try:
             lines = _lines(folder, version)
-        except FileNotFoundError:  # cleaned up, and so are all before it
+        except FileNotFoundError:  # deleted by maintenance, and so are all before it
             return
         infos = (json.loads(line)["commitInfo"] for line in lines if _INFO in line[:_NEAR])
         yield version, next(infos, {})

@@ -1,4 +1,4 @@
-"""What commits say of themselves: the notes of a table, newest first, and what it covers by them."""
+"""The metadata of our commits: who wrote a commit, which batch, and which cut the table covers; newest first."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MARK = "mark"
 
 @dataclass(frozen=True, slots=True)
 class CommitMetadata:
-    """What a commit says of itself. ``batch`` is the idempotency key: it is unique among a writer's commits."""
+    """The metadata in a commit. ``batch`` is the idempotency key: it is unique among a writer's commits."""
 
     writer: str
     batch: str
@@ -32,7 +32,7 @@ class CommitMetadata:
     extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def to_text(self, mark: str = "") -> str:
-        """As JSON. ``mark`` tells the commit that it is written for from all others: see ``lake.commit_outcome``."""
+        """As JSON. ``mark`` identifies one attempt to commit it: see ``lake.commit_outcome``."""
         return json.dumps(
             {
                 "anabranch": 1,
@@ -48,7 +48,8 @@ class CommitMetadata:
 
     @staticmethod
     def from_text(text: str | None) -> CommitMetadata | None:
-        """The note in a commit's ``userMetadata``; None when the commit isn't one of ours (OPTIMIZE, say)."""
+        """The metadata in a commit's ``userMetadata``; None if the commit isn't one of ours (an OPTIMIZE, for
+        example)."""
         try:
             content = json.loads(text or "")
         except ValueError:
@@ -62,7 +63,7 @@ class CommitMetadata:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A note, with the table version that carries it and the commit's time (ms since 1970). ``moved``: the newest later
+    """A commit's metadata (``note``), its table version, and its time (ms since 1970). ``moved``: the newest later
     version that holds the same rows in other files."""
 
     version: int
@@ -72,12 +73,12 @@ class Commit:
 
     @property
     def rows_at(self) -> int:
-        """The version whose files are kept the longest."""
+        """The version with the same rows whose files are kept the longest."""
         return self.version if self.moved is None else self.moved
 
 
 def open_table(uri: str) -> DeltaTable | None:
-    """The table at its newest version, or None where there is none. BrokenState TABLE_UNREADABLE."""
+    """The table at its newest version, or None if there is none. Raises BrokenState TABLE_UNREADABLE."""
     try:
         found = DeltaTable(uri)
     except TableNotFoundError:
@@ -89,9 +90,10 @@ def open_table(uri: str) -> DeltaTable | None:
 
 
 def commit_history(table: DeltaTable | str, limit: int | None = None) -> Iterator[Commit]:
-    """Our commits, newest first, from at most the ``limit`` newest of all commits; ends with the kept log.
+    """Our commits, newest first, from at most the ``limit`` newest of all commits, down to the oldest kept one.
 
-    One that only moves rows isn't told beside the commit whose note it carries, but in its place where that is gone.
+    A commit that only moves rows carries the metadata of the commit before it. It isn't listed beside that one, but
+    replaces it if that one is no longer kept.
     """
     found = open_table(table) if isinstance(table, str) else table
     if found is None:
@@ -107,13 +109,13 @@ def commit_history(table: DeltaTable | str, limit: int | None = None) -> Iterato
             continue
         yield committed if moved is None else with_fields(committed, moved=moved.version)
         moved = None
-    if moved is not None and left != 0:  # the log ended first
+    if moved is not None and left != 0:  # the kept log ends before the original commit
         yield moved
 
 
 def _commits(table: DeltaTable) -> Iterator[tuple[Commit | None, bool]]:
-    """Each commit that has a note (None: it has none), and whether it only moves rows: then it stands for the one that
-    it carries, with that one's time. BrokenState TABLE_UNREADABLE."""
+    """Each commit, or None if it has no metadata of ours, and whether it only moves rows: then it gets the time of the
+    commit whose metadata it carries. Raises BrokenState TABLE_UNREADABLE."""
     try:
         for version, info in iter_commit_info(table):
             note, time = CommitMetadata.from_text(info.get("userMetadata")), int(info.get("timestamp", 0))
@@ -122,7 +124,7 @@ def _commits(table: DeltaTable) -> Iterator[tuple[Commit | None, bool]]:
                 continue
             move = note.extra.get(MOVED)
             if move is not None:
-                note = with_fields(note, extra={name: said for name, said in note.extra.items() if name != MOVED})
+                note = with_fields(note, extra={name: value for name, value in note.extra.items() if name != MOVED})
                 time = int(move["commit_time_ms"])
             yield Commit(version, note, time), move is not None
     except (ValueError, OSError) as error:
@@ -130,7 +132,7 @@ def _commits(table: DeltaTable) -> Iterator[tuple[Commit | None, bool]]:
 
 
 def latest_commit(table: DeltaTable | str) -> Commit | None:
-    """The newest commit of ours, at the newest version that holds its rows; None when the table doesn't exist."""
+    """Our newest commit, at the newest version that holds its rows; None if the table doesn't exist."""
     found = open_table(table) if isinstance(table, str) else table
     if found is None:
         return None
@@ -139,16 +141,17 @@ def latest_commit(table: DeltaTable | str) -> Commit | None:
             return committed
     raise BrokenState(
         "NOTES_LOST",
-        f"no commit of {found.table_uri} says what it covers",
-        next_step="anabranch doctor names the table and the command that builds it again",
+        f"no commit of {found.table_uri} carries our metadata, so its cut is unknown",
+        next_step="run anabranch doctor: it names the table and the command that rebuilds it",
     )
 
 
 def latest_verified_commit(table: DeltaTable | str) -> Commit | None:
-    """The newest commit of ours, when the table's rows are what it left: for whoever believes its cut.
+    """The latest platform commit, verified that no other writer has changed rows since. Call it before you rely on the
+    commit's cut.
 
-    Commits of others behind it that moved rows between files, or took back what they had done, are none of our
-    business. BrokenState COMMIT_UNNAMED when one changed rows: then nothing says what the table covers.
+    Later commits of others are allowed if they only moved rows between files, or if their changes were undone. Raises
+    BrokenState COMMIT_UNNAMED if one changed rows: then it is unknown what the table covers.
     """
     found = open_table(table) if isinstance(table, str) else table
     committed = latest_commit(found) if found is not None else None
@@ -158,9 +161,9 @@ def latest_verified_commit(table: DeltaTable | str) -> Commit | None:
     if strangers and set(DeltaTable(found.table_uri, version=committed.version).file_uris()) != set(found.file_uris()):
         raise BrokenState(
             "COMMIT_UNNAMED",
-            f"{found.table_uri}: commit {strangers[0]} changed rows and says neither its cut nor who wrote it",
-            state=f"version {committed.version} is the newest that is known to be right",
-            next_step=f"restore the table to version {committed.version}, and let nobody else write to it",
+            f"{found.table_uri}: commit {strangers[0]} changed rows without our metadata (writer and cut)",
+            state=f"version {committed.version} is the newest that is known to be correct",
+            next_step=f"restore the table to version {committed.version}, and let no other tool write to it",
             table=found.table_uri,
             versions=strangers,
         )

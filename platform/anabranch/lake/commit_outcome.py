@@ -1,9 +1,9 @@
-"""Whether a commit is in: the table's log is asked, never the error.
+"""Finds out from a table's log whether a commit that ended with an error was written.
 
-A commit may land and its writer be told that it failed. delta-rs writes a checkpoint behind each hundredth commit and
-raises where that can't be written; a link may be made and its answer get lost. Who believes the error writes the same
-rows again, or takes away files that readers have by now. So each commit carries a mark, and after an error its own one
-is looked for.
+A commit can be written although its writer gets an error: delta-rs writes a checkpoint after each hundredth commit and
+raises if that fails; a link may be made and the answer get lost. A writer that believed the error would write the same
+rows again, or delete files that readers already use. So each commit carries a unique mark, and after an error the
+writer looks for its mark in the log.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ log = logging.getLogger(__name__)
 
 
 def new_mark() -> str:
-    """What tells a commit from all others: it stands in its note."""
+    """A unique id for one attempt to commit; it is stored in the commit's metadata."""
     return uuid4().hex
 
 
 def settled(uri: str, read: int, mark: str, commit: Callable[[], object]) -> int:
-    """Let ``commit`` make the version behind ``read``; the version that carries ``mark``.
+    """Run ``commit``, which makes the version after ``read``; returns the version that carries ``mark``.
 
-    What ``commit`` raises is raised only where no version carries it: then nothing was written. TryAgain COMMIT_UNKNOWN
-    where that can't be found out: whoever meets it adds nothing and removes nothing.
+    An error of ``commit`` is raised only if no version carries the mark: then nothing was written. Raises TryAgain
+    COMMIT_UNKNOWN if the log can't be read; the caller must then neither add nor remove anything.
     """
     try:
         commit()
@@ -36,13 +36,13 @@ def settled(uri: str, read: int, mark: str, commit: Callable[[], object]) -> int
         version = _carrying(uri, read, mark, error)
         if version is None:
             raise
-        log.warning("%s: version %d is in, though whoever wrote it was told: %s", uri, version, root_cause(error))
+        log.warning("%s: version %d was written, although its writer got: %s", uri, version, root_cause(error))
         return version
     return read + 1
 
 
 def _carrying(uri: str, read: int, mark: str, cause: Exception) -> int | None:
-    """The version behind ``read`` whose note has this mark."""
+    """The version after ``read`` whose metadata has this mark, or None."""
     folder, version = Path(uri.removeprefix("file://")), read + 1
     while True:
         try:
@@ -62,8 +62,8 @@ def _unknown(uri: str, version: int, cause: Exception) -> TryAgain:
     return TryAgain(
         "COMMIT_UNKNOWN",
         f"{uri}: a commit ended with {root_cause(cause)}, and version {version} of its log can't be read",
-        state="whether the commit is in is not known; nothing of it was taken away",
-        next_step="see that its disk can be read; whoever wrote reads the newest commit and goes on from there",
+        state="it is unknown whether the commit was written; none of its files was deleted",
+        next_step="check that its disk can be read; the writer then reads the newest commit and continues from there",
         table=uri,
         version=version,
     )

@@ -1,13 +1,13 @@
-"""The one way in which anything is committed to a table of this platform.
+"""The only module that commits to a table of this platform (except ``file_commits``: compactions, large merges).
 
-Every commit carries a Note: who wrote it, which batch of whose, from which definition, and which cut it covers.
-A writer reads the newest note before it writes and so knows, loudly, whether its batch is in already. Whether a commit
-is in that ended with an error is asked of the log (``outcome``), so an error always means that it isn't. A commit
-lands exactly behind the version that was read, or not at all (TABLE_MOVED): its file gets its name only where none has
-it, so two writers can't both win, and none holds a lock that a stopped one would keep (ADR 0033). A compaction that was
-quicker has changed no row, and the commit lands behind it. Spark only stages files: its own commits look first and
-rename then.
-Delta's own ``txnAppId`` is never used: a write at or below the last one seen is silently ignored there.
+Every commit carries ``CommitMetadata``: its writer, its batch, the definition's fingerprint and the cut that it covers.
+A writer reads the newest metadata before it writes, so it knows, and logs, whether its batch is already committed.
+After an error ``lake.commit_outcome`` reads from the log whether the commit was written, so an error always means that
+it wasn't. A commit makes exactly the version after the one that was read, or fails with TABLE_MOVED: its file is
+created only if none has its name, so two writers can't both win, and there is no lock that a stopped writer would keep
+(ADR 0033). A compaction that was faster has changed no row, so the commit is repeated after it. Spark only stages
+files: its own commits check first and rename then, which isn't atomic. Delta's own ``txnAppId`` is never used: Delta
+silently skips a write whose version isn't above the last one seen.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ __all__ = [
 log = logging.getLogger(__name__)
 LOG_DAYS = 30
 CHECKPOINT_COMMITS = 100
-"""After so many commits there is a checkpoint. Each tenth commit took 1.7-2.0 s with Delta's default of 10."""
+"""Commits between two checkpoints. With Delta's default of 10 every tenth commit took 1.7-2.0 s."""
 TABLE_PROPERTIES = {
     "delta.checkpointInterval": str(CHECKPOINT_COMMITS),
     "delta.logRetentionDuration": f"interval {LOG_DAYS} days",
-    # A writer would take commits away that a replay under way has not come to: maintenance does it.
+    # A writer would delete commits that a running replay hasn't reached yet: maintenance deletes them instead.
     "delta.enableExpiredLogCleanup": "false",
     "delta.deletedFileRetentionDuration": "interval 7 days",
 }
@@ -71,7 +71,7 @@ def create(
     note: CommitMetadata,
     properties: Mapping[str, str] | None = None,
 ) -> DeltaTable:
-    """Make an empty table, or return the one that is there (two starters at once: one makes it). BrokenState
+    """Create an empty table, or return the existing one (of two concurrent callers one creates it). Raises BrokenState
     TABLE_UNREADABLE."""
     if (known := open_table(uri)) is not None:
         return known
@@ -86,7 +86,7 @@ def create(
             configuration={**TABLE_PROPERTIES, **(properties or {})},
             commit_properties=_properties(note.to_text()),
         )
-    except (DeltaError, OSError):  # another starter was first ("ignore" looks before it commits), or it is in
+    except (DeltaError, OSError):  # another process was faster ("ignore" isn't atomic), or the commit was written
         made = open_table(uri)
         if made is None:
             raise
@@ -96,29 +96,29 @@ def create(
 def widen(table: DeltaTable, schema: pa.Schema, note: CommitMetadata) -> int:
     """Add the columns and nested fields of ``schema`` that the table lacks, all nullable; returns the new version.
 
-    No data file is touched: readers find null where a file lacks a field. Conflict TABLE_MOVED as ``append``. A field
-    that is there as another type has to be found before: see ``ingest.landing.schema_growth``.
+    Writes no data file: readers see null where a file lacks a field. Raises Conflict TABLE_MOVED like ``append``. The
+    caller must check first that no existing field has another type: see ``ingest.landing.schema_growth``.
     """
     fields = Schema.from_arrow(pa.schema([f.with_nullable(True) for f in schema])).fields
-    return _once(table, note, lambda said: table.alter.add_columns(list(fields), commit_properties=said))
+    return _once(table, note, lambda props: table.alter.add_columns(list(fields), commit_properties=props))
 
 
 def configure(table: DeltaTable, properties: Mapping[str, str], note: CommitMetadata) -> int:
-    """Set properties of a table that is there; returns the new version. Conflict TABLE_MOVED as ``append``."""
-    return _once(table, note, lambda said: table.alter.set_table_properties(dict(properties), commit_properties=said))
+    """Set properties of an existing table; returns the new version. Raises Conflict TABLE_MOVED like ``append``."""
+    return _once(table, note, lambda props: table.alter.set_table_properties(dict(properties), commit_properties=props))
 
 
 def append(table: DeltaTable, files: Sequence[StagedFile], note: CommitMetadata) -> int:
-    """Add staged files; returns the new version. Conflict TABLE_MOVED: nothing was written, read again."""
+    """Add staged files; returns the new version. Conflict TABLE_MOVED: nothing was written; read the table again."""
     return _commit(table, files, note, "append", None)
 
 
 def replace(
     table: DeltaTable, files: Sequence[StagedFile], note: CommitMetadata, partitions: tuple[str, Sequence[str]] | None
 ) -> int:
-    """Replace exactly the partitions ``(column, values)`` by the staged files, in one step; None: everything.
+    """Replace exactly the partitions ``(column, values)`` with the staged files, atomically; None: the whole table.
 
-    A partition that is named but has no file becomes empty. Files of other partitions are refused.
+    A named partition without a file becomes empty. Raises STRAY_PARTITION for files of other partitions.
     """
     if partitions is None:
         return _commit(table, files, note, "overwrite", None)
@@ -127,8 +127,8 @@ def replace(
     if strays:
         raise BrokenState(
             "STRAY_PARTITION",
-            f"files of {sorted(map(str, strays))} are no part of this replacement",
-            next_step="this is a fault of the platform: report it with this text",
+            f"this replacement doesn't include the partitions {sorted(map(str, strays))} of its files",
+            next_step="this is a bug of the platform: report it with this text",
         )
     if not values:
         return _commit(table, files, note, "append", None)
@@ -138,7 +138,7 @@ def replace(
 def upsert(
     table: DeltaTable, rows: pa.Table, key: Sequence[str], note: CommitMetadata, partition: str | None = None
 ) -> int:
-    """Merge ``rows`` by ``key``: a row whose key is there replaces it, others are added. A repeat changes nothing."""
+    """Merge ``rows`` by ``key``: replaces rows with an existing key, adds the others. A repeat changes nothing."""
     if rows.num_rows == 0:
         return append(table, [], note)
     matches = [f"(target.{_quoted(column)} is not distinct from source.{_quoted(column)})" for column in key]
@@ -151,14 +151,14 @@ def upsert(
             choices.append(f"{column} is null")
         matches.append(f"({' or '.join(choices)})")
 
-    def merge(said: CommitProperties) -> None:
+    def merge(props: CommitProperties) -> None:
         (
             table.merge(
                 rows,
                 predicate=" and ".join(matches),
                 source_alias="source",
                 target_alias="target",
-                commit_properties=said,
+                commit_properties=props,
             )
             .when_matched_update_all()
             .when_not_matched_insert_all()
@@ -177,32 +177,33 @@ def _commit(
 ) -> int:
     columns = table.metadata().partition_columns
 
-    def commit(said: CommitProperties) -> None:
-        announced = prepare(table, files) if mode == "append" and files else None
+    def commit(props: CommitProperties) -> None:
+        checksum = prepare(table, files) if mode == "append" and files else None
         try:
             table.create_write_transaction(
-                add_actions(files), mode, table.schema(), columns, filters, commit_properties=said
+                add_actions(files), mode, table.schema(), columns, filters, commit_properties=props
             )
         except (DeltaError, OSError):
-            if announced:
-                discard(announced)
+            if checksum:
+                discard(checksum)
             raise
-        if announced:
-            publish(announced)
+        if checksum:
+            publish(checksum)
 
     return _once(table, note, commit)
 
 
 def _once(table: DeltaTable, note: CommitMetadata, commit: Callable[[CommitProperties], object]) -> int:
-    """The one commit that ``commit`` makes right behind the version that ``table`` is at; its version.
+    """Run ``commit``, which commits the version after the one of ``table``; returns that version.
 
-    Whether it is in is asked of the log (``outcome``). Conflict TABLE_MOVED, BrokenState COMMIT_UNWRITTEN: it isn't.
+    After an error the log says whether it was written (``commit_outcome``). Conflict TABLE_MOVED and BrokenState
+    COMMIT_UNWRITTEN mean that it wasn't.
     """
     uri, read, mark = table.table_uri, table.version(), new_mark()
-    said = _properties(note.to_text(mark))
+    props = _properties(note.to_text(mark))
 
     def attempt() -> int:
-        return settled(uri, table.version(), mark, lambda: commit(said))
+        return settled(uri, table.version(), mark, lambda: commit(props))
 
     try:
         version = retry_over_rewrites(table, attempt)
@@ -210,13 +211,13 @@ def _once(table: DeltaTable, note: CommitMetadata, commit: Callable[[CommitPrope
         raise refused(table, error, read) from error
     try:
         table.update_incremental()
-    except (DeltaError, OSError) as error:  # the commit is in: whoever writes the next one finds out
-        log.warning("%s: version %d is in, but can't be read: %s", uri, version, error)
+    except (DeltaError, OSError) as error:  # the commit was written; the next writer gets the read error
+        log.warning("%s: version %d was written, but can't be read: %s", uri, version, error)
     return version
 
 
-def _properties(said: str) -> CommitProperties:
-    return CommitProperties(custom_metadata={"userMetadata": said}, max_commit_retries=0)
+def _properties(metadata: str) -> CommitProperties:
+    return CommitProperties(custom_metadata={"userMetadata": metadata}, max_commit_retries=0)
 
 
 def _quoted(name: str) -> str:

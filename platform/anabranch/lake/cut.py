@@ -1,4 +1,4 @@
-"""A cut is a position of the log: for each topic an epoch, and the offsets that it stands for."""
+"""A cut is a position of the log: for each topic an epoch and the offsets that the epoch ends at."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from anabranch.core.errors import BadInput
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where one topic has been landed up to: ``offsets[partition]`` is the next offset, not yet covered."""
+    """The end of what was landed of one topic: ``offsets[partition]`` is the next offset, which isn't covered."""
 
     epoch: int
     offsets: Mapping[int, int] = field(hash=False)
@@ -23,17 +23,17 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """One position per topic. Two cuts are equal when their epochs are: an epoch never means two things."""
+    """One position per topic. Cuts are equal if their epochs are: an epoch number is never used twice."""
 
     positions: Mapping[str, Position] = field(default_factory=dict, hash=False)
 
     def epoch(self, topic: str) -> int:
-        """The newest epoch that this cut covers; 0 is "nothing yet", the first epoch is 1."""
+        """The newest epoch that this cut covers; 0 means nothing yet, the first epoch is 1."""
         position = self.positions.get(topic)
         return position.epoch if position else 0
 
     def covers(self, other: Cut) -> bool:
-        """Whether everything that ``other`` holds is held here too."""
+        """Whether this cut covers everything that ``other`` covers."""
         return all(self.epoch(topic) >= position.epoch for topic, position in other.positions.items())
 
     def joined(self, other: Cut) -> Cut:
@@ -62,7 +62,7 @@ class Cut:
 
 
 def parse_epochs(text: str) -> dict[str, int]:
-    """Epochs from ``flights@12,weather@3``, as a person types a cut. BadInput when it isn't of that form."""
+    """Epochs from text like ``flights@12,weather@3``, as a person types a cut. Raises BadInput CUT_UNREADABLE."""
     epochs: dict[str, int] = {}
     for part in filter(None, text.split(",")):
         topic, at, number = part.partition("@")

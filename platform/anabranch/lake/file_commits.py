@@ -1,7 +1,7 @@
-"""Replacing some data files of a table by others in one commit: a compaction, which changes no row, or a large merge.
+"""Commits that replace some data files of a table with others: a compaction, which changes no row, or a large merge.
 
-delta-rs can only replace whole partitions, so the commit is written here, as Delta's protocol spells it: its file gets
-its name by a link, which fails where another commit has that number.
+delta-rs can only replace whole partitions, so this module writes the commit file itself, as Delta's protocol defines
+it. The file gets its name by a hard link, which fails if another commit has that version.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from anabranch.lake.staging import StagedFile
 from anabranch.lake.version_checksum import discard, prepare, publish
 
 _PLAIN = "/=-_.~"
-"""Beside letters and digits: what a path in Delta's log holds as it is."""
+"""Characters, besides letters and digits, that a path in Delta's log holds unescaped."""
 
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A data file that a table's newest version names. ``path`` is relative to the table, ``partition`` its value as
-    Delta's log has it, by column."""
+    """A data file of a table's newest version. ``path`` is relative to the table; ``partition`` holds its partition
+    values by column, as Delta's log has them."""
 
     path: str
     size: int
@@ -41,7 +41,7 @@ class DataFile:
 
 
 def held_files(table: DeltaTable) -> list[DataFile]:
-    """The data files of the version that ``table`` is at, but those whose path Delta's log spells in another way."""
+    """The data files of ``table`` at its version, except those whose path is escaped in Delta's log."""
     actions = pa.table(table.get_add_actions(flatten=True))
     columns = table.metadata().partition_columns
     partitions = [actions[f"partition.{column}"].to_pylist() for column in columns]
@@ -54,18 +54,18 @@ def held_files(table: DeltaTable) -> list[DataFile]:
 
 
 def commit_move(table: DeltaTable, gone: Sequence[DataFile], made: Sequence[StagedFile], **said: Any) -> int:
-    """Name ``made`` in the place of ``gone``, which hold the same rows, right behind the version that ``table`` is at;
-    the new version. ``said`` stands in the commit's note, beside the note that it carries.
+    """Replace ``gone`` by ``made``, which hold the same rows, in the version after that of ``table``; returns the new
+    version. ``said`` is added to the commit's metadata, which is copied from the latest commit.
 
-    Conflict TABLE_MOVED: nothing was committed, look again whether ``gone`` are all there. BrokenState COMMIT_UNNAMED
-    when a stranger has changed rows.
+    Conflict TABLE_MOVED: nothing was committed; check again that all files of ``gone`` exist. BrokenState
+    COMMIT_UNNAMED if another writer has changed rows.
     """
     carried = latest_verified_commit(table)
     if carried is None:
         raise BrokenState(
             "TABLE_GONE",
-            f"{table.table_uri} is no table any more",
-            next_step="anabranch doctor says what is missing and how to make it again",
+            f"{table.table_uri} is no longer a table",
+            next_step="run anabranch doctor: it says what is missing and how to rebuild it",
         )
     moved = {"version": carried.version, "commit_time_ms": carried.commit_time_ms, **said}
     note = replace(carried.note, extra={**carried.note.extra, MOVED: moved})
@@ -75,8 +75,8 @@ def commit_move(table: DeltaTable, gone: Sequence[DataFile], made: Sequence[Stag
 def commit_rewrite(
     table: DeltaTable, gone: Sequence[DataFile], made: Sequence[StagedFile], note: CommitMetadata
 ) -> int:
-    """Name ``made`` in the place of ``gone``, right behind the version that ``table`` is at; the new version. The rows
-    are others. Conflict TABLE_MOVED: nothing was committed."""
+    """Replace ``gone`` by ``made``, which hold other rows, in the version after that of ``table``; returns the new
+    version. Conflict TABLE_MOVED: nothing was committed."""
     return _commit(table, gone, made, note, "MERGE", changes_rows=True)
 
 
@@ -92,7 +92,7 @@ def _commit(
     mark = new_mark()
     path = log_of(table) / f"{table.version() + 1:020d}.json"
     draft = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
-    announced = prepare(table, made, [file.size for file in gone])
+    checksum = prepare(table, made, [file.size for file in gone])
     committed = False
     try:
         with draft.open("w", encoding="utf-8") as file:
@@ -106,8 +106,8 @@ def _commit(
     finally:
         draft.unlink(missing_ok=True)
         if not committed:
-            discard(announced)
-    publish(announced)
+            discard(checksum)
+    publish(checksum)
     table.update_incremental()
     return int(path.stem)
 

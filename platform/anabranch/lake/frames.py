@@ -1,4 +1,4 @@
-"""A table's rows as a DataFrame, read from the files that it lists."""
+"""Reads a table's rows as a Spark DataFrame from its data files, without Spark's Delta reader."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from anabranch.lake.commit_log import folder_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# The partition of a file is the last folder of its path, which ends with ten characters of a date, or isn't one.
+# A file's partition value is the last folder of its path: it ends with the ten characters of a date, or there is none.
 _DATE_OF_FILE = (
     "try_cast(substring(_metadata.file_path, "
     "octet_length(_metadata.file_path) - octet_length(_metadata.file_name) - 10, 10) AS DATE)"
@@ -25,19 +25,19 @@ _DATE_OF_FILE = (
 def table_rows(
     spark: SparkSession, table: DeltaTable, wanted: Callable[[date | None], bool] | None = None
 ) -> DataFrame:
-    """The rows of ``table`` at the version that it was opened at. ``wanted``: of which values of its partition column,
-    a date; files of others aren't opened.
+    """The rows of ``table`` at the version that it was opened at. ``wanted`` selects values of the partition column (a
+    date); files of other partitions aren't opened.
 
-    delta-rs knows the files. Spark's reader of Delta finds them by jobs over the log, which take a cold engine three
-    seconds. The partition is what the file's path says, as it is for any other reader.
+    delta-rs already knows the files. Spark's Delta reader finds them with jobs over the log, which take three seconds
+    in a cold engine. The partition value is taken from the file's path, as any other reader does.
     """
     partition_by = table.metadata().partition_columns
     return file_rows(spark, table, _files(table, partition_by[0] if partition_by else None, wanted))
 
 
 def file_rows(spark: SparkSession, table: DeltaTable, paths: Sequence[str], file_column: str = "") -> DataFrame:
-    """The rows of these data files of ``table``, by their paths in it; each with its file's path, as a URI, where
-    ``file_column`` names a column for that."""
+    """The rows of these data files of ``table`` (paths relative to it). ``file_column`` names an additional column with
+    the URI of each row's file."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StringType, StructType
 

@@ -1,4 +1,4 @@
-"""Where each table, checkpoint and build is. Names are checked here, so no name can lead out of the lake."""
+"""The paths of all tables, checkpoints and builds. Names are validated here, so no name can lead out of the lake."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from anabranch.core.settings import SAFE_NAME, Settings
 
 
 def safe_name(name: str, what: str) -> str:
-    """``name`` itself, or BadInput: names become folders, so they are lower case letters, digits and _ only."""
+    """``name`` itself, or BadInput NAME_UNSAFE: names become folders, so only lower case letters, digits and _ pass."""
     if not SAFE_NAME.fullmatch(name):
         raise BadInput(
             "NAME_UNSAFE", f"{name!r} is no name for a {what}", next_step="use a-z, 0-9 and _, starting with a letter"
@@ -56,27 +56,29 @@ def speed_checkpoint(settings: Settings, view: str, version: int) -> Path:
 
 
 def turns(settings: Settings) -> Path:
-    """Beside the checkpoints, so that whoever shares those shares it."""
+    """The folder of the writer fences: with the checkpoints, because processes that share those must share the
+    fences."""
     return settings.checkpoints / "turns"
 
 
 def replay_checkpoints(settings: Settings, view: str, version: int) -> Path:
-    """The folder of the replays' checkpoints, each in one named by its run."""
+    """The folder of the replays' checkpoints, one for each run."""
     view_folder(settings, view, version)
     return settings.checkpoints / "replay" / view / f"v{version}"
 
 
 def replay_table(settings: Settings, view: str, version: int, run: str) -> str:
-    """Beside the speed table: its files become that table's by links."""
+    """In the same folder as the speed table, because its files are hard-linked into that table."""
     return str(view_folder(settings, view, version) / "replay" / run)
 
 
 def replay_mirrors(settings: Settings, view: str, version: int) -> Path:
-    """The folder of what landing gives out to the replays, each in one named by its run."""
+    """The folder of the landing mirrors that replays read from, one for each run."""
     view_folder(settings, view, version)
     return settings.home / "replays" / view / f"v{version}"
 
 
 def landing_files_lock(settings: Settings) -> Path:
-    """Held shared by who begins to read landing commit by commit, alone by who takes old files or commits away."""
+    """Held shared while a process starts to read landing commit by commit, exclusively while old files or commits are
+    deleted or archived."""
     return settings.locks / "landing-files"

@@ -1,4 +1,4 @@
-"""Optimistic concurrency: read a table, decide, commit right behind what was read, and decide again when that fails."""
+"""Optimistic concurrency: read a table, decide, commit right after what was read; if that fails, do all of it again."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Made = TypeVar("Made")
 
 
 def until_committed(writer: str, attempt: Callable[[], Made], tries: int = 5) -> Made:
-    """What ``attempt`` gives: it reads the newest commit of a table, decides upon it and commits behind it.
+    """Returns the result of ``attempt``, which reads a table's newest commit, decides, and commits right after it.
 
-    Where another writer was quicker (TABLE_MOVED) nothing was written, and it is called again. TryAgain TABLE_BUSY:
-    another one was quicker ``tries`` times.
+    Calls ``attempt`` again if another writer was faster (TABLE_MOVED): nothing was written then. Raises TryAgain
+    TABLE_BUSY if that happens ``tries`` times.
     """
     for _ in range(tries):
         try:
@@ -25,8 +25,8 @@ def until_committed(writer: str, attempt: Callable[[], Made], tries: int = 5) ->
             moved = conflict
     raise TryAgain(
         "TABLE_BUSY",
-        f"{writer}: others commit faster, {tries} times",
+        f"{writer}: another writer was faster in each of {tries} tries",
         state="nothing of this was written",
-        next_step="nothing is wrong: try it again in a moment",
+        next_step="nothing is wrong: try again in a moment",
         writer=writer,
     ) from moved

@@ -1,7 +1,7 @@
-"""Data files are written first and become part of a table by one small commit afterwards.
+"""Stages data files: they are written first, and one small commit makes them part of a table afterwards.
 
-A staged file is nobody's until a commit names it: a crash in between leaves only a file that no reader sees.
-Files lie in the table's own folder, below ``builds/<build>/``, so a commit never copies data.
+No reader sees a staged file before a commit names it, so a crash in between leaves only an unused file.
+Files are staged in the table's own folder, below ``builds/<build>/``, so a commit never copies data.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FILE = "part-00000.parquet"
 
 @dataclass(frozen=True, slots=True)
 class StagedFile:
-    """A Parquet file below a table's folder that no commit has named yet. ``path`` is relative to the table."""
+    """A Parquet file below a table's folder that no commit names yet. ``path`` is relative to the table."""
 
     path: str
     size: int
@@ -43,8 +43,8 @@ class StagedFile:
 def stage_arrow(
     data: pa.Table, uri: str, build: str, partition_by: str | None, indexed: Collection[str] | None = None
 ) -> list[StagedFile]:
-    """Write ``data`` below the table at ``uri``: one file for each value of ``partition_by`` (a date column).
-    ``indexed``: as ``statistics``."""
+    """Write ``data`` below the table at ``uri``: one file for each value of ``partition_by`` (a date column). For
+    ``indexed`` see ``statistics``."""
     if data.num_rows == 0:
         return []
     if partition_by is None:
@@ -60,7 +60,7 @@ def stage_arrow(
 
 
 def stage_frame(frame: DataFrame, uri: str, build: str, partition_by: str | None) -> list[StagedFile]:
-    """The same for a Spark DataFrame of any size: written by the executors, in one pass, one job. BrokenState
+    """The same for a Spark DataFrame of any size: the executors write it in one job. Raises BrokenState
     STAGING_FAILED."""
     from py4j.protocol import Py4JJavaError
 
@@ -70,12 +70,12 @@ def stage_frame(frame: DataFrame, uri: str, build: str, partition_by: str | None
         writer = writer.partitionBy(partition_by)
     try:
         writer.parquet(str(folder))
-    except Py4JJavaError as error:  # not the author's: Spark gives those names of their own
+    except Py4JJavaError as error:  # not an error in the author's code: those have types of their own in pyspark
         raise BrokenState(
             "STAGING_FAILED",
             f"{folder} can't be written: {root_cause(error)}",
             state="no commit names any of it",
-            next_step="see that its disk has space and may be written; then do it again",
+            next_step="check that its disk has free space and is writable; then try again",
             folder=str(folder),
         ) from error
     files = sorted(folder.rglob("*.parquet"))
@@ -84,7 +84,7 @@ def stage_frame(frame: DataFrame, uri: str, build: str, partition_by: str | None
 
 
 def restage(data: pa.Table, uri: str, file: StagedFile) -> StagedFile:
-    """The same staged file with other content, under another name: Hadoop keeps a checksum beside the old one."""
+    """Rewrite a staged file with other content, under another name: Hadoop keeps a checksum file for the old one."""
     old = Path(uri) / file.path
     new = old.with_name(f"mended-{old.name}")
     mended = _write(data, uri, str(new.relative_to(uri)), file.partition)
@@ -104,7 +104,7 @@ def _write(
 
 
 def describe(file: Path, uri: str) -> StagedFile:
-    """A Parquet file below the table at ``uri``, by its path and its footer."""
+    """Describes a Parquet file below the table at ``uri``, from its path and its footer."""
     relative = file.relative_to(uri)
     partition: dict[str, str | None] = {}
     for part in relative.parts[:-1]:
@@ -118,7 +118,7 @@ def describe(file: Path, uri: str) -> StagedFile:
 
 
 def add_actions(files: Sequence[StagedFile]) -> list[Any]:
-    """What delta-rs commits."""
+    """The actions that delta-rs commits for staged files."""
     from deltalake.transaction import AddAction
 
     now = int(time.time() * 1000)

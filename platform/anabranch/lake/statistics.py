@@ -1,9 +1,9 @@
-"""Delta's statistics of one data file: its rows, and of each column the bounds and the number of nulls.
+"""Delta's statistics of one data file: row count, and for each column the bounds and the number of nulls.
 
-By them every engine skips files that can't hold a row it looks for. A file has them for all of its indexed columns, or
-the count of its rows alone: delta-rs' ``to_pyarrow_dataset`` reads a bound that is missing beside others as "no row of
-this file matches". The count alone is what a file gets that holds a value no JSON bound is right for in every engine:
-NaN (greater than all to Spark and DataFusion, to Arrow not there), an infinity, a time outside of the years 1 to 9999.
+Every engine uses them to skip files that can't hold a matching row. A file has statistics for all of its indexed
+columns, or its row count only: delta-rs' ``to_pyarrow_dataset`` takes a missing bound beside others for "no row of this
+file matches". A file gets the row count only if it holds a value for which no JSON bound is right in every engine: NaN
+(the greatest value for Spark and DataFusion, ignored by Arrow), an infinity, a time outside of the years 1 to 9999.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 INDEXED_LEAVES: Final = 32
-"""Delta's ``delta.dataSkippingNumIndexedCols``: readers look at the first 32 leaves of a table's schema; more would
-only make the log larger. Arrays and maps don't count here: no reader expects a leaf that isn't there."""
+"""Delta's ``delta.dataSkippingNumIndexedCols``: readers use the first 32 leaves of a table's schema; more would only
+make the log larger. Arrays and maps aren't counted: no reader expects statistics for them."""
 _PREFIX: Final = 32
-"""Characters of a text that a bound has, as Delta's own writers have it."""
+"""Characters of a text in a bound, as Delta's own writers cut it."""
 _GREATEST: Final = "\U0010ffff"
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 _UNITS: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
 Columns = Callable[[Sequence[str]], pa.Table]
-"""Gives some columns of the file, by name."""
+"""Returns some columns of the file, by name."""
 _Fragments = dict[str, Any]
-"""JSON texts by column, nested as structs are."""
+"""JSON texts by column, nested like the structs."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
-    """A column of a Parquet file that isn't inside of an array or a map. ``index``: its number in the file."""
+    """A column of a Parquet file outside of arrays and maps. ``index``: its number in the file."""
 
     path: tuple[str, ...]
     type: pa.DataType
@@ -43,11 +43,11 @@ class _Leaf:
 
 
 def statistics(footer: pq.FileMetaData, columns: Columns, indexed: Collection[str] | None = None) -> str:
-    """The statistics of the file that has this ``footer``, as JSON: of the first 32 leaves, or of the columns
-    ``indexed``, of a table whose property ``delta.dataSkippingStatsColumns`` names just these.
+    """The statistics of the file with this ``footer``, as JSON: for the first 32 leaves, or for the columns ``indexed``
+    of a table whose property ``delta.dataSkippingStatsColumns`` names exactly these.
 
-    From the footer, so it costs no pass over the rows. Only what a footer doesn't tell is looked up in ``columns``: NaN
-    (only Spark's footers tell of it), and the bounds of texts too long for a footer.
+    Uses the footer, so it needs no pass over the rows. It reads ``columns`` only for what a footer lacks: NaN (only
+    Spark's footers reveal it), and the bounds of texts too long for a footer.
     """
     count = f'{{"numRecords":{footer.num_rows}}}'
     if not footer.num_rows:
@@ -60,15 +60,15 @@ def statistics(footer: pq.FileMetaData, columns: Columns, indexed: Collection[st
             if bounds is not None:
                 _put(lows, leaf.path, bounds[0])
                 _put(highs, leaf.path, bounds[1])
-    except (ValueError, OverflowError):  # no bound is right for this value
+    except (ValueError, OverflowError):  # no bound is right for one of the values
         return count
     bounds_text = f'"minValues":{_json(lows)},"maxValues":{_json(highs)},"nullCount":{_json(nulls)}'
     return f"{count[:-1]},{bounds_text}}}"
 
 
 def footer_columns(schema: pa.Schema, tables: Iterable[pa.Table]) -> bool | list[str]:
-    """Which columns get statistics in the footer of a file of these ``tables`` (``write_statistics`` of pyarrow): all,
-    but those with a NaN, for which Arrow would write bounds that engines skip the NaN by."""
+    """The columns that get statistics in the footer of a file of these ``tables`` (``write_statistics`` of pyarrow):
+    all except those with a NaN, for which Arrow would write bounds that make engines skip the NaN."""
     floats = [leaf for leaf in _leaves(schema) if pa.types.is_floating(leaf.type)]
     if not floats:
         return True
@@ -77,7 +77,7 @@ def footer_columns(schema: pa.Schema, tables: Iterable[pa.Table]) -> bool | list
 
 
 def float_columns(schema: pa.Schema) -> list[str]:
-    """The columns in which a NaN may be: all that ``footer_columns`` looks at."""
+    """The columns that can hold a NaN: those that ``footer_columns`` reads."""
     return list(dict.fromkeys(leaf.path[0] for leaf in _leaves(schema) if pa.types.is_floating(leaf.type)))
 
 
@@ -96,7 +96,7 @@ def _leaves(schema: pa.Schema) -> Iterator[_Leaf]:
 
 
 def _walk(path: tuple[str, ...], kind: pa.DataType) -> Iterator[tuple[tuple[str, ...], pa.DataType, int]]:
-    """The leaves of a column in the order of the file, with how many Parquet columns each takes."""
+    """The leaves of a column in file order, each with the number of its Parquet columns."""
     if pa.types.is_struct(kind):
         for child in kind:
             yield from _walk((*path, child.name), child.type)
@@ -111,8 +111,8 @@ def _width(kind: pa.DataType) -> int:
 
 
 def _of_leaf(leaf: _Leaf, footer: pq.FileMetaData, columns: Columns) -> tuple[int, tuple[str, str] | None]:
-    """How many nulls, and the bounds as JSON; None where there is no value, or none that is bounded. ValueError or
-    OverflowError where no bound is right."""
+    """The number of nulls, and the bounds as JSON; None if there is no value, or the type has no bounds. Raises
+    ValueError or OverflowError if no bound is right."""
     groups = [footer.row_group(number).column(leaf.index).statistics for number in range(footer.num_row_groups)]
     if not all(group is not None and group.has_null_count for group in groups):
         if not _is_text(leaf.type):
@@ -133,7 +133,7 @@ def _of_leaf(leaf: _Leaf, footer: pq.FileMetaData, columns: Columns) -> tuple[in
 
 
 def _of_texts(leaf: _Leaf, columns: Columns) -> tuple[int, tuple[str, str] | None]:
-    """By the texts themselves: footers leave out the bounds of long ones, those of Spark the number of nulls, too."""
+    """From the texts themselves: footers omit the bounds of long texts, and Spark's omit the number of nulls too."""
     column = _column(columns, leaf).cast(pa.large_binary())
     found = pc.min_max(column).as_py()
     return column.null_count, None if found["min"] is None else _bounds(leaf.type, list(found.values()))
@@ -160,7 +160,7 @@ def _has_nan(column: pa.ChunkedArray) -> bool:
 
 
 def _has_bounds(kind: pa.DataType) -> bool:
-    """Booleans, too: Delta's Spark writer leaves their bounds out, delta-rs misses rows without them."""
+    """Includes booleans: Delta's Spark writer omits their bounds, but delta-rs misses rows without them."""
     is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     is_time = pa.types.is_date(kind) or pa.types.is_timestamp(kind)
     return is_number or is_time or _is_text(kind) or pa.types.is_boolean(kind)
@@ -175,8 +175,8 @@ def _is_binary(kind: pa.DataType) -> bool:
 
 
 def _bound(kind: pa.DataType, raw: Any, *, upper: bool) -> str:
-    """A raw value of a footer as a bound in JSON. Bounds of numbers and dates are exact: Spark answers MIN and MAX of
-    them from the statistics alone."""
+    """A raw value of a footer as a bound in JSON. Bounds of numbers and dates are exact, because Spark answers MIN and
+    MAX of them from the statistics alone."""
     if _is_text(kind):
         return _text(_text_bound(raw.decode(), upper=upper))
     if pa.types.is_timestamp(kind):
@@ -189,9 +189,9 @@ def _bound(kind: pa.DataType, raw: Any, *, upper: bool) -> str:
 
 
 def _text_bound(text: str, *, upper: bool) -> str:
-    """At most 32 characters of it, as Delta has it. By code points, which is the order of UTF-8's bytes, in which all
-    engines compare. An upper bound ends in the greatest character: greater than whatever was cut off, unless that
-    begins with the same one: then it is cut off behind it."""
+    """At most 32 characters of ``text``, as Delta cuts it. Texts are ordered by code points, which is the order of
+    UTF-8 bytes that all engines use. An upper bound ends with the greatest character, so that it is greater than what
+    was cut off; if the rest begins with that character, the text is cut after it."""
     if len(text) <= _PREFIX or not upper:
         return text[:_PREFIX]
     end = next((n for n in range(_PREFIX, len(text)) if text[n] != _GREATEST), None)
@@ -199,8 +199,8 @@ def _text_bound(text: str, *, upper: bool) -> str:
 
 
 def _time_bound(kind: pa.DataType, raw: int, *, upper: bool) -> str:
-    """In milliseconds, as Delta's protocol has it. Rounded outwards: readers that know that others cut microseconds off
-    add a millisecond to an upper bound, others don't."""
+    """A time in milliseconds, as Delta's protocol requires, rounded outwards: some readers add a millisecond to an
+    upper bound because other writers truncate microseconds, some don't."""
     if kind.unit == "ns":
         raise ValueError("no table of Delta's holds nanoseconds")
     micros = raw * _UNITS[kind.unit]
@@ -209,7 +209,7 @@ def _time_bound(kind: pa.DataType, raw: int, *, upper: bool) -> str:
 
 
 def _decimal(unscaled: int, scale: int) -> str:
-    """Every digit of it: as a float a bound of 38 digits would lie on the wrong side of the value."""
+    """All digits: as a float, a bound of 38 digits would be on the wrong side of the value."""
     digits = str(abs(unscaled)).rjust(scale + 1, "0")
     whole, fraction = digits[: len(digits) - scale], digits[len(digits) - scale :]
     return f"{'-' if unscaled < 0 else ''}{whole}{'.' + fraction if fraction else ''}"
@@ -227,5 +227,5 @@ def _json(fragments: _Fragments) -> str:
 
 
 def _text(text: str) -> str:
-    """As it is, never escaped: delta-rs reads the escapes of a character beyond 16 bits as another, smaller one."""
+    """The text unescaped: delta-rs decodes an escaped character beyond 16 bits as another, smaller one."""
     return json.dumps(text, ensure_ascii=False)

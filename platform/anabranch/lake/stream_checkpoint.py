@@ -1,6 +1,6 @@
-"""What Spark's checkpoint of a stream says: its identity, and what it planned for each micro-batch.
+"""Reads Spark's checkpoint of a stream: its id, and the offsets that it planned for each micro-batch.
 
-Spark writes ``offsets/<batch>`` before it calls the sink, and a batch that failed runs again with the same offsets.
+Spark writes ``offsets/<batch>`` before it calls the sink; a failed batch runs again with the same offsets.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from anabranch.core.errors import BrokenState
 
 @dataclass(frozen=True, slots=True)
 class BatchPlan:
-    """One numbered file of ``checkpoint/offsets``."""
+    """The plan of one micro-batch: one numbered file of ``checkpoint/offsets``."""
 
     batch_id: int
     watermark_ms: int
-    """The event time that the batch runs with; 0 where there is none yet."""
+    """The watermark (event time) of the batch; 0 if there is none yet."""
     offsets: tuple[Any, ...] = field(hash=False)
-    """Where each source is read to, as that source wrote it; sources that have nothing new are left out."""
+    """The end offset of each source, as that source wrote it; sources with nothing new are left out."""
 
 
 def batch_plan(checkpoint: Path, batch_id: int) -> BatchPlan:
-    """The plan of one micro-batch. BrokenState when Spark's checkpoint doesn't hold it."""
+    """The plan of one micro-batch. Raises BrokenState CHECKPOINT_UNREADABLE or CHECKPOINT_VERSION."""
     path = checkpoint / "offsets" / str(batch_id)
     try:
         header, metadata, *sources = path.read_text().splitlines()
@@ -37,14 +37,14 @@ def batch_plan(checkpoint: Path, batch_id: int) -> BatchPlan:
     if header != "v1":
         raise BrokenState(
             "CHECKPOINT_VERSION",
-            f"{path} is of version {header}, not v1",
-            next_step="another version of Spark wrote it: go on with that one, or delete it and build again",
+            f"{path} has version {header}, but only v1 can be read",
+            next_step="another version of Spark wrote it: continue with that version, or delete it and build again",
         )
     return plan
 
 
 def checkpoint_id(checkpoint: Path) -> str:
-    """The id that Spark gave this checkpoint at its first start; another checkpoint has another one."""
+    """The id that Spark gave this checkpoint at its first start; unique to it. Raises BrokenState."""
     path = checkpoint / "metadata"
     try:
         return str(json.loads(path.read_text())["id"])
@@ -58,24 +58,25 @@ def started(checkpoint: Path) -> bool:
 
 
 def newest_batch(checkpoint: Path, log: str) -> int | None:
-    """The newest numbered file of ``offsets`` (planned) or ``commits`` (done); None where there is none."""
+    """The newest numbered file of ``offsets`` (planned) or ``commits`` (done); None if there is none."""
     return max((int(p.name) for p in (checkpoint / log).glob("*") if p.name.isdecimal()), default=None)
 
 
 def position_in(checkpoint: Path, table_id: str) -> int | None:
-    """The version of a Delta table that a stream from this checkpoint reads on from, or reads again after a kill; None
-    where it has planned nothing of it. BrokenState CHECKPOINT_UNREADABLE."""
+    """The version of a Delta table from which a stream with this checkpoint continues, or repeats a batch after a kill;
+    None if it has planned nothing of that table. Raises BrokenState CHECKPOINT_UNREADABLE."""
     planned = newest_batch(checkpoint, "offsets")
     plans = () if planned is None else (batch_plan(checkpoint, n) for n in range(max(planned - 1, 0), planned + 1))
     ends = [int(end["reservoirVersion"]) for plan in plans for end in plan.offsets if end["reservoirId"] == table_id]
-    # A stream's first batch is a snapshot, of the version before the one that it ends at.
+    # A stream's first batch is a snapshot of the version before the one in its end offset.
     return min(ends) - 1 if ends else None
 
 
 def check_whole(checkpoint: Path) -> int | None:
-    """The newest batch that was planned, when all that Spark reads to go on from there can be read, but its state.
+    """Checks that all files which Spark reads to continue can be read, except the state; returns the newest planned
+    batch.
 
-    BrokenState CHECKPOINT_UNREADABLE, with the file. A file that a power cut left empty is the usual one.
+    Raises BrokenState CHECKPOINT_UNREADABLE, which names the file. Usually it is a file that a power cut left empty.
     """
     if (checkpoint / "metadata").exists():
         checkpoint_id(checkpoint)
@@ -92,7 +93,7 @@ def check_whole(checkpoint: Path) -> int | None:
 
 
 def delete(checkpoint: Path) -> None:
-    """Delete a checkpoint and, where it is a link to one, that one; none is fine."""
+    """Delete a checkpoint, and the target if it is a symbolic link. Does nothing if there is none."""
     if checkpoint.is_symlink():
         target = checkpoint.resolve()
         checkpoint.unlink()
@@ -102,12 +103,12 @@ def delete(checkpoint: Path) -> None:
 
 
 def clear_unstarted(checkpoint: Path) -> None:
-    """Delete the leftovers of a start that was killed before its first plan was named (SPARK-53103).
+    """Delete what a start left that was killed before it renamed its first plan (SPARK-53103).
 
-    Spark takes its own temporary file for a foreign checkpoint and never starts there; there is nothing in it yet.
+    Spark takes its own temporary file for a foreign checkpoint and never starts again; the checkpoint is still empty.
     """
     if not started(checkpoint):
-        for leftover in (checkpoint / "offsets").glob("*"):  # names that begin with a dot are among them
+        for leftover in (checkpoint / "offsets").glob("*"):  # includes names that begin with a dot
             leftover.unlink(missing_ok=True)
 
 
@@ -116,5 +117,5 @@ def _unreadable(checkpoint: Path, path: Path, error: Exception) -> BrokenState:
         "CHECKPOINT_UNREADABLE",
         f"{path} can't be read: {error}",
         state="nothing of this micro-batch was written",
-        next_step=f"move {checkpoint} away and start again: what was written is known from the tables",
+        next_step=f"move {checkpoint} away and start again: the tables record what was already written",
     )

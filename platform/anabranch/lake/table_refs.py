@@ -1,4 +1,4 @@
-"""Every table of the platform: of which kind it is, whose it is, and who commits to it."""
+"""References to all tables of the platform: kind, owner (topic or view), and the writer that commits to it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EVERY: tuple[Kind, ...] = ("speed", "batch", "certificates", "routes", "landing"
 
 @dataclass(frozen=True, slots=True)
 class TableRef:
-    """A table of the platform. ``name`` is its topic or its view; empty for the one of the certificates."""
+    """A table of the platform. ``name`` is its topic or view; empty for the certificates table."""
 
     kind: Kind
     uri: str
@@ -34,7 +34,7 @@ class TableRef:
 
     @property
     def writer(self) -> str:
-        """Who commits to it, and nobody else."""
+        """The only writer that commits to this table."""
         match self.kind:
             case "certificates":
                 return "certificates"
@@ -47,7 +47,7 @@ class TableRef:
 
 
 def places(settings: Settings, *kinds: Kind) -> list[TableRef]:
-    """The tables of these kinds that there are."""
+    """The existing tables of these kinds."""
     return [place for kind in kinds for place in _places(settings, kind) if (Path(place.uri) / "_delta_log").is_dir()]
 
 

@@ -1,7 +1,7 @@
-"""Delta's version checksum: what a streaming reader has to know of a version, in one small file beside its commit.
+"""Writes Delta's version checksum: a small file beside each commit that saves streaming readers from reading the log.
 
-delta-rs writes none. Without it Spark reads every commit since the last checkpoint, in a job of its own, each time it
-looks at a new version: 140-250 ms of each micro-batch that reads the table, against 10 ms with it.
+delta-rs writes none. Without it Spark reads every commit since the last checkpoint, in a job of its own, for each new
+version: 140-250 ms of each micro-batch that reads the table, against 10 ms with it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 def metadata_of(table: DeltaTable) -> dict[str, Any]:
-    """What Delta's log says of the table itself, as its protocol spells it."""
+    """The table's metadata action, as Delta's protocol defines it."""
     metadata = table.metadata()
     return {
         "id": str(metadata.id),
@@ -39,12 +39,12 @@ def metadata_of(table: DeltaTable) -> dict[str, Any]:
 
 
 def prepare(table: DeltaTable, files: Sequence[StagedFile], gone: Sequence[int] = ()) -> Path:
-    """Write the checksum of the version that is about to be made by adding ``files`` and taking away others, whose
-    sizes are ``gone``, as a draft; returns its path.
+    """Write a draft of the next version's checksum; returns its path. The version adds ``files``, and removes files of
+    the sizes ``gone``.
 
-    It is ready before the commit and gets its name right behind it (``confirm``), so that a reader that polls every
-    10 ms mostly finds it. Never the other way round: delta-rs can't open a table whose checksum is ahead of its
-    commits, and a kill in between would leave it so for ever. When the commit fails, ``withdraw`` the draft.
+    The draft is written before the commit and renamed right after it (``publish``), so that a reader that polls every
+    10 ms usually finds it. Never the other way round: delta-rs can't open a table whose checksum is ahead of its
+    commits, and a kill in between would leave it so for ever. If the commit fails, ``discard`` the draft.
     """
     count, size = _held(table)
     content = {
@@ -68,21 +68,21 @@ def prepare(table: DeltaTable, files: Sequence[StagedFile], gone: Sequence[int] 
 
 
 def publish(draft: Path) -> None:
-    """Give a draft its name: its commit is there, and stays whatever becomes of this."""
+    """Rename a draft to its final name. Doesn't raise: its commit is already written."""
     try:
         draft.replace(draft.with_name(draft.name.split(".")[1] + ".crc"))
     except OSError as error:
-        log.warning("%s can't get its name, so readers look longer at that version: %s", draft, error)
+        log.warning("%s can't be renamed, so readers need longer for that version: %s", draft, error)
         discard(draft)
 
 
 def discard(draft: Path) -> None:
-    with suppress(OSError):  # it is gone, or the disk is read-only by now: the doctor tells
+    with suppress(OSError):  # already gone, or the disk is now read-only: the doctor reports that
         draft.unlink()
 
 
 def _held(table: DeltaTable) -> tuple[int, int]:
-    """Files and bytes of the version that ``table`` is at: from its checksum, else counted."""
+    """Number and bytes of the files at the version of ``table``: from its checksum, otherwise counted."""
     try:
         before = json.loads(_path(table, table.version()).read_text())
         return int(before["numFiles"]), int(before["tableSizeBytes"])
@@ -92,9 +92,9 @@ def _held(table: DeltaTable) -> tuple[int, int]:
 
 
 def _protocol(protocol: Any) -> dict[str, Any]:
-    found = {"minReaderVersion": protocol.min_reader_version, "minWriterVersion": protocol.min_writer_version}
+    versions = {"minReaderVersion": protocol.min_reader_version, "minWriterVersion": protocol.min_writer_version}
     features = {"readerFeatures": protocol.reader_features, "writerFeatures": protocol.writer_features}
-    return {**found, **{name: value for name, value in features.items() if value}}
+    return {**versions, **{name: value for name, value in features.items() if value}}
 
 
 def _path(table: DeltaTable, version: int) -> Path:

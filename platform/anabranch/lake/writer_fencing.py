@@ -1,9 +1,9 @@
-"""Whose turn it is to write: of several processes that would write one table, the one that started last.
+"""Fences off old writers: of several processes that would write one table, the one that started last may write.
 
-The commit of a table lands behind the version that its writer has read, or not at all: two writers never spoil it.
-But both would go on for ever, each knocking the other over. So each takes the turn when it starts, in a small file,
-and looks before each commit whether it still has it. What comes in between that look and its commit is what the
-successor finds when it reads the table, or makes that commit fail.
+A commit makes exactly the version after the one that its writer has read, or fails: two writers never corrupt a table.
+But both would go on for ever, each making the other one's commits fail. So each process writes its token into a small
+file when it starts, and checks before each commit that the token is still there. If the old process still commits
+after its check, the successor either sees that commit when it reads the table, or was faster and so makes it fail.
 """
 
 from __future__ import annotations
@@ -22,49 +22,50 @@ from anabranch.core.errors import BrokenState, Conflict
 
 @dataclass(frozen=True, slots=True)
 class WriterFence:
-    """The turn to write as ``writer``, taken by this process. Not promised: that it is held for any time."""
+    """The right of this process to write as ``writer``. Not guaranteed: that it is kept for any time."""
 
     path: Path
     writer: str
     token: str
 
     def check(self) -> None:
-        """Conflict FENCED when another one has taken the turn since."""
+        """Raises Conflict FENCED if another process has taken over."""
         if (lost := self.lost()) is not None:
             raise lost
 
     def lost(self) -> Conflict | None:
-        """FENCED, where it is that: also the reason when the engine finds two queries over one checkpoint first."""
+        """FENCED if another process has taken over, else None. Also used when Spark first detects two queries on one
+        checkpoint."""
         try:
             holder = json.loads(self.path.read_text())
-        except (FileNotFoundError, ValueError):  # tidied away, or torn: then nobody else has it
+        except (FileNotFoundError, ValueError):  # deleted or torn: then no other process has it
             return None
         if holder["token"] == self.token:
             return None
         return Conflict(
             "FENCED",
             f"{self.writer}: process {holder['pid']} on {holder['host']} has taken over at {holder['at']}",
-            state="nothing more is written by this process; what it had written is kept",
-            next_step="nothing, if the other one should run; else end that one, and start this one again",
+            state="this process writes nothing more; what it has committed is kept",
+            next_step="nothing, if the other process should run; otherwise stop that one, and start this one again",
             writer=self.writer,
             holder=holder["pid"],
         )
 
 
 def acquire(folder: Path, writer: str) -> WriterFence:
-    """Take the turn to write as ``writer`` (like ``landing/flights``), whoever had it; from now on its writes end.
-    BrokenState DISK_UNWRITABLE."""
-    turn = WriterFence(folder / f"{writer.replace('/', '-')}.json", writer, uuid4().hex)
+    """Take over as ``writer`` (like ``landing/flights``) from any process that has written so far; its next check
+    fails. Raises BrokenState DISK_UNWRITABLE."""
+    fence = WriterFence(folder / f"{writer.replace('/', '-')}.json", writer, uuid4().hex)
     at = datetime.now(UTC).isoformat(timespec="seconds")
-    content = {"token": turn.token, "pid": os.getpid(), "host": socket.gethostname(), "at": at}
+    content = {"token": fence.token, "pid": os.getpid(), "host": socket.gethostname(), "at": at}
     try:
-        write_atomically(turn.path, json.dumps(content))
+        write_atomically(fence.path, json.dumps(content))
     except OSError as error:
         raise BrokenState(
             "DISK_UNWRITABLE",
-            f"{turn.path} can't be written: {error}",
+            f"{fence.path} can't be written: {error}",
             state=f"{writer} was not started",
-            next_step="see that its disk has space and may be written; then start it again",
-            path=str(turn.path),
+            next_step="check that its disk has free space and is writable; then start it again",
+            path=str(fence.path),
         ) from error
-    return turn
+    return fence
