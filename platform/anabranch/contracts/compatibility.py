@@ -1,12 +1,12 @@
-"""Whether a new version of a contract keeps the promise that its ``compatibility`` makes.
+"""Checks whether a new version of a contract is compatible with the one before it, as its ``compatibility`` demands.
 
-``backward``: who reads by the new version can read events of the old one. ``forward``: the other way round.
-``full``: both. ``none``: neither is promised. A field keeps its type in every case, because landing holds one typed
+``backward``: readers of the new version can read events of the old one. ``forward``: the other way round.
+``full``: both. ``none``: no guarantee. A field keeps its type in every case, because landing holds one typed
 column for all versions.
 
-``backward`` can also be kept by an upcaster: then a field that the new version demands more of has to come from it,
-which is checked when it is registered (``owed``, ``views.upcasting``). Nobody downcasts, so ``forward`` and ``full``
-are judged by the schemas alone.
+An upcaster can make a version ``backward`` compatible too: it must then return each field of which the new version
+demands more, which is checked when it is registered (``owed``, ``views.upcasting``). There are no downcasters, so
+``forward`` and ``full`` depend on the schemas alone.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from anabranch.core.errors import BadDefinition
 
 
 def check_versions(contracts: Sequence[Contract], upcasters: Collection[tuple[str, int]] = ()) -> None:
-    """Check each version against the one before it. ``upcasters``: (event type, version) that one comes from.
+    """Check each version against the one before it. ``upcasters``: (event type, version) that an upcaster starts from.
 
-    Raises CONTRACT_INCOMPATIBLE with every broken field.
+    Raises BadDefinition CONTRACT_INCOMPATIBLE with every incompatible field.
     """
     for name in dict.fromkeys(c.name for c in contracts):
         versions = sorted((c for c in contracts if c.name == name), key=lambda c: c.version)
@@ -41,34 +41,34 @@ def check_versions(contracts: Sequence[Contract], upcasters: Collection[tuple[st
 
 
 def owed(old: Contract, new: Contract) -> frozenset[str]:
-    """The fields of ``new`` that an upcaster from ``old`` has to give, for ``new`` to be backward compatible."""
+    """The fields of ``new`` that an upcaster from ``old`` must return, so that ``new`` is backward compatible."""
     if new.compatibility is not Compatibility.BACKWARD:
         return frozenset()
     return _demanding(old, new)
 
 
 def givable(old: Contract, new: Contract) -> frozenset[str]:
-    """The fields of ``new`` that an upcaster from ``old`` may give: new ones, and those of which ``new`` says more.
-    What both versions have alike is carried over by itself, so whoever looks for old events by it finds them."""
+    """The fields of ``new`` that an upcaster from ``old`` may return: new ones, and those of which ``new`` demands
+    more. Fields that are alike in both versions are copied, so a search for their values also finds old events."""
     alike = {n for n, node in new.fields.items() if n in old.fields and same_shape(old.fields[n], node)}
     return frozenset(set(new.fields) - alike | _demanding(old, new))
 
 
 def _demanding(old: Contract, new: Contract) -> frozenset[str]:
-    """The fields of which ``new`` demands more than ``old`` promised, wherever in them that is."""
+    """The top-level fields of which ``new`` demands more than ``old`` guaranteed, at any depth."""
     found = _narrower("data", written=old.schema, read=new.schema)
     return frozenset(path.split(".")[1].removesuffix("[]") for path, _ in found)
 
 
 def narrowed(old: Contract, new: Contract) -> list[str]:
-    """Where ``new`` refuses what ``old`` allowed: nothing, when it was only made wider."""
+    """Where ``new`` rejects what ``old`` allowed; empty if ``new`` only allows more."""
     return sorted({f"{path} {what}" for path, what in _narrower("data", written=old.schema, read=new.schema)})
 
 
 def _advice(old: Contract, new: Contract, broken: Sequence[str]) -> str:
     if new.compatibility is Compatibility.BACKWARD and not any(" was " in reason for reason in broken):
-        return f"keep what v{old.version} promised, or give the topic an upcaster from v{old.version} that gives them"
-    return f"keep what v{old.version} promised, or give the event type another name"
+        return f"keep what v{old.version} guaranteed, or give the topic an upcaster from v{old.version} that adds them"
+    return f"keep what v{old.version} guaranteed, or give the event type another name"
 
 
 def _broken(old: Contract, new: Contract, *, upcast: bool) -> Iterator[str]:
@@ -82,7 +82,7 @@ def _broken(old: Contract, new: Contract, *, upcast: bool) -> Iterator[str]:
 
 
 def _shared(path: str, one: Node, other: Node) -> Iterator[tuple[str, Node, Node]]:
-    """The children that both nodes describe."""
+    """The children that both nodes describe, with their path."""
     others = other.get("properties", {})
     for name, child in one.get("properties", {}).items():
         if name in others:
@@ -99,7 +99,7 @@ def _other_types(path: str, old: Node, new: Node) -> Iterator[str]:
 
 
 def _narrower(path: str, *, written: Node, read: Node) -> Iterator[tuple[str, str]]:
-    """Where a reader by ``read`` would refuse what ``written`` allows: the path, and why."""
+    """Where a reader with schema ``read`` would reject what ``written`` allows: the path, and why."""
     for name in sorted(set(read.get("required", ())) - set(written.get("required", ()))):
         yield f"{path}.{name}", "is required by one version only"
     if "enum" in read and not set(written.get("enum", [object()])) <= set(read["enum"]):

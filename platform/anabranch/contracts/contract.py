@@ -1,6 +1,6 @@
-"""A contract says what the data of one version of one event type looks like.
+"""Contracts: the schema of one version of one event type.
 
-Its schema is JSON Schema (2020-12), restricted to what every engine can type: objects, arrays of one type,
+The schema is JSON Schema (2020-12), restricted to types that every engine has: objects, arrays of one type,
 ``string`` (also with format ``date-time`` or ``date``), ``integer`` (64 bits), ``number`` (double), ``boolean``,
 with ``required``, ``enum``, ``minimum``, ``maximum`` and ``pattern``. A field that isn't required may be
 absent or null; fields that the schema doesn't name are allowed and kept in the raw bytes only.
@@ -38,7 +38,7 @@ class Compatibility(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """One version of one event type. Raises BadDefinition when it is made of something that can't be typed."""
+    """One version of one event type. Raises BadDefinition if its name, version or schema isn't allowed."""
 
     name: str
     version: int
@@ -67,7 +67,7 @@ class Contract:
 
     @property
     def uri(self) -> str:
-        """What an event's ``dataschema`` says: which contract its data follows."""
+        """The value of an event's ``dataschema``, which names its contract."""
         return f"urn:anabranch:contract:{self.name}:{self.version}"
 
     @property
@@ -102,8 +102,8 @@ def _nodes(path: str, node: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[st
         if not FIELD_NAME.fullmatch(name):
             raise BadDefinition(
                 "CONTRACT_SCHEMA",
-                f"{path}.{name}: use lower case, digits and _ in names",
-                next_step="give the field such a name; an upcaster can rename what is sent otherwise",
+                f"{path}.{name}: names of fields may hold lower case letters, digits and _ only",
+                next_step="rename the field; an upcaster can rename fields that are sent with other names",
             )
         yield from _nodes(f"{path}.{name}", child)
     if "items" in node:
@@ -115,8 +115,8 @@ def _check_node(path: str, node: Mapping[str, Any]) -> None:
     if unknown:
         raise BadDefinition(
             "CONTRACT_SCHEMA",
-            f"{path}: {', '.join(sorted(unknown))} can't be checked by landing",
-            next_step="leave them out of the contract; a view or a check can look at more",
+            f"{path}: landing can't check {', '.join(sorted(unknown))}",
+            next_step="leave them out of the contract; a view or an expectation can check more",
         )
     kind = node.get("type")
     unchecked = set(node) & {"required", "enum", "minimum", "maximum", "pattern"}
@@ -124,7 +124,7 @@ def _check_node(path: str, node: Mapping[str, Any]) -> None:
         raise BadDefinition(
             "CONTRACT_SCHEMA",
             f"{path}: {sorted(unchecked)} isn't checked inside of arrays",
-            next_step="say it of the array as a whole, or check it in a view",
+            next_step="describe the array as a whole, or check its elements in a view",
         )
     if kind == "object":
         missing = set(node.get("required", ())) - set(node.get("properties", {}))

@@ -1,6 +1,6 @@
-"""What each version of a contract stands for, written down once: ``control/contracts/<name>.v<N>.json`` below the home.
+"""Records each version of a contract once, in ``control/contracts/<name>.v<N>.json`` below the home.
 
-Landing writes it when it opens its table, before the first event lands by that version.
+Landing writes the record when it opens its table, before the first event of that version lands.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ def record_path(settings: Settings, contract: Contract) -> Path:
 
 
 def fingerprint(contract: Contract) -> str:
-    """16 hex digits over what the contract demands; its words for people and the order of its keys don't count."""
+    """16 hex digits over what the contract demands; descriptions and the order of keys make no difference."""
     demanded = json.dumps(_without_words(contract.schema), sort_keys=True)
     return hashlib.sha256(f"{contract.name} {contract.version} {demanded}".encode()).hexdigest()[:16]
 
 
 def register(settings: Settings, topic: Topic) -> None:
-    """Keep every version of the topic's contracts, after ``check_kept``. A crash leaves some of them written; the next
-    call writes the rest."""
+    """Record every version of the topic's contracts, after ``check_kept``. A crash leaves some of them unrecorded; the
+    next call writes those."""
     for contract in check_kept(settings, topic):
         target = record_path(settings, contract)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -55,11 +55,11 @@ def register(settings: Settings, topic: Topic) -> None:
 
 
 def check_kept(settings: Settings, topic: Topic) -> list[Contract]:
-    """The versions that aren't written down as they are declared: new ones, and those that were mended.
+    """The versions whose record is missing or differs in an allowed way.
 
-    Mended is a version that has the same fields and types, and refuses nothing that it allowed: what it had put into
-    quarantine can be released then. Conflict CONTRACT_CHANGED for any other change, CONTRACT_VANISHED for a version
-    that is written down and not declared any more: its events stay landed, and nothing would say how to read them.
+    Allowed is a version with the same fields and types that rejects nothing it allowed before: quarantined events can
+    then be released. Raises Conflict CONTRACT_CHANGED for any other change, CONTRACT_VANISHED for a recorded version
+    that is no longer declared: its events stay landed, and nothing would say how to read them.
     """
     new = []
     for contract in topic.contracts:
@@ -70,7 +70,7 @@ def check_kept(settings: Settings, topic: Topic) -> list[Contract]:
         if broken:
             raise Conflict(
                 "CONTRACT_CHANGED",
-                f"{contract.name} v{contract.version} isn't what events were landed by: {'; '.join(broken)}",
+                f"{contract.name} v{contract.version} isn't what events were landed with: {'; '.join(broken)}",
                 state="nothing was written; what was landed stays as it is",
                 next_step=f"undo the change, or write it as {contract.name}.v{contract.version + 1}.json",
                 contract=contract.name,
@@ -89,10 +89,10 @@ def _check_vanished(settings: Settings, topic: Topic) -> None:
             if number.isdecimal() and int(number) not in declared:
                 raise Conflict(
                     "CONTRACT_VANISHED",
-                    f"topic {topic.name} declares {event_type} v{number} no more, by which events may have landed",
+                    f"topic {topic.name} no longer declares {event_type} v{number}, but events of it may have landed",
                     state="nothing was written; what was landed stays as it is",
-                    next_step=f"declare it again beside the newer one. Where `anabranch census {topic.name}` shows no "
-                    f"event of it, {path} can be removed instead",
+                    next_step=f"declare it again, beside the newer one. If `anabranch census {topic.name}` shows "
+                    f"no event of it, you can delete {path} instead",
                     contract=event_type,
                     version=int(number),
                 )
@@ -105,7 +105,7 @@ def _changes(known: Contract, now: Contract) -> Iterator[str]:
 
 
 def _same_fields(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """As ``same_shape``, whatever the order."""
+    """Like ``same_shape``, but in any order of fields."""
     return same_shape(_sorted(one), _sorted(other))
 
 
@@ -127,7 +127,7 @@ def _read(path: Path) -> Contract | None:
 
 
 def _without_words(value: Any, *, names: bool = False) -> Any:
-    """``names``: the keys of ``value`` are names of fields, of which one may well be called title."""
+    """``names``: the keys of ``value`` are field names, and a field may be called title."""
     if isinstance(value, list):
         return sorted(value) if all(isinstance(v, str) for v in value) else value
     if not isinstance(value, dict):

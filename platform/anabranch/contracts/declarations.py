@@ -1,4 +1,4 @@
-"""What a team declares: its topics (with their contracts) and its views, as Python modules in two folders."""
+"""Loads what a team declares: its topics, with their contracts, from the Python modules of a folder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Declarations:
             raise BadInput(
                 "TOPIC_UNKNOWN",
                 f"no topic {name!r} is declared",
-                next_step=f"declared are: {', '.join(sorted(self.topics)) or 'none'}",
+                next_step=f"declared topics: {', '.join(sorted(self.topics)) or 'none'}",
             )
         return self.topics[name]
 
@@ -37,7 +37,7 @@ class Declarations:
 
 
 def load_module(path: Path, *, anew: bool = False) -> ModuleType:
-    """Import one file of declarations by its path; the same file is imported once per process, unless ``anew``."""
+    """Import a module of declarations by its path, once per process unless ``anew`` is set."""
     name = f"anabranch_declared_{path.parent.name}_{path.stem}"
     known = sys.modules.get(name)
     if known is not None and not anew and getattr(known, "__file__", None) == str(path):
@@ -47,7 +47,7 @@ def load_module(path: Path, *, anew: bool = False) -> ModuleType:
         raise BadDefinition(
             "DECLARATION_UNREADABLE",
             f"{path} can't be imported",
-            next_step="see that it is a Python file that this user may read",
+            next_step="check that it is a Python file that this user may read",
         )
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
@@ -62,8 +62,8 @@ def load_module(path: Path, *, anew: bool = False) -> ModuleType:
 
 
 def load_declarations(folder: Path, *, anew: bool = False) -> Declarations:
-    """Every Topic that a module of ``folder`` (``spark_jobs/contracts``) holds in a global name; ``anew``: as the files
-    are now, though this process has read them before."""
+    """Every Topic in a global name of a module in ``folder`` (``spark_jobs/contracts``). ``anew``: reads the files
+    again, even if this process has already read them."""
     topics: dict[str, Topic] = {}
     carriers: dict[str, str] = {}
     for path in sorted(folder.glob("[a-z]*.py")):
@@ -78,7 +78,7 @@ def load_declarations(folder: Path, *, anew: bool = False) -> Declarations:
                 if event_type in carriers:
                     raise BadDefinition(
                         "EVENT_TYPE_TWICE",
-                        f"{path}: {event_type} is carried by {carriers[event_type]} already",
+                        f"{path}: {event_type} is already carried by topic {carriers[event_type]}",
                         next_step="an event type belongs to one topic: give one of them another name",
                     )
                 carriers[event_type] = value.name

@@ -1,4 +1,4 @@
-"""The envelope of an event: CloudEvents 1.0, in JSON, in structured mode."""
+"""The envelope of an event: CloudEvents 1.0, as JSON in structured mode."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ SPEC_VERSION = "1.0"
 class Event:
     """An immutable fact. Times are aware datetimes.
 
-    ``time`` is when it happened, by the device's clock. ``senttime`` is when the device sent it, by that same
-    clock; ``receivedtime`` when the first server got it, by the server's. With ``senttime`` given, landing
-    corrects the event time by the difference of both.
+    ``time`` is when it happened and ``senttime`` when the device sent it, both by the device's clock;
+    ``receivedtime`` is when the first server got it, by the server's clock. If ``senttime`` is given, landing
+    corrects the event time by ``receivedtime - senttime``.
     """
 
     id: str
@@ -51,7 +51,7 @@ class Event:
 
 
 def rfc3339(moment: datetime) -> str:
-    """``2013-01-01T10:15:00Z``; a moment without a time zone is refused."""
+    """``2013-01-01T10:15:00Z``. Raises ValueError for a datetime without a time zone."""
     if moment.tzinfo is None:
         raise ValueError(f"{moment} has no time zone")
     return moment.isoformat().replace("+00:00", "Z")

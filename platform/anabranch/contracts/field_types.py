@@ -1,6 +1,6 @@
-"""The shape of data: what of a contract's schema decides how a value is typed, and the union of several of them.
+"""Types of event data: the part of a contract's schema that determines types, and the merge of several schemas.
 
-A shape is a node of a schema with nothing in it but ``type``, ``format``, ``properties`` and ``items``.
+A shape is a node of a schema that holds only ``type``, ``format``, ``properties`` and ``items``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ Node = Mapping[str, Any]
 
 
 class ShapesClash(Exception):
-    """Two shapes give one path two types."""
+    """Two shapes give the same path different types."""
 
     def __init__(self, path: str, one: str, other: str) -> None:
         self.path, self.one, self.other = path, one, other
@@ -20,12 +20,12 @@ class ShapesClash(Exception):
 
 
 def kind(node: Node) -> str:
-    """``"integer"``, ``"string date-time"``, ``"object"``."""
+    """The type of a node as text: ``"integer"``, ``"string date-time"``, ``"object"``."""
     return f"{node['type']} {node.get('format', '')}".strip()
 
 
 def shape(node: Node) -> Node:
-    """The node without what only says which values are allowed."""
+    """The node without the keywords that only restrict values."""
     found = {key: node[key] for key in ("type", "format") if key in node}
     if node["type"] == "object":
         found["properties"] = {name: shape(child) for name, child in node.get("properties", {}).items()}
@@ -35,14 +35,14 @@ def shape(node: Node) -> Node:
 
 
 def same_shape(one: Node, other: Node) -> bool:
-    """Whether both are typed alike; the order of fields is part of a type."""
+    """Whether both have the same type; the order of fields is part of a type."""
     return bool(_spelled(one) == _spelled(other))
 
 
 def merge(nodes: Iterable[Node], path: str = "data") -> Node:
-    """The shape with the fields of all ``nodes``, by name, nested objects too: those of the first come first.
+    """The shape with the fields of all ``nodes``, also of nested objects; the fields of the first node come first.
 
-    Raises ShapesClash where a path has two types. With one node it is that node's own shape.
+    Raises ShapesClash if a path has two types. The result for one node is its own shape.
     """
     given = list(nodes)
     first, *others = [shape(node) for node in given]

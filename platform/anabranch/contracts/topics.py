@@ -1,4 +1,4 @@
-"""A topic as it is declared: what the broker is told and what landing decides by."""
+"""Topics as they are declared: their contracts, the broker's settings, and the parameters of landing."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ TOPIC_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 class Topic:
     """One topic of the log.
 
-    ``allowed_lateness`` is L in "late if event_time < W(e) - L". Duplicates by (source, id) are found within
-    ``duplicate_horizon`` of append time. An event whose (corrected) time lies more than
-    ``future_bound`` after its receipt, or before ``earliest_year``, is absurd and goes to quarantine.
-    Of an event type ``contracts`` may hold several versions: events land as the version that they name says, and views
+    ``allowed_lateness`` is L in "late if event_time < W(e) - L". Duplicates by (source, id) are detected if their
+    append times are within ``duplicate_horizon``. An event is quarantined if its (corrected) time is more than
+    ``future_bound`` after its receipt, or before ``earliest_year``.
+    ``contracts`` may hold several versions of an event type: events land with the version that they name, and views
     see the newest one, through ``upcasters``.
     """
 
@@ -66,7 +66,7 @@ class Topic:
             self._check_shape(event_type)
 
     def _check_shape(self, event_type: str) -> None:
-        """A field that was left out in one version may not come back in a later one as something else."""
+        """A field that one version left out must not come back in a later one with another type."""
         try:
             self.shape(event_type)
         except ShapesClash as clash:
@@ -79,11 +79,11 @@ class Topic:
 
     @property
     def each(self) -> tuple[Topic, ...]:
-        """As ``Topics``: most views read one topic."""
+        """Like ``Topics.each``: most views read one topic."""
         return (self,)
 
     def carrier(self, event_type: str) -> Topic:
-        """As ``Topics``: this one, whether it carries the type or not."""
+        """Like ``Topics.carrier``: always this topic, even if it doesn't carry the type."""
         return self
 
     @property
@@ -91,28 +91,28 @@ class Topic:
         return tuple(dict.fromkeys(c.name for c in self.contracts))
 
     def newest(self, event_type: str) -> Contract:
-        """The newest version of an event type's contract; KeyError when the topic doesn't carry the type."""
+        """The newest version of an event type's contract. Raises KeyError if the topic doesn't carry the type."""
         versions = self.versions(event_type)
         if not versions:
             raise KeyError(event_type)
         return versions[-1]
 
     def versions(self, event_type: str) -> tuple[Contract, ...]:
-        """All versions of an event type's contract, oldest first; none when the topic doesn't carry the type."""
+        """All versions of an event type's contract, oldest first; empty if the topic doesn't carry the type."""
         return tuple(sorted((c for c in self.contracts if c.name == event_type), key=lambda c: c.version))
 
     def shape(self, event_type: str) -> Node:
-        """What landing holds of an event type: the fields of all its versions. KeyError as ``newest``."""
+        """The fields of an event type in landing: those of all its versions. Raises KeyError like ``newest``."""
         versions = self.versions(event_type)
         return merge(c.schema for c in versions) if len(versions) > 1 else self.newest(event_type).schema
 
     def upcaster(self, event_type: str, version: int) -> Upcaster | None:
-        """The one that comes from this version; None where fields are only carried over."""
+        """The upcaster from this version; None if fields are only copied."""
         return next((u for u in self.upcasters if (u.event_type, u.version) == (event_type, version)), None)
 
     def as_sent(self, event_type: str, name: str) -> tuple[int, ...]:
-        """The versions whose events have a field of the newest contract as they were sent, oldest first: no upcaster
-        may have made it of anything else."""
+        """The versions whose events hold a field of the newest contract unchanged, oldest first: no upcaster may have
+        computed it."""
         versions = self.versions(event_type)
         found = [c.version for c in versions[-1:] if name in c.fields]
         for old, new in reversed(list(pairwise(versions))):
@@ -124,7 +124,7 @@ class Topic:
 
     @property
     def broker_config(self) -> dict[str, str]:
-        """What the broker must hold for this topic; drift from it is reported."""
+        """The settings that the broker must have for this topic; differences are reported as drift."""
         return {
             "retention.ms": str(int(self.retention.total_seconds() * 1000)),
             "message.timestamp.type": "LogAppendTime",
@@ -135,29 +135,29 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """Several topics, as the sources of one view. An event type is carried by one of them only."""
+    """The topics that one view reads. Each event type is carried by exactly one of them."""
 
     each: tuple[Topic, ...]
 
     def carrier(self, event_type: str) -> Topic:
-        """The topic that carries an event type; KeyError when none does."""
+        """The topic that carries an event type. Raises KeyError if none does."""
         for topic in self.each:
             if event_type in topic.event_types:
                 return topic
         raise KeyError(event_type)
 
     def newest(self, event_type: str) -> Contract:
-        """As ``Topic.newest``."""
+        """See ``Topic.newest``."""
         return self.carrier(event_type).newest(event_type)
 
     def versions(self, event_type: str) -> tuple[Contract, ...]:
-        """As ``Topic.versions``."""
+        """See ``Topic.versions``."""
         return self.carrier(event_type).versions(event_type)
 
     def as_sent(self, event_type: str, name: str) -> tuple[int, ...]:
-        """As ``Topic.as_sent``."""
+        """See ``Topic.as_sent``."""
         return self.carrier(event_type).as_sent(event_type, name)
 
 
 Sources = Topic | Topics
-"""What a view reads."""
+"""The topics that a view reads."""

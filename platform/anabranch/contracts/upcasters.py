@@ -1,4 +1,4 @@
-"""How an event of an older version of its contract is seen by whoever reads the newest one."""
+"""Upcasters: functions that turn an event of an older contract version into the next version for readers."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Step = Callable[[Mapping[str, "Column"]], Mapping[str, "Column"]]
 
 @dataclass(frozen=True, slots=True)
 class Upcaster:
-    """From one version of an event type's contract to the next one that its topic declares.
+    """A function from one version of an event type's contract to the next version that its topic declares.
 
-    ``function`` gets the fields of version ``version`` by name, as columns, and returns those fields of the next one
-    that the old ones can't be taken for: a field that both versions have alike is carried over by itself, and the
-    function may not give it (``compatibility.givable``). It is called when a plan is made, never with data; it has
-    to be pure, and is held to that when it is registered (``views.upcasting``).
+    ``function`` gets the fields of version ``version`` as columns, by name. It returns the fields of the next version
+    that can't be copied: fields that are alike in both versions are copied automatically, and the function must not
+    return them (``compatibility.givable``). It is called when a plan is built, never with data. It must be pure, which
+    is checked when it is registered (``views.upcasting``).
     """
 
     event_type: str
@@ -35,26 +35,26 @@ class Upcaster:
             raise BadDefinition(
                 "UPCASTER_FUNCTION",
                 f"the upcaster from {self.event_type} v{self.version} is {self.function!r}",
-                next_step="write it as a def in the file that declares the topic: its source is checked and kept",
+                next_step="write it as a def in the file that declares the topic: its source is checked and stored",
             )
 
 
 def check_upcasters(topic: str, contracts: Sequence[Contract], upcasters: Sequence[Upcaster]) -> None:
-    """Raises UPCASTER_ALONE for one without a version to come from or to go to, UPCASTER_TWICE for a second one."""
+    """Raises UPCASTER_ALONE if the version before or after one isn't declared, UPCASTER_TWICE for a second one."""
     seen = set()
     for each in upcasters:
         versions = sorted(c.version for c in contracts if c.name == each.event_type)
         if each.version not in versions[:-1]:
             raise BadDefinition(
                 "UPCASTER_ALONE",
-                f"topic {topic}: an upcaster from {each.event_type} v{each.version}, but declared are "
-                f"{', '.join(f'v{v}' for v in versions) or 'no versions of it'}",
-                next_step="declare the version that it comes from and a newer one, in the same topic",
+                f"topic {topic}: an upcaster starts from {each.event_type} v{each.version}, but the declared versions "
+                f"are {', '.join(f'v{v}' for v in versions) or 'none'}",
+                next_step="declare the version that it starts from and a newer one, in the same topic",
             )
         if (each.event_type, each.version) in seen:
             raise BadDefinition(
                 "UPCASTER_TWICE",
                 f"topic {topic}: two upcasters from {each.event_type} v{each.version}",
-                next_step="keep the one that is meant",
+                next_step="remove one of them",
             )
         seen.add((each.event_type, each.version))

@@ -1,8 +1,8 @@
-"""Whether an event keeps what its contract says, decided before it is sent.
+"""Validates an event against its contract before it is sent.
 
 This is at least as strict as landing: an ``integer`` is a JSON integer of 64 bits (``5.0`` isn't one), and a
-``date-time`` has upper case ``T`` and ``Z``, a year from 0001 and no leap second, because Spark's parser wants
-the same. What passes here may still be quarantined for its time (absurd, or in the future), never for its shape.
+``date-time`` has upper case ``T`` and ``Z``, a year from 0001 and no leap second, because Spark's parser requires
+the same. An event that passes may still be quarantined for its time (absurd, or in the future), never for its shape.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _TEXT = {"type": "string", "minLength": 1}
 
 
 def refused(field: str, reason: str, *, event_type: str, event_id: str) -> BadInput:
-    """The one error of an event that must not be sent; ``field`` is a path like ``data.flight``."""
+    """The error for an event that must not be sent; ``field`` is a path like ``data.flight``."""
     return BadInput(
         "EVENT_REFUSED",
         f"event {event_id!r} of type {event_type!r}: {field}: {reason}",
-        state="the event was not sent; events sent before it are not touched",
-        next_step=f"mend {field}, or write a new version of the contract",
+        state="the event was not sent; events sent before it are not affected",
+        next_step=f"correct {field}, or write a new version of the contract",
         field=field,
         reason=reason,
         event_type=event_type,
@@ -41,7 +41,7 @@ def refused(field: str, reason: str, *, event_type: str, event_id: str) -> BadIn
 
 
 class EventValidator:
-    """Compiled contracts by ``dataschema``. Making one costs milliseconds, a check microseconds."""
+    """Compiled contracts by ``dataschema``. Construction takes milliseconds, a check microseconds."""
 
     def __init__(self, contracts: Iterable[Contract]) -> None:
         self._compiled = {
@@ -50,7 +50,7 @@ class EventValidator:
         }
 
     def check(self, body: Any) -> None:
-        """Check a decoded event, envelope and data. Raises BadInput EVENT_REFUSED with the first wrong field."""
+        """Check a decoded event, envelope and data. Raises BadInput EVENT_REFUSED for the first wrong field."""
         uri = body.get("dataschema") if isinstance(body, Mapping) else None
         validator = self._compiled.get(uri) if isinstance(uri, str) else None
         if validator is None:
@@ -70,12 +70,12 @@ class EventValidator:
         try:
             body = _DECODER.decode(value.decode())
         except (ValueError, RecursionError) as error:
-            raise refused("event", f"no JSON: {error}", event_type="", event_id="") from None
+            raise refused("event", f"not JSON: {error}", event_type="", event_id="") from None
         self.check(body)
 
     def _without_contract(self, body: Any, uri: object) -> BadInput:
         if not isinstance(body, Mapping):
-            return refused("event", f"a JSON object is needed, not {type(body).__name__}", event_type="", event_id="")
+            return refused("event", f"must be a JSON object, not {type(body).__name__}", event_type="", event_id="")
         known = ", ".join(sorted(self._compiled))
         return refused(
             "dataschema",
@@ -107,7 +107,7 @@ def envelope_schema(contract: Contract) -> dict[str, Any]:
 
 
 def _strict(node: Mapping[str, Any], *, optional: bool) -> dict[str, Any]:
-    """One node of a contract as draft 4 (whose integers have no fraction); an optional field may be null."""
+    """One node of a contract as JSON Schema draft 4, whose integers have no fraction; an optional field may be null."""
     strict = {k: v for k, v in node.items() if k in {"type", "enum", "minimum", "maximum", "pattern", "format"}}
     if node["type"] == "integer":
         strict["minimum"] = max(node.get("minimum", -_INT64), -_INT64)

@@ -1,6 +1,6 @@
-"""Topics on the broker: made from their declarations, compared with them, and where their partitions begin and end.
+"""Manages topics on the broker: creates declared topics, reports drift, reads ids and offsets.
 
-Every call opens its own connection, answers or fails within about ten seconds, and can be repeated safely.
+Every call opens its own connection, returns or fails within about ten seconds, and is safe to repeat.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CALL_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """One thing about one topic that the broker holds differently from the declaration."""
+    """One difference between a topic on the broker and its declaration."""
 
     topic: str
     setting: str
@@ -41,7 +41,7 @@ class Drift:
 
 
 class Admin(AdminClient):
-    """A client that remembers why it was kept out."""
+    """A client that remembers why the broker rejected it."""
 
     def __init__(self, settings: Settings) -> None:
         self.heard = Heard()
@@ -59,7 +59,7 @@ def existing_topics(settings: Settings, admin: Admin | None = None) -> dict[str,
         try:
             found = admin.list_topics(timeout=seconds).topics
         except KafkaException as error:
-            admin.poll(0)  # hands over what was heard
+            admin.poll(0)  # calls ``heard`` with errors of the connection
             reason = translated(settings, admin.heard.refused or error, "listing topics")
         else:
             return {name: len(topic.partitions) for name, topic in found.items() if topic.error is None}
@@ -69,13 +69,13 @@ def existing_topics(settings: Settings, admin: Admin | None = None) -> dict[str,
 
 
 def create_missing(settings: Settings, topics: Iterable[Topic]) -> tuple[str, ...]:
-    """Create those of ``topics`` that don't exist and wait until they can be written; returns their names."""
+    """Create those of ``topics`` that don't exist and wait until they are writable; returns their names."""
     admin = Admin(settings)
     existing = existing_topics(settings, admin)
     missing = [topic for topic in topics if topic.name not in existing]
     if not missing:
         return ()
-    asked = admin.create_topics(
+    futures = admin.create_topics(
         [
             # -1: the broker's own default; the embedded broker is a single node
             NewTopic(t.name, num_partitions=t.partitions, replication_factor=-1, config=t.broker_config)
@@ -84,7 +84,7 @@ def create_missing(settings: Settings, topics: Iterable[Topic]) -> tuple[str, ..
         operation_timeout=_CALL_SECONDS,
         request_timeout=_CALL_SECONDS,
     )
-    for name, answer in asked.items():
+    for name, answer in futures.items():
         try:
             answer.result(timeout=_CALL_SECONDS + 1)
         except KafkaException as error:
@@ -105,13 +105,13 @@ def _wait_for_leaders(settings: Settings, admin: Admin, names: tuple[str, ...]) 
     raise TryAgain(
         "TOPIC_NOT_READY",
         f"topics {', '.join(names)} were created, but have no leader after {_CALL_SECONDS:.0f} s",
-        next_step="look at the broker's log, then try again",
+        next_step="read the broker's log, then try again",
         topics=names,
     )
 
 
 def drift(settings: Settings, topics: Iterable[Topic]) -> tuple[Drift, ...]:
-    """Everything in which the broker's topics differ from their declarations, missing topics included."""
+    """All differences between the broker's topics and their declarations, including missing topics."""
     admin = Admin(settings)
     existing = existing_topics(settings, admin)
     found: list[Drift] = []
@@ -140,15 +140,16 @@ def _config(settings: Settings, admin: Admin, topic: str) -> dict[str, str]:
 
 
 def ensure_topics(settings: Settings, declarations: Declarations, names: Iterable[str]) -> tuple[str, ...]:
-    """Create the missing ones of these topics, refuse when one of them drifts. Returns the created names."""
+    """Create the missing topics among ``names`` and return them. Raises Conflict TOPIC_DRIFT if one differs from its
+    declaration."""
     topics = [declarations.topic(name) for name in names]
     created = create_missing(settings, topics)
     differences = drift(settings, topics)
     if differences:
-        told = "; ".join(f"{d.topic}: {d.setting} is {d.found}, declared {d.declared}" for d in differences)
+        listed = "; ".join(f"{d.topic}: {d.setting} is {d.found}, declared {d.declared}" for d in differences)
         raise Conflict(
             "TOPIC_DRIFT",
-            f"the broker's topics are not what is declared: {told}",
+            f"the broker's topics differ from their declarations: {listed}",
             state="nothing was sent",
             next_step="anabranch topics drift; then change the declaration or the topic (kafka-configs, kafka-topics)",
             drift=differences,
@@ -157,10 +158,10 @@ def ensure_topics(settings: Settings, declarations: Declarations, names: Iterabl
 
 
 def topic_id(settings: Settings, topic: str) -> str:
-    """The id that the broker gave this topic when it was made: a topic of the same name that is made later has another.
-    BadInput TOPIC_MISSING."""
+    """The id that the broker gave this topic when it was created; a topic that is created again gets another one.
+    Raises BadInput TOPIC_MISSING."""
     admin = Admin(settings)
-    existing_topics(settings, admin)  # what keeps us out is told here, and soon
+    existing_topics(settings, admin)  # fails fast, with the reason, if the broker rejects us
     try:
         (answer,) = admin.describe_topics(TopicCollection([topic]), request_timeout=_CALL_SECONDS).values()
         return str(answer.result(timeout=_CALL_SECONDS + 1).topic_id)
@@ -171,7 +172,7 @@ def topic_id(settings: Settings, topic: str) -> str:
 
 
 def begin_offsets(settings: Settings, topic: str) -> dict[int, int]:
-    """The first offset that each partition still holds (what is before it has passed retention)."""
+    """The first offset that each partition still holds; earlier ones were deleted by retention."""
     return _offsets(settings, topic, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
 
@@ -181,8 +182,8 @@ def end_offsets(settings: Settings, topic: str) -> dict[int, int]:
 
 
 def readable_ends(settings: Settings, topic: str) -> dict[int, int]:
-    """Where what can be read of each partition ends (Kafka's last stable offset): at the first record of a transaction
-    that is open, else where ``end_offsets`` says."""
+    """The end of what is readable in each partition (Kafka's last stable offset): the first record of an open
+    transaction, otherwise the same as ``end_offsets``."""
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     return _offsets(settings, topic, latest, IsolationLevel.READ_COMMITTED)
 
@@ -194,9 +195,9 @@ def _offsets(
     partitions = existing_topics(settings, admin).get(topic)
     if partitions is None:
         raise _missing(settings, topic)
-    asked = {TopicPartition(topic, number): spec for number in range(partitions)}
+    requests = {TopicPartition(topic, number): spec for number in range(partitions)}
     try:
-        answers = admin.list_offsets(asked, isolation_level=isolation, request_timeout=_CALL_SECONDS)
+        answers = admin.list_offsets(requests, isolation_level=isolation, request_timeout=_CALL_SECONDS)
         return {tp.partition: answer.result(timeout=_CALL_SECONDS + 1).offset for tp, answer in answers.items()}
     except KafkaException as error:
         raise translated(settings, error, f"asking for offsets of topic {topic}") from None
@@ -205,7 +206,7 @@ def _offsets(
 def _missing(settings: Settings, topic: str) -> BadInput:
     return BadInput(
         "TOPIC_MISSING",
-        f"{settings.brokers} holds no topic {topic!r}",
+        f"{settings.brokers} has no topic {topic!r}",
         next_step="anabranch topics create",
         topic=topic,
     )

@@ -1,7 +1,7 @@
-"""How we log in to Kafka: over TLS, by a password that only the clients themselves read.
+"""Login to Kafka over TLS, with a password that only the Kafka clients read.
 
-librdkafka, in our own process, is given the password. Kafka's Java client inside Spark is given the place of it: what
-Spark knows, it may show in plans, progress and logs.
+librdkafka runs in our own process and gets the password itself. Kafka's Java client inside Spark gets a reference to
+it, because Spark may show its options in plans, progress and logs.
 """
 
 from __future__ import annotations
@@ -19,25 +19,26 @@ PROVIDERS = {
     "config.providers.env.param.allowlist.pattern": PASSWORD,
     "config.providers.directory.class": f"{_PROVIDER}.DirectoryConfigProvider",
 }
-"""With these a Java client or broker reads what stands in place of ``${env:NAME}`` and ``${directory:FOLDER:FILE}``."""
+"""With these a Java client or broker resolves the references ``${env:NAME}`` and ``${directory:FOLDER:FILE}``."""
 
 
 def password(settings: Settings) -> str:
-    """The password, read anew. BadInput KAFKA_PASSWORD when its file can't be read, or by Java's client not used."""
+    """The password, read from its file each time. Raises BadInput KAFKA_PASSWORD if the file can't be read or holds
+    characters that Kafka's Java client can't use."""
     file = settings.kafka_password_file
     if file is None:
         return settings.kafka_password.get_secret_value()
     try:
         found = file.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise _bad(file, f"can't be read ({type(error).__name__})", "mend ANABRANCH_KAFKA_PASSWORD_FILE") from None
+        raise _bad(file, f"can't be read ({type(error).__name__})", "correct ANABRANCH_KAFKA_PASSWORD_FILE") from None
     if not found or UNFIT.search(found):
         raise _bad(file, *UNFIT_PASSWORD) if found else _bad(file, "is empty", "write the password into it")
     return found
 
 
 def client_login(settings: Settings) -> dict[str, str]:
-    """What librdkafka has to be told. It holds the password."""
+    """The login settings of librdkafka. They hold the password."""
     known = _public(settings)
     if settings.kafka_user:
         known |= {"sasl.username": settings.kafka_user, "sasl.password": password(settings)}
@@ -45,12 +46,12 @@ def client_login(settings: Settings) -> dict[str, str]:
 
 
 def java_client(settings: Settings) -> dict[str, str]:
-    """All that a Java client has to be told, ``kafka_options`` included, in its own names and without a secret."""
+    """All settings of a Java client, including ``kafka_options``, by their Java names and without a secret."""
     known = {**_public(settings), **settings.kafka_options}
     mechanism, authority = known.pop("sasl.mechanism", ""), known.pop("ssl.ca.location", None)
     certificate, key = known.pop("ssl.certificate.location", None), known.pop("ssl.key.location", None)
     if settings.kafka_user:
-        password(settings)  # refused here with a next step, not by Java with a stack
+        password(settings)  # fails here with a next step, not in Java with a stack trace
         known |= {"sasl.mechanism": mechanism, "sasl.jaas.config": jaas(settings, mechanism)} | PROVIDERS
     if authority is not None:
         known |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": authority}
@@ -64,14 +65,14 @@ def java_client(settings: Settings) -> dict[str, str]:
 
 
 def jaas(settings: Settings, mechanism: str, more: str = "") -> str:
-    """Who we are, as Java wants to be told; ``more`` options as ``name="value"``."""
+    """The JAAS configuration for Java's login; ``more`` options as ``name="value"``."""
     module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
     given = f'username="{settings.kafka_user}" password="{password_place(settings)}"{more}'
     return f"org.apache.kafka.common.security.{module} required {given};"
 
 
 def password_place(settings: Settings) -> str:
-    """Where a Java client finds the password."""
+    """The reference by which a Java client finds the password."""
     file = settings.kafka_password_file
     return _content_of(file) if file else f"${{env:{PASSWORD}}}"
 

@@ -1,4 +1,4 @@
-"""How this platform talks to Kafka: the client's settings, its silence on stderr, and its errors as ours."""
+"""Shared settings of all Kafka clients; keeps them quiet on stderr and translates their errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from anabranch.ingest.kafka.auth import client_login
 from confluent_kafka import KafkaError, KafkaException
 
 REACH_SECONDS = (0.5, 4.5)
-"""How long a call waits for the first answer of a broker: a while, and, if nothing was refused by then, on."""
+"""Seconds that a call waits for a broker's first answer: a first try, and a longer one unless the broker rejected
+us."""
 
 _AWAY = {
     KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE,
@@ -28,10 +29,10 @@ LOGGER.propagate = False
 
 @dataclass
 class Heard:
-    """What a client says of its connections, beside its answers: a call that needed one only times out."""
+    """Collects the errors of a client's connections: the calls themselves only report a timeout."""
 
     refused: KafkaError | None = None
-    """The newest refusal of a login or of a certificate."""
+    """The last rejected login or certificate."""
 
     def __call__(self, error: KafkaError) -> None:
         if error.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL):
@@ -41,9 +42,10 @@ class Heard:
 def client_config(
     settings: Settings, defaults: dict[str, Any], fixed: dict[str, Any], heard: Heard | None = None
 ) -> dict[str, Any]:
-    """Settings of a client: ``defaults``, the login, the user's ``kafka_options``, then what the platform relies on.
+    """Settings of a client: ``defaults``, the login, the user's ``kafka_options``, then ``fixed``, which the platform
+    relies on.
 
-    They hold the password: not to be shown.
+    They hold the password: don't log or print them.
     """
     return {
         **defaults,
@@ -57,7 +59,7 @@ def client_config(
 
 
 def translated(settings: Settings, error: KafkaError | KafkaException, doing: str) -> AnabranchError:
-    """Kafka's error as one of ours; ``doing`` says what was tried, like "listing topics"."""
+    """Translates Kafka's error into one of ours; ``doing`` says what was tried, like "listing topics"."""
     cause = error.args[0] if isinstance(error, KafkaException) else error
     code = cause.code() if isinstance(cause, KafkaError) else None
     if code in _AWAY:
@@ -66,8 +68,8 @@ def translated(settings: Settings, error: KafkaError | KafkaException, doing: st
         return kept_out(settings, doing, str(cause), login=code == KafkaError._AUTHENTICATION)
     return TryAgain(
         "BROKER_REFUSED",
-        f"{settings.brokers} refused while {doing}: {cause}",
-        next_step="read the broker's log; check the rights of this client",
+        f"{settings.brokers} answered with an error while {doing}: {cause}",
+        next_step="read the broker's log, and check the permissions of this client",
         brokers=settings.brokers,
         reason=str(cause),
     )
@@ -89,16 +91,16 @@ def unreachable(settings: Settings, doing: str, reason: str) -> TryAgain:
 
 
 def kept_out(settings: Settings, doing: str, reason: str, *, login: bool) -> BadInput:
-    """The broker refuses our login, or we don't trust its certificate (then it was never told the password)."""
+    """The broker rejects our login, or we don't trust its certificate (then it never got the password)."""
     if login:
-        code, what = "BROKER_LOGIN_REFUSED", f"refuses the login of {settings.kafka_user!r}"
+        code, what = "BROKER_LOGIN_REFUSED", f"rejects the login of {settings.kafka_user!r}"
         next_step = "check ANABRANCH_KAFKA_USER, ANABRANCH_KAFKA_PASSWORD (or ..._FILE) and ANABRANCH_KAFKA_MECHANISM"
     else:
-        code, what = "BROKER_UNTRUSTED", "can't prove who it is"
-        next_step = "check ANABRANCH_KAFKA_CA, and that the broker's certificate is of the name that it is called by"
+        code, what = "BROKER_UNTRUSTED", "has a certificate that this client doesn't trust"
+        next_step = "check ANABRANCH_KAFKA_CA, and that the broker's certificate names the host that clients connect to"
     return BadInput(
         code,
-        f"{settings.brokers} {what}, while {doing}: {reason}",
+        f"{settings.brokers} {what} (while {doing}): {reason}",
         state="nothing was changed by this call",
         next_step=next_step,
         brokers=settings.brokers,
@@ -107,10 +109,10 @@ def kept_out(settings: Settings, doing: str, reason: str, *, login: bool) -> Bad
 
 
 def bad_options(settings: Settings, error: Exception) -> BadInput:
-    """A setting that librdkafka doesn't know or can't use; it says so when a client is made."""
+    """A setting that librdkafka doesn't know or can't use; it is reported when a client is created."""
     return BadInput(
         "KAFKA_OPTIONS",
-        f"the Kafka client refuses its settings: {error}",
-        next_step="mend ANABRANCH_KAFKA_OPTIONS (names of librdkafka, as a JSON object)",
+        f"the Kafka client rejects its settings: {error}",
+        next_step="correct ANABRANCH_KAFKA_OPTIONS (names of librdkafka, as a JSON object)",
         options=sorted(settings.kafka_options),
     )

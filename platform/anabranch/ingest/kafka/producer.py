@@ -1,9 +1,9 @@
-"""The producer: events are checked against their contracts, sent once by an idempotent client, and accounted for.
+"""The producer: validates events against their contracts and sends them once, with an idempotent client.
 
-What it promises: an event that is refused was not sent; a receipt means that all in-sync replicas have the record
-at that place; order per key; no doubles from the client's own retries. What it doesn't: a program that dies between
-sending and reading the receipt can't know whether the record is in the log. It sends again with the same id, and
-landing keeps the first.
+Guaranteed: a rejected event was not sent; a receipt means that all in-sync replicas have the record at that offset;
+order per key; no duplicates from the client's own retries. Not guaranteed: a program that dies between sending and
+reading the receipt can't know whether the record is in the log. It sends the event again with the same id, and landing
+keeps the first.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ from anabranch.ingest.kafka.client import bad_options, client_config, translated
 from confluent_kafka import KafkaError, KafkaException, Message
 
 DELIVERY_SECONDS = 60
-"""How long a record may wait for a broker that is away before its delivery has failed."""
+"""How long a record may wait for an unavailable broker before its delivery fails."""
 _LAST_SECONDS = 5.0
-"""After an error in the caller: how long records already handed over may still go out."""
+"""After an error in the caller: how long records that were already handed over may still be sent."""
 _RECORD_OVERHEAD = 512
 
 Delivered = Callable[[KafkaError | None, Message], None]
-"""Called from ``poll`` and ``flush``, once per record; raising in it breaks the flush."""
+"""Called from ``poll`` and ``flush``, once per record. It must not raise: that would break the flush."""
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """Where a record landed in the log."""
+    """Where a record is in the log."""
 
     topic: str
     partition: int
     offset: int
     append_time: datetime
-    """By the broker's clock, in UTC, to the millisecond."""
+    """By the broker's clock, in UTC, in milliseconds."""
 
 
 class Producer:
-    """Use it as a context manager; leaving it without an error flushes. Not for sharing between threads.
+    """Use it as a context manager; leaving it without an error flushes. Not thread-safe.
 
     Raises BROKER_UNREACHABLE when entered without a broker (within 5 s), EVENT_REFUSED from ``send`` and
     ``send_prepared``, TOPIC_MISSING for a topic that the broker doesn't hold, DELIVERY_FAILED from ``flush``.
@@ -72,7 +72,7 @@ class Producer:
             "message.timeout.ms": DELIVERY_SECONDS * 1000,
             "allow.auto.create.topics": False,
             "message.max.bytes": max([1_000_000, *(limit + _RECORD_OVERHEAD for limit in self._limits.values())]),
-            # the partitioner of the Java client: a key goes to one partition, whoever sends it
+            # the partitioner of the Java client: a key goes to the same partition with any client
             "partitioner": "murmur2_random",
         }
         try:
@@ -93,8 +93,8 @@ class Producer:
             self._client = None
 
     def send(self, event: Event) -> Future[Receipt]:
-        """Check one event and hand it to the client; the future is done after ``flush``, or a little later by itself
-        while more is sent. Its error is DELIVERY_FAILED."""
+        """Validate one event and hand it to the client. The future is done after ``flush``, or earlier while more
+        events are sent. Its error is DELIVERY_FAILED."""
         topic = self._topic_of(event)
         try:
             value = event.to_json()
@@ -107,7 +107,7 @@ class Producer:
         return future
 
     def send_prepared(self, topic: str, key: bytes, value: bytes, delivered: Delivered) -> None:
-        """Check the bytes of one event and hand them to the client: the way for many events."""
+        """Validate an event that is already serialized and hand it to the client: the fast way for many events."""
         validator = self._validators.get(topic)
         if validator is None:
             raise self._unknown(topic)
@@ -115,7 +115,7 @@ class Producer:
         self.send_raw(topic, key, value, delivered)
 
     def send_raw(self, topic: str, key: bytes | None, value: bytes | None, delivered: Delivered) -> None:
-        """Hand over bytes that nobody checked. For faults that are made on purpose, and for nothing else."""
+        """Hand over bytes without validation. For fault injection only."""
         client = self._running()
         if topic not in self._partitions:
             raise self._unknown(topic)
@@ -136,25 +136,25 @@ class Producer:
                 return
 
     def poll(self, seconds: float) -> None:
-        """Deliver receipts for this long; call it while waiting."""
+        """Deliver receipts for this long; call it while you wait."""
         self._running().poll(seconds)
 
     def flush(self) -> None:
-        """Wait until every record is in the log. Raises DELIVERY_FAILED when one that ``send`` took isn't."""
+        """Wait until every record is in the log. Raises DELIVERY_FAILED if a record of ``send`` isn't."""
         client = self._running()
-        while client.flush(0.5):  # short, so that Ctrl-C is heard; each record fails by its own time-out
+        while client.flush(0.5):  # short, so that Ctrl-C is handled; each record fails by its own timeout
             pass
         if self._failed:
             failed, self._failed = self._failed, []
             raise self.failure(failed[0], len(failed))
 
     def failure(self, error: KafkaError, count: int) -> TryAgain:
-        """The error of ``count`` records that were not acknowledged."""
+        """The error for ``count`` records that were not acknowledged."""
         return TryAgain(
             "DELIVERY_FAILED",
             f"{count} record(s) could not be delivered to {self._settings.brokers}: {error}",
             state="records with a receipt are in the log; those that failed may or may not be",
-            next_step="see that the broker runs (anabranch status), then send all again: landing keeps one of each",
+            next_step="check that the broker runs (anabranch status), then send all again: landing keeps one of each",
             count=count,
             reason=str(error),
         )
@@ -182,7 +182,7 @@ class Producer:
     def _unknown(self, topic: str) -> AnabranchError:
         return BadInput(
             "TOPIC_MISSING",
-            f"{self._settings.brokers} holds no topic {topic!r}",
+            f"{self._settings.brokers} has no topic {topic!r}",
             state="the record was not sent",
             next_step="declare it in spark_jobs/contracts, then: anabranch topics create",
             topic=topic,
@@ -190,7 +190,7 @@ class Producer:
 
 
 def receipt_of(message: Message) -> Receipt:
-    """The receipt of a delivered record. Its time is the log's, as topics are declared with LogAppendTime."""
+    """The receipt of a delivered record. Its time is the broker's, because topics are declared with LogAppendTime."""
     _, milliseconds = message.timestamp()
     return Receipt(
         topic=str(message.topic()),

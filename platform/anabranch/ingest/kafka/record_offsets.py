@@ -1,4 +1,4 @@
-"""Which offsets of some partitions hold a record, as a client says that has nothing to do with Spark's."""
+"""Reads which offsets of a range hold a record, with a client that is independent of Spark's."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from anabranch.ingest.kafka.client import Heard, bad_options, client_config, tra
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 PATIENCE_SECONDS: Final = 10.0
-"""How long the broker may say nothing."""
+"""How long the broker may stay silent."""
 _AT_ONCE: Final = 10_000
 _GONE: Final = {KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET}
 _FIXED: Final = {
-    "group.id": "anabranch-landing",  # none is joined, and nothing is committed to it
+    "group.id": "anabranch-landing",  # a required setting: no group is joined, and no offset is committed to it
     "enable.auto.commit": False,
     "isolation.level": "read_committed",
     "auto.offset.reset": "error",
-    "enable.partition.eof": True,  # its offset lies behind markers, where a position doesn't
+    "enable.partition.eof": True,  # its offset is after transaction markers, a position is not
     "fetch.wait.max.ms": 50,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Reread:
-    """What was read of one partition: ``offsets`` hold the records that were received, in their order. All records
-    before ``reached`` were."""
+    """The result of reading one partition: ``offsets`` of the records received, in order. All records before
+    ``reached`` were received."""
 
     offsets: tuple[int, ...]
     reached: int
@@ -48,11 +48,11 @@ class _Partition:
 
 
 def reread(settings: Settings, topic: str, spans: Mapping[int, tuple[int, int]]) -> dict[int, Reread]:
-    """Read each partition from the first offset of its span until a record, or the end of what can be read, lies at the
-    second one or behind it. ``reached`` is less where that end comes first, or where the log doesn't hold the first
-    offset any more.
+    """Read each partition from the first offset of its span until a record, or the end of what is readable, is at or
+    after the second offset. ``reached`` is less if that end comes first, or if the log no longer holds the first
+    offset.
 
-    BROKER_UNREACHABLE when nothing comes for PATIENCE_SECONDS; else as ``client.translated``.
+    Raises BROKER_UNREACHABLE if nothing comes for PATIENCE_SECONDS; other errors as ``client.translated``.
     """
     heard, doing = Heard(), f"reading offsets of {topic} again"
     try:
@@ -72,7 +72,7 @@ def reread(settings: Settings, topic: str, spans: Mapping[int, tuple[int, int]])
             if first is None:
                 continue
             deadline = time.monotonic() + PATIENCE_SECONDS
-            for message in (first, *consumer.consume(_AT_ONCE, timeout=0)):  # what has come beside it
+            for message in (first, *consumer.consume(_AT_ONCE, timeout=0)):  # what was received together with it
                 if wrong := _take(message, partitions):
                     raise translated(settings, wrong, doing)
     except KafkaException as error:
@@ -83,7 +83,7 @@ def reread(settings: Settings, topic: str, spans: Mapping[int, tuple[int, int]])
 
 
 def _take(message: Message, partitions: Mapping[int, _Partition]) -> KafkaError | None:
-    """Add a message to what is known of its partition; an error that ends the reading."""
+    """Record a message for its partition; returns an error that ends the reading."""
     error, offset = message.error(), message.offset()
     here = partitions.get(-1 if (number := message.partition()) is None else number)
     if here is not None and here.done:
