@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Never
 
 import psutil
+
 from anabranch.core.errors import AnabranchError
 
 if TYPE_CHECKING:

@@ -62,8 +62,8 @@ def _caused(lines: list[str]) -> str:
     """Spark's own error line, if there is one, and the last cause: py4j's first line only names what it called."""
     causes = [line.removeprefix("Caused by:").strip() for line in lines if line.startswith(("Caused by:", ": "))]
     named = [cause for cause in causes if _SPARK.search(cause)]
-    lines_told = dict.fromkeys(cause.removeprefix(": ") for cause in [*named[-1:], *causes[-1:]])
-    return "; ".join(lines_told) or lines[0]
+    parts = dict.fromkeys(cause.removeprefix(": ") for cause in [*named[-1:], *causes[-1:]])
+    return "; ".join(parts) or lines[0]
 
 
 class TryAgain(AnabranchError):

@@ -13,7 +13,6 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from anabranch.core.errors import BadInput
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import (
     BaseSettings,
@@ -22,6 +21,8 @@ from pydantic_settings import (
     SettingsConfigDict,
     SettingsError,
 )
+
+from anabranch.core.errors import BadInput
 
 Port = Annotated[int, Field(ge=1024, le=65535)]
 SAFE_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")

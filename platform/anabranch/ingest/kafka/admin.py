@@ -9,10 +9,6 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from anabranch.contracts import Declarations, Topic
-from anabranch.core.errors import BadInput, Conflict, TryAgain
-from anabranch.core.settings import Settings
-from anabranch.ingest.kafka.client import REACH_SECONDS, Heard, bad_options, client_config, translated
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs don't re-export
     AdminClient,
@@ -21,6 +17,11 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs d
     OffsetSpec,
     ResourceType,
 )
+
+from anabranch.contracts import Declarations, Topic
+from anabranch.core.errors import BadInput, Conflict, TryAgain
+from anabranch.core.settings import Settings
+from anabranch.ingest.kafka.client import REACH_SECONDS, Heard, bad_options, client_config, translated
 
 _CALL_SECONDS = 10.0
 

@@ -6,10 +6,11 @@ import logging
 from dataclasses import dataclass
 from typing import Any
 
+from confluent_kafka import KafkaError, KafkaException
+
 from anabranch.core.errors import AnabranchError, BadInput, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.auth import client_login
-from confluent_kafka import KafkaError, KafkaException
 
 REACH_SECONDS = (0.5, 4.5)
 """Seconds that a call waits for a broker's first answer: a first try, and a longer one unless the broker rejected

@@ -17,13 +17,14 @@ from types import TracebackType
 from typing import Self
 
 import confluent_kafka
+from confluent_kafka import KafkaError, KafkaException, Message
+
 from anabranch.contracts import Declarations, Event
 from anabranch.contracts.validation import EventValidator, refused
 from anabranch.core.errors import AnabranchError, BadInput, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.admin import existing_topics
 from anabranch.ingest.kafka.client import bad_options, client_config, translated
-from confluent_kafka import KafkaError, KafkaException, Message
 
 DELIVERY_SECONDS = 60
 """How long a record may wait for an unavailable broker before its delivery fails."""

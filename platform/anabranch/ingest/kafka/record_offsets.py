@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import confluent_kafka
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.client import Heard, bad_options, client_config, translated, unreachable
-from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 PATIENCE_SECONDS: Final = 10.0
 """How long the broker may stay silent."""

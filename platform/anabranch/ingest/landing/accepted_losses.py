@@ -1,5 +1,7 @@
-"""Going on after the log has deleted records that were never landed, or from another cluster's copy of the log: on the
-record, by a person, never by itself."""
+"""Lets a person accept that the log lost records before they were landed, or that the topic is a copy of the old one.
+
+Both are committed to the landing table with the person's reason. The platform never does either by itself.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,10 @@ from anabranch.lake.layout import landing_checkpoint, landing_table
 
 
 def accept_loss(settings: Settings, topic: Topic, why: str) -> list[dict[str, Any]]:
-    """Commit an empty epoch whose note names the lost ranges and ``why``; landing goes on behind them.
+    """Commit an empty epoch whose metadata names the lost ranges and ``why``; landing continues after them.
 
-    The checkpoint is dropped with it: it would go on inside the lost range. `landing verify` counts the ranges as
-    accepted losses from now on. BadInput NOTHING_LOST when nothing is lost.
+    Also deletes the checkpoint, which would continue inside the lost range. From now on `landing verify` counts the
+    ranges as accepted losses. Raises BadInput NOTHING_LOST if nothing is lost.
     """
     table = open_landing(settings, topic)
     state = read_state(table, topic)
@@ -35,8 +37,8 @@ def accept_loss(settings: Settings, topic: Topic, why: str) -> list[dict[str, An
     if not lost:
         raise BadInput(
             "NOTHING_LOST",
-            f"{topic.name}: the log still holds everything that was not landed yet",
-            next_step="nothing has to be accepted; landing goes on by itself",
+            f"{topic.name}: the log still holds everything that has not been landed yet",
+            next_step="nothing: landing continues by itself",
         )
     offsets = {p: max(state.offsets.get(p, 0), start) for p, start in begin.items()}
     extra = {**state.unchanged(), "lost": lost}
@@ -47,16 +49,17 @@ def accept_loss(settings: Settings, topic: Topic, why: str) -> list[dict[str, An
 
 
 def accept_log(settings: Settings, topic: Topic, why: str) -> str:
-    """Commit an empty epoch that names the broker's topic as the one that landing goes on with; its id.
+    """Commit an empty epoch that names the broker's topic as the one that landing continues with; returns its id.
 
-    For a topic that holds the same records at the same offsets as the one that was landed; nothing checks that, but
-    that no offset is lost and none is ahead. BadInput LOG_KNOWN when it is the one that was landed, or nothing was.
+    For a topic that holds the same records at the same offsets as the one that was landed. That isn't checked, only
+    that no offset is lost and that landing isn't ahead. Raises BadInput LOG_KNOWN if it is the topic that was landed,
+    or if nothing was landed.
     """
     if open_table(landing_table(settings, topic.name)) is None:
         raise BadInput(
             "LOG_KNOWN",
-            f"{topic.name}: nothing has landed yet: landing takes the broker's topic as it is",
-            next_step="nothing has to be accepted; landing goes on by itself",
+            f"{topic.name}: nothing has been landed yet, so landing accepts any topic of the broker",
+            next_step="nothing: landing continues by itself",
         )
     table = open_landing(settings, topic)
     state, found = read_state(table, topic), topic_id(settings, topic.name)
@@ -64,7 +67,7 @@ def accept_log(settings: Settings, topic: Topic, why: str) -> str:
         raise BadInput(
             "LOG_KNOWN",
             f"{topic.name}: the broker's topic is the one that was landed",
-            next_step="nothing has to be accepted; landing goes on by itself",
+            next_step="nothing: landing continues by itself",
         )
     check_nothing_lost(settings, topic, state.offsets)
     cut = Cut({topic.name: Position(state.epoch + 1, state.offsets)})

@@ -1,4 +1,4 @@
-"""Which offsets of the log a micro-batch of landing holds, from its checkpoint."""
+"""Reads the offset range of a landing micro-batch from Spark's checkpoint."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def kafka_offsets(plan: BatchPlan, topic: str) -> dict[int, int]:
 
 
 def first_offsets(checkpoint: Path, topic: str) -> dict[int, int]:
-    """Where the very first micro-batch of this checkpoint began: the Kafka source writes it down at its start."""
+    """The begin offsets of this checkpoint's first micro-batch, which the Kafka source records when it starts."""
     text = (checkpoint / "sources" / "0" / "0").read_text()
     content: Mapping[str, int] = json.loads(text[text.index("{") :])[topic]
     return {int(partition): int(offset) for partition, offset in content.items()}
 
 
 def not_yet_landed(rows: DataFrame, offsets: Mapping[int, int]) -> DataFrame:
-    """Only the records that were not landed yet; ``offsets`` is where landing stands."""
+    """Only the records that are not landed yet; ``offsets``: the next offset to land, by partition."""
     from pyspark.sql import functions as F
 
     new = ~F.col("partition").isin(*offsets)

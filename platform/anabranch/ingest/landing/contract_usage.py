@@ -1,4 +1,4 @@
-"""Which versions of which contracts have ever landed, by whom and when: from landing's table, without Spark."""
+"""Counts which contract versions have landed, from which producers and when; reads landing's table without Spark."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from anabranch.lake.commits import open_table
 from anabranch.lake.layout import landing_table
 
 PRODUCERS: Final = 3
-"""So many sources are named, the largest first."""
+"""How many sources are named, the largest first."""
 _COUNTED = f"""
 WITH counted AS (
     SELECT type, contract_version AS version, source, count(*) AS events, count_if(late) AS late,
@@ -29,7 +29,7 @@ FROM counted GROUP BY type, version"""  # noqa: S608 - names of our own columns
 
 @dataclass(frozen=True, slots=True)
 class Producer:
-    """One ``source``, and how many valid events it has sent."""
+    """One ``source``, and the number of valid events that it has sent."""
 
     source: str
     events: int
@@ -37,9 +37,9 @@ class Producer:
 
 @dataclass(frozen=True, slots=True)
 class VersionUsage:
-    """One version of one event type. ``events`` are the valid ones, ``late`` those of them that landed too late;
-    ``first`` and ``last`` are event times in UTC, without a zone. ``sources`` counts all producers, ``producers`` names
-    the largest. ``declared`` is false for a version that the topic doesn't declare (any more)."""
+    """One version of one event type. ``events`` counts the valid ones, ``late`` those of them that are late; ``first``
+    and ``last`` are event times in UTC, without a time zone. ``sources`` counts all producers, ``producers`` names the
+    largest. ``declared`` is false for a version that the topic doesn't declare (any more)."""
 
     topic: str
     type: str
@@ -59,10 +59,10 @@ class VersionUsage:
 
 
 def census(settings: Settings, topic: Topic) -> list[VersionUsage]:
-    """Every version of the topic's event types that is declared or has ever landed, by type and version.
+    """Every version of the topic's event types that is declared or has landed, by type and version.
 
-    One scan of five small columns: some tenths of a second for a million records. A version that was never seen has no
-    events; neither has any while the topic hasn't been landed.
+    One scan of five small columns: some tenths of a second for a million records. A version that never landed has no
+    events, and neither has any version of a topic that was never landed.
     """
     table = open_table(landing_table(settings, topic.name))
     found: dict[tuple[str, int], tuple[Any, ...]] = {}

@@ -1,7 +1,7 @@
-"""From the bytes of a record to its envelope, its typed data and, where it can't be read, the reason.
+"""Decodes the bytes of records into envelope, typed data and the decision whether the record is valid.
 
-All of it is native Spark: the value is parsed once, with one schema that holds the fields of every event type of
-the topic; only what that parse finds suspicious is looked at a second time.
+Uses native Spark expressions only. Each value is parsed once, with one schema that holds the fields of every event type
+of the topic; only records that look suspicious after that are checked again.
 """
 
 from __future__ import annotations
@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
 from anabranch.contracts import Topic
 from anabranch.contracts.field_types import Node, ShapesClash, merge, same_shape
 from anabranch.core.errors import BadDefinition
 from anabranch.ingest.landing.schema import EVENT_DATE, QUARANTINED, VALID, spark_ddl
 from anabranch.ingest.landing.schema_projection import fields_as_sent
 from anabranch.ingest.landing.validity import CONTRACT, CORRUPT, DATA, END, is_valid, matching_contract
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 ENVELOPE = {
     "specversion": "string",
@@ -24,21 +25,21 @@ ENVELOPE = {
     "source": "string",
     "type": "string",
     "subject": "string",
-    # Spark would make a time of a number, too.
+    # Strings, because Spark would also convert a number to a time.
     "time": "string",
     "senttime": "string",
     "receivedtime": "string",
     "dataschema": "string",
 }
 TIMES = ("time", "senttime", "receivedtime")
-# Spark's defaults read more than JSON: 'single quotes', NaN, and "Infinity" as a number.
+# Spark's defaults accept more than JSON: 'single quotes', NaN, and "Infinity" as a number.
 _STRICT = {"columnNameOfCorruptRecord": CORRUPT, "allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
 _DATE_TIME = r"^(?!0000)\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})\z"
 _DATE = r"^\d{4}-\d{2}-\d{2}\z"
 
 
 def raw_frame(spark: SparkSession, topic: Topic, records: Sequence[Mapping[str, Any]]) -> DataFrame:
-    """Records as the log's source gives them; ``append_time`` of each is in microseconds."""
+    """Records in the form of the Kafka source; ``append_time`` of each is in microseconds."""
     rows = [(topic.name, r["partition"], r["offset"], r["append_time"], r["key"], r["value"]) for r in records]
     columns = "topic string, partition int, offset bigint, append_us bigint, key binary, value binary"
     timed = spark.createDataFrame(rows, columns).withColumn("append_time", F.timestamp_micros("append_us"))
@@ -46,10 +47,10 @@ def raw_frame(spark: SparkSession, topic: Topic, records: Sequence[Mapping[str, 
 
 
 def decode(records: DataFrame, topic: Topic) -> DataFrame:
-    """The landing columns of ``records`` (topic, partition, offset, append_time, key, value) but for epoch and late.
+    """The landing columns of ``records`` (topic, partition, offset, append_time, key, value), except epoch and late.
 
-    A quarantined record keeps its coordinates and bytes, and its type and subject where they could be read. Its
-    reason is empty: ``explain.explained`` finds the words, outside of Spark.
+    A quarantined record keeps its coordinates and bytes, and its type and subject if they could be read. Its reason is
+    empty: ``quarantine_reasons.with_reasons`` fills it in outside of Spark.
     """
     judged = _parsed(records, topic).withColumn("_sound", is_valid(topic))
     valid = F.col("_sound")
@@ -80,10 +81,12 @@ def decode(records: DataFrame, topic: Topic) -> DataFrame:
 
 
 def _parsed(records: DataFrame, topic: Topic) -> DataFrame:
-    """``records`` with what the rules judge by: _text, _event, _data, the times and the contract that is followed."""
+    """``records`` with the columns that ``validity`` uses: _text, _event, _data, the times, and the contract's
+    index."""
     fields = _fields(topic)
     texts = records.withColumn("_text", F.col("value").cast("string"))
-    # Inside of another object nothing may follow the event: Spark reads the first value of a text and stops there.
+    # Wrapped into another object, so that text after the event is an error: Spark stops after the first value of a
+    # text.
     wrapped = F.concat(F.lit('{"event":'), F.col("_text"), F.lit(f',"{END}":true}}'))
     parsed = texts.withColumn("_parsed", F.from_json(wrapped, _schema(fields), _STRICT)).select(
         "*",
@@ -98,7 +101,7 @@ def _parsed(records: DataFrame, topic: Topic) -> DataFrame:
 
 
 def _fields(topic: Topic) -> dict[str, Node]:
-    """Every field of the topic's contracts by its name. BadDefinition FIELD_TYPES_CLASH when two don't agree."""
+    """Every field of the topic's contracts, by name. Raises BadDefinition FIELD_TYPES_CLASH if two have other types."""
     fields: dict[str, Node] = {}
     for contract in topic.contracts:
         for name, node in contract.fields.items():
@@ -122,7 +125,7 @@ def _schema(fields: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _as_text(node: Mapping[str, Any]) -> dict[str, Any]:
-    """A contract's node with its times and dates as plain strings: Spark's parser makes a time of "2013", too."""
+    """A contract's node with its times and dates as plain strings: Spark's parser would accept "2013" as a time."""
     text = {key: value for key, value in node.items() if key != "format"}
     if "properties" in node:
         text["properties"] = {name: _as_text(child) for name, child in node["properties"].items()}
@@ -132,14 +135,14 @@ def _as_text(node: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _data(topic: Topic, event_type: str, fields: Mapping[str, Node]) -> Column:
-    """The struct of an event type: the fields that the version which an event follows names, null in all others."""
+    """The struct of an event type: the fields that the event's contract version names; all others are null."""
     versions = [(place, c.schema) for place, c in enumerate(topic.contracts) if c.name == event_type]
     parsed = {"type": "object", "properties": fields}
     return F.struct(*fields_as_sent(F.col(DATA), parsed, topic.shape(event_type), versions, F.col(CONTRACT)))
 
 
 def _typed(value: Column, node: Mapping[str, Any]) -> Column:
-    """A parsed value with its times and dates as such; null in the place of one that can't be read."""
+    """A parsed value with strings converted to times and dates; null if one can't be converted."""
     if _as_text(node) == node:
         return value
     match node["type"], node.get("format"):
@@ -157,12 +160,12 @@ def _typed(value: Column, node: Mapping[str, Any]) -> Column:
 
 
 def _time_of(text: Column) -> Column:
-    """The time that an RFC 3339 text says, to the microsecond; null when it is none."""
+    """The time in an RFC 3339 text, to the microsecond; null if it is none."""
     return F.when(text.rlike(_DATE_TIME), F.try_to_timestamp(text))
 
 
 def _event_time() -> Column:
-    """``time + (receivedtime - senttime)`` when the device said when it sent; without receivedtime the append time."""
+    """``time + (receivedtime - senttime)`` if senttime is given; without receivedtime the append time replaces it."""
     received = F.coalesce(F.col("_receivedtime"), F.col("append_time"))
     shift = F.unix_micros(received) - F.unix_micros(F.col("_senttime"))
     corrected = F.timestamp_micros(F.unix_micros(F.col("_time")) + shift)

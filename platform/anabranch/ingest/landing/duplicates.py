@@ -1,4 +1,4 @@
-"""Which records repeat an earlier (source, id): within their micro-batch, and of everything within the horizon."""
+"""Detects records that repeat an earlier (source, id), within their micro-batch and within the duplicate horizon."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from deltalake import DeltaTable
+from numpy.typing import NDArray
+
 from anabranch.contracts import Topic
 from anabranch.core.settings import Settings
 from anabranch.ingest.landing.hash_segments import Hashes
@@ -21,8 +24,6 @@ from anabranch.ingest.landing.state import writer_of
 from anabranch.lake import CommitMetadata, latest_commit
 from anabranch.lake.commit_log import changes
 from anabranch.lake.layout import landing_index
-from deltalake import DeltaTable
-from numpy.typing import NDArray
 
 LOGGER = logging.getLogger(__name__)
 _KEPT = {
@@ -39,15 +40,15 @@ _KEPT = {
     "epoch",
 }
 IDENTITY = ["partition", "offset", "append_time", "decision", "source", "event_id"]
-"""What duplicates are found by."""
+"""The columns that duplicates are detected by."""
 
 
 class Duplicates:
-    """Knows the ids in one landing table. Called by its landing only, once per micro-batch, from one thread.
+    """Knows the ids in one landing table. Called by that table's landing only, once per micro-batch, from one thread.
 
-    Of several copies in one micro-batch the first by (append time, partition, offset) is the event. Not promised: that
-    a copy is known that was appended to the log more than ``topic.duplicate_horizon`` after the event; ids are
-    forgotten by whole days. ``step`` is called with each day that is added to the index.
+    Of several copies in one micro-batch the first by (append time, partition, offset) is the event. Not guaranteed: a
+    copy that was appended to the log more than ``topic.duplicate_horizon`` after the event may not be detected; ids are
+    dropped by whole days. ``step`` is called after each day that is added to the index.
     """
 
     def __init__(
@@ -59,8 +60,8 @@ class Duplicates:
         self._fresh: list[tuple[date | None, Hashes]] = []
 
     def catch_up(self) -> None:
-        """Bring the index up to the table, as it was last read: by what was committed since (a release, an epoch
-        before a crash), or anew from all that was landed within the horizon."""
+        """Update the index to the table's last read version: from the commits since then (a release, an epoch before a
+        crash), or by a rebuild from all that was landed within the horizon."""
         origin = self._index.origin
         if origin is not None and (origin.table, origin.version) == (self._table_id, self._table.version()):
             return
@@ -73,15 +74,15 @@ class Duplicates:
         self._index.save(self._origin())
 
     def repeats(self, rows: pa.Table) -> NDArray[np.bool_]:
-        """Which of ``rows``, the micro-batch (IDENTITY), repeat an earlier event. Only valid ones can: a broken copy
-        of an event stands for itself."""
+        """Which of ``rows``, the micro-batch (IDENTITY), repeat an earlier event. Only valid rows can: a copy of an
+        event that isn't valid is quarantined."""
         repeated = np.zeros(rows.num_rows, np.bool_)
         self._fresh = []
         places = pc.indices_nonzero(pc.equal(rows["decision"], VALID)).to_numpy()
         if len(places):
             valid = rows if len(places) == len(rows) else rows.take(places)
             first = pc.min(valid["append_time"]).as_py()
-            # The log's clock may err for one record (here, and in ``_rebuild``); the index should not be lost by it.
+            # A record may have a wrong append time (here, and in ``_rebuild``); that must not empty the index.
             self._index.forget(self._oldest(min(first, datetime.now(UTC))))
             found = hashes(valid)
             known = duplicates_within(valid, found) | self._index.known(found)
@@ -90,14 +91,14 @@ class Duplicates:
         return repeated
 
     def landed(self) -> None:
-        """The micro-batch that ``repeats`` was asked about last has just been committed."""
+        """Called after the commit of the micro-batch that was last passed to ``repeats``."""
         self._add(self._fresh)
         self._fresh = []
         self._index.save(self._origin())
 
     def _committed_since(self, origin: Origin | None) -> list[Path] | None:
-        """Files that were committed after ``origin``; None when it isn't of this table's history, when the log doesn't
-        hold that any more, or when somebody else has changed rows."""
+        """Files that were committed after ``origin``; None if it isn't in this table's history, if the log no longer
+        holds that, or if another writer has changed rows."""
         if origin is None or origin.table != self._table_id or origin.version > self._table.version():
             return None
         files: list[Path] = []
@@ -114,10 +115,10 @@ class Duplicates:
                 return None
             else:
                 files += made.added
-        return files if all(file.exists() for file in files) else None  # compacted, and cleaned up since
+        return files if all(file.exists() for file in files) else None  # compacted and deleted since
 
     def _rebuild(self) -> None:
-        LOGGER.info("%s: the index of ids is made from what was landed", self._topic.name)
+        LOGGER.info("%s: rebuilding the index of ids from what was landed", self._topic.name)
         self._index.clear()
         with landed_rows(self._table) as rows:
             newest_us = f"SELECT max(epoch_us(append_time)) FROM rows WHERE decision = '{VALID}'"  # noqa: S608
@@ -134,7 +135,7 @@ class Duplicates:
             self._step()
 
     def _oldest(self, append_time: datetime) -> date:
-        """The first day of those within the horizon of a record."""
+        """The first day within the horizon of a record with this append time."""
         return (append_time.astimezone(UTC) - self._topic.duplicate_horizon).date()
 
     def _origin(self) -> Origin:
@@ -143,13 +144,13 @@ class Duplicates:
 
 
 def marked(rows: pa.Table, repeats: NDArray[np.bool_]) -> pa.Table:
-    """``rows`` with those that ``repeats`` marks landed as duplicates, behind the others."""
+    """``rows`` with those marked in ``repeats`` turned into duplicates and moved to the end."""
     mask = pa.array(repeats)
     return pa.concat_tables([rows.filter(pc.invert(mask)), as_duplicates(rows.filter(mask), rows.schema)])
 
 
 def as_duplicates(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The same records as duplicates: bytes and id stay, what was read from them becomes null."""
+    """The same records as duplicates: bytes and ids stay, decoded columns become null."""
     fixed = {"decision": pa.array([DUPLICATE] * rows.num_rows, pa.string())}
     kept = {name: rows[name] for name in rows.column_names if name in _KEPT}
     columns = {**kept, **fixed}

@@ -1,5 +1,6 @@
-"""Offsets of the log that hold no record: commit markers and aborted records of transactions, and what compaction has
-taken. Each is proven by a second client that reads past it, and recorded with its epoch (ADR 0032).
+"""Proves that offsets of the log hold no record: transaction markers, aborted records, and what compaction has removed.
+
+A second client reads past each of them, and they are recorded with their epoch (ADR 0032).
 """
 
 from __future__ import annotations
@@ -9,19 +10,21 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+
 from anabranch.ingest.kafka.record_offsets import Reread
 from anabranch.lake import Commit, CommitMetadata
 
 Ranges = Mapping[int, Sequence[tuple[int, int]]]
-"""By partition: the first offset, and the one behind the last, ascending."""
+"""By partition, ascending: the first offset, and the offset after the last."""
 Reading = Callable[[Mapping[int, tuple[int, int]]], Mapping[int, Reread]]
-"""Reads partitions, each from an offset until another one: ``ingest.kafka.record_offsets``."""
+"""Reads partitions, each from an offset until another one: see ``ingest.kafka.record_offsets``."""
 HOLES: Final = "holes"
-"""In an epoch's note: its holes as [first, last], by partition."""
+"""Key in an epoch's metadata: its offsets without a record as [first, last], by partition."""
 COUNTS: Final = "hole_counts"
-"""In an epoch's note: how many there are in all epochs up to it, by partition. Old notes are deleted; this stays."""
+"""Key in an epoch's metadata: their number in all epochs up to it, by partition. It stays when old commits are
+deleted."""
 BEGIN: Final = "begin"
-"""In an epoch's note: the offset that landing began with, by partition. The first record may come later."""
+"""Key in an epoch's metadata: the offset that landing began with, by partition. The first record may come later."""
 
 
 def empty_ranges(rows: pa.Table, begin: Mapping[int, int], end: Mapping[int, int]) -> Ranges:
@@ -39,7 +42,7 @@ def empty_ranges(rows: pa.Table, begin: Mapping[int, int], end: Mapping[int, int
 
 
 def unproven(empty: Ranges, read: Reading) -> Ranges:
-    """Those of the ranges in which a second client gets a record, or which it can't read past."""
+    """The ranges in which a second client finds a record, or which it can't read past."""
     found = read({p: (ranges[0][0], ranges[-1][1]) for p, ranges in empty.items()}) if empty else {}
     left = {}
     for partition, ranges in empty.items():
@@ -56,24 +59,24 @@ def unproven(empty: Ranges, read: Reading) -> Ranges:
 
 
 def counted(ranges: Ranges) -> dict[int, int]:
-    """How many offsets there are, by partition."""
+    """The number of offsets, by partition."""
     return {partition: sum(until - first for first, until in each) for partition, each in ranges.items()}
 
 
 def written(ranges: Ranges) -> dict[str, Any]:
-    """What the note of their epoch says of them; nothing where there are none."""
-    said = {str(p): [[first, until - 1] for first, until in each] for p, each in sorted(ranges.items())}
-    return {HOLES: said} if said else {}
+    """The entry for an epoch's metadata; empty if there are no ranges."""
+    text = {str(p): [[first, until - 1] for first, until in each] for p, each in sorted(ranges.items())}
+    return {HOLES: text} if text else {}
 
 
 def recorded(note: CommitMetadata) -> Iterator[tuple[int, int, int]]:
-    """The holes of an epoch: partition, first offset, and the one behind the last."""
+    """The ranges recorded with an epoch: partition, first offset, and the offset after the last."""
     for partition, ranges in note.extra.get(HOLES, {}).items():
         yield from ((int(partition), first, last + 1) for first, last in ranges)
 
 
 def all_recorded(committed: Sequence[Commit]) -> dict[int, list[tuple[int, int]]]:
-    """The holes of all these epochs, ascending; those that touch are one range."""
+    """The ranges recorded with all these epochs, ascending; adjacent ranges are merged."""
     found: dict[int, list[tuple[int, int]]] = {}
     for partition, first, until in sorted(hole for each in committed for hole in recorded(each.note)):
         ranges = found.setdefault(partition, [])
@@ -84,7 +87,7 @@ def all_recorded(committed: Sequence[Commit]) -> dict[int, list[tuple[int, int]]
 
 
 def numbers(said: Mapping[str, Any], name: str) -> dict[int, int]:
-    """COUNTS or BEGIN of a note, by partition."""
+    """COUNTS or BEGIN of an epoch's metadata, by partition."""
     return {int(partition): int(number) for partition, number in said.get(name, {}).items()}
 
 

@@ -1,4 +1,4 @@
-"""Landing makes fewer, larger epochs while a run rebuilds days: it is beside a person who waits (ADR 0030)."""
+"""Makes fewer and larger epochs while an Airflow run rebuilds days, because a person waits for the run (ADR 0030)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from anabranch.core.atomic_files import locked
 from anabranch.core.settings import Settings
 
 _LOOK: Final = 0.1
-"""Seconds."""
+"""Seconds between two checks."""
 _BETWEEN: Final = 5.0
-"""Seconds from one step of a run to the next: for so long a run isn't over."""
+"""Seconds between two steps of a run: for that long after a step the run counts as not yet over."""
 
 
 @contextmanager
 def run_first(settings: Settings) -> Iterator[None]:
-    """While this lasts, and a moment longer, landing leaves the cores to whoever is in here. A kill ends it, too."""
+    """Within the block, and for a moment after it, landing leaves the cores to the caller. A kill ends it too."""
     path = _lock(settings)
     with locked(path, shared=True, wait=True):
         try:
@@ -30,7 +30,7 @@ def run_first(settings: Settings) -> Iterator[None]:
 
 
 def run_under_way(settings: Settings) -> bool:
-    """Whether anybody is in ``run_first``, or was a moment ago."""
+    """Whether a process is in ``run_first``, or was a moment ago."""
     path = _lock(settings)
     if not path.exists():
         return False
@@ -42,10 +42,10 @@ def run_under_way(settings: Settings) -> bool:
 
 
 def rest(settings: Settings, begun: float) -> None:
-    """Wait, while a run is under way, until an epoch that was ``begun`` then (of the monotonic clock) has lasted long
-    enough. What it holds is committed by now; records that come meanwhile are the next epoch's."""
+    """While a run is under way, wait until the epoch that was begun at ``begun`` (monotonic clock) has lasted long
+    enough. Its records are already committed; records that arrive meanwhile belong to the next epoch."""
     until = begun + settings.landing_seconds_beside_runs
-    with suppress(OSError):  # nobody can say that there is a run
+    with suppress(OSError):  # the lock can't be read: don't wait
         while time.monotonic() < until and run_under_way(settings):
             time.sleep(_LOOK)
 

@@ -1,7 +1,7 @@
-"""Files of sorted 128-bit hashes: written once, searched where they are on disk, merged, never changed.
+"""Files of sorted 128-bit hashes: written once, searched on disk, merged, never changed.
 
-A file is a NumPy array of shape (2, n): the upper 64 bits of each hash, ascending, and below them the lower ones. It is
-mapped, not loaded: a search reads a few pages of it, which are the system's to keep or to drop.
+A file is a NumPy array of shape (2, n): the upper 64 bits of each hash, ascending, and below them the lower 64. It is
+memory-mapped, not loaded: a search reads a few pages, which stay in the page cache as long as the system keeps them.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 Hashes = NDArray[np.uint64]
 """Shape (2, n): upper and lower halves."""
 CHUNK = 1_000_000
-"""Hashes that a merge holds in memory at once, about (hashes are spread evenly)."""
+"""The approximate number of hashes that a merge holds in memory (hashes are evenly distributed)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """``day`` is the day (UTC) on which its records were appended to the log; None is kept for ever."""
+    """``day``: the day (UTC) on which the records were appended to the log; None: kept for ever."""
 
     path: Path
     day: date | None
@@ -35,7 +35,7 @@ class Segment:
 
 
 def write(path: Path, day: date | None, hashes: Hashes) -> Segment:
-    """A new file of ``hashes``, in any order; it is on the disk when this returns."""
+    """Write ``hashes``, in any order, to a new file; it is synced to disk on return."""
     with path.open("wb") as file:
         np.save(file, hashes[:, np.argsort(hashes[0])])
         file.flush()
@@ -44,12 +44,12 @@ def write(path: Path, day: date | None, hashes: Hashes) -> Segment:
 
 
 def load(path: Path, day: date | None) -> Segment:
-    """The file at ``path``, mapped. OSError or ValueError when it is gone or cut short."""
+    """Map the file at ``path``. Raises OSError or ValueError if it is missing or truncated."""
     return Segment(path, day, np.load(path, mmap_mode="r"))
 
 
 def contains(segment: Segment, wanted: Hashes) -> NDArray[np.bool_]:
-    """Which of ``wanted`` are in the segment. Fastest when they are sorted by their upper halves."""
+    """Which of ``wanted`` are in the segment. Fastest if they are sorted by their upper halves."""
     upper, lower = segment.hashes
     found = np.zeros(wanted.shape[1], np.bool_)
     at = np.searchsorted(upper, wanted[0])
@@ -64,7 +64,7 @@ def contains(segment: Segment, wanted: Hashes) -> NDArray[np.bool_]:
 
 
 def merge(segments: Sequence[Segment], path: Path) -> Segment:
-    """One new file of all that ``segments`` (of one day) hold; they stay as they are. Memory is bounded by CHUNK."""
+    """Merge ``segments`` (of one day) into a new file; they stay unchanged. Memory is bounded by CHUNK."""
     total = sum(segment.count for segment in segments)
     merged = np.lib.format.open_memmap(path, mode="w+", dtype=np.uint64, shape=(2, total))
     parts = max(1, total // CHUNK)

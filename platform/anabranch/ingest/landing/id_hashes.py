@@ -1,4 +1,4 @@
-"""What makes two records one event: the MD5 of (source, id), 128 bits, computed for whole columns at once."""
+"""Hashes the identity of events: the MD5 of (source, id), 128 bits, computed for whole columns at once."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from hashlib import md5
 import duckdb
 import numpy as np
 import pyarrow as pa
-from anabranch.ingest.landing.hash_segments import CHUNK, Hashes
 from numpy.typing import NDArray
 
-# The length first: no two pairs become one text.
+from anabranch.ingest.landing.hash_segments import CHUNK, Hashes
+
+# The length comes first, so that no two pairs become the same text.
 _HASHED = """(SELECT *, (h >> 64)::ubigint AS upper, (h & 18446744073709551615::uhugeint)::ubigint AS lower
     FROM (SELECT *, md5_number(strlen(source)::varchar || ':' || source || event_id) AS h FROM rows))"""
 FEW = 5_000
-"""To open DuckDB takes longer than to hash so many here."""
+"""Up to this many rows, hashing in Python is faster than opening DuckDB."""
 _HASHES = f"SELECT upper, lower FROM {_HASHED}"  # noqa: S608
 _DAY = "CASE WHEN released_from IS NULL THEN epoch_us(append_time) // 86_400_000_000 END"
 _DAYS = f"SELECT upper, lower, coalesce({_DAY}, -1) AS day FROM {_HASHED} WHERE "  # noqa: S608
@@ -36,9 +37,9 @@ def hashes(rows: pa.Table) -> Hashes:
 
 
 def by_day(rows: duckdb.DuckDBPyConnection, condition: str) -> Iterator[tuple[date | None, Hashes]]:
-    """Hashes of those ``rows`` that satisfy ``condition`` (SQL), by day of append time; released ones have no day.
+    """Hashes of the ``rows`` that satisfy ``condition`` (SQL), by day of append time; released records have no day.
 
-    A day comes as often as is needed to hold no more than CHUNK hashes in memory.
+    A day may come several times, so that at most about CHUNK hashes are in memory.
     """
     for batch in rows.sql(_DAYS + condition).to_arrow_reader(CHUNK):
         upper, lower, days = (batch.column(name).to_numpy() for name in ("upper", "lower", "day"))
@@ -58,20 +59,20 @@ def duplicates_within(rows: pa.Table, found: Hashes) -> NDArray[np.bool_]:
 
 
 def _share_upper_half(found: Hashes) -> NDArray[np.intp]:
-    """The places of hashes of which there may be another: mostly none, which takes one sort to see."""
+    """The positions of hashes whose upper half occurs more than once: usually none, which one sort finds out."""
     order = np.argsort(found[0])
     same = found[0][order[1:]] == found[0][order[:-1]]
     return np.unique(np.concatenate([order[1:][same], order[:-1][same]]))
 
 
 def days_of(rows: pa.Table) -> NDArray[np.int64]:
-    """The day (UTC) of each row's append_time, counted from 1970."""
+    """The day (UTC) of each row's append_time, in days since 1970."""
     micros: NDArray[np.int64] = rows["append_time"].cast(pa.int64()).to_numpy()
     return micros // 86_400_000_000
 
 
 def split(found: Hashes, days: NDArray[np.int64]) -> Iterator[tuple[date | None, Hashes]]:
-    """``found`` by ``days``, one of which is given for each hash; below zero is none."""
+    """Split ``found`` by ``days``, which has one entry per hash; a negative entry means no day."""
     for day in np.unique(days).tolist():
         yield _date(day), found[:, days == day]
 

@@ -1,7 +1,7 @@
-"""The index of ids: which (source, id) were landed within the duplicate horizon, as hashes in files beside the table.
+"""The index of ids: the (source, id) pairs landed within the duplicate horizon, as hashes in files beside the table.
 
-It is never the truth: it says which version of the landing table it was made from, and whoever opens it brings it up
-to the table, or makes it anew. What it costs to look up does not depend on how often that was done before.
+It is only a cache: it records the version of the landing table that it was built from, and landing updates or rebuilds
+it when it opens it. The cost of a lookup doesn't depend on the number of updates before.
 """
 
 from __future__ import annotations
@@ -20,24 +20,25 @@ from typing import Any
 from uuid import uuid4
 
 import numpy as np
-from anabranch.ingest.landing.hash_segments import Hashes, Segment, contains, load, merge, write
 from numpy.typing import NDArray
 
+from anabranch.ingest.landing.hash_segments import Hashes, Segment, contains, load, merge, write
+
 FORM = "md5:1"
-"""How ids are hashed and hashes written; an index of another form is made anew."""
+"""The version of the hash function and of the file format; an index of another version is rebuilt."""
 LOGGER = logging.getLogger(__name__)
 FAN = 8
-"""So many files of like size are merged into one."""
+"""How many files of similar size are merged into one."""
 SMALLEST = 1_000
-"""Hashes; the sizes that are alike are this, times FAN, times FAN again."""
+"""Hashes in the smallest size class; each class is FAN times larger than the one before."""
 AT_ONCE = 2_000_000
-"""Merges of more hashes are done beside landing: they take 0.1 s for each million."""
+"""Merges of more hashes run in a separate thread: they take 0.1 s per million."""
 _MANIFEST = "index.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What an index was made from: the table's own id, its version, and the batch that its newest note names."""
+    """What an index was built from: the table's id, its version, and the batch in its newest commit's metadata."""
 
     table: str
     version: int
@@ -45,9 +46,9 @@ class Origin:
 
 
 class IdIndex:
-    """The index in one folder. One process writes it; nothing is visible before ``save`` has named it.
+    """The index in one folder. One process writes it; nothing is visible before ``save``.
 
-    ``origin`` is None for a new index, and for one that can't be read or was written in another form.
+    ``origin`` is None for a new index, and for one that can't be read or has another format.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -72,15 +73,15 @@ class IdIndex:
 
     @property
     def days(self) -> list[date]:
-        """The days that it knows ids of, in order."""
+        """The days that it holds ids of, in order."""
         return sorted({segment.day for segment in self._segments if segment.day})
 
     def clear(self) -> None:
-        """Forget everything; the files go at the next ``save``."""
+        """Drop everything; the files are deleted at the next ``save``."""
         self._segments, self._merging, self.origin = [], None, None
 
     def forget(self, before: date) -> None:
-        """Drop whole days that lie before ``before``."""
+        """Drop whole days before ``before``."""
         self._segments = [s for s in self._segments if s.day is None or s.day >= before]
 
     def known(self, hashes: Hashes) -> NDArray[np.bool_]:
@@ -94,13 +95,13 @@ class IdIndex:
         return result
 
     def add(self, day: date | None, hashes: Hashes) -> None:
-        """Take in ``hashes`` of records that were appended on ``day``; None keeps them for ever."""
+        """Add ``hashes`` of records that were appended on ``day``; None keeps them for ever."""
         if hashes.shape[1]:
             self._segments.append(write(self._new(), day, hashes))
             self._tidy()
 
     def save(self, origin: Origin) -> None:
-        """From now on this is the index of ``origin``, also after a crash."""
+        """Make this the index of ``origin``, durably."""
         self.origin = origin
         files = [{"name": s.path.name, "day": s.day and s.day.isoformat()} for s in self._segments]
         said = {"form": FORM, "origin": asdict(origin), "files": files}
@@ -113,7 +114,7 @@ class IdIndex:
         self._sweep()
 
     def settle(self) -> None:
-        """Wait for merges that are under way beside landing, until there is nothing left to merge."""
+        """Wait for background merges until nothing is left to merge."""
         while self._merging is not None:
             self._merging.thread.join()
             self._tidy()
@@ -125,7 +126,7 @@ class IdIndex:
         return self._folder / f"{uuid4().hex}.npy"
 
     def _sweep(self) -> None:
-        """Delete files that are no part of the index: merged, forgotten, or left by a crash."""
+        """Delete files that aren't part of the index: merged, dropped, or left by a crash."""
         kept = {segment.path for segment in self._segments}
         if self._merging is not None:
             kept |= {self._merging.target, *(segment.path for segment in self._merging.segments)}
@@ -144,7 +145,7 @@ class IdIndex:
             self._replace(group, merge(group, self._new()))
 
     def _like_sized(self) -> list[Segment]:
-        """The smallest FAN files of one day that are of like size; two of them, once their day is over."""
+        """The FAN smallest files of one day and of similar size; two are enough once their day is over."""
         busy = {segment.path for segment in self._merging.segments} if self._merging else set()
         growing = {None, *self.days[-1:]}
         groups: dict[tuple[int, date | None], list[Segment]] = {}
@@ -155,14 +156,14 @@ class IdIndex:
         return ready[min(ready, key=lambda k: k[0])][:FAN] if ready else []
 
     def _replace(self, old: Sequence[Segment], merged: Segment | None) -> None:
-        # A day that was forgotten meanwhile, or a merge that failed, leaves nothing behind.
+        # If the day was dropped meanwhile, or the merge failed, the merged file isn't used.
         paths = {segment.path for segment in old}
         if merged is not None and paths <= {segment.path for segment in self._segments}:
             self._segments = [merged, *(s for s in self._segments if s.path not in paths)]
 
 
 class _Merging:
-    """A merge that runs beside landing; ``merged`` is there when its thread has ended, unless it failed."""
+    """A merge in a background thread; ``merged`` is set when the thread has ended, unless it failed."""
 
     def __init__(self, segments: Sequence[Segment], target: Path) -> None:
         self.segments, self.target = segments, target
@@ -174,7 +175,7 @@ class _Merging:
         try:
             self.merged = merge(self.segments, self.target)
         except OSError:
-            LOGGER.exception("ids were not merged into %s; it is tried again", self.target)
+            LOGGER.exception("ids could not be merged into %s; the merge is tried again", self.target)
 
 
 def _size_class(count: int) -> int:

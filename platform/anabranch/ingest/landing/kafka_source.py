@@ -1,4 +1,4 @@
-"""The log as a Spark source: which offsets a new query starts from, and what would be lost if it started."""
+"""Kafka as a Spark source: the start offsets of a new query, and checks that the log still holds what it needs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def read_log(spark: SparkSession, settings: Settings, topic: Topic, start: Mapping[int, int]) -> DataFrame:
-    """A stream of the records of ``topic``; ``start`` counts for a query without a checkpoint only."""
+    """A stream of the records of ``topic``; ``start`` is used only by a query without a checkpoint."""
     from pyspark.sql import functions as F
 
     reader = (
@@ -26,7 +26,7 @@ def read_log(spark: SparkSession, settings: Settings, topic: Topic, start: Mappi
         .option("startingOffsets", json.dumps({topic.name: {str(k): v for k, v in start.items()}}))
         .option("maxOffsetsPerTrigger", settings.max_offsets_per_trigger)
         .option("failOnDataLoss", "true")
-        # A consumer that has read to the log's end is asked again while its last request still waits there for more.
+        # A consumer at the end of the log is polled again while its last fetch request still waits at the broker.
         .option("kafka.fetch.max.wait.ms", 50)
     )
     for name, value in _client(settings).items():
@@ -37,8 +37,8 @@ def read_log(spark: SparkSession, settings: Settings, topic: Topic, start: Mappi
 def read_range(
     spark: SparkSession, settings: Settings, topic: Topic, offsets: Mapping[int, tuple[int, int]]
 ) -> DataFrame:
-    """The records of ``topic`` from an offset up to, not including, another one, by partition; those of a partition
-    that isn't named are left out."""
+    """The records of ``topic`` in a range of offsets (the end is exclusive), by partition; partitions that aren't named
+    are left out."""
     from pyspark.sql import functions as F
 
     first, last = ({str(p): span[end] for p, span in offsets.items()} for end in (0, 1))
@@ -55,29 +55,30 @@ def read_range(
 
 
 def _client(settings: Settings) -> dict[str, str]:
-    """The options of Spark's consumers. Records of a transaction are read once it is committed: a micro-batch ends
-    before the first one that is open."""
+    """The options of Spark's consumers. Records of a transaction are read after its commit: a micro-batch ends before
+    the first open one."""
     known = {**java_client(settings), "bootstrap.servers": settings.brokers, "isolation.level": "read_committed"}
     return {f"kafka.{name}": value for name, value in known.items()}
 
 
 def check_nothing_lost(settings: Settings, topic: Topic, landed: Mapping[int, int]) -> None:
-    """Conflict OFFSETS_LOST when the broker has deleted records that were never landed."""
+    """Raises Conflict OFFSETS_LOST if the broker has deleted records that were never landed, LOG_REPLACED if landing is
+    ahead of the log."""
     check_against_broker(topic, landed, begin_offsets(settings, topic.name), end_offsets(settings, topic.name))
 
 
 def check_against_broker(
     topic: Topic, landed: Mapping[int, int], begin: Mapping[int, int], end: Mapping[int, int]
 ) -> None:
-    """The same, where the log's ``begin`` and ``end`` are known; what it raises."""
+    """The same for a log whose ``begin`` and ``end`` offsets are already known."""
     lost = {p: (landed.get(p, 0), start) for p, start in begin.items() if landed and start > landed.get(p, 0)}
     if lost:
         ranges = ", ".join(f"{topic.name}/{p}: {a}..{b - 1} ({b - a} records)" for p, (a, b) in sorted(lost.items()))
         raise Conflict(
             "OFFSETS_LOST",
             f"the log has deleted records before they were landed: {ranges}",
-            state="landing stands where it was; nothing was skipped",
-            next_step=f"restore them, or accept the loss, on the record: anabranch landing accept-loss {topic.name}",
+            state="landing stays where it was; nothing was skipped",
+            next_step=f"restore them, or accept the loss (it is recorded): anabranch landing accept-loss {topic.name}",
             topic=topic.name,
             lost=lost,
         )
@@ -85,29 +86,30 @@ def check_against_broker(
     if ahead:
         raise Conflict(
             "LOG_REPLACED",
-            f"landing is ahead of the log (landed, log's end): {ahead}: the topic was deleted and made again",
+            f"landing is ahead of the log (landed, end of the log): {ahead}: the topic was deleted and created again",
             state="nothing was landed from the new log",
-            next_step="send the new log to a topic of another name, or bring the old one back",
+            next_step="send the new events to a topic of another name, or restore the old topic",
             topic=topic.name,
             ahead=ahead,
         )
 
 
 def check_same_log(topic: Topic, known: str, found: str) -> None:
-    """Conflict LOG_REPLACED when the topic isn't the one that was landed, however many records it holds."""
+    """Raises Conflict LOG_REPLACED if the topic isn't the one that was landed, however many records it holds."""
     if known and found != known:
         raise Conflict(
             "LOG_REPLACED",
-            f"topic {topic.name} was deleted and made again: the broker's id of it is {found}, what was landed came "
-            f"from {known}",
+            f"topic {topic.name} was deleted and created again: the broker's id for it is {found}, but what was landed "
+            f"came from {known}",
             state="nothing was landed from the new log",
-            next_step="send the new log to a topic of another name; if it holds the same records at the same offsets "
-            f"(a copy of the old cluster), say so: anabranch landing accept-log {topic.name}",
+            next_step="send the new events to a topic of another name; if the topic holds the same records at the same "
+            f"offsets (a copy of the old cluster), confirm that: anabranch landing accept-log {topic.name}",
             topic=topic.name,
             log=found,
         )
 
 
 def starting_offsets(settings: Settings, topic: Topic, landed: Mapping[int, int]) -> dict[int, int]:
-    """Where a query without a checkpoint starts: where landing stands; on a new table the log's beginning."""
+    """The start offsets of a query without a checkpoint: the end of what was landed; for a new table the log's
+    begin."""
     return {p: landed.get(p, start) for p, start in begin_offsets(settings, topic.name).items()}

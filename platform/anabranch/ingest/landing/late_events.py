@@ -1,5 +1,5 @@
-"""Which late events landed, by day and epoch, and which days have events at all: without Spark, and without a look into
-files that can't tell."""
+"""Lists late events by day and epoch, and the days that have any events; without Spark, opening as few files as
+possible."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
+from deltalake import DeltaTable
+
 from anabranch.ingest.landing.event_counts import LandedFile, files_since
 from anabranch.ingest.landing.schema import EVENT_DATE, VALID
 from anabranch.ingest.landing.sql import rows_of_files
 from anabranch.lake import commit_history
-from deltalake import DeltaTable
 
 _COMMITS = 20_000
-"""How many of the newest commits are asked whether their epoch had late events: to ask one costs a twentieth of opening
-its file."""
+"""How many of the newest commits are checked for late events in their epoch: that takes a twentieth of the time of
+opening a file."""
 _FIRST_LOOK = 16
-"""Files that are opened at first to see whether a day has events."""
+"""How many files of a day are opened at first to see whether it has events."""
 
 
 @dataclass(frozen=True, slots=True)
 class LateEvents:
-    """Valid events of one day of event time that one epoch has landed late."""
+    """Valid events of one day of event time that landed late in one epoch."""
 
     day: date
     epoch: int
@@ -31,17 +32,18 @@ class LateEvents:
 
 @dataclass(frozen=True, slots=True)
 class Lateness:
-    """``late``: by day and epoch. ``days``: those with valid events at all, late or not."""
+    """``late``: by day and epoch. ``days``: those with any valid events, late or not."""
 
     late: Sequence[LateEvents] = field(hash=False)
     days: frozenset[date]
 
 
 def lateness_since(table: DeltaTable, types: Sequence[str], since: Callable[[date], int | None], high: int) -> Lateness:
-    """The valid events of ``types`` that landed after the epoch ``since`` their day (None: no matter), up to ``high``.
+    """The valid events of ``types`` that landed after the epoch ``since`` their day, up to ``high``; ``since`` returns
+    None for days to leave out.
 
-    Costs a look into Delta's log and its newest commits. A file is opened only if it was written for an epoch after its
-    day's that had late events, or whose note doesn't say; of the others a few, of days that nothing else is known of.
+    Reads Delta's log and its newest commits. Opens only files with an epoch after their day's that had late events, or
+    whose commit doesn't say so; and a few of the others, for days about which nothing else is known.
     """
     files = [file for file in files_since(table, since) if file.epochs is None or file.epochs[0] <= high]
     on_time = _epochs_on_time(table, files)
@@ -62,14 +64,14 @@ def lateness_since(table: DeltaTable, types: Sequence[str], since: Callable[[dat
 
 
 def _epochs_on_time(table: DeltaTable, files: Sequence[LandedFile]) -> set[int]:
-    """The epochs of ``files`` whose notes say that none of their events was late."""
+    """The epochs of ``files`` whose commit metadata says that none of their events is late."""
     single = [file.epochs[0] for file in files if file.epochs is not None and file.epochs[0] == file.epochs[1]]
     if not single:
         return set()
     oldest = min(single)
     found = set[int]()
     for committed in commit_history(table, _COMMITS):
-        epoch = sum(at.epoch for at in committed.note.cut.positions.values())  # of one topic
+        epoch = sum(at.epoch for at in committed.note.cut.positions.values())  # a landing table has one topic
         if epoch < oldest:
             break
         counts = committed.note.extra.get("counts")
@@ -83,7 +85,7 @@ def _is_on_time(file: LandedFile, on_time: set[int]) -> bool:
 
 
 def _days_with_events(files: dict[date, list[str]], asked: dict[str, object]) -> set[date]:
-    """Few files at first, for whoever lands writes events of all types into nearly each."""
+    """Opens few files at first: nearly every file of landing holds events of all types."""
     found, left, count = set[date](), dict(files), _FIRST_LOOK
     while left:
         with rows_of_files([path for paths in left.values() for path in paths[:count]]) as rows:

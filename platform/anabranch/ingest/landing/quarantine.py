@@ -1,4 +1,4 @@
-"""Records that couldn't be read: listed, shown, and released once what was wrong has been mended."""
+"""Quarantine: lists records that could not be read, and releases them after the cause was fixed."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from deltalake import DeltaTable
+from numpy.typing import NDArray
+
 from anabranch.contracts import Topic
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings
@@ -25,8 +28,6 @@ from anabranch.lake import CommitMetadata, Cut, Position, append, stage_arrow
 from anabranch.lake.commits import open_table
 from anabranch.lake.layout import landing_table
 from anabranch.lake.optimistic import until_committed
-from deltalake import DeltaTable
-from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,7 +45,7 @@ ON asked.source = rows.source AND asked.event_id = rows.event_id AND rows.decisi
 
 @dataclass(frozen=True, slots=True)
 class Quarantined:
-    """One record in quarantine. ``value`` is what the producer sent, byte for byte."""
+    """One record in quarantine. ``value`` holds the bytes that the producer sent."""
 
     topic: str
     partition: int
@@ -59,7 +60,7 @@ class Quarantined:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """What a release did: how many records are landed now, and which are still unreadable, with the reasons."""
+    """The result of a release: how many records were landed, and which are still unreadable, by reason."""
 
     epoch: int | None
     released: int
@@ -68,7 +69,7 @@ class Released:
 
 
 def waiting(settings: Settings, topic: Topic, offset: tuple[int, int] | None = None) -> list[Quarantined]:
-    """The records in quarantine that were not released, in order of (partition, offset)."""
+    """The records in quarantine that were not released, ordered by (partition, offset)."""
     table = open_table(landing_table(settings, topic.name))
     if table is None:
         return []
@@ -81,17 +82,17 @@ def waiting(settings: Settings, topic: Topic, offset: tuple[int, int] | None = N
 def release(
     spark: SparkSession, settings: Settings, topic: Topic, offset: tuple[int, int] | None, why: str
 ) -> Released:
-    """Decide again on quarantined records, with the contracts of today; what is valid now becomes a new epoch.
+    """Decide again on quarantined records, with the current contracts; those that are valid now become a new epoch.
 
-    The epoch's note says that it is a release and ``why``. Safe to repeat: a released record is not in quarantine
-    any more. A landing that runs beside it goes on behind the new epoch.
+    The epoch's metadata says that it is a release, and ``why``. Safe to repeat: a released record is no longer in
+    quarantine. A landing that runs at the same time continues after the new epoch.
     """
     table = open_landing(settings, topic)
     if offset and not waiting(settings, topic, offset):
         raise BadInput(
             "NOT_QUARANTINED",
             f"{topic.name}/{offset[0]}:{offset[1]} is not in quarantine",
-            next_step=f"anabranch quarantine list {topic.name}",
+            next_step=f"list what is: anabranch quarantine list {topic.name}",
         )
 
     def attempt() -> Released:
@@ -131,8 +132,8 @@ def _release(spark: SparkSession, table: DeltaTable, topic: Topic, records: list
 
 
 def _landed_before(table: DeltaTable, rows: pa.Table) -> NDArray[np.bool_]:
-    """Which of the valid ``rows`` repeat an event of the table, however old; or one another: two copies of one event
-    may wait in quarantine, and the first of them is the event."""
+    """Which of the valid ``rows`` repeat an event of the table, of any age, or one another: two copies of an event may
+    be in quarantine, and the first of them is the event."""
     repeated = np.zeros(rows.num_rows, np.bool_)
     places = pc.indices_nonzero(pc.equal(rows["decision"], VALID)).to_numpy()
     valid = rows.take(places)

@@ -1,6 +1,6 @@
-"""Why a record is in quarantine, in words: for the few records that ``rules.sound`` says no to.
+"""Finds the reason why a record is in quarantine, for the few records that ``validity.is_valid`` rejects.
 
-Whether a record is valid is decided by Spark alone; this only finds the words, in plain Python.
+Spark alone decides whether a record is valid; this module only finds the words, in plain Python.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
 from anabranch.contracts import Contract, Topic
 from anabranch.ingest.landing.schema import QUARANTINED
 
@@ -21,7 +22,7 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 def with_reasons(rows: pa.Table, topic: Topic) -> pa.Table:
-    """``rows`` (with decision, reason, value and append_time) with a reason for each quarantined one."""
+    """``rows`` (with decision, reason, value and append_time), with a reason for each quarantined one."""
     refused = pc.equal(rows["decision"], QUARANTINED)
     if not pc.any(refused).as_py():
         return rows
@@ -33,7 +34,7 @@ def with_reasons(rows: pa.Table, topic: Topic) -> pa.Table:
 
 
 def reason(topic: Topic, value: bytes | None, append_time: datetime) -> str:
-    """The first thing that is wrong with a record that was appended at ``append_time`` (aware)."""
+    """The first problem of a record that was appended at ``append_time`` (with a time zone)."""
     if value is None:
         return "empty: the record has no value"
     try:
@@ -47,7 +48,7 @@ def reason(topic: Topic, value: bytes | None, append_time: datetime) -> str:
     if not isinstance(event, dict):
         return "not_json: the value is no JSON object"
     found = next(_wrong(topic, event, append_time), None) or "unreadable: the engine's parser refuses it"
-    # Half of a pair of code units, which JSON can escape and no text can hold: it would stop landing here for ever.
+    # JSON can escape a lone surrogate, but no text column can hold it: without this, landing would stop here for ever.
     return found.encode("utf-8", "backslashreplace").decode()
 
 

@@ -1,14 +1,15 @@
-"""Landing's proofs and quarantine as tables for people."""
+"""Renders landing's proofs and the quarantine as tables for people."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
+from rich.table import Table
+
 from anabranch.core.terminal_text import cell
 from anabranch.ingest.landing.quarantine import Quarantined
 from anabranch.ingest.landing.verify import Proof
-from rich.table import Table
 
 COUNTED: Final = {
     "valid": "valid",
@@ -18,13 +19,13 @@ COUNTED: Final = {
     "late": "late",
     "lag": "not yet landed",
 }
-"""What a PartitionProof counts, as its column is named."""
+"""Counts of a PartitionProof, with the titles of their columns."""
 NAMED: Final = 10
-"""So many ranges of offsets without a record are named."""
+"""How many ranges of offsets without a record are listed."""
 
 
 def proof_table(proof: Proof) -> Table:
-    """One line per partition: the log, what was landed as what, and what is wrong."""
+    """One line per partition: the log, what was landed by decision, and what is wrong."""
     holes = sum(p.holes for p in proof.partitions)
     but = f", {holes:,} proven to hold no record" if holes else ""
     verdict = f"[green]gap-free: every offset landed exactly once{but}" if proof.sound else "[red]NOT sound"

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import pyarrow as pa
+
 from anabranch.contracts import Topic
 
 VALID: Final = "valid"
@@ -24,7 +25,7 @@ FIXED: Final = pa.schema(
         ("key", pa.binary()),
         ("value", pa.binary()),
         ("epoch", pa.int64()),
-        # What was decided: VALID, QUARANTINED (with a reason) or DUPLICATE (of an earlier source and id).
+        # The decision: VALID, QUARANTINED (with a reason) or DUPLICATE (of an earlier source and id).
         ("decision", pa.string()),
         ("reason", pa.string()),
         # event_time < W(epoch) - L; null unless valid.
@@ -36,7 +37,7 @@ FIXED: Final = pa.schema(
         ("type", pa.string()),
         ("subject", pa.string()),
         ("contract_version", pa.int32()),
-        # `time` as the device said it; event_time is the corrected one that everything else uses.
+        # `time` as the device sent it; event_time is the corrected one, which everything else uses.
         ("device_time", _TIME),
         ("senttime", _TIME),
         ("receivedtime", _TIME),
@@ -45,25 +46,24 @@ FIXED: Final = pa.schema(
 )
 EVENT_DATE: Final = "event_date"
 INDEXED: Final = ("partition", "offset", "append_time", "epoch", "decision", "type", "event_time")
-"""The columns that have statistics in Delta's log. delta-rs parses those of all files with each commit, and landing
-makes one a second: of Delta's first 32 leaves that takes 250 ms among 5,000 files, of these 50 (ADR 0024)."""
+"""The columns with statistics in Delta's log. delta-rs parses the statistics of all files at each commit, and landing
+commits once a second: with 5,000 files that takes 250 ms for Delta's first 32 leaves, 50 ms for these (ADR 0024)."""
 PROPERTIES: Final = {"delta.dataSkippingStatsColumns": ",".join(INDEXED)}
 _BUILD: Final = re.compile(r"(?:^|/)epoch(?:s-(\d+))?-(\d+)-[^/]*/")
 
 
 def epoch_build(epoch: int) -> str:
-    """The folder of what is staged for ``epoch``: a new one for each try, so that none reads another's files."""
+    """The folder for the staged files of ``epoch``: unique for each try, so that no try reads the files of another."""
     return f"epoch-{epoch}-{uuid.uuid4().hex}"
 
 
 def epochs_build(low: int, high: int) -> str:
-    """The folder of what a compaction has merged of the epochs from ``low`` to ``high``."""
+    """The folder for the files that a compaction merges from the epochs ``low`` to ``high``."""
     return f"epochs-{low}-{high}-{uuid.uuid4().hex}"
 
 
 def epochs_of_file(path: str) -> tuple[int, int] | None:
-    """The first and the last epoch that a data file may hold rows of, by its path; None for one that something else has
-    written."""
+    """The first and last epoch that a data file may hold rows of, from its path; None if another writer wrote it."""
     found = _BUILD.search(path)
     return (int(found[1] or found[2]), int(found[2])) if found else None
 
@@ -97,7 +97,7 @@ def arrow_type(node: Mapping[str, Any]) -> pa.DataType:
 
 
 def spark_ddl(node: Mapping[str, Any]) -> str:
-    """The same type as Spark DDL, as ``from_json`` takes it."""
+    """The same type as Spark DDL, for ``from_json``."""
     match node["type"], node.get("format"):
         case "object", _:
             fields = (f"`{name}`: {spark_ddl(child)}" for name, child in node.get("properties", {}).items())

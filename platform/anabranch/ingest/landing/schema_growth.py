@@ -1,5 +1,5 @@
-"""What a landing table lacks of what its topic's contracts say today. It only ever grows: a field that no contract
-names any more stays, with what was landed in it."""
+"""Finds columns that the topic's contracts have and the landing table lacks. A table only grows: a field that no
+contract names any more stays, with its data."""
 
 from __future__ import annotations
 
@@ -7,26 +7,27 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from deltalake import DeltaTable, Schema
+
 from anabranch.contracts import Topic
 from anabranch.core.errors import BadDefinition, BrokenState
 from anabranch.ingest.landing.schema import EVENT_DATE, FIXED, landing_schema
-from deltalake import DeltaTable, Schema
 
 VERSIONS: Final = "versions"
-"""In a landing commit's note: the newest version of each contract that has several, as the writer knew them."""
+"""Key in a landing commit's metadata: the newest version of each contract with several versions, as the writer knew."""
 
 
 def versions_note(topic: Topic) -> dict[str, Any]:
-    """For a commit's note; nothing while no contract of the topic has a second version."""
+    """The entry for a commit's metadata; empty while no contract of the topic has a second version."""
     found = {name: topic.newest(name).version for name in topic.event_types if len(topic.versions(name)) > 1}
     return {VERSIONS: found} if found else {}
 
 
 def missing_columns(table: DeltaTable, topic: Topic) -> list[str]:
-    """The paths of the columns and nested fields that the table has to be given, in the order of the declaration.
+    """The paths of the columns and nested fields to add to the table, in declaration order.
 
-    BadDefinition LANDING_TYPES: a field is there as another type, so no file could hold both. BrokenState
-    LANDING_SCHEMA: one of the columns is missing that have nothing to do with contracts.
+    Raises BadDefinition LANDING_TYPES if a field exists with another type, so that no file could hold both; BrokenState
+    LANDING_SCHEMA if a column is missing that every landing table has.
     """
     known = _fields(json.loads(table.schema().to_json()))
     wanted = _fields(json.loads(Schema.from_arrow(landing_schema(topic)).to_json()))
@@ -34,25 +35,25 @@ def missing_columns(table: DeltaTable, topic: Topic) -> list[str]:
     if fixed:
         raise BrokenState(
             "LANDING_SCHEMA",
-            f"{table.table_uri} has no columns {fixed}",
+            f"{table.table_uri} lacks the columns {fixed}",
             state="nothing was landed",
             next_step="it is no landing table, or another program has changed it: restore it",
         )
     found = list(_compared(known, wanted, ""))
-    clashes = [f"{path} is {was} there and {now} by contract" for path, was, now in found if was]
+    clashes = [f"{path} is {was} in the table and {now} in the contract" for path, was, now in found if was]
     if clashes:
         raise BadDefinition(
             "LANDING_TYPES",
             f"{table.table_uri}: {'; '.join(clashes)}",
-            state="nothing was landed; what was landed before is as it was",
-            next_step="give the field another name: events of the old type stay, and one column can't hold both",
+            state="nothing was landed; what was landed before is unchanged",
+            next_step="give the field another name: events of the old type stay, and one column can't hold both types",
             clashes=tuple(clashes),
         )
     return [path for path, _, _ in found]
 
 
 def _compared(known: Mapping[str, Any], wanted: Mapping[str, Any], path: str) -> Iterator[tuple[str, str, str]]:
-    """(path, "", "") of each field that is lacking, (path, type there, type wanted) of each that is another."""
+    """(path, "", "") for each missing field, (path, type in the table, wanted type) for each with another type."""
     for name, kind in wanted.items():
         at = f"{path}{name}"
         if name not in known:

@@ -1,16 +1,17 @@
-"""Values moved from one shape to another, as Spark expressions: what a type's landed struct holds and what one version
-of its contract says are not the same once it has several."""
+"""Spark expressions that convert values between schemas: the landed struct of an event type holds the fields of all
+its contract versions, a reader wants those of one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from anabranch.contracts.field_types import Node, same_shape
-from anabranch.ingest.landing.schema import spark_ddl
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, StructType
+
+from anabranch.contracts.field_types import Node, same_shape
+from anabranch.ingest.landing.schema import spark_ddl
 
 _SCALARS: dict[str, dict[str, str]] = {
     "bigint": {"type": "integer"},
@@ -22,9 +23,9 @@ _SCALARS: dict[str, dict[str, str]] = {
 
 
 def project(value: Column, here: Node, wanted: Node) -> Column:
-    """``value``, of the shape ``here``, with exactly the fields of ``wanted``: null where it lacks one.
+    """``value``, which has the shape ``here``, with exactly the fields of ``wanted``: null where it lacks one.
 
-    The same Column when nothing has to be done. Fields that both have are typed alike.
+    Returns the same Column if the shapes are equal. Fields in both shapes must have the same type.
     """
     if same_shape(here, wanted):
         return value
@@ -44,7 +45,7 @@ def typed_null(node: Node) -> Column:
 
 
 def node_of(kind: DataType) -> Node:
-    """The shape that a column of a landing table has."""
+    """The shape of a column of a landing table."""
     if isinstance(kind, StructType):
         return {"type": "object", "properties": {field.name: node_of(field.dataType) for field in kind.fields}}
     if isinstance(kind, ArrayType):
@@ -53,12 +54,12 @@ def node_of(kind: DataType) -> Node:
 
 
 Versions = Sequence[tuple[int, Node]]
-"""The versions of one event type that have a node: each as its place among the topic's contracts, with the node."""
+"""Versions of one event type that have a node: the index of each among the topic's contracts, with its node."""
 
 
 def as_sent(value: Column, here: Node, wanted: Node, versions: Versions, follows: Column) -> Column:
-    """``value`` as landing holds it for all ``versions`` together (``wanted``): of each event only the fields that the
-    version it ``follows`` names. What its contract doesn't know was not checked, and stays in the raw bytes."""
+    """``value`` as landing holds it for all ``versions`` (``wanted``): each event keeps only the fields of the version
+    that it ``follows``. Other fields were not checked against a contract, and stay in the raw bytes only."""
     if all(same_shape(node, wanted) for _, node in versions):
         return project(value, here, wanted)
     if wanted["type"] == "array":

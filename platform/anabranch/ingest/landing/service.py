@@ -27,19 +27,19 @@ from anabranch.ingest.landing.stream_watch import Watched
 LOGGER = logging.getLogger(__name__)
 LOOK_SECONDS = 0.5
 HALTS = frozenset({"OFFSETS_LOST", "LOG_REPLACED"})
-"""What only a person ends."""
+"""Errors that only a person can resolve."""
 ENDS = frozenset({"FENCED"})
-"""What isn't about a topic: another process lands by now."""
+"""Errors that end the process: another process lands now."""
 FIRST_SECONDS, RETRY_SECONDS = 1.0, 30.0
-"""How long a topic that fails rests, at first and at most. The pause doubles with each failure."""
+"""The first and the longest pause of a failing topic. The pause doubles with each failure."""
 
 
 @dataclass
 class Failing:
-    """A topic that isn't landed, or was started again and hasn't shown yet that it can be.
+    """A topic that isn't landed, or was restarted and has not landed anything yet.
 
-    ``running``: it has failed in the middle, so that it starts says nothing. ``due``: when it is started again.
-    ``sound``: when it counts as landed, though it has had nothing to land.
+    ``running``: it failed while it ran, so a successful start alone proves nothing. ``due``: when it is started again.
+    ``sound``: when it counts as healthy even if it had nothing to land.
     """
 
     error: AnabranchError
@@ -51,7 +51,7 @@ class Failing:
 
 @dataclass
 class LandingStreams:
-    """The topics of this process. One that fails is halted, and started again after a pause; the others are landed."""
+    """The topics of this process. A failing topic is halted and restarted after a pause; the others go on."""
 
     topics: Sequence[Topic]
     launch: Callable[[Topic], LandingQuery]
@@ -65,10 +65,10 @@ class LandingStreams:
         return {name: failing.error for name, failing in self._failing.items()}
 
     def look(self) -> None:
-        """Start what doesn't run and is due. Called again and again, from one thread.
+        """Start the topics that don't run and are due. Called periodically, from one thread.
 
-        Raises one of ENDS; and, where no topic is landed any more, an error that isn't one of HALTS: a new process may
-        help then, and nothing is kept from it.
+        Raises an error of ENDS; and, if no topic is landed any more, an error that isn't one of HALTS: a new process
+        may help then, and there is no running topic that it would interrupt.
         """
         for name, query in list(self.queries.items()):
             if (failure := query.failure) is not None:
@@ -114,12 +114,12 @@ class LandingStreams:
 
 
 def run(settings: Settings, only: Sequence[str] = ()) -> int:
-    """Land the declared topics (or ``only`` some) until SIGTERM or SIGINT; the exit code.
+    """Land the declared topics (or ``only`` some) until SIGTERM or SIGINT; returns the exit code.
 
-    A topic that fails is left out and tried again, with its declaration as it is then. When none is landed any more,
-    the error is raised: whoever watches this process starts it again, and every topic goes on where its table stands.
-    TryAgain CLOCK_SET_BACK when the machine's clock was: see ``clocks``. A query that
-    hangs (STREAM_HANGS) ends the process at once: see ``liveness``.
+    A failing topic is left out and tried again, with its declaration as it is then. If no topic is landed any more, the
+    error is raised: the supervisor restarts this process, and every topic continues from its table. Raises TryAgain
+    CLOCK_SET_BACK if the machine's clock was set back: see ``core.clocks``. A query that hangs (STREAM_HANGS) ends the
+    process at once: see ``core.liveness``.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
@@ -128,7 +128,7 @@ def run(settings: Settings, only: Sequence[str] = ()) -> int:
         signal.signal(number, lambda *_: stop.set())
     declared = load_declarations(settings.contracts_folder)
     topics = [declared.topic(name) for name in only] or list(declared.topics.values())
-    existing_topics(settings)  # says at once that no broker answers
+    existing_topics(settings)  # fails fast if no broker answers
     turns = {topic.name: take_turn(settings, topic) for topic in topics}
     spark = session(settings, "anabranch-landing", {**OWN_CODE, **live_engine(settings)})
 
@@ -158,39 +158,39 @@ def run(settings: Settings, only: Sequence[str] = ()) -> int:
 
 
 def _as_declared(contracts: Path, topic: Topic) -> Topic:
-    """What the files say of ``topic`` now. BadDefinition; BadInput TOPIC_UNKNOWN."""
+    """``topic`` as its file declares it now. Raises BadDefinition, or BadInput TOPIC_UNKNOWN."""
     try:
         return load_declarations(contracts, anew=True).topic(topic.name)
     except AnabranchError:
         raise
-    except Exception as error:  # whatever a file does that somebody is at work on
+    except Exception as error:  # anything: a person may be editing the file
         raise BadDefinition(
             "DECLARATION_UNREADABLE",
-            f"a file in {contracts} can't be read: {type(error).__name__}: {root_cause(error)}",
+            f"a file in {contracts} can't be loaded: {type(error).__name__}: {root_cause(error)}",
             state=f"{topic.name} isn't landed",
-            next_step="mend the file; landing looks at it again by itself",
+            next_step="correct the file; landing reads it again by itself",
         ) from error
 
 
 @contextmanager
 def _told(settings: Settings, landing: LandingStreams) -> Iterator[Callable[[], None]]:
-    """What is halted is written down when it changes, and before an error ends the process."""
-    told: Mapping[str, AnabranchError] | None = None
+    """Writes the halted topics to the status file when they change, and before an error ends the process."""
+    written: Mapping[str, AnabranchError] | None = None
 
     def tell() -> None:
-        nonlocal told
-        if told == (now := landing.halted):
+        nonlocal written
+        if written == (now := landing.halted):
             return
         try:
             status.write(settings, now)
-            told = now
-        except OSError as error:  # a full disk may be what a topic is halted by
-            LOGGER.warning("what is halted can't be written down: %s", error)
+            written = now
+        except OSError as error:  # a full disk may be the reason why a topic is halted
+            LOGGER.warning("the halted topics can't be written to the status file: %s", error)
 
     try:
         yield tell
     except AnabranchError as error:
-        if error.code not in ENDS:  # another process has its own to tell
+        if error.code not in ENDS:  # otherwise another process owns the status file
             tell()
         raise
 
@@ -198,8 +198,8 @@ def _told(settings: Settings, landing: LandingStreams) -> Iterator[Callable[[], 
 def _set_back(seconds: float) -> TryAgain:
     return TryAgain(
         "CLOCK_SET_BACK",
-        f"the machine's clock was set back by {seconds:,.0f} s: streams would wait until it is there again",
+        f"the machine's clock was set back by {seconds:,.0f} s: streams would wait until it reaches the old time",
         state="everything up to each table's newest epoch is landed",
-        next_step="nothing: landing is started again by itself",
+        next_step="nothing: landing restarts by itself",
         seconds=seconds,
     )

@@ -1,4 +1,4 @@
-"""The rows of a landing table as SQL, without Spark: for proofs, lists, counts and starting points."""
+"""SQL over the rows of a landing table, with DuckDB instead of Spark: for proofs, lists and counts."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from pathlib import Path
 
 import duckdb
 import pyarrow as pa
-from anabranch.ingest.landing.schema import EVENT_DATE
 from deltalake import DeltaTable
+
+from anabranch.ingest.landing.schema import EVENT_DATE
 
 
 def landed_rows(table: DeltaTable, days: Sequence[date] | None = None) -> duckdb.DuckDBPyConnection:
-    """A connection in which ``rows`` is every row of ``table``, or of those event dates, read when asked.
+    """A connection with a view ``rows`` of all rows of ``table``, or of those event dates; files are read by queries.
 
-    Not through ``to_pyarrow_dataset``: a process that has used it sometimes aborts when it exits. Times are compared
-    by ``epoch_us``: arithmetic with time zones needs an extension that DuckDB would want to fetch.
+    Doesn't use ``to_pyarrow_dataset``: a process that has used it sometimes aborts when it exits. Compare times with
+    ``epoch_us``: time zone arithmetic needs an extension that DuckDB would try to download.
     """
     files = table.file_uris(file_pruning_predicate=None if days is None else [(EVENT_DATE, "in", list(days))])
     if files:
@@ -25,14 +26,14 @@ def landed_rows(table: DeltaTable, days: Sequence[date] | None = None) -> duckdb
 
 
 def no_rows(table: DeltaTable) -> duckdb.DuckDBPyConnection:
-    """A connection in which ``rows`` is empty, with the columns of ``table``."""
+    """A connection whose ``rows`` is empty, with the columns of ``table``."""
     connection = _connect()
     connection.register("rows", pa.schema(table.schema().to_arrow()).empty_table())
     return connection
 
 
 def rows_of_files(files: Sequence[str | Path]) -> duckdb.DuckDBPyConnection:
-    """The same for some data files of a landing table, at least one."""
+    """A connection whose ``rows`` are those of some data files of a landing table, at least one."""
     connection = _connect()
     listed = ", ".join("'" + str(file).replace("'", "''") + "'" for file in files)
     connection.execute(_ROWS.format(files=listed))

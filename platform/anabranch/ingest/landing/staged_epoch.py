@@ -1,4 +1,4 @@
-"""What landing still does to files that Spark has staged: it looks at what was decided, and takes duplicates out."""
+"""Post-processes the files that Spark has staged for an epoch: reads the decisions, and moves duplicates out."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
 from anabranch.ingest.landing.duplicates import as_duplicates
 from anabranch.ingest.landing.schema import EVENT_DATE
 from anabranch.lake import StagedFile, restage, stage_arrow
-from numpy.typing import NDArray
 
 
 def read_columns(uri: str, staged: Sequence[StagedFile], names: Sequence[str], schema: pa.Schema) -> pa.Table:
-    """Some columns of all staged files, in the files' order, in the types of ``schema``."""
+    """Some columns of all staged files, in file order, with the types of ``schema``."""
     wanted = pa.schema([schema.field(name) for name in names])
 
     def read(file: StagedFile) -> pa.Table:
@@ -31,8 +32,8 @@ def read_columns(uri: str, staged: Sequence[StagedFile], names: Sequence[str], s
 def without_duplicates(
     uri: str, staged: Sequence[StagedFile], repeats: NDArray[np.bool_], schema: pa.Schema, build: str
 ) -> list[StagedFile]:
-    """The staged files less the rows that ``repeats`` marks (in the files' order), and one file more that holds these
-    as duplicates."""
+    """The staged files without the rows marked in ``repeats`` (in file order), and one more file that holds these as
+    duplicates."""
     ends = np.cumsum([file.rows for file in staged])
     marks = np.split(repeats, ends[:-1]) if staged else []
 

@@ -1,4 +1,5 @@
-"""What a landing table says of itself: the newest epoch, the offsets landed, and the watermark W of the next epoch."""
+"""The state of a landing table, from its newest commit: epoch, landed offsets, and the watermark W of the next
+epoch."""
 
 from __future__ import annotations
 
@@ -7,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
+
+from deltalake import DeltaTable
 
 from anabranch.contracts import Topic
 from anabranch.contracts.contract_registry import check_kept, register
@@ -18,19 +21,18 @@ from anabranch.ingest.landing.schema_growth import missing_columns, versions_not
 from anabranch.lake import CommitMetadata, Cut, Position, configure, create, latest_commit, widen
 from anabranch.lake.layout import landing_table
 from anabranch.lake.optimistic import until_committed
-from deltalake import DeltaTable
 
 LATENESS: Final = "lateness_us"
 
 
 @dataclass(frozen=True, slots=True)
 class LandingState:
-    """The truth about what was landed, from the newest note of the table.
+    """The authoritative landing state, from the metadata of the table's newest commit.
 
-    ``watermark_us`` is W(epoch + 1): the largest event time of all records landed so far, in microseconds;
-    None before the first valid record. ``released`` counts the records that were released from quarantine. ``log`` is
-    the id that the broker has given the topic: one that was deleted and made again has another. ``begin`` is the offset
-    that landing began with, where it is known; ``holes`` counts the offsets that were proven to hold no record.
+    ``watermark_us`` is W(epoch + 1): the largest event time of all records landed so far, in microseconds; None before
+    the first valid record. ``released`` counts the records that were released from quarantine. ``log`` is the broker's
+    id of the topic: a topic that was deleted and created again has another one. ``begin`` is the offset that landing
+    began with, if known; ``holes`` counts the offsets that were proven to hold no record.
     """
 
     epoch: int
@@ -46,18 +48,18 @@ class LandingState:
         return None if self.watermark_us is None else self.watermark_us - lateness // timedelta(microseconds=1)
 
     def unchanged(self) -> dict[str, Any]:
-        """What the note of an epoch without a record says beside its cut."""
+        """The metadata, besides the cut, of an epoch without records."""
         return {"watermark_us": self.watermark_us, **self.carried(), "rows": 0, "counts": {}}
 
     def carried(self) -> dict[str, Any]:
-        """What each note says again: older ones are deleted one day."""
+        """The metadata that each commit repeats, because older commits are deleted one day."""
         known = {BEGIN: self.begin, COUNTS: self.holes}
-        kept = {name: {str(p): n for p, n in sorted(said.items())} for name, said in known.items() if said}
+        kept = {name: {str(p): n for p, n in sorted(each.items())} for name, each in known.items() if each}
         return {"released": self.released, "log": self.log, **kept}
 
 
 def lateness_note(topic: Topic) -> dict[str, Any]:
-    """For the note of an epoch: the L that its records were held to. A topic may be given another one later."""
+    """For an epoch's metadata: the L that its records were judged by. The topic's L may be changed later."""
     return {LATENESS: topic.allowed_lateness // timedelta(microseconds=1)}
 
 
@@ -66,11 +68,11 @@ def writer_of(topic: Topic) -> str:
 
 
 def open_landing(settings: Settings, topic: Topic) -> DeltaTable:
-    """The landing table of ``topic``: made when it isn't there, grown when its contracts know more fields than it.
+    """The landing table of ``topic``: created if missing, extended if its contracts have more fields than the table.
 
-    Conflict CONTRACT_CHANGED or CONTRACT_VANISHED when events have landed by another declaration of a version;
-    BadDefinition LANDING_TYPES when a field is there as another type; BrokenState LANDING_SCHEMA when a column is
-    missing that every landing table has.
+    Raises Conflict CONTRACT_CHANGED or CONTRACT_VANISHED if events have landed with another declaration of a version;
+    BadDefinition LANDING_TYPES if a field exists with another type; BrokenState LANDING_SCHEMA if a column is missing
+    that every landing table has.
     """
     check_kept(settings, topic)
     uri, schema = landing_table(settings, topic.name), landing_schema(topic)
@@ -82,8 +84,8 @@ def open_landing(settings: Settings, topic: Topic) -> DeltaTable:
     def attempt() -> None:
         table.update_incremental()
         grown = missing_columns(table, topic)
-        register(settings, topic)  # before an event can land by it, behind everything that refuses it
-        # Delta stops every stream that reads the table here; started again, it goes on.
+        register(settings, topic)  # before an event of it can land, and after every check that may reject it
+        # Delta stops every stream that reads the table here; after a restart the streams continue.
         if not PROPERTIES.items() <= table.metadata().configuration.items():
             configure(table, PROPERTIES, growth_note(read_state(table, topic), topic, []))
         if grown:
@@ -94,23 +96,23 @@ def open_landing(settings: Settings, topic: Topic) -> DeltaTable:
 
 
 def growth_note(state: LandingState, topic: Topic, grown: Sequence[str]) -> CommitMetadata:
-    """The same epoch as before: no record lands by it."""
+    """Metadata of a commit that lands no record: the epoch stays the same."""
     extra = {**state.unchanged(), "grown": list(grown), **versions_note(topic)}
     cut = Cut({topic.name: Position(state.epoch, state.offsets)})
     return CommitMetadata(writer_of(topic), f"grow:{uuid.uuid4().hex}", cut, extra=extra)
 
 
 def read_state(table: DeltaTable, topic: Topic) -> LandingState:
-    """The state that the newest note of the table names."""
+    """The state in the metadata of the table's newest commit. Raises Conflict FOREIGN_WRITER."""
     committed = latest_commit(table)
-    assert committed is not None  # noqa: S101 - open_landing has made the table
+    assert committed is not None  # noqa: S101 - open_landing has created the table
     note = committed.note
     if note.writer != writer_of(topic):
         raise Conflict(
             "FOREIGN_WRITER",
             f"{table.table_uri} was last written by {note.writer}",
-            state="nothing landed",
-            next_step="one landing per home: end the other writer, or give this one a home of its own (ANABRANCH_HOME)",
+            state="nothing was landed",
+            next_step="run one landing per home: stop the other writer, or set another ANABRANCH_HOME for this one",
         )
     position = note.cut.positions[topic.name]
     released, log = int(note.extra.get("released", 0)), str(note.extra.get("log", ""))

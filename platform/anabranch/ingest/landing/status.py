@@ -1,4 +1,4 @@
-"""Which topics landing has halted, and why, for `anabranch status`: one small file, replaced as a whole."""
+"""The status file of landing: the halted topics and their errors, for `anabranch status`; replaced atomically."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from anabranch.core.settings import Settings
 
 
 def write(settings: Settings, halted: Mapping[str, AnabranchError]) -> None:
-    """From now on these are halted, and no others."""
-    told = {topic: {"code": error.code, "error": str(error)} for topic, error in halted.items()}
-    write_atomically(settings.run / _FILE, json.dumps({"halted": told}))
+    """Replace the file: exactly these topics are halted now."""
+    content = {topic: {"code": error.code, "error": str(error)} for topic, error in halted.items()}
+    write_atomically(settings.run / _FILE, json.dumps({"halted": content}))
 
 
 def read(settings: Settings) -> dict[str, str]:
-    """The code of the error by which each topic is halted; nothing before landing ran."""
+    """The error code of each halted topic; empty before landing has run."""
     try:
-        return {topic: told["code"] for topic, told in json.loads((settings.run / _FILE).read_text())["halted"].items()}
+        halted = json.loads((settings.run / _FILE).read_text())["halted"]
+        return {topic: entry["code"] for topic, entry in halted.items()}
     except (OSError, ValueError, KeyError):
         return {}
 

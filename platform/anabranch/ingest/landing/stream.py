@@ -1,9 +1,11 @@
-"""The one streaming query that writes a topic's landing table."""
+"""Starts the streaming query that writes a topic's landing table."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING
+
+from pyspark.sql.streaming.query import StreamingQuery
 
 from anabranch.contracts import Topic
 from anabranch.core.errors import AnabranchError, TryAgain, root_cause
@@ -18,16 +20,15 @@ from anabranch.ingest.landing.state import open_landing, read_state, writer_of
 from anabranch.ingest.landing.writer import LandingWriter
 from anabranch.lake.layout import landing_checkpoint, turns
 from anabranch.lake.writer_fencing import WriterFence, acquire
-from pyspark.sql.streaming.query import StreamingQuery
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 STREAM_CONF = {
-    # One stage's code of all rules is longer than a method may be: Spark tries to compile it in vain, each time.
+    # The generated code of all rules in one stage exceeds the JVM's method limit: Spark compiles it in vain each time.
     "spark.sql.codegen.wholeStage": "false",
-    # It would parse every record as a variant, which only the doubtful ones need: AND's right side counts as used.
+    # It would parse every record as a variant, though only doubtful records need that: it ignores that AND is lazy.
     "spark.sql.subexpressionElimination.enabled": "false",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
@@ -35,25 +36,25 @@ STREAM_CONF = {
 
 
 class LandingQuery(StreamingQuery):
-    """Landing of one topic as it runs: Spark's StreamingQuery, with what its writer knows."""
+    """A running landing query of one topic: Spark's StreamingQuery, with the state of its writer."""
 
     def __init__(self, query: StreamingQuery, topic: Topic, writer: LandingWriter) -> None:
         super().__init__(query._jsq)
         self.topic = topic
         self.run = str(query.runId)
-        """What the engine calls this run of it."""
+        """The engine's id of this run."""
         self.batches = writer.batches
         self._writer = writer
 
     @property
     def has_landed(self) -> bool:
-        """Whether it has done a micro-batch since it was started."""
+        """Whether it has finished a micro-batch since it was started."""
         return self.batches.usual is not None
 
     @property
     def failure(self) -> AnabranchError | None:
-        """The error that stopped it: the writer's own where it was that, else what the engine says (mostly that the
-        broker doesn't answer: the next start says so); None while it runs."""
+        """The error that stopped it; None while it runs. If neither the writer nor its fence has one, it is the
+        engine's (usually the broker doesn't answer; the next start then reports that)."""
         if self.isActive:
             return None
         return (
@@ -63,7 +64,7 @@ class LandingQuery(StreamingQuery):
                 "LANDING_ENDED",
                 f"landing of {self.topic.name} ended: {root_cause(self.exception())}",
                 state="everything up to the table's newest epoch is landed",
-                next_step="nothing: it is started again by itself, and says then what is wrong",
+                next_step="nothing: it restarts by itself, and then reports what is wrong",
                 topic=self.topic.name,
             )
         )
@@ -76,11 +77,11 @@ def take_turn(settings: Settings, topic: Topic) -> WriterFence:
 def start(
     spark: SparkSession, settings: Settings, topic: Topic, *, once: bool = False, turn: WriterFence | None = None
 ) -> LandingQuery:
-    """Start landing ``topic``; with ``once`` it ends when what the log holds now is landed.
+    """Start landing ``topic``; with ``once`` it ends when it has landed what the log holds now.
 
-    Safe to call after any crash, with or without the old checkpoint. Raises OFFSETS_LOST, LOG_REPLACED,
-    BROKER_UNREACHABLE before anything is written. Of two landings of one topic the one that started last goes on, the
-    other ends with FENCED. ``turn``: that of a process which starts again what it has started before.
+    Safe to call after any crash, with or without the old checkpoint. Raises OFFSETS_LOST, LOG_REPLACED or
+    BROKER_UNREACHABLE before anything is written. Of two landings of one topic the one that started last continues, the
+    other ends with FENCED. ``turn``: the fence of a process that restarts a query.
     """
     turn = turn or take_turn(settings, topic)
     turn.check()
@@ -89,12 +90,12 @@ def start(
     position, log = read_state(table, topic), topic_id(settings, topic.name)
     check_same_log(topic, position.log, log)
     check_nothing_lost(settings, topic, position.offsets)
-    going_on = can_resume(checkpoint, topic.name, position.offsets)
-    begin = {} if going_on else starting_offsets(settings, topic, position.offsets)
+    resumes = can_resume(checkpoint, topic.name, position.offsets)
+    begin = {} if resumes else starting_offsets(settings, topic, position.offsets)
     own = spark.newSession()
     for key, value in {**STREAM_CONF, **({} if once else LIVE)}.items():
         own.conf.set(key, value)
-    # More tasks than cores cost more than they bring: for few records the task itself, for many the files of each day.
+    # More tasks than cores cost more than they gain: each task has overhead, and writes a file for each day.
     records = read_log(own, settings, topic, begin).coalesce(settings.shuffle_partitions)
     writer = LandingWriter(settings, topic, table, checkpoint, log, turn)
     if not once:

@@ -1,4 +1,4 @@
-"""The queries of the landing process, as a ``Watcher`` sees them."""
+"""Presents the queries of the landing process to the liveness check (``core.liveness.Watcher``)."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ from anabranch.lake import latest_commit
 from anabranch.lake.layout import landing_table
 
 if TYPE_CHECKING:
-    from anabranch.ingest.landing.service import LandingStreams
-    from anabranch.ingest.landing.stream import LandingQuery
     from pyspark.sql import SparkSession
 
+    from anabranch.ingest.landing.service import LandingStreams
+    from anabranch.ingest.landing.stream import LandingQuery
+
 _ASK_SECONDS = 10.0
-"""A question at the broker takes a connection of its own."""
+"""Each question opens a new connection to the broker, so it is asked this rarely."""
 
 
 class Watched:
-    """Called by the thread of one Watcher only."""
+    """Lists the running queries as streams. Called by the thread of one Watcher only."""
 
     def __init__(self, spark: SparkSession, settings: Settings, landing: LandingStreams) -> None:
         self._spark, self._settings, self._landing = spark, settings, landing
         self._known: dict[LandingQuery, Stream] = {}
 
     def __call__(self) -> list[Stream]:
-        """Those that run now."""
+        """The streams that run now."""
         self._known = dict(self._running())
         return list(self._known.values())
 
@@ -48,9 +49,9 @@ class Watched:
 
 
 def unlanded_behind(settings: Settings, topic: Topic) -> Hashable:
-    """The offsets that landing stands at, where the log holds records behind them that can be read; None where it
-    doesn't: what lies behind an open transaction isn't news. What the broker raises: a stream that waits for it ends by
-    its client's own time-outs."""
+    """The offsets that landing has reached, if the log holds readable records after them; None if not: records behind
+    an open transaction aren't readable. Raises the broker's errors: a stream that waits for the broker ends by its
+    client's own timeouts."""
     committed = latest_commit(landing_table(settings, topic.name))
     position = committed.note.cut.positions.get(topic.name) if committed is not None else None
     landed, ends = position.offsets if position is not None else {}, readable_ends(settings, topic.name)

@@ -1,8 +1,8 @@
-"""Whether a record can be landed as valid: the envelope's rules and the contracts', as one small Spark expression.
+"""Decides whether a record is valid: the rules of the envelope and of the contracts, as one small Spark expression.
 
-It runs for every record, and Spark writes and binds its code for every task of every micro-batch: so it says yes or
-no only (``explain`` says why, for the few that it says no to), judges once what several contracts say alike of a
-field, and parses a text again only when a look at it leaves a doubt.
+It runs for every record, and Spark generates and binds its code for every task of every micro-batch. So it only returns
+yes or no (``quarantine_reasons`` finds the reason for the few rejected records), evaluates a rule that several
+contracts share only once, and parses a text again only if a cheaper check leaves a doubt.
 """
 
 from __future__ import annotations
@@ -13,23 +13,24 @@ from functools import reduce
 from operator import and_, or_
 from typing import Any, Final
 
-from anabranch.contracts import Topic
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+
+from anabranch.contracts import Topic
 
 CORRUPT: Final = "_corrupt"
 END: Final = "_end"
 CONTRACT: Final = "_contract"
-"""Which contract a record follows, as its place among the topic's; null when the topic doesn't know it."""
+"""The contract that a record follows, as its index among the topic's; null if the topic doesn't have it."""
 DATA: Final = "_data"
-"""The data as parsed, with times and dates as such."""
+"""The parsed data, with strings converted to times and dates."""
 TEXTS: Final = ("id", "source", "type", "subject")
-# What a number, a truth value, an object or an array looks like once Spark has made a string of it.
+# What numbers, booleans, objects and arrays look like after Spark has converted them to strings.
 _NO_STRING = r"^(-?[0-9.]+([eE][-+]?[0-9]+)?|true|false|[{\[].*)$"
 
 
 def is_valid(topic: Topic) -> Column:
-    """True for a valid record, false for one that belongs into quarantine; never null."""
+    """True for a valid record, false for one to quarantine; never null."""
     fields = list(_by_field(topic))
     strings = [*((F.col("_event")[name], name, None) for name in TEXTS), *_strings(topic, fields)]
     every = [*_envelope(topic), *(_field(topic, *field) for field in fields), _kinds(strings), _whole(fields)]
@@ -37,10 +38,10 @@ def is_valid(topic: Topic) -> Column:
 
 
 def matching_contract(topic: Topic) -> Column:
-    """The value of CONTRACT: what ``dataschema`` names, the newest version of the type where it says nothing."""
-    event_type, said = F.col("_event.type"), F.col("_event.dataschema")
+    """The value of CONTRACT: the version that ``dataschema`` names, or the newest version of the type without it."""
+    event_type, uri = F.col("_event.type"), F.col("_event.dataschema")
     known = [
-        F.when((event_type == c.name) & ((said == c.uri) | (said.isNull() & F.lit(c == topic.newest(c.name)))), place)
+        F.when((event_type == c.name) & ((uri == c.uri) | (uri.isNull() & F.lit(c == topic.newest(c.name)))), place)
         for place, c in enumerate(topic.contracts)
     ]
     return F.coalesce(*known, F.lit(None).cast("int"))
@@ -60,7 +61,7 @@ def _envelope(topic: Topic) -> Iterator[Column]:
 
 
 Field = tuple[str, Mapping[str, Any], bool, list[int]]
-"""A field's name, its node, whether it is required, and the places of the contracts that say so."""
+"""A field's name, its node, whether it is required, and the indexes of the contracts that have it like this."""
 
 
 def _by_field(topic: Topic) -> Iterator[Field]:
@@ -107,7 +108,8 @@ def _kept(raw: Column, value: Column, node: Mapping[str, Any], path: str, requir
 
 
 def _whole(fields: list[Field]) -> Column:
-    """Whether Spark's parser, where it stumbled, lost no value of a field of ours: it may be one of another type's."""
+    """Whether Spark's parser, after an error, lost no value of the event's own fields: the error may be in a field of
+    another type."""
     lost = [
         raw.isNull() & F.get_json_object(F.col("_text"), f"$.{path}").isNotNull() & F.col(CONTRACT).isin(*places)
         for name, node, _, places in fields
@@ -124,13 +126,13 @@ def _leaves(raw: Column, node: Mapping[str, Any], path: str) -> Iterator[tuple[C
 
 
 Text = tuple[Column, str, list[int] | None]
-"""Where a string belongs: its value, its path, and the places of the contracts that say so; None for all of them."""
+"""A string field: its value, its path, and the indexes of the contracts that have it; None for all of them."""
 
 
 def _strings(topic: Topic, fields: list[Field]) -> Iterator[Text]:
-    """A path once, whatever contracts say that a string belongs there.
+    """Each path once, even if several contracts have a string there.
 
-    An older version may not know a field that a newer one has, and its events may hold anything there.
+    An older version may lack a field of a newer one, and its events may hold anything there.
     """
     several = len(topic.event_types) < len(topic.contracts)
     found: dict[str, tuple[Column, list[int]]] = {}
@@ -150,10 +152,11 @@ def _plain(raw: Column, node: Mapping[str, Any], path: str) -> Iterator[tuple[Co
 
 
 def _kinds(strings: list[Text]) -> Column:
-    """Whether JSON held strings where strings belong: Spark makes ``"12"`` of ``12`` without a word.
+    """Whether JSON held strings where strings are declared: Spark silently turns ``12`` into ``"12"``.
 
-    Most values can't be anything else. Where one could, a look over the text finds a name of ours in front of something
-    else than a quote (or null); only then, or where names may be written with escapes, is the text parsed again.
+    Most values can only be strings. For the others a search in the text looks for one of our names in front of
+    something other than a quote (or null); only then, or if names may be written with escapes, is the text parsed
+    again.
     """
     names = "|".join(sorted({path.rsplit(".", 1)[-1] for _, path, _ in strings}))
     doubt = F.col("_text").rlike(rf'"(?:{names})"\s*:\s*[^"\sn]') | F.col("_text").contains("\\u")
@@ -168,17 +171,17 @@ def _is_text(raw: Column, path: str, places: list[int] | None) -> Column:
 
 
 def _odd(text: Column) -> Column:
-    """Whether a text matches _NO_STRING. A comparison of bytes spares most of them the expression: what a number may
-    begin with comes before ':'."""
+    """Whether a text matches _NO_STRING. A comparison of bytes avoids the regular expression for most texts: the
+    characters that a number can begin with sort before ':'."""
     first = (text < ":") | text.isin("true", "false") | text.startswith("{") | text.startswith("[")
     return first & text.rlike(_NO_STRING)
 
 
 def _bad_items(raw: Column, value: Column, items: Mapping[str, Any], path: str) -> Column:
-    """Whether an array holds a null or an item of another type. Strings inside of its objects are not looked at.
+    """Whether an array holds a null or an item of another type. Strings inside of its objects are not checked.
 
-    Of objects it isn't known where the parser stumbled: such an array is refused with whatever else is odd in the
-    record, also with a field that only another version of the contract names.
+    In an array of objects it is unknown where the parser failed: so the record is rejected if anything in it failed to
+    parse, even in a field that only another version of the contract has.
     """
     bad = F.exists(value, lambda item: item.isNull())
     if items["type"] in ("object", "array"):
@@ -189,11 +192,11 @@ def _bad_items(raw: Column, value: Column, items: Mapping[str, Any], path: str) 
 
 
 def _kind(path: str) -> Column:
-    """The type that JSON gives the value at ``path``."""
+    """The JSON type of the value at ``path``."""
     found = F.try_variant_get(F.try_parse_json("_text"), f"$.{path}", "variant")
     return F.coalesce(F.schema_of_variant(found), F.lit("unreadable"))
 
 
 def java_pattern(pattern: str) -> str:
-    """A pattern as Java reads it: its ``$`` would also match in front of a last line break."""
+    """A pattern for Java's regular expressions, whose ``$`` also matches before a final line break."""
     return pattern[:-1] + r"\z" if pattern.endswith("$") and not pattern.endswith(r"\$") else pattern

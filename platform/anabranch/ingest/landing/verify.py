@@ -1,4 +1,4 @@
-"""The proof that landing holds every record of the log exactly once: its offsets against the broker's."""
+"""Proves that landing holds every record of the log exactly once, by comparing its offsets with the broker's."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+from deltalake import DeltaTable
+
 from anabranch.contracts import Topic
 from anabranch.core.errors import BadInput, BrokenState
 from anabranch.core.settings import Settings
@@ -20,7 +22,6 @@ from anabranch.lake import commit_history
 from anabranch.lake.commit_errors import unreadable_file
 from anabranch.lake.commits import open_table
 from anabranch.lake.layout import landing_table
-from deltalake import DeltaTable
 
 _COUNTS = """
 select "partition", count(*), count(distinct "offset"), min("offset"), max("offset"),
@@ -37,7 +38,7 @@ again as (
     from rows semi join several using (source, event_id) where decision = 'valid')
 select source, event_id, "partition", "offset", epoch from again where after <= ? order by 3, 4
 """
-"""The copies of an event that were taken for events within the horizon, a parameter (microseconds)."""
+"""Copies of an event that were landed as events within the horizon (the parameter, in microseconds)."""
 
 _CONFLICTS = """
 select d."partition", d."offset", d.source, d.event_id, f."partition", f."offset"
@@ -49,7 +50,7 @@ order by 1, 2 limit ?
 
 @dataclass(frozen=True, slots=True)
 class PartitionProof:
-    """One partition: what the log holds, what was landed, and what is wrong (nothing, on a sound table)."""
+    """One partition: what the log holds, what was landed, and what is wrong (nothing if the table is sound)."""
 
     partition: int
     first: int
@@ -59,7 +60,7 @@ class PartitionProof:
     log_begin: int
     log_end: int
     readable_to: int
-    """Where what can be read ends: before the first record of an open transaction, else ``log_end``."""
+    """The end of what is readable: before the first record of an open transaction, otherwise ``log_end``."""
     valid: int
     quarantined: int
     duplicates: int
@@ -74,15 +75,15 @@ class PartitionProof:
 
     @property
     def undecided(self) -> int:
-        """Offsets of transactions that are open, and what lies behind their first record."""
+        """Offsets from the first record of an open transaction to the end of the log."""
         return max(0, self.log_end - max(self.readable_to, self.landed_to))
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """All partitions of a topic; ``sound`` when each offset is in landing or quarantine exactly once, or was proven to
-    hold no record, and no event is valid twice: ``doubled`` counts the copies that were taken for events within the
-    duplicate horizon. ``holes`` names those whose epochs' notes are still kept."""
+    """All partitions of a topic. ``sound``: each offset is in landing or quarantine exactly once, or was proven to hold
+    no record, and no event is valid twice. ``doubled`` counts the copies that were landed as events within the
+    duplicate horizon. ``holes`` lists the offsets without a record, for the epochs whose commits are still kept."""
 
     topic: str
     epoch: int
@@ -108,8 +109,8 @@ class Proof:
 
 
 def verify(settings: Settings, topic: Topic) -> Proof:
-    """Compare the landing table with the broker. BROKER_UNREACHABLE when there is none, FILES_MISSING when the table
-    names files that are gone, FILE_UNREADABLE when one is torn; nothing is written."""
+    """Compare the landing table with the broker. Raises BROKER_UNREACHABLE if there is none, FILES_MISSING if the table
+    names missing files, FILE_UNREADABLE if one is torn. Writes nothing."""
     table = open_table(landing_table(settings, topic.name))
     if table is None:
         raise BadInput("NOT_LANDED", f"{topic.name} has not been landed yet", next_step="anabranch up, or make demo")
@@ -137,12 +138,12 @@ def verify(settings: Settings, topic: Topic) -> Proof:
 
 
 def horizon_us(topic: Topic) -> int:
-    """Within how many microseconds a copy is known."""
+    """The duplicate horizon in microseconds."""
     return topic.duplicate_horizon // timedelta(microseconds=1)
 
 
 def conflicts(settings: Settings, topic: Topic, limit: int = 100) -> list[dict[str, Any]]:
-    """Duplicates whose bytes differ from those of the record that was landed first: same id, another payload."""
+    """Duplicates whose bytes differ from the first record's: the same id with another payload."""
     table = open_table(landing_table(settings, topic.name))
     if table is None:
         return []
@@ -156,9 +157,9 @@ def _check_files(table: DeltaTable) -> None:
     if missing:
         raise BrokenState(
             "FILES_MISSING",
-            f"{table.table_uri}: {len(missing)} data files are gone, like {missing[0]}",
+            f"{table.table_uri}: {len(missing)} data files are missing, for example {missing[0]}",
             state="the rows in them can't be read; nothing was changed",
-            next_step="restore the files; or move table and checkpoint away, and land again what the log still holds",
+            next_step="restore the files; or move table and checkpoint away, and land what the log still holds again",
             files=missing,
         )
 
@@ -171,7 +172,7 @@ def _prove(
     holes: int,
     losses: tuple[Mapping[str, int], ...],
 ) -> PartitionProof:
-    """``landed``: the offset that landing began with, where that is known, and the next one to land."""
+    """``landed``: the offset that landing began with, if known, and the next one to land."""
     (known, landed_to), (begin, end, readable) = landed, log
     _, count, distinct, row_first, row_last, valid, quarantined, duplicates, late, _ = row or _NO_ROW
     first = min((offset for offset in (known, row_first) if offset is not None), default=begin)

@@ -1,24 +1,25 @@
-"""How far the topic's time is at an epoch: no event from before it will land on time any more."""
+"""The event-time watermark of a topic at an epoch: later events from before it are late."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from deltalake import DeltaTable
+
 from anabranch.contracts import Topic
 from anabranch.ingest.landing.sql import landed_rows
 from anabranch.lake import commit_history
-from deltalake import DeltaTable
 
 _NEAR = 20
-"""How many of the newest commits are looked through before the rows themselves are asked."""
+"""How many of the newest commits are searched before the rows are queried."""
 _START = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def watermark_at(table: DeltaTable, topic: Topic, epoch: int) -> datetime | None:
-    """``W - L`` behind ``epoch``: the largest event time of the epochs up to it, less the allowed lateness.
+    """``W - L`` after ``epoch``: the largest event time of the epochs up to it, minus the allowed lateness.
 
-    None where no event has landed by then. From the epoch's own note where that is near the table's end, else from
-    the rows, which say the same.
+    None if no event has landed by then. Read from the epoch's own commit if that is recent, otherwise from the rows,
+    with the same result.
     """
     for committed in commit_history(table, _NEAR):
         position = committed.note.cut.positions.get(topic.name)

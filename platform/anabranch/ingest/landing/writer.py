@@ -1,4 +1,4 @@
-"""One micro-batch of the log becomes one epoch: one commit that holds every record of it exactly once."""
+"""Writes one micro-batch of the log as one epoch: one commit that holds every record of it exactly once."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from deltalake import DeltaTable
+
 from anabranch.contracts import Topic
 from anabranch.core.errors import AnabranchError, BrokenState, root_cause
 from anabranch.core.liveness import Batches
@@ -31,25 +33,25 @@ from anabranch.lake import CommitMetadata, Cut, Position, StagedFile, append, re
 from anabranch.lake.optimistic import until_committed
 from anabranch.lake.stream_checkpoint import BatchPlan, batch_plan, checkpoint_id
 from anabranch.lake.writer_fencing import WriterFence
-from deltalake import DeltaTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 LOGGER = logging.getLogger(__name__)
 JUDGED = ["partition", "offset", "decision", "late", "event_time"]
-"""What an epoch's note is made of."""
+"""The columns that an epoch's metadata is computed from."""
 
 
 @dataclass
 class LandingWriter:
     """The function of landing's ``foreachBatch``.
 
-    Called once per micro-batch, and again with the same offsets after a crash: what the table's newest note covers
-    already is not written again. Of a micro-batch that begins before what was landed (an older checkpoint was
-    restored) only what lies beyond is landed. ``failure`` keeps the error that stopped the stream as Python raised it:
-    Spark hands only its text on. ``log`` is the broker's id of the topic. Conflict FENCED when another process has
-    taken the ``turn``. ``resting`` is called behind each epoch, with the time that it was begun at (monotonic).
+    Called once per micro-batch, and again with the same offsets after a crash: offsets that the newest commit's
+    metadata already covers are not written again. If a micro-batch begins before the landed offsets (an older
+    checkpoint was restored), only the rest of it is landed. ``failure`` keeps the Python error that stopped the stream,
+    because Spark only passes on its text. ``log`` is the broker's id of the topic. Raises Conflict FENCED if another
+    process has taken over (``turn``). ``resting`` is called after each epoch with the time of its begin (monotonic
+    clock).
     """
 
     settings: Settings
@@ -92,26 +94,26 @@ class LandingWriter:
             self.table.update_incremental()
             self._land(decided, plan, end)
 
-        # A release from quarantine may come in between: its epoch is taken then.
+        # If a release from quarantine commits in between, it takes this epoch's number, and this is tried again.
         until_committed(writer_of(self.topic), attempt)
 
     def _land(self, decided: DataFrame, plan: BatchPlan, end: Mapping[int, int]) -> None:
         before = read_state(self.table, self.topic)
         if all(before.offsets.get(p, 0) >= until for p, until in end.items()) and before.offsets:
-            LOGGER.warning("%s: batch %d is landed already (epoch %d)", self.topic.name, plan.batch_id, before.epoch)
+            LOGGER.warning("%s: batch %d is already landed (epoch %d)", self.topic.name, plan.batch_id, before.epoch)
             return
         start = self._batch_begin(plan.batch_id)
         gap = {p: (before.offsets[p], o) for p, o in start.items() if p in before.offsets and o > before.offsets[p]}
         if gap:
             raise BrokenState(
                 "OFFSET_GAP",
-                f"{self.topic.name}: the checkpoint has passed offsets that were never landed: {gap}",
+                f"{self.topic.name}: the checkpoint has skipped offsets that were never landed: {gap}",
                 state="nothing of this micro-batch was written",
-                next_step=f"move {self.checkpoint} away and start again: landing goes on from its table",
+                next_step=f"move {self.checkpoint} away and start again: landing continues from its table",
                 gap=gap,
             )
         first = dict(before.offsets) if before.offsets else dict(start)
-        # An older checkpoint may have one partition behind what was landed and another one ahead of it.
+        # An older checkpoint may be behind the landed offsets in one partition and ahead of them in another.
         end = {p: max(until, before.offsets.get(p, 0)) for p, until in end.items()}
         behind = any(o < first.get(p, 0) for p, o in start.items())
         self._duplicates.catch_up()
@@ -149,8 +151,8 @@ class LandingWriter:
         self._log_length.committed()
 
     def _holes(self, judged: pa.Table, first: Mapping[int, int], end: Mapping[int, int]) -> Ranges:
-        """The offsets of the micro-batch that hold no record, all of them proven. BrokenState EPOCH_INCOMPLETE; what
-        ``reread`` raises."""
+        """The offsets of the micro-batch that hold no record, all of them proven. Raises BrokenState EPOCH_INCOMPLETE,
+        and what ``reread`` raises."""
         empty = empty_ranges(judged, first, end)
         doubtful = unproven(empty, partial(reread, self.settings, self.topic.name))
         expected, without = sum(o - first.get(p, 0) for p, o in end.items()), sum(counted(empty).values())
@@ -158,9 +160,9 @@ class LandingWriter:
             raise BrokenState(
                 "EPOCH_INCOMPLETE",
                 f"{self.topic.name}: {expected} offsets, but {judged.num_rows} records, and {without} offsets without "
-                f"one; missing (first offset, and the one behind the last): {_few(doubtful)}",
+                f"one; missing (first offset, and the one after the last): {_few(doubtful)}",
                 state="nothing of this micro-batch was written",
-                next_step=f"nothing: it is read again; where that goes on, anabranch landing verify {self.topic.name}",
+                next_step=f"nothing: it is read again. If it fails again: anabranch landing verify {self.topic.name}",
                 topic=self.topic.name,
                 missing=doubtful,
             )
@@ -174,7 +176,7 @@ class LandingWriter:
             data = marked(data, self._duplicates.repeats(data))
             return stage_arrow(data, self._uri, build, EVENT_DATE, INDEXED), data.select(JUDGED)
         staged = stage_frame(with_epoch(rows, before, self.topic), self._uri, build, EVENT_DATE)
-        # Quarantined records have no event date: they are alone in the files without one.
+        # Quarantined records have no event date, so they have files of their own.
         staged = [f if f.partition[EVENT_DATE] else self._explained(f) for f in staged]
         judged = read_columns(self._uri, staged, list(dict.fromkeys([*JUDGED, *IDENTITY])), landing_schema(self.topic))
         repeats = self._duplicates.repeats(judged)
@@ -187,26 +189,26 @@ class LandingWriter:
 
 
 def _few(ranges: Ranges) -> str:
-    """The first of them: there may be one for each offset."""
-    told = {partition: list(each[:5]) for partition, each in ranges.items()}
-    more = sum(len(each) for each in ranges.values()) - sum(len(each) for each in told.values())
-    return f"{told}" + (f" and {more} more" if more else "")
+    """The first ranges of each partition: there may be one for each offset."""
+    shown = {partition: list(each[:5]) for partition, each in ranges.items()}
+    more = sum(len(each) for each in ranges.values()) - sum(len(each) for each in shown.values())
+    return f"{shown}" + (f" and {more} more" if more else "")
 
 
 def _failed(topic: Topic, batch: int, error: BaseException) -> BrokenState:
-    """What the engine or the disk raised in the middle of a batch, with the names that it lacks."""
+    """An error of the engine or of the disk within a batch, with the topic and the batch added."""
     return BrokenState(
         "BATCH_FAILED",
         f"landing of {topic.name} failed in batch {batch}: {root_cause(error)}",
         state="nothing of this micro-batch is in the table, which ends at the epoch before",
-        next_step="mend what it says; landing is started again by itself, and goes on with the same records",
+        next_step="fix the cause; landing restarts by itself, and continues with the same records",
         topic=topic.name,
         batch=batch,
     )
 
 
 def summary(judged: pa.Table, before: LandingState) -> dict[str, Any]:
-    """What an epoch's note says beside its cut: counts by decision, and W of the next epoch."""
+    """An epoch's metadata besides its cut: counts by decision, and W of the next epoch."""
     counts = {row["values"]: row["counts"] for row in pc.value_counts(judged["decision"]).to_pylist()}
     newest = pc.max(judged["event_time"]).as_py()
     seen = [before.watermark_us] if before.watermark_us is not None else []
@@ -221,7 +223,7 @@ def summary(judged: pa.Table, before: LandingState) -> dict[str, Any]:
 
 
 def with_epoch(rows: DataFrame, before: LandingState, topic: Topic) -> DataFrame:
-    """``decode``'s rows as the next epoch lands them: with its number, and late or on time by W(epoch) - L."""
+    """``decode``'s rows with the columns of the next epoch: its number, and late or on time by W(epoch) - L."""
     from pyspark.sql import functions as F
 
     bound = before.late_before_us(topic.allowed_lateness)
@@ -236,7 +238,7 @@ def with_epoch(rows: DataFrame, before: LandingState, topic: Topic) -> DataFrame
 
 def arrow_with_epoch(rows: pa.Table, before: LandingState, topic: Topic) -> pa.Table:
     """The same as ``with_epoch``, for rows that are in this process. (A literal that changes with every epoch would
-    have Spark compile each small micro-batch anew.)"""
+    make Spark compile each small micro-batch again.)"""
     schema = landing_schema(topic)
     bound = before.late_before_us(topic.allowed_lateness)
     event_us = rows["event_time"].cast(pa.timestamp("us", "UTC")).cast(pa.int64())
