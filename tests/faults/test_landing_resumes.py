@@ -148,7 +148,7 @@ def test_a_topic_made_again_with_more_records_than_were_landed_is_not_taken_for_
     with pytest.raises(Conflict) as caught:
         land(spark, settings, topic)
     assert caught.value.code == "LOG_REPLACED"
-    assert "deleted and made again" in caught.value.what
+    assert "deleted and created again" in caught.value.what
     assert rows_of(settings, topic) == before
 
     # Another cluster's copy, at the same offsets: a person says so.

@@ -143,7 +143,7 @@ def wrong_host(settings: Settings, folder: Path) -> dict[str, object]:
 WRONG: list[tuple[Change, str, str]] = [
     (wrong_password, "BROKER_LOGIN_REFUSED", "ANABRANCH_KAFKA_PASSWORD"),
     (wrong_authority, "BROKER_UNTRUSTED", "ANABRANCH_KAFKA_CA"),
-    (wrong_host, "BROKER_UNTRUSTED", "certificate is of the name"),
+    (wrong_host, "BROKER_UNTRUSTED", "certificate names the host"),
 ]
 
 

@@ -76,7 +76,7 @@ def test_where_the_log_can_not_be_read_nobody_knows(table: DeltaTable, kind: str
         commit(table, note(kind))
 
     assert told.value.code == "COMMIT_UNKNOWN"
-    assert "not known" in told.value.state
+    assert "unknown" in told.value.state
     assert all(path.exists() for path in before)
 
 
