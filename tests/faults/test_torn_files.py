@@ -76,7 +76,7 @@ def test_a_torn_commit_is_named_by_whoever_meets_it_and_the_half_is_built_again(
             use()
         assert caught.value.code == "TABLE_UNREADABLE"
         assert f"{commit} is torn" in caught.value.what
-        assert "rebuilds its speed table" in caught.value.next_step
+        assert "rebuilds its speed half" in caught.value.next_step
     assert "TABLE_UNREADABLE" in lag(settings)["speed"]
     told = diagnosis(settings)
     assert told.broken

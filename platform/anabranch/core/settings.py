@@ -41,7 +41,7 @@ UNFIT_PASSWORD = (
 
 
 def find_project(start: Path) -> Path | None:
-    """The nearest folder from ``start`` upwards that is a project: its pyproject.toml has a table [tool.anabranch]."""
+    """The nearest project folder from ``start`` upwards: its pyproject.toml has a table [tool.anabranch]."""
     return next((folder for folder in (start, *start.parents) if _is_project(folder)), None)
 
 
@@ -55,13 +55,13 @@ def _is_project(folder: Path) -> bool:
 
 
 def current_project() -> Path | None:
-    """The project that the working directory is in; else the checkout that this package is installed from, if it is."""
+    """The project of the working directory; otherwise the checkout of this package, if it is one."""
     checkout = Path(__file__).resolve().parents[3]
     return find_project(Path.cwd()) or (checkout if _is_project(checkout) else None)
 
 
 def project_root() -> Path:
-    """The current project. BadInput NO_PROJECT."""
+    """The current project. Raises BadInput NO_PROJECT."""
     found = current_project()
     if found is None:
         raise no_project(Path.cwd())
@@ -69,12 +69,12 @@ def project_root() -> Path:
 
 
 def no_project(folder: Path) -> BadInput:
-    """``folder`` is in no project, or is none that declares anything."""
+    """The error for a folder that is in no project, or in one that declares nothing."""
     return BadInput(
         "NO_PROJECT",
-        f"no project of Anabranch in {folder} or above it",
+        f"neither {folder} nor a folder above it is an Anabranch project",
         state="nothing was started or written",
-        next_step="go to the project's folder, set ANABRANCH_PROJECT, or make one: anabranch init NAME",
+        next_step="go to the project's folder, set ANABRANCH_PROJECT, or create a project: anabranch init NAME",
         folder=str(folder),
     )
 
@@ -174,7 +174,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Arguments, then the environment, then ``anabranch.env`` of the project that is current now."""
+        """Arguments first, then the environment, then ``anabranch.env`` of the current project."""
         project = current_project()
         file = project / "anabranch.env" if project else None
         return init_settings, env_settings, DotEnvSettingsSource(settings_cls, env_file=file)

@@ -97,7 +97,7 @@ _SMALL_COLLECTOR = "-XX:+UseSerialGC -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRati
 
 
 def jar_paths(settings: Settings) -> list[Path]:
-    """The pinned JARs that are added to pyspark's own. Raises BrokenState if `make setup` has not resolved them."""
+    """The pinned JARs besides pyspark's own. Raises BrokenState if `anabranch setup` has not downloaded them."""
     jars = sorted((settings.jars / "spark").glob("*.jar"))
     if not jars:
         raise BrokenState(

@@ -57,9 +57,9 @@ def unreadable(uri: str, error: Exception) -> BrokenState:
         "TABLE_UNREADABLE",
         f"{uri} can't be opened: {', '.join(torn) + ' is torn' if torn else error}",
         state="nothing was changed",
-        next_step="restore the file from a backup. Without one, move the table's folder away (with a speed table also "
-        "its checkpoint): landing reads the log again, a stream rebuilds its speed table, and a batch table is rebuilt "
-        "by anabranch reprocess",
+        next_step="restore the file from a backup; without one, move the table's folder away (of a speed half also the "
+        "checkpoint): landing reads the log again, a stream rebuilds its speed half, and anabranch reprocess rebuilds "
+        "a batch half",
         table=uri,
         torn=torn,
     )

@@ -68,7 +68,7 @@ def replay_checkpoints(settings: Settings, view: str, version: int) -> Path:
 
 
 def replay_table(settings: Settings, view: str, version: int, run: str) -> str:
-    """In the same folder as the speed table, because its files are hard-linked into that table."""
+    """In the same folder as the speed half, because its files are hard-linked into that table."""
     return str(view_folder(settings, view, version) / "replay" / run)
 
 

@@ -5,7 +5,8 @@ In: declared topics and events. Out: topics on the broker, records in them, and 
 1. ``auth`` gives librdkafka the login and Kafka's Java client a reference to the password; ``client`` holds the client
    settings that all connections share, and translates Kafka's errors;
 2. ``admin`` creates declared topics, reports drift, and returns topic ids and the begin and end of each partition;
-3. ``producer`` validates an event, sends it idempotently, and returns a receipt with its offset;
+3. ``producer`` validates an event, sends it idempotently, and returns a receipt with its offset; ``event_files`` reads
+   events to send from a file;
 4. ``record_offsets`` reads a range again, independently of Spark, to find out which offsets hold a record.
 """
 

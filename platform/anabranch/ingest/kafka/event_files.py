@@ -1,4 +1,4 @@
-"""Events in a file: CloudEvents 1.0 as JSON, one a line."""
+"""Reads events from a file for the CLI: CloudEvents 1.0 as JSON, one per line."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _NEEDED = ("id", "source", "type", "time", "data")
 
 
 def read_events(file: Path, declarations: Declarations) -> list[Event]:
-    """All events of ``file``. ``subject`` may be left out, and ``dataschema``: then it is the newest contract's.
+    """All events of ``file``. Without ``subject`` an event's id is used, without ``dataschema`` the newest contract.
 
-    BadInput EVENT_FILE for a line that is none, naming it; EVENT_TYPE_UNKNOWN. Whether data keeps its contract is
-    checked when it is sent.
+    Raises BadInput EVENT_FILE, which names the line that isn't an event, or EVENT_TYPE_UNKNOWN. The data is validated
+    against its contract when it is sent.
     """
     try:
         lines = file.read_text().splitlines()
@@ -28,26 +28,26 @@ def read_events(file: Path, declarations: Declarations) -> list[Event]:
 
 def _event(place: str, line: str, declarations: Declarations) -> Event:
     try:
-        said = json.loads(line)
+        content = json.loads(line)
     except ValueError as error:
-        raise _refused(f"{place} is no JSON: {error}") from None
-    if not isinstance(said, dict):
-        raise _refused(f"{place} is no object")
-    if missing := [name for name in _NEEDED if name not in said]:
-        raise _refused(f"{place} has no {', '.join(missing)}")
-    kind = str(said["type"])
+        raise _refused(f"{place} is not JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise _refused(f"{place} is not a JSON object")
+    if missing := [name for name in _NEEDED if name not in content]:
+        raise _refused(f"{place} lacks {', '.join(missing)}")
+    kind = str(content["type"])
     contracts = [c for c in declarations.topic_of(kind).contracts if c.name == kind]
     newest = max(contracts, key=lambda contract: contract.version)
     return Event(
-        id=str(said["id"]),
-        source=str(said["source"]),
+        id=str(content["id"]),
+        source=str(content["source"]),
         type=kind,
-        subject=str(said.get("subject", said["id"])),
-        time=_time(place, "time", said["time"]),
-        data=said["data"],
-        dataschema=str(said.get("dataschema", newest.uri)),
-        senttime=_time(place, "senttime", said["senttime"]) if "senttime" in said else None,
-        receivedtime=_time(place, "receivedtime", said["receivedtime"]) if "receivedtime" in said else None,
+        subject=str(content.get("subject", content["id"])),
+        time=_time(place, "time", content["time"]),
+        data=content["data"],
+        dataschema=str(content.get("dataschema", newest.uri)),
+        senttime=_time(place, "senttime", content["senttime"]) if "senttime" in content else None,
+        receivedtime=_time(place, "receivedtime", content["receivedtime"]) if "receivedtime" in content else None,
     )
 
 
@@ -57,9 +57,9 @@ def _time(place: str, name: str, text: Any) -> datetime:
     except (TypeError, ValueError):
         time = None
     if time is None or time.tzinfo is None:
-        raise _refused(f"{place}: {name} is {text!r}, which is no time with a zone, like 2025-01-05T10:00:00Z")
+        raise _refused(f"{place}: {name} is {text!r}, but a time with a zone is needed, like 2025-01-05T10:00:00Z")
     return time
 
 
 def _refused(what: str) -> BadInput:
-    return BadInput("EVENT_FILE", what, state="nothing was sent", next_step="mend that line, and send the file again")
+    return BadInput("EVENT_FILE", what, state="nothing was sent", next_step="correct it, and send the file again")
