@@ -24,10 +24,10 @@ from anabranch.compute.batch.publish import publish
 from anabranch.compute.speed.table import SpeedTable
 from anabranch.core.settings import Settings
 from anabranch.ingest.landing.duplicates import Duplicates
-from anabranch.ingest.landing.empty_offsets import added, written
+from anabranch.ingest.landing.empty_offsets import add_counts, ranges_note
 from anabranch.ingest.landing.schema import EVENT_DATE, QUARANTINED, VALID, epoch_build, landing_schema
 from anabranch.ingest.landing.state import growth_note, lateness_note, open_landing, read_state, writer_of
-from anabranch.ingest.landing.writer import JUDGED, summary
+from anabranch.ingest.landing.writer import SUMMARY_COLUMNS, summary
 from anabranch.lake import CommitMetadata, Cut, Position, StagedFile
 from anabranch.lake.layout import (
     batch_table,
@@ -135,7 +135,7 @@ class Clinic:
         data = pa.Table.from_pylist(list(rows), landing_schema(FLIGHTS))
         epoch = said.pop("epoch", before.epoch + 1)
         staged = lake.stage_arrow(data, self.uri, epoch_build(epoch), EVENT_DATE)
-        extra = {**summary(data.select(JUDGED), before), **lateness_note(FLIGHTS), **said}
+        extra = {**summary(data.select(SUMMARY_COLUMNS), before), **lateness_note(FLIGHTS), **said}
         cut = Cut({FLIGHTS.name: Position(epoch, offsets)})
         lake.append(self.table, staged, CommitMetadata(writer_of(FLIGHTS), f"c:{epoch}", cut, extra=extra))
 
@@ -180,8 +180,8 @@ class Clinic:
         offsets[partition] = start + count
         self.decisions._offsets[partition] = start + count
         self.table.update_incremental()
-        counts = added(read_state(self.table, FLIGHTS).holes, {partition: proven})
-        holes = written({partition: [(start, start + proven)]} if proven else {})
+        counts = add_counts(read_state(self.table, FLIGHTS).holes, {partition: proven})
+        holes = ranges_note({partition: [(start, start + proven)]} if proven else {})
         self.commit([], offsets, **holes, hole_counts={str(p): n for p, n in counts.items()})
 
     def grow(self) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 from anabranch.lake import CommitMetadata, Cut, Position, append, create, replace, stage_arrow, upsert, widen
 from anabranch.lake.commits import configure
-from anabranch.lake.file_commits import commit_move, commit_rewrite, held_files
+from anabranch.lake.file_commits import commit_move, commit_rewrite, data_files
 from deltalake import DeltaTable
 
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64()), ("day", pa.date32())])
@@ -35,7 +35,7 @@ def staged(table: DeltaTable, *given: dict[str, object]) -> list[object]:
 
 
 def moved(table: DeltaTable, _: CommitMetadata) -> int:
-    return commit_move(table, held_files(table), staged(table, FIRST))  # type: ignore[arg-type]
+    return commit_move(table, data_files(table), staged(table, FIRST))  # type: ignore[arg-type]
 
 
 KINDS: dict[str, tuple[Commit, list[dict[str, object]]]] = {
@@ -50,7 +50,7 @@ KINDS: dict[str, tuple[Commit, list[dict[str, object]]]] = {
     "widen": (lambda t, note: widen(t, pa.schema([*SCHEMA, pa.field("new", pa.int64())]), note), [FIRST]),
     "configure": (lambda t, note: configure(t, {"delta.logRetentionDuration": "interval 9 days"}, note), [FIRST]),
     "move": (moved, [FIRST]),
-    "rewrite": (lambda t, note: commit_rewrite(t, held_files(t), staged(t, SECOND), note), [SECOND]),  # type: ignore[arg-type]
+    "rewrite": (lambda t, note: commit_rewrite(t, data_files(t), staged(t, SECOND), note), [SECOND]),  # type: ignore[arg-type]
 }
 """How each kind of commit is made, and the rows that it leaves."""
 

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from anabranch.core.settings import Settings
-from anabranch.lake.archived_commits import LOG, OLDER, set_aside
+from anabranch.lake.archived_commits import ARCHIVE, LOG, archive_commits
 from anabranch.lake.layout import speed_table
 from anabranch.operate.doctor.run_checks import Report, examine
 from anabranch.operate.maintenance.report import DAY, Policy
@@ -54,7 +54,7 @@ def rows(uri: str, of: list[str] | None = None) -> Counter[str]:
 
 
 def on_disk(uri: str) -> set[str]:
-    return {str(p) for p in Path(uri).rglob("*.parquet") if not {LOG, OLDER} & set(p.parts)}
+    return {str(p) for p in Path(uri).rglob("*.parquet") if not {LOG, ARCHIVE} & set(p.parts)}
 
 
 def speed_of(clinic: Clinic) -> str:
@@ -67,7 +67,7 @@ def shorten(uri: str) -> None:
     if table.version() > 0:
         DeltaTable(uri, version=table.version() - 1).create_checkpoint()
     table.create_checkpoint()
-    set_aside(Path(uri), None)
+    archive_commits(Path(uri), None)
 
 
 def tree(home: Path) -> dict[str, Any]:

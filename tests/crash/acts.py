@@ -32,7 +32,7 @@ from anabranch.compute.batch.rebuild import rebuild
 from anabranch.compute.speed.view_stream import catch_up
 from anabranch.contracts import Declarations, Topic, load_declarations
 from anabranch.core.settings import Settings, load_settings
-from anabranch.ingest.landing.quarantine import release, waiting
+from anabranch.ingest.landing.quarantine import list_quarantined, release
 from anabranch.ingest.landing.stream import start
 from anabranch.operate.maintenance.report import Policy
 from anabranch.operate.maintenance.runner import maintain
@@ -150,7 +150,7 @@ class Stage:
 
     def release(self) -> None:
         release(self.spark, self.settings, self.parcels, None, "the contract was too narrow")
-        assert not waiting(self.settings, self.parcels)
+        assert not list_quarantined(self.settings, self.parcels)
 
 
 def narrow(topic: Topic) -> Topic:

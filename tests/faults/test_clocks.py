@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from anabranch.core.clocks import FORGIVEN, WallClock
+from anabranch.core.clocks import TOLERATED_SECONDS, WallClock
 from anabranch.core.settings import Settings
 from anabranch.operate.runtime import lifecycle, process_registry, stop_services
 from anabranch.operate.runtime.process_registry import Record
@@ -35,12 +35,12 @@ def test_a_clock_that_is_set_back_is_noticed_once_it_would_stop_a_stream() -> No
         wall.at += passed
         steady.at += passed
         assert clock.set_back() == 0
-    wall.at -= FORGIVEN / 2  # NTP at work
+    wall.at -= TOLERATED_SECONDS / 2  # NTP at work
     assert clock.set_back() == 0
     wall.at += DAY
     assert clock.set_back() == 0
     wall.at -= DAY  # what waits for a time of tomorrow would wait for a day
-    assert clock.set_back() > DAY - FORGIVEN
+    assert clock.set_back() > DAY - TOLERATED_SECONDS
 
 
 @pytest.fixture

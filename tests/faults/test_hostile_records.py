@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from anabranch.contracts import Topic
 from anabranch.core.settings import Settings
-from anabranch.ingest.landing.quarantine import waiting
+from anabranch.ingest.landing.quarantine import list_quarantined
 from anabranch.operate.doctor.run_checks import Report
 from fuzzing import accident, fuzzed
 from parcels import MEGABYTE, assert_sound, land, made_topic, parcel, rows_of, send
@@ -74,7 +74,7 @@ def test_a_thousand_fuzzed_records_between_good_ones(
     counted = {d: sum(row["decision"] == d for row in rows[::2]) for d in ("valid", "quarantined", "duplicate")}
     assert counted["quarantined"] > FUZZED / 2, counted
     assert counted["valid"] > 10, counted
-    assert len(waiting(settings, topic)) == counted["quarantined"]
+    assert len(list_quarantined(settings, topic)) == counted["quarantined"]
     assert not diagnosis(settings, topic).findings
 
 

@@ -20,7 +20,7 @@ from anabranch.ingest.kafka.admin import existing_topics
 from anabranch.ingest.landing import status
 from anabranch.ingest.landing.service import RETRY_SECONDS, LandingStreams
 from anabranch.ingest.landing.stream import start
-from anabranch.ingest.landing.stream_watch import unlanded_behind
+from anabranch.ingest.landing.stream_watch import unlanded_position
 from anabranch.ingest.landing.verify import verify
 from anabranch.lake import commit_history
 from anabranch.lake.layout import landing_table
@@ -143,7 +143,7 @@ def test_an_open_transaction_is_waited_for_and_an_epoch_may_hold_markers_only(
     proof = verify(settings, topic)
     assert [(p.landed_to, p.lag, p.undecided) for p in proof.partitions] == [(0, 0, 11)] * 2
     assert lag(settings)["landing"] == f"{topic.name}: 0 records, 22 behind an open transaction"
-    assert unlanded_behind(settings, topic) is None, "it would be taken for a stream that hangs"
+    assert unlanded_position(settings, topic) is None, "it would be taken for a stream that hangs"
     sender.producer.abort_transaction(20)
     land(spark, settings, topic)
     assert {row["event_id"] for row in rows_of(settings, topic)} == set(ten("behind"))

@@ -13,7 +13,7 @@ from anabranch.ingest.kafka.admin import end_offsets
 from anabranch.lake import latest_commit
 from anabranch.lake.commits import open_table
 from anabranch.lake.layout import speed_table
-from anabranch.lake.table_refs import EVERY, places
+from anabranch.lake.table_refs import EVERY, existing_tables
 from anabranch.operate.runtime import lifecycle
 
 TOPIC = "flights"
@@ -61,7 +61,7 @@ def covered(uri: str, topic: str) -> int:
 
 
 def _named(settings: Settings) -> tuple[int, int]:
-    tables = (open_table(place.uri) for place in places(settings, *EVERY))
+    tables = (open_table(place.uri) for place in existing_tables(settings, *EVERY))
     named = [uri for table in tables if table is not None for uri in table.file_uris()]
     return len(named), len({uri.rpartition("/")[0] for uri in named})
 

@@ -14,7 +14,7 @@ from anabranch.contracts import Contract, Declarations, Event, Topic
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka import Producer, create_missing
-from anabranch.ingest.landing.quarantine import release, waiting
+from anabranch.ingest.landing.quarantine import list_quarantined, release
 from anabranch.ingest.landing.stream import start
 from anabranch.ingest.landing.verify import verify
 from anabranch.lake.layout import landing_table
@@ -106,7 +106,7 @@ def test_whatever_a_record_holds_those_beside_it_are_landed(
 
     still = release(spark, settings, topic, None, "nothing has changed")
     assert (still.epoch, still.released) == (None, 0)
-    assert len(waiting(settings, topic)) == len(bad) + 1
+    assert len(list_quarantined(settings, topic)) == len(bad) + 1
 
 
 def test_a_producer_refuses_what_landing_would(settings: Settings, topic: Topic) -> None:

@@ -122,7 +122,7 @@ def test_1_a_record_that_is_lost_or_doubled_is_seen(
     send(broker, topic, [parcel(2), parcel(3), parcel(1)])
     before = DeltaTable(landing_table(broker, topic.name)).version()
     dropped: Callable[..., Any] = lambda rows, repeats: rows.filter(pa.array(~repeats))  # noqa: E731
-    with without(writer, "marked", dropped), pytest.raises(Exception, match="EPOCH_INCOMPLETE"):
+    with without(writer, "mark_duplicates", dropped), pytest.raises(Exception, match="EPOCH_INCOMPLETE"):
         land()
     assert DeltaTable(landing_table(broker, topic.name)).version() == before
     assert land()

@@ -24,7 +24,7 @@ from anabranch.ingest.kafka.admin import existing_topics
 from anabranch.ingest.landing import quarantine
 from anabranch.ingest.landing.accepted_losses import accept_loss
 from anabranch.ingest.landing.epoch_pacing import run_first
-from anabranch.ingest.landing.quarantine import release, waiting
+from anabranch.ingest.landing.quarantine import list_quarantined, release
 from anabranch.ingest.landing.stream import start
 from anabranch.ingest.landing.verify import conflicts, verify
 from anabranch.lake import commit_history
@@ -270,7 +270,7 @@ def test_a_release_is_an_epoch_of_its_own_and_its_ids_stay_known(
     assert (released.epoch, released.released, released.duplicates, sum(released.still.values())) == (2, 1, 1, 1)
     again = release(spark, settings, widened, None, "again")
     assert (again.epoch, again.released) == (None, 0)
-    assert [(q.partition, q.offset) for q in waiting(settings, topic)] == [(1, 0)]
+    assert [(q.partition, q.offset) for q in list_quarantined(settings, topic)] == [(1, 0)]
     newest = next(commit_history(landing_table(settings, topic.name)))
     assert newest.note.extra["release"] == {"why": "the contract was too narrow", "records": 2}
     send(settings, topic, [(0, event("wide", n=5_000)), (0, event("next"))])

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from anabranch.core.atomic_files import drafts_left
+from anabranch.core.atomic_files import abandoned_drafts
 from anabranch.core.control_objects import change, current, put, remove
 
 pytestmark = pytest.mark.unit
@@ -66,7 +66,7 @@ def test_a_draft_that_a_kill_left_is_found(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(Path, "unlink", lambda *_, **__: None)
     put(tmp_path / "object", 0, "one")
     monkeypatch.setattr("anabranch.core.atomic_files.psutil.pid_exists", lambda _: False)
-    assert len(drafts_left(tmp_path)) == 1
+    assert len(abandoned_drafts(tmp_path)) == 1
 
 
 def test_what_is_removed_begins_anew(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from functools import partial
 
 import pytest
 from anabranch.core.errors import TryAgain
-from anabranch.core.liveness import TIMES_FIRST, Asked, Batches, Stream, Watch, Watcher, seconds_of
+from anabranch.core.liveness import TIMES_FIRST, BackgroundAnswer, Batches, Stream, Watch, Watcher, seconds_of
 from anabranch.core.settings import Settings
 
 pytestmark = pytest.mark.unit
@@ -25,21 +25,21 @@ class World:
     """One stream, and somebody who looks at it every two seconds of a clock that the test sets."""
 
     now: float = 0.0
-    news: Hashable = None
+    pending: Hashable = None
     engine: Hashable = 0
     rest: float = 0.0
     found: list[TryAgain] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.batches = Batches(lambda: self.now)
-        stream = Stream("view/delays/v1", self.batches, lambda: self.news, lambda: self.engine, self.rest)
+        stream = Stream("view/delays/v1", self.batches, lambda: self.pending, lambda: self.engine, self.rest)
         self.watcher = Watcher(lambda: [stream], self.found.append, LIMIT, lambda: self.now)
         self._open: AbstractContextManager[None] | None = None
         self.batch = -1
 
     def begins(self) -> None:
         self.batch += 1
-        self._open = self.batches.carrying_out(self.batch)
+        self._open = self.batches.processing(self.batch)
         self._open.__enter__()
 
     def ends(self) -> None:
@@ -90,7 +90,7 @@ def test_a_stream_of_long_micro_batches_has_three_times_their_usual_time() -> No
 
 def test_new_data_without_a_micro_batch_is_found_too() -> None:
     world = World(rest=30).took(1)
-    world.news = "flights@7"
+    world.pending = "flights@7"
     found = world.hangs_after(2 * LIMIT)
     assert found is not None
     assert LIMIT + 30 <= found <= LIMIT + 30 + 2 * world.watcher.every  # it may rest between two of them
@@ -101,7 +101,7 @@ def test_new_data_without_a_micro_batch_is_found_too() -> None:
 def test_an_idle_stream_does_not_hang_however_long_it_is_idle() -> None:
     world = World().took(1, 1)
     assert world.hangs_after(10_000) is None
-    world.news = "flights@7"  # what comes then has its whole time
+    world.pending = "flights@7"  # what comes then has its whole time
     assert world.hangs_after(LIMIT - 5) is None
 
 
@@ -111,7 +111,7 @@ def test_a_stream_that_goes_on_does_not_hang_whatever_is_new() -> None:
     def goes_on() -> None:
         world.begins()
         world.ends()
-        world.news = "flights@7"  # always one epoch behind
+        world.pending = "flights@7"  # always one epoch behind
 
     assert world.hangs_after(1_000, goes_on) is None
 
@@ -150,7 +150,7 @@ def test_the_first_micro_batch_of_a_process_has_ten_times_as_long_without_progre
     assert FIRST <= found <= FIRST + 2 * world.watcher.every
     assert world.found[0].fields["usual"] is None
 
-    starting = World(news="nothing")
+    starting = World(pending="nothing")
     assert starting.hangs_after(FIRST - 5) is None
 
 
@@ -159,7 +159,7 @@ def test_the_first_micro_batch_may_be_one_long_task_as_long_as_the_process_works
         used, batches, watch = [0.0], Batches(), Watch(LIMIT)
         stream = Stream("view/delays/v1", batches, lambda: None, lambda: 0, worked=partial(used.__getitem__, 0))
         hang = None
-        with batches.carrying_out(0):
+        with batches.processing(0):
             for _ in range(1_000):
                 used[0] += 10 * share
                 hang = hang or watch.look(stream, 10)
@@ -167,10 +167,10 @@ def test_the_first_micro_batch_may_be_one_long_task_as_long_as_the_process_works
 
 
 @pytest.mark.parametrize("in_hand", [True, False])
-def test_a_pause_of_the_whole_process_is_no_hang(in_hand: bool) -> None:
+def test_a_pause_of_the_whole_process_is_no_hang(current: bool) -> None:
     """SIGSTOP for an hour, a laptop that sleeps: what was in hand goes on."""
-    world = World(news="flights@1").took(1)
-    if in_hand:
+    world = World(pending="flights@1").took(1)
+    if current:
         world.begins()
     assert world.hangs_after(LIMIT / 2) is None
     world.now += 3_600
@@ -187,15 +187,15 @@ def test_what_can_not_be_read_is_nothing_to_hang_over() -> None:
     watch, batches = Watch(LIMIT), Batches()
     stream = Stream("landing/flights", batches, raises, raises)
     assert not any(watch.look(stream, 10) for _ in range(1_000))
-    with batches.carrying_out(1):  # an engine that doesn't answer is no progress
+    with batches.processing(1):  # an engine that doesn't answer is no progress
         assert any(watch.look(stream, 10) for _ in range(1_000))
 
 
 def test_a_failed_micro_batch_is_no_longer_in_hand_and_says_nothing_of_the_usual_time() -> None:
     batches = Batches()
-    with pytest.raises(ZeroDivisionError), batches.carrying_out(1):
+    with pytest.raises(ZeroDivisionError), batches.processing(1):
         _ = 1 / 0
-    assert (batches.in_hand, batches.usual, batches.steps) == (None, None, 1)
+    assert (batches.current, batches.usual, batches.steps) == (None, None, 1)
 
 
 def test_a_question_that_is_never_answered_keeps_nobody() -> None:
@@ -208,7 +208,7 @@ def test_a_question_that_is_never_answered_keeps_nobody() -> None:
             released.wait(30)
         return found
 
-    asked = Asked(question)
+    asked = BackgroundAnswer(question)
     assert until(lambda: asked() == 7)
     begun = time.monotonic()
     assert [asked() for _ in range(100)] == [7] * 100

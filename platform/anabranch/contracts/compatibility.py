@@ -5,7 +5,7 @@
 column for all versions.
 
 An upcaster can make a version ``backward`` compatible too: it must then return each field of which the new version
-demands more, which is checked when it is registered (``owed``, ``views.upcasting``). There are no downcasters, so
+demands more (``required_from_upcaster``); ``views.upcasting`` checks that. There are no downcasters, so
 ``forward`` and ``full`` depend on the schemas alone.
 """
 
@@ -27,7 +27,7 @@ def check_versions(contracts: Sequence[Contract], upcasters: Collection[tuple[st
     for name in dict.fromkeys(c.name for c in contracts):
         versions = sorted((c for c in contracts if c.name == name), key=lambda c: c.version)
         for old, new in pairwise(versions):
-            broken = sorted(set(_broken(old, new, upcast=(name, old.version) in upcasters)))
+            broken = sorted(set(_incompatibilities(old, new, upcast=(name, old.version) in upcasters)))
             if broken:
                 raise BadDefinition(
                     "CONTRACT_INCOMPATIBLE",
@@ -40,29 +40,29 @@ def check_versions(contracts: Sequence[Contract], upcasters: Collection[tuple[st
                 )
 
 
-def owed(old: Contract, new: Contract) -> frozenset[str]:
+def required_from_upcaster(old: Contract, new: Contract) -> frozenset[str]:
     """The fields of ``new`` that an upcaster from ``old`` must return, so that ``new`` is backward compatible."""
     if new.compatibility is not Compatibility.BACKWARD:
         return frozenset()
-    return _demanding(old, new)
+    return _stricter_fields(old, new)
 
 
-def givable(old: Contract, new: Contract) -> frozenset[str]:
+def allowed_from_upcaster(old: Contract, new: Contract) -> frozenset[str]:
     """The fields of ``new`` that an upcaster from ``old`` may return: new ones, and those of which ``new`` demands
     more. Fields that are alike in both versions are copied, so a search for their values also finds old events."""
     alike = {n for n, node in new.fields.items() if n in old.fields and same_shape(old.fields[n], node)}
-    return frozenset(set(new.fields) - alike | _demanding(old, new))
+    return frozenset(set(new.fields) - alike | _stricter_fields(old, new))
 
 
-def _demanding(old: Contract, new: Contract) -> frozenset[str]:
+def _stricter_fields(old: Contract, new: Contract) -> frozenset[str]:
     """The top-level fields of which ``new`` demands more than ``old`` guaranteed, at any depth."""
-    found = _narrower("data", written=old.schema, read=new.schema)
+    found = _stricter_rules("data", written=old.schema, read=new.schema)
     return frozenset(path.split(".")[1].removesuffix("[]") for path, _ in found)
 
 
 def narrowed(old: Contract, new: Contract) -> list[str]:
     """Where ``new`` rejects what ``old`` allowed; empty if ``new`` only allows more."""
-    return sorted({f"{path} {what}" for path, what in _narrower("data", written=old.schema, read=new.schema)})
+    return sorted({f"{path} {what}" for path, what in _stricter_rules("data", written=old.schema, read=new.schema)})
 
 
 def _advice(old: Contract, new: Contract, broken: Sequence[str]) -> str:
@@ -71,17 +71,17 @@ def _advice(old: Contract, new: Contract, broken: Sequence[str]) -> str:
     return f"keep what v{old.version} guaranteed, or give the event type another name"
 
 
-def _broken(old: Contract, new: Contract, *, upcast: bool) -> Iterator[str]:
-    yield from _other_types("data", old.schema, new.schema)
+def _incompatibilities(old: Contract, new: Contract, *, upcast: bool) -> Iterator[str]:
+    yield from _type_changes("data", old.schema, new.schema)
     rule, found = new.compatibility, list[tuple[str, str]]()
     if rule is Compatibility.FULL or (rule is Compatibility.BACKWARD and not upcast):
-        found += _narrower("data", written=old.schema, read=new.schema)
+        found += _stricter_rules("data", written=old.schema, read=new.schema)
     if rule in (Compatibility.FORWARD, Compatibility.FULL):
-        found += _narrower("data", written=new.schema, read=old.schema)
+        found += _stricter_rules("data", written=new.schema, read=old.schema)
     yield from (f"{path} {what}" for path, what in found)
 
 
-def _shared(path: str, one: Node, other: Node) -> Iterator[tuple[str, Node, Node]]:
+def _shared_children(path: str, one: Node, other: Node) -> Iterator[tuple[str, Node, Node]]:
     """The children that both nodes describe, with their path."""
     others = other.get("properties", {})
     for name, child in one.get("properties", {}).items():
@@ -91,14 +91,14 @@ def _shared(path: str, one: Node, other: Node) -> Iterator[tuple[str, Node, Node
         yield f"{path}[]", one["items"], other["items"]
 
 
-def _other_types(path: str, old: Node, new: Node) -> Iterator[str]:
+def _type_changes(path: str, old: Node, new: Node) -> Iterator[str]:
     if kind(old) != kind(new):
         yield f"{path} was {kind(old)} and is {kind(new)}"
-    for child in _shared(path, old, new):
-        yield from _other_types(*child)
+    for child in _shared_children(path, old, new):
+        yield from _type_changes(*child)
 
 
-def _narrower(path: str, *, written: Node, read: Node) -> Iterator[tuple[str, str]]:
+def _stricter_rules(path: str, *, written: Node, read: Node) -> Iterator[tuple[str, str]]:
     """Where a reader with schema ``read`` would reject what ``written`` allows: the path, and why."""
     for name in sorted(set(read.get("required", ())) - set(written.get("required", ()))):
         yield f"{path}.{name}", "is required by one version only"
@@ -110,5 +110,5 @@ def _narrower(path: str, *, written: Node, read: Node) -> Iterator[tuple[str, st
         yield path, "has a lower maximum"
     if "pattern" in read and written.get("pattern") != read["pattern"]:
         yield path, "has another pattern"
-    for where, one, other in _shared(path, written, read):
-        yield from _narrower(where, written=one, read=other)
+    for where, one, other in _shared_children(path, written, read):
+        yield from _stricter_rules(where, written=one, read=other)

@@ -19,7 +19,7 @@ from anabranch.contracts.topics import Topic
 from anabranch.core.errors import Conflict
 from anabranch.core.settings import Settings
 
-_WORDS = {"title", "description", "$schema"}
+_DESCRIPTIONS = {"title", "description", "$schema"}
 
 
 def contract_folder(settings: Settings) -> Path:
@@ -32,14 +32,14 @@ def record_path(settings: Settings, contract: Contract) -> Path:
 
 def fingerprint(contract: Contract) -> str:
     """16 hex digits over what the contract demands; descriptions and the order of keys make no difference."""
-    demanded = json.dumps(_without_words(contract.schema), sort_keys=True)
+    demanded = json.dumps(_without_descriptions(contract.schema), sort_keys=True)
     return hashlib.sha256(f"{contract.name} {contract.version} {demanded}".encode()).hexdigest()[:16]
 
 
 def register(settings: Settings, topic: Topic) -> None:
-    """Record every version of the topic's contracts, after ``check_kept``. A crash leaves some of them unrecorded; the
+    """Record every version of the topic's contracts, after ``check_registered``. A crash leaves some of them out; the
     next call writes those."""
-    for contract in check_kept(settings, topic):
+    for contract in check_registered(settings, topic):
         target = record_path(settings, contract)
         target.parent.mkdir(parents=True, exist_ok=True)
         draft = target.with_name(f".{target.name}.{uuid4().hex}")
@@ -54,7 +54,7 @@ def register(settings: Settings, topic: Topic) -> None:
         draft.replace(target)
 
 
-def check_kept(settings: Settings, topic: Topic) -> list[Contract]:
+def check_registered(settings: Settings, topic: Topic) -> list[Contract]:
     """The versions whose record is missing or differs in an allowed way.
 
     Allowed is a version with the same fields and types that rejects nothing it allowed before: quarantined events can
@@ -126,11 +126,11 @@ def _read(path: Path) -> Contract | None:
     return Contract(content["name"], content["version"], content["schema"], Compatibility(content["compatibility"]))
 
 
-def _without_words(value: Any, *, names: bool = False) -> Any:
+def _without_descriptions(value: Any, *, names: bool = False) -> Any:
     """``names``: the keys of ``value`` are field names, and a field may be called title."""
     if isinstance(value, list):
         return sorted(value) if all(isinstance(v, str) for v in value) else value
     if not isinstance(value, dict):
         return value
-    kept = {key: child for key, child in value.items() if names or key not in _WORDS}
-    return {key: _without_words(child, names=key == "properties" and not names) for key, child in kept.items()}
+    kept = {key: child for key, child in value.items() if names or key not in _DESCRIPTIONS}
+    return {key: _without_descriptions(child, names=key == "properties" and not names) for key, child in kept.items()}

@@ -36,11 +36,11 @@ class Declarations:
         raise BadInput("EVENT_TYPE_UNKNOWN", f"no topic carries {event_type!r}", next_step=f"known: {', '.join(known)}")
 
 
-def load_module(path: Path, *, anew: bool = False) -> ModuleType:
-    """Import a module of declarations by its path, once per process unless ``anew`` is set."""
+def load_module(path: Path, *, reload: bool = False) -> ModuleType:
+    """Import a module of declarations by its path, once per process unless ``reload`` is set."""
     name = f"anabranch_declared_{path.parent.name}_{path.stem}"
     known = sys.modules.get(name)
-    if known is not None and not anew and getattr(known, "__file__", None) == str(path):
+    if known is not None and not reload and getattr(known, "__file__", None) == str(path):
         return known
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -61,13 +61,13 @@ def load_module(path: Path, *, anew: bool = False) -> ModuleType:
     return module
 
 
-def load_declarations(folder: Path, *, anew: bool = False) -> Declarations:
-    """Every Topic in a global name of a module in ``folder`` (``spark_jobs/contracts``). ``anew``: reads the files
+def load_declarations(folder: Path, *, reload: bool = False) -> Declarations:
+    """Every Topic in a global name of a module in ``folder`` (``spark_jobs/contracts``). ``reload``: reads the files
     again, even if this process has already read them."""
     topics: dict[str, Topic] = {}
     carriers: dict[str, str] = {}
     for path in sorted(folder.glob("[a-z]*.py")):
-        for value in vars(load_module(path, anew=anew)).values():
+        for value in vars(load_module(path, reload=reload)).values():
             if not isinstance(value, Topic) or topics.get(value.name) is value:
                 continue
             if value.name in topics:

@@ -36,7 +36,7 @@ def shape(node: Node) -> Node:
 
 def same_shape(one: Node, other: Node) -> bool:
     """Whether both have the same type; the order of fields is part of a type."""
-    return bool(_spelled(one) == _spelled(other))
+    return bool(_type_key(one) == _type_key(other))
 
 
 def merge(nodes: Iterable[Node], path: str = "data") -> Node:
@@ -47,23 +47,23 @@ def merge(nodes: Iterable[Node], path: str = "data") -> Node:
     given = list(nodes)
     first, *others = [shape(node) for node in given]
     for other in others:
-        first = _together(first, other, path)
+        first = _merge_two(first, other, path)
     return first
 
 
-def _together(one: Node, other: Node, path: str) -> Node:
+def _merge_two(one: Node, other: Node, path: str) -> Node:
     if kind(one) != kind(other):
         raise ShapesClash(path, kind(one), kind(other))
     if one["type"] == "object":
         fields = dict(one["properties"])
         for name, child in other["properties"].items():
-            fields[name] = _together(fields[name], child, f"{path}.{name}") if name in fields else child
+            fields[name] = _merge_two(fields[name], child, f"{path}.{name}") if name in fields else child
         return {"type": "object", "properties": fields}
     if one["type"] == "array":
-        return {"type": "array", "items": _together(one["items"], other["items"], f"{path}[]")}
+        return {"type": "array", "items": _merge_two(one["items"], other["items"], f"{path}[]")}
     return one
 
 
-def _spelled(node: Node) -> Any:
-    children = [(name, _spelled(child)) for name, child in node.get("properties", {}).items()]
-    return kind(node), children, _spelled(node["items"]) if "items" in node else None
+def _type_key(node: Node) -> Any:
+    children = [(name, _type_key(child)) for name, child in node.get("properties", {}).items()]
+    return kind(node), children, _type_key(node["items"]) if "items" in node else None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
 
-from anabranch.contracts.compatibility import check_versions, givable
+from anabranch.contracts.compatibility import allowed_from_upcaster, check_versions
 from anabranch.contracts.contract import Contract
 from anabranch.contracts.field_types import Node, ShapesClash, merge
 from anabranch.contracts.upcasters import Upcaster, check_upcasters
@@ -116,7 +116,7 @@ class Topic:
         versions = self.versions(event_type)
         found = [c.version for c in versions[-1:] if name in c.fields]
         for old, new in reversed(list(pairwise(versions))):
-            upcast = self.upcaster(event_type, old.version) is not None and name in givable(old, new)
+            upcast = self.upcaster(event_type, old.version) is not None and name in allowed_from_upcaster(old, new)
             if not found or name not in old.fields or upcast:
                 break
             found.insert(0, old.version)

@@ -12,7 +12,7 @@ from typing import Final
 
 import psutil
 
-WRITTEN: Final = ("control", "run", "secrets")
+ATOMIC_FOLDERS: Final = ("control", "run", "secrets")
 """The folders of a home whose files are written with ``write_atomically``."""
 _DRAFT = re.compile(r"\..+\.([0-9]+)(?:\.new)?")
 
@@ -26,7 +26,7 @@ def write_atomically(path: Path, text: str) -> Path:
     return draft.replace(path)
 
 
-def drafts_left(folder: Path) -> list[Path]:
+def abandoned_drafts(folder: Path) -> list[Path]:
     """Drafts below ``folder`` whose process was killed before it renamed them."""
     found = [(path, _DRAFT.fullmatch(path.name)) for path in sorted(folder.rglob(".*"))]
     return [path for path, draft in found if draft and path.is_file() and not psutil.pid_exists(int(draft[1]))]

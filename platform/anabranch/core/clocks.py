@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from uuid import uuid4
 
-FORGIVEN = 5.0
+TOLERATED_SECONDS = 5.0
 """Seconds that the clock may be set back without a restart: no wait becomes longer than that."""
 
 
@@ -34,7 +34,7 @@ class WallClock:
         now = self.wall() - self.steady()
         back = self._ahead - now
         self._ahead = max(self._ahead, now)
-        return back if back > FORGIVEN else 0.0
+        return back if back > TOLERATED_SECONDS else 0.0
 
 
 @dataclass(frozen=True, slots=True)

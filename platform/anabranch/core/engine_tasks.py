@@ -24,7 +24,7 @@ _DUMP_SECONDS: Final = 1.0
 log = logging.getLogger(__name__)
 
 
-def done_for(spark: SparkSession, run_id: str) -> Hashable:
+def progress_of(spark: SparkSession, run_id: str) -> Hashable:
     """A value that changes whenever a job of the query's run starts or ends, or one of its tasks ends.
 
     While its tasks wait because other queries use all cores, it changes with the tasks of those. Not guaranteed to

@@ -29,7 +29,7 @@ _REMEMBERED: Final = 20
 _LOOKS: Final = 12
 """Checks within one limit."""
 _LONGEST_LOOK: Final = 2.0
-_UNASKED: Final = object()
+_NOT_ASKED: Final = object()
 log = logging.getLogger(__name__)
 
 
@@ -47,22 +47,22 @@ class Batches:
     the monotonic clock)."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self.in_hand: int | None = None
+        self.current: int | None = None
         self.steps = 0
         """Grows with each step that is done."""
         self._clock = clock
         self._took: deque[float] = deque(maxlen=_REMEMBERED)
 
     @contextmanager
-    def carrying_out(self, number: int) -> Iterator[None]:
+    def processing(self, number: int) -> Iterator[None]:
         """Mark micro-batch ``number`` as running within the block."""
         begun = self._clock()
-        self.in_hand = number
+        self.current = number
         try:
             yield
             self._took.append(self._clock() - begun)
         finally:
-            self.in_hand = None
+            self.current = None
             self.step()
 
     def step(self) -> None:
@@ -79,15 +79,15 @@ class Batches:
 class Stream:
     """A running stream, as the liveness check sees it.
 
-    ``news`` returns the stream's position if there is something new to read after it, None if there isn't or if that is
-    unknown. ``engine`` returns a value that changes with each task that the engine ends for it. Both run in a thread of
+    ``pending`` returns the stream's position if there is something new to read after it, None if not or if unknown.
+    ``engine`` returns a value that changes with each task that the engine ends for it. Both run in a thread of
     their own; an exception counts as None. ``rest``: seconds that the stream may idle between two micro-batches.
     ``worked``: CPU seconds that the process and its engine have used.
     """
 
     name: str
     batches: Batches
-    news: Callable[[], Hashable]
+    pending: Callable[[], Hashable]
     engine: Callable[[], Hashable]
     rest: float = 0.0
     worked: Callable[[], float] = lambda: 0.0
@@ -101,21 +101,21 @@ class Watch:
     limit: float
     """Seconds; the minimum."""
     _mark: Hashable = None
-    _engine: Hashable = _UNASKED
+    _engine: Hashable = _NOT_ASKED
     _silent: float = 0.0
 
     def look(self, stream: Stream, passed: float) -> TryAgain | None:
         """STREAM_HANGS if the stream hangs, else None. ``passed``: seconds since the last check."""
-        batch, steps = stream.batches.in_hand, stream.batches.steps
-        position = _asked(stream.news) if batch is None else None
+        batch, steps = stream.batches.current, stream.batches.steps
+        position = _answer_or_none(stream.pending) if batch is None else None
         mark = None if batch is None and position is None else (batch, steps, position)
         if mark is None or mark != self._mark:
-            self._mark, self._silent, self._engine = mark, 0.0, _UNASKED
+            self._mark, self._silent, self._engine = mark, 0.0, _NOT_ASKED
             return None
-        done = _asked(stream.engine)
+        done = _answer_or_none(stream.engine)
         if stream.batches.usual is None:
             done = (done, int(stream.worked() / (self.limit * TIMES_FIRST / 2)))
-        if self._engine not in (_UNASKED, done):
+        if self._engine not in (_NOT_ASKED, done):
             self._silent = 0.0
         else:
             self._silent += passed
@@ -168,7 +168,7 @@ class Watcher:
                 yield hang
 
 
-class Asked:
+class BackgroundAnswer:
     """The last answer to a question that may never be answered. Each call starts the question again in a separate
     thread, if the previous one has been answered and ``every`` seconds have passed."""
 
@@ -186,10 +186,10 @@ class Asked:
         return self._answer
 
     def _ask(self) -> None:
-        self._answer = _asked(self._question)
+        self._answer = _answer_or_none(self._question)
 
 
-def _asked(question: Callable[[], Hashable]) -> Hashable:
+def _answer_or_none(question: Callable[[], Hashable]) -> Hashable:
     try:
         return question()
     except Exception as error:  # the stream itself gets the same error and reports it

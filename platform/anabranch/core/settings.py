@@ -28,7 +28,7 @@ Port = Annotated[int, Field(ge=1024, le=65535)]
 SAFE_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 _SECRET = re.compile(r"(?i)secret|password|token|access\.?key|jaas|username|mechanism|\.pem$|oauthbearer\.config")
 """Names of options that hold a secret or a user name. Their values would show up in Spark's plans and in ``ps``."""
-_SPELT_OTHERWISE = re.compile(r'[^\x21-\x7e]|["#%:<>?`{}|\\^\[\]]')
+_URL_ENCODED = re.compile(r'[^\x21-\x7e]|["#%:<>?`{}|\\^\[\]]')
 """Characters that delta-rs and Hadoop encode differently when they take a path for a URL."""
 _INTERVAL = r"^\d+(\.\d+)? (millisecond|second|minute|hour)s?$"
 """The format of Spark's triggers."""
@@ -180,7 +180,7 @@ class Settings(BaseSettings):
         return init_settings, env_settings, DotEnvSettingsSource(settings_cls, env_file=file)
 
     @model_validator(mode="after")
-    def _secrets_are_given_as_such(self) -> Self:
+    def _check_secrets(self) -> Self:
         for field, options in (("kafka_options", self.kafka_options), ("spark_conf", self.spark_conf)):
             for name in options:
                 if _SECRET.search(name) and not name.endswith((".file", ".location")):
@@ -199,14 +199,14 @@ class Settings(BaseSettings):
         return self
 
     @model_validator(mode="after")
-    def _a_home_that_is_a_plain_path(self) -> Self:
-        if found := _SPELT_OTHERWISE.search(str(self.home)):
+    def _check_home_path(self) -> Self:
+        if found := _URL_ENCODED.search(str(self.home)):
             advice = "choose another folder: its path may be ASCII only, without spaces, colons, brackets, %, # and ?"
             raise _refused("home", f"{str(self.home)!r} holds {found[0]!r}", advice)
         return self
 
     @model_validator(mode="after")
-    def _opened_with_a_login_only(self) -> Self:
+    def _check_network_access(self) -> Self:
         tls = "set ANABRANCH_KAFKA_USER, ..._PASSWORD_FILE, ..._CERTIFICATE (the broker's) and ..._CA (its clients')"
         if not self.bootstrap_servers:
             if not is_loopback(self.kafka_host) and not self.kafka_certificate:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 LOG: Final = "_delta_log"
-OLDER: Final = "_older_commits"
+ARCHIVE: Final = "_older_commits"
 _OF_VERSION: Final = re.compile(r"\.?(\d{20})\..+")
 _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint\.parquet")
 log = logging.getLogger(__name__)
@@ -22,13 +22,13 @@ def commit_name(version: int) -> str:
 
 def commit_file(table: Path, version: int) -> Path:
     """The path of the commit of ``version``; it may not exist, or be moved to the other folder at any moment."""
-    older = table / OLDER / commit_name(version)
+    older = table / ARCHIVE / commit_name(version)
     return older if older.exists() else table / LOG / commit_name(version)
 
 
 def read_commit(table: Path, version: int) -> str:
     """The commit of ``version`` as text. Raises FileNotFoundError if neither folder holds it."""
-    for folder in (LOG, OLDER):
+    for folder in (LOG, ARCHIVE):
         with suppress(FileNotFoundError):
             return (table / folder / commit_name(version)).read_text()
     return (table / LOG / commit_name(version)).read_text()  # it was moved back between the two reads
@@ -36,16 +36,16 @@ def read_commit(table: Path, version: int) -> str:
 
 def versions(table: Path) -> list[int]:
     """The versions whose commits are kept, in order."""
-    names = {path.name for folder in (OLDER, LOG) for path in (table / folder).glob("*.json")}
+    names = {path.name for folder in (ARCHIVE, LOG) for path in (table / folder).glob("*.json")}
     return sorted(int(name[:-5]) for name in names if name[:-5].isdecimal())
 
 
 def log_files(table: Path) -> Iterator[tuple[int, Path]]:
     """Every file of a version (commit, checksum, checkpoint, their drafts), in both folders, ordered by version."""
-    yield from sorted(found for folder in (OLDER, LOG) for found in _files_in(table / folder))
+    yield from sorted(found for folder in (ARCHIVE, LOG) for found in _files_in(table / folder))
 
 
-def set_aside(table: Path, needed: int | None) -> int:
+def archive_commits(table: Path, needed: int | None) -> int:
     """Archive all files of versions below a checkpoint: the second newest, or an older one that is at most ``needed``.
 
     Returns how many files were moved. After a kill the next call continues; the log is complete at any time. Raises
@@ -56,19 +56,19 @@ def set_aside(table: Path, needed: int | None) -> int:
     first = max((version for version in checkpoints[:-1] if needed is None or version <= needed), default=0)
     old = [path for version, path in files if version < first]
     if old:
-        (table / OLDER).mkdir(exist_ok=True)
+        (table / ARCHIVE).mkdir(exist_ok=True)
     for path in old:
         with suppress(FileNotFoundError):  # deleted by maintenance meanwhile
-            path.rename(table / OLDER / path.name)
+            path.rename(table / ARCHIVE / path.name)
     return len(old)
 
 
-def bring_back(table: Path, needed: int) -> int:
+def restore_commits(table: Path, needed: int) -> int:
     """Move back what a reader needs that opens the table at version ``needed`` and follows it: all files from the last
     checkpoint before it. Returns how many files were moved. Raises OSError."""
-    if not (table / OLDER).is_dir() or _opens_at(table, needed):
+    if not (table / ARCHIVE).is_dir() or _opens_at(table, needed):
         return 0
-    files = sorted(_files_in(table / OLDER))
+    files = sorted(_files_in(table / ARCHIVE))
     checkpoints = [version for version, path in files if _CHECKPOINT.fullmatch(path.name) and version <= needed]
     first, back = max(checkpoints, default=0), 0
     for version, path in reversed(files):  # newest first, so that the log has no gap at any time

@@ -12,7 +12,7 @@ from deltalake.exceptions import CommitFailedError
 from anabranch.core.errors import BrokenState, Conflict
 
 
-def refused(table: DeltaTable, error: Exception, read: int) -> Exception:
+def commit_error(table: DeltaTable, error: Exception, read: int) -> Exception:
     """The error to raise for a failed commit: Conflict TABLE_MOVED if another writer has committed since ``table`` was
     read at version ``read``, BrokenState COMMIT_UNWRITTEN if the disk failed, otherwise ``error`` itself (rows that
     don't fit the schema)."""
@@ -47,10 +47,10 @@ def check_commit(table: DeltaTable) -> None:
     path = _folder(table.table_uri) / "_delta_log" / f"{table.version():020d}.json"
     with suppress(FileNotFoundError):  # a checkpoint replaces it
         if not path.stat().st_size:
-            raise unreadable(table.table_uri, ValueError(f"{path} is empty"))
+            raise unreadable_table(table.table_uri, ValueError(f"{path} is empty"))
 
 
-def unreadable(uri: str, error: Exception) -> BrokenState:
+def unreadable_table(uri: str, error: Exception) -> BrokenState:
     """BrokenState TABLE_UNREADABLE, with the paths of torn commits, if there are any."""
     torn = [str(path) for path in sorted((_folder(uri) / "_delta_log").glob("*.json")) if _torn(path)]
     return BrokenState(

@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from anabranch.core.errors import BrokenState
-from anabranch.lake.commit_errors import check_commit, unreadable
+from anabranch.lake.commit_errors import check_commit, unreadable_table
 from anabranch.lake.commit_log import changes, iter_commit_info
 from anabranch.lake.cut import Cut
 from anabranch.lake.rewrite_commits import MOVED
@@ -84,7 +84,7 @@ def open_table(uri: str) -> DeltaTable | None:
     except TableNotFoundError:
         return None
     except (DeltaError, OSError, ValueError) as error:
-        raise unreadable(uri, error) from error
+        raise unreadable_table(uri, error) from error
     check_commit(found)
     return found
 
@@ -128,7 +128,7 @@ def _commits(table: DeltaTable) -> Iterator[tuple[Commit | None, bool]]:
                 time = int(move["commit_time_ms"])
             yield Commit(version, note, time), move is not None
     except (ValueError, OSError) as error:
-        raise unreadable(table.table_uri, error) from error
+        raise unreadable_table(table.table_uri, error) from error
 
 
 def latest_commit(table: DeltaTable | str) -> Commit | None:

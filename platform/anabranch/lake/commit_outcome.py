@@ -24,7 +24,7 @@ def new_mark() -> str:
     return uuid4().hex
 
 
-def settled(uri: str, read: int, mark: str, commit: Callable[[], object]) -> int:
+def commit_or_confirm(uri: str, read: int, mark: str, commit: Callable[[], object]) -> int:
     """Run ``commit``, which makes the version after ``read``; returns the version that carries ``mark``.
 
     An error of ``commit`` is raised only if no version carries the mark: then nothing was written. Raises TryAgain
@@ -33,7 +33,7 @@ def settled(uri: str, read: int, mark: str, commit: Callable[[], object]) -> int
     try:
         commit()
     except Exception as error:
-        version = _carrying(uri, read, mark, error)
+        version = _version_with_mark(uri, read, mark, error)
         if version is None:
             raise
         log.warning("%s: version %d was written, although its writer got: %s", uri, version, root_cause(error))
@@ -41,7 +41,7 @@ def settled(uri: str, read: int, mark: str, commit: Callable[[], object]) -> int
     return read + 1
 
 
-def _carrying(uri: str, read: int, mark: str, cause: Exception) -> int | None:
+def _version_with_mark(uri: str, read: int, mark: str, cause: Exception) -> int | None:
     """The version after ``read`` whose metadata has this mark, or None."""
     folder, version = Path(uri.removeprefix("file://")), read + 1
     while True:

@@ -21,7 +21,7 @@ from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import DeltaError
 
 from anabranch.core.errors import BrokenState
-from anabranch.lake.commit_errors import refused
+from anabranch.lake.commit_errors import commit_error
 from anabranch.lake.commit_metadata import (
     Commit,
     CommitMetadata,
@@ -30,7 +30,7 @@ from anabranch.lake.commit_metadata import (
     latest_verified_commit,
     open_table,
 )
-from anabranch.lake.commit_outcome import new_mark, settled
+from anabranch.lake.commit_outcome import commit_or_confirm, new_mark
 from anabranch.lake.rewrite_commits import retry_over_rewrites
 from anabranch.lake.staging import StagedFile, add_actions
 from anabranch.lake.version_checksum import discard, prepare, publish
@@ -100,12 +100,14 @@ def widen(table: DeltaTable, schema: pa.Schema, note: CommitMetadata) -> int:
     caller must check first that no existing field has another type: see ``ingest.landing.schema_growth``.
     """
     fields = Schema.from_arrow(pa.schema([f.with_nullable(True) for f in schema])).fields
-    return _once(table, note, lambda props: table.alter.add_columns(list(fields), commit_properties=props))
+    return _commit_once(table, note, lambda props: table.alter.add_columns(list(fields), commit_properties=props))
 
 
 def configure(table: DeltaTable, properties: Mapping[str, str], note: CommitMetadata) -> int:
     """Set properties of an existing table; returns the new version. Raises Conflict TABLE_MOVED like ``append``."""
-    return _once(table, note, lambda props: table.alter.set_table_properties(dict(properties), commit_properties=props))
+    return _commit_once(
+        table, note, lambda props: table.alter.set_table_properties(dict(properties), commit_properties=props)
+    )
 
 
 def append(table: DeltaTable, files: Sequence[StagedFile], note: CommitMetadata) -> int:
@@ -165,7 +167,7 @@ def upsert(
             .execute()
         )
 
-    return _once(table, note, merge)
+    return _commit_once(table, note, merge)
 
 
 def _commit(
@@ -190,10 +192,10 @@ def _commit(
         if checksum:
             publish(checksum)
 
-    return _once(table, note, commit)
+    return _commit_once(table, note, commit)
 
 
-def _once(table: DeltaTable, note: CommitMetadata, commit: Callable[[CommitProperties], object]) -> int:
+def _commit_once(table: DeltaTable, note: CommitMetadata, commit: Callable[[CommitProperties], object]) -> int:
     """Run ``commit``, which commits the version after the one of ``table``; returns that version.
 
     After an error the log says whether it was written (``commit_outcome``). Conflict TABLE_MOVED and BrokenState
@@ -203,12 +205,12 @@ def _once(table: DeltaTable, note: CommitMetadata, commit: Callable[[CommitPrope
     props = _properties(note.to_text(mark))
 
     def attempt() -> int:
-        return settled(uri, table.version(), mark, lambda: commit(props))
+        return commit_or_confirm(uri, table.version(), mark, lambda: commit(props))
 
     try:
         version = retry_over_rewrites(table, attempt)
     except (DeltaError, OSError) as error:
-        raise refused(table, error, read) from error
+        raise commit_error(table, error, read) from error
     try:
         table.update_incremental()
     except (DeltaError, OSError) as error:  # the commit was written; the next writer gets the read error

@@ -21,7 +21,7 @@ from anabranch.core.errors import BrokenState
 from anabranch.lake.commit_errors import table_moved
 from anabranch.lake.commit_log import log_line
 from anabranch.lake.commit_metadata import CommitMetadata, latest_verified_commit
-from anabranch.lake.commit_outcome import new_mark, settled
+from anabranch.lake.commit_outcome import commit_or_confirm, new_mark
 from anabranch.lake.rewrite_commits import MOVED, log_of
 from anabranch.lake.staging import StagedFile
 from anabranch.lake.version_checksum import discard, prepare, publish
@@ -40,7 +40,7 @@ class DataFile:
     partition: Mapping[str, str | None] = field(hash=False)
 
 
-def held_files(table: DeltaTable) -> list[DataFile]:
+def data_files(table: DeltaTable) -> list[DataFile]:
     """The data files of ``table`` at its version, except those whose path is escaped in Delta's log."""
     actions = pa.table(table.get_add_actions(flatten=True))
     columns = table.metadata().partition_columns
@@ -99,7 +99,7 @@ def _commit(
             file.writelines(map(log_line, _actions(note.to_text(mark), gone, made, operation, changes_rows)))
             file.flush()
             os.fsync(file.fileno())
-        settled(table.table_uri, table.version(), mark, lambda: os.link(draft, path))
+        commit_or_confirm(table.table_uri, table.version(), mark, lambda: os.link(draft, path))
         committed = True
     except FileExistsError as error:
         raise table_moved(table.table_uri, table.version()) from error

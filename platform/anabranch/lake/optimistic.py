@@ -7,10 +7,10 @@ from typing import TypeVar
 
 from anabranch.core.errors import Conflict, TryAgain
 
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 
-def until_committed(writer: str, attempt: Callable[[], Made], tries: int = 5) -> Made:
+def until_committed(writer: str, attempt: Callable[[], Result], tries: int = 5) -> Result:
     """Returns the result of ``attempt``, which reads a table's newest commit, decides, and commits right after it.
 
     Calls ``attempt`` again if another writer was faster (TABLE_MOVED): nothing was written then. Raises TryAgain

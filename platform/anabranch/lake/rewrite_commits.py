@@ -19,7 +19,7 @@ from anabranch.lake.commit_log import changes, folder_of
 MOVED: Final = "moved"
 """The key in the metadata of a commit that only moves rows; its value names the commit whose metadata it carries."""
 _TRIES = 20
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 
 def is_move(table: DeltaTable, version: int) -> bool:
@@ -38,7 +38,7 @@ def unchanged(table: DeltaTable, since: int) -> bool:
     return all(is_move(table, version) for version in range(since + 1, table.version() + 1))
 
 
-def retry_over_rewrites(table: DeltaTable, commit: Callable[[], Made]) -> Made:
+def retry_over_rewrites(table: DeltaTable, commit: Callable[[], Result]) -> Result:
     """Returns the result of ``commit``, which commits the version after that of ``table``. Calls it again if a commit
     that only moves rows was faster: the decision is still right. Otherwise raises its CommitFailedError."""
     for _ in range(_TRIES):

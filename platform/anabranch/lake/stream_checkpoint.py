@@ -72,7 +72,7 @@ def position_in(checkpoint: Path, table_id: str) -> int | None:
     return min(ends) - 1 if ends else None
 
 
-def check_whole(checkpoint: Path) -> int | None:
+def check_readable(checkpoint: Path) -> int | None:
     """Checks that all files which Spark reads to continue can be read, except the state; returns the newest planned
     batch.
 

@@ -46,12 +46,14 @@ class TableRef:
                 return f"view/{self.name}/v{self.version}/{half}"
 
 
-def places(settings: Settings, *kinds: Kind) -> list[TableRef]:
+def existing_tables(settings: Settings, *kinds: Kind) -> list[TableRef]:
     """The existing tables of these kinds."""
-    return [place for kind in kinds for place in _places(settings, kind) if (Path(place.uri) / "_delta_log").is_dir()]
+    return [
+        place for kind in kinds for place in _candidates(settings, kind) if (Path(place.uri) / "_delta_log").is_dir()
+    ]
 
 
-def _places(settings: Settings, kind: Kind) -> Iterator[TableRef]:
+def _candidates(settings: Settings, kind: Kind) -> Iterator[TableRef]:
     lake = settings.lake
     if kind == "certificates":
         yield TableRef(kind, certificates_table(settings))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from anabranch.contracts import Contract, Sources, Upcaster
-from anabranch.contracts.contract_registry import check_kept, contract_folder
+from anabranch.contracts.contract_registry import check_registered, contract_folder
 from anabranch.core.errors import Conflict
 from anabranch.core.settings import Settings
 from anabranch.views.fingerprint import code_text, definition_text
@@ -35,7 +35,7 @@ def register_upcasters(spark: SparkSession, settings: Settings, topics: Sources,
     CONTRACT_CHANGED and CONTRACT_VANISHED as landing does.
     """
     for topic in topics.each:
-        check_kept(settings, topic)
+        check_registered(settings, topic)
     for topic, old, new, upcaster in steps_of(topics, event_types):
         if not is_written(settings, old, new, upcaster):
             if upcaster is not None:

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from anabranch.contracts import Contract, Sources, Topic, Upcaster
-from anabranch.contracts.compatibility import givable, owed
+from anabranch.contracts.compatibility import allowed_from_upcaster, required_from_upcaster
 from anabranch.core.errors import BadDefinition
 from anabranch.ingest.landing.schema import arrow_type, landing_schema
 from anabranch.views import catalyst, plan_rules
@@ -137,12 +137,12 @@ def _check_fields(step: Step, given: Mapping[str, Column]) -> None:
     if unknown:
         what = f"it gives {', '.join(unknown)}, which v{step.new.version} doesn't have"
         raise definition_error("UPCASTER_FIELDS", step, what, next_step=_names(step.new), fields=tuple(unknown))
-    alike = sorted(set(given) - givable(step.old, step.new))
+    alike = sorted(set(given) - allowed_from_upcaster(step.old, step.new))
     if alike:
         what = f"it gives {', '.join(alike)}, which both versions have alike: such a field is carried over by itself"
         hint = "leave it out; where it means something else now, give it another name in the new version"
         raise definition_error("UPCASTER_FIELDS", step, what, next_step=hint, fields=tuple(alike))
-    must = owed(step.old, step.new) | (step.new.required - set(step.old.fields))
+    must = required_from_upcaster(step.old, step.new) | (step.new.required - set(step.old.fields))
     missing = sorted(must - set(given))
     if missing:
         raise definition_error(

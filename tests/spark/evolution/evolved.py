@@ -17,7 +17,7 @@ from anabranch.ingest.landing.decode import decode, raw_frame
 from anabranch.ingest.landing.schema import EVENT_DATE, epoch_build
 from anabranch.ingest.landing.schema_growth import versions_note
 from anabranch.ingest.landing.state import open_landing, read_state, writer_of
-from anabranch.ingest.landing.writer import JUDGED, arrow_with_epoch, summary
+from anabranch.ingest.landing.writer import SUMMARY_COLUMNS, arrow_with_epoch, summary
 from anabranch.lake import CommitMetadata, Cut, Position, append, stage_arrow
 from anabranch.views import view
 
@@ -100,7 +100,7 @@ def land(spark: SparkSession, settings: Settings, topic: Topic, *epochs: Sequenc
         rows = decode(raw_frame(spark, topic, list(_records(events, begin))), topic).toArrow()
         found = arrow_with_epoch(rows, before, topic)
         cut = Cut({topic.name: Position(before.epoch + 1, {0: begin + len(events)})})
-        extra = {**summary(found.select(JUDGED), before), **versions_note(topic)}
+        extra = {**summary(found.select(SUMMARY_COLUMNS), before), **versions_note(topic)}
         staged = stage_arrow(found, uri, epoch_build(before.epoch + 1), EVENT_DATE)
         append(table, staged, CommitMetadata(writer_of(topic), uuid4().hex, cut, extra=extra))
     state = read_state(table, topic)

@@ -17,10 +17,10 @@ import pytest
 from anabranch.contracts import Topic
 from anabranch.core.settings import Settings
 from anabranch.ingest.landing.decode import decode, raw_frame
-from anabranch.ingest.landing.duplicates import marked
+from anabranch.ingest.landing.duplicates import mark_duplicates
 from anabranch.ingest.landing.schema import EVENT_DATE, epoch_build
 from anabranch.ingest.landing.state import open_landing, read_state, writer_of
-from anabranch.ingest.landing.writer import JUDGED, arrow_with_epoch, summary
+from anabranch.ingest.landing.writer import SUMMARY_COLUMNS, arrow_with_epoch, summary
 from anabranch.lake import CommitMetadata, Cut, Position, append, stage_arrow
 from anabranch.lake.layout import landing_table
 from anabranch.operate.doctor.context import Context
@@ -58,14 +58,14 @@ def land(spark: SparkSession, settings: Settings, topic: Topic, *values: bytes |
     ]
     found = arrow_with_epoch(decode(raw_frame(spark, topic, records), topic).toArrow(), before, topic)
     found = found.sort_by("offset")
-    found = marked(found, np.arange(found.num_rows) >= found.num_rows - repeats)
+    found = mark_duplicates(found, np.arange(found.num_rows) >= found.num_rows - repeats)
     uri = table.table_uri.removeprefix("file://")
     staged = stage_arrow(found, uri, epoch_build(before.epoch + 1), EVENT_DATE)
     cut = Cut({topic.name: Position(before.epoch + 1, {0: begin + len(values)})})
     append(
         table,
         staged,
-        CommitMetadata(writer_of(topic), f"b{before.epoch}", cut, extra=summary(found.select(JUDGED), before)),
+        CommitMetadata(writer_of(topic), f"b{before.epoch}", cut, extra=summary(found.select(SUMMARY_COLUMNS), before)),
     )
 
 

@@ -12,7 +12,7 @@ import pytest
 from anabranch.compute.speed.view_stream import catch_up, start
 from anabranch.core.settings import Settings
 from anabranch.ingest.landing import log_trimming
-from anabranch.ingest.landing.log_trimming import LogLength
+from anabranch.ingest.landing.log_trimming import LogTrimmer
 from anabranch.lake.archived_commits import LOG
 from anabranch.lake.commit_metadata import latest_commit
 from anabranch.lake.commits import configure, open_table
@@ -46,7 +46,7 @@ def landing(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Landing:
 
 def land(landing: Landing, settings: Settings, first: int, count: int) -> None:
     """As landing does it: the log is looked at behind each commit."""
-    length = LogLength(settings, landing.table)
+    length = LogTrimmer(settings, landing.table)
     for number in range(first, first + count):
         landing.land([departed(number)])
         landing.table.update_incremental()

@@ -63,10 +63,10 @@ def test_files_are_read_once_or_anew_when_asked(tmp_path: Path) -> None:
     write("2")
     assert partitions() == 2
     write("16")
-    assert (partitions(), partitions(anew=True), partitions()) == (2, 16, 16)
+    assert (partitions(), partitions(reload=True), partitions()) == (2, 16, 16)
     write("oh no")
     with pytest.raises(SyntaxError):
-        partitions(anew=True)
+        partitions(reload=True)
     assert partitions() == 16
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from anabranch.contracts import Compatibility, Contract, Topic, Upcaster
-from anabranch.contracts.compatibility import owed
-from anabranch.contracts.contract_registry import check_kept, record_path, register
+from anabranch.contracts.compatibility import required_from_upcaster
+from anabranch.contracts.contract_registry import check_registered, record_path, register
 from anabranch.contracts.field_types import ShapesClash, merge, shape
 from anabranch.core.errors import BadDefinition, Conflict
 from anabranch.core.settings import Settings, load_settings
@@ -98,14 +98,14 @@ def test_backward_is_kept_by_an_upcaster_and_not_without_one() -> None:
     assert caught.value.fields["broken"] == ("data.place is required by one version only",)
     assert "upcaster" in caught.value.next_step
     Topic("parcels", (CITY, PLACE), upcasters=(UPCAST,))
-    assert owed(CITY, PLACE) == {"place"}
+    assert required_from_upcaster(CITY, PLACE) == {"place"}
 
 
 def test_an_upcaster_owes_what_is_narrower_wherever_it_lies() -> None:
     where, small = thing({"zip": TEXT}), thing({"zip": {**TEXT, "pattern": "^[0-9]+$"}})
     old = contract(1, {"where": where, "n": WHOLE, "kind": TEXT})
     new = contract(2, {"where": small, "n": {**WHOLE, "minimum": 0}, "kind": {**TEXT, "enum": ["box"]}})
-    assert owed(old, new) == {"where", "n", "kind"}
+    assert required_from_upcaster(old, new) == {"where", "n", "kind"}
 
 
 @pytest.mark.parametrize("rule", ["forward", "full"])
@@ -119,7 +119,7 @@ def test_an_upcaster_does_not_help_a_reader_of_the_old_version(rule: str) -> Non
 def test_none_promises_nothing_and_owes_nothing() -> None:
     new = contract(2, {"place": TEXT, "n": WHOLE}, "place", rule="none")
     Topic("parcels", (CITY, new))
-    assert owed(CITY, new) == frozenset()
+    assert required_from_upcaster(CITY, new) == frozenset()
 
 
 def test_no_upcaster_changes_a_type() -> None:
@@ -167,11 +167,11 @@ def test_a_field_is_as_sent_until_an_upcaster_stands_in_between() -> None:
 
 def test_a_version_is_written_down_and_kept(settings: Settings) -> None:
     topic = Topic("parcels", (CITY, PLACE), upcasters=(UPCAST,))
-    assert check_kept(settings, topic) == [CITY, PLACE]
+    assert check_registered(settings, topic) == [CITY, PLACE]
     register(settings, topic)
-    assert check_kept(settings, topic) == []
+    assert check_registered(settings, topic) == []
     words = contract(1, {"n": {**WHOLE, "description": "how many"}, "city": TEXT}, "city")
-    assert check_kept(settings, Topic("parcels", (words, PLACE), upcasters=(UPCAST,))) == []
+    assert check_registered(settings, Topic("parcels", (words, PLACE), upcasters=(UPCAST,))) == []
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_a_version_does_not_become_another_one(settings: Settings, changed: Cont
         register(settings, Topic("parcels", (changed,)))
     assert caught.value.code == "CONTRACT_CHANGED"
     assert "parcel.seen.v2.json" in caught.value.next_step
-    assert check_kept(settings, Topic("parcels", (CITY,))) == []
+    assert check_registered(settings, Topic("parcels", (CITY,))) == []
 
 
 def test_a_version_that_only_lets_more_through_is_mended(settings: Settings) -> None:
@@ -198,7 +198,7 @@ def test_a_version_that_only_lets_more_through_is_mended(settings: Settings) -> 
     register(settings, Topic("parcels", (narrow,)))
     mended = contract(1, {"n": {**WHOLE, "maximum": 99}}, "n")
     register(settings, Topic("parcels", (mended,)))
-    assert check_kept(settings, Topic("parcels", (mended,))) == []
+    assert check_registered(settings, Topic("parcels", (mended,))) == []
     with pytest.raises(Conflict):
         register(settings, Topic("parcels", (narrow,)))
 
@@ -206,7 +206,7 @@ def test_a_version_that_only_lets_more_through_is_mended(settings: Settings) -> 
 def test_a_version_does_not_vanish(settings: Settings) -> None:
     register(settings, Topic("parcels", (CITY, PLACE), upcasters=(UPCAST,)))
     with pytest.raises(Conflict) as caught:
-        check_kept(settings, Topic("parcels", (PLACE,)))
+        check_registered(settings, Topic("parcels", (PLACE,)))
     assert (caught.value.code, caught.value.fields["version"]) == ("CONTRACT_VANISHED", 1)
     record_path(settings, CITY).unlink()
-    assert check_kept(settings, Topic("parcels", (PLACE,))) == []
+    assert check_registered(settings, Topic("parcels", (PLACE,))) == []

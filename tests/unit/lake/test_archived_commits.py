@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from anabranch.lake import CommitMetadata, Cut, Position, append, commit_history, create, latest_commit, stage_arrow
-from anabranch.lake.archived_commits import LOG, OLDER, bring_back, log_files, set_aside, versions
+from anabranch.lake.archived_commits import ARCHIVE, LOG, archive_commits, log_files, restore_commits, versions
 from anabranch.lake.commit_log import changes
 from anabranch.lake.commits import open_table
 from deltalake import DeltaTable
@@ -56,17 +56,17 @@ def in_log(table: DeltaTable) -> list[int]:
 
 
 def test_the_log_begins_at_the_checkpoint_before_the_newest_one(table: DeltaTable) -> None:
-    assert set_aside(folder(table), None) > 0
+    assert archive_commits(folder(table), None) > 0
     assert in_log(table) == list(range(14, COMMITS + 1))
     assert held(table) == list(range(1, COMMITS + 1))
     assert held(table, 17) == list(range(1, 18))
-    assert set_aside(folder(table), None) == 0
+    assert archive_commits(folder(table), None) == 0
 
 
 def test_who_reads_commits_finds_them_in_both_folders(table: DeltaTable) -> None:
     before = [(each.version, each.note) for each in commit_history(table)]
     made = [changes(table, version) for version in range(COMMITS + 1)]
-    set_aside(folder(table), None)
+    archive_commits(folder(table), None)
     again = open_table(str(folder(table)))
     assert again is not None
     assert [(each.version, each.note) for each in commit_history(again)] == before
@@ -76,28 +76,28 @@ def test_who_reads_commits_finds_them_in_both_folders(table: DeltaTable) -> None
 
 @pytest.mark.parametrize(("needed", "first"), [(17, 14), (14, 14), (13, 9), (9, 9), (4, 4), (3, 0), (0, 0), (99, 14)])
 def test_nothing_goes_that_a_stream_needs(table: DeltaTable, needed: int, first: int) -> None:
-    set_aside(folder(table), needed)
+    archive_commits(folder(table), needed)
     assert in_log(table)[0] == first
     assert held(table, max(first, min(needed, COMMITS))) == list(range(1, max(first, min(needed, COMMITS)) + 1))
 
 
 @pytest.mark.parametrize("needed", [22, 14, 13, 11, 9, 4, 3, 0])
 def test_who_is_behind_gets_what_it_needs_back(table: DeltaTable, needed: int) -> None:
-    set_aside(folder(table), None)
-    bring_back(folder(table), needed)
+    archive_commits(folder(table), None)
+    restore_commits(folder(table), needed)
     log = in_log(table)
     assert log == list(range(log[0], COMMITS + 1))
     assert held(table, needed) == list(range(1, needed + 1))
-    assert bring_back(folder(table), needed) == 0
-    set_aside(folder(table), None)
+    assert restore_commits(folder(table), needed) == 0
+    archive_commits(folder(table), None)
     assert in_log(table)[0] == 14
 
 
 def test_a_table_of_which_nothing_was_set_aside_is_left_alone(table: DeltaTable, tmp_path: Path) -> None:
-    assert bring_back(folder(table), 3) == 0
+    assert restore_commits(folder(table), 3) == 0
     small = create(str(tmp_path / "small"), SCHEMA, [], note(0))
-    assert set_aside(folder(small), None) == 0
-    assert not (folder(small) / OLDER).exists()
+    assert archive_commits(folder(small), None) == 0
+    assert not (folder(small) / ARCHIVE).exists()
 
 
 @pytest.mark.parametrize("at", [1, 2, 7, 15, 25])
@@ -114,24 +114,24 @@ def test_a_kill_in_between_leaves_a_whole_table(
         return rename(path, target)
 
     if way == "back":
-        set_aside(folder(table), None)
+        archive_commits(folder(table), None)
     with monkeypatch.context() as patched:
         patched.setattr(Path, "rename", dying)
         with pytest.raises(Killed):
-            set_aside(folder(table), None) if way == "aside" else bring_back(folder(table), 3)
+            archive_commits(folder(table), None) if way == "aside" else restore_commits(folder(table), 3)
     assert held(table) == list(range(1, COMMITS + 1))
     assert {path.name for _, path in log_files(folder(table))} == files
     assert versions(folder(table)) == list(range(COMMITS + 1))
-    bring_back(folder(table), 3)
+    restore_commits(folder(table), 3)
     assert held(table, 3) == [1, 2, 3]
-    set_aside(folder(table), None)
+    archive_commits(folder(table), None)
     assert in_log(table) == list(range(14, COMMITS + 1))
 
 
 @pytest.mark.parametrize("at", [0, 3, 15, 21])
 def test_a_table_that_was_opened_before_goes_on(table: DeltaTable, at: int) -> None:
     opened = DeltaTable(table.table_uri, version=at)
-    set_aside(folder(table), None)
+    archive_commits(folder(table), None)
     add(table, COMMITS + 1)
     opened.update_incremental()
     assert opened.version() == COMMITS + 1

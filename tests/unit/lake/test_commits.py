@@ -231,13 +231,13 @@ from anabranch.lake import Cut, CommitMetadata, append, commits, stage_arrow
 from anabranch.lake.commits import open_table
 import pyarrow as pa, datetime
 
-settled = commits.settled
+commit_or_confirm = commits.commit_or_confirm
 
 def stopped(*given):
     os.kill(os.getpid(), signal.SIGSTOP)
-    return settled(*given)
+    return commit_or_confirm(*given)
 
-commits.settled = stopped
+commits.commit_or_confirm = stopped
 table = open_table(sys.argv[1])
 rows = pa.table({"n": [9], "day": [datetime.date(2013, 1, 1)]})
 try:

@@ -137,7 +137,7 @@ COMMITTING = {
     "saveAsTable", "merge", "forPath",
 }  # fmt: skip
 ALLOWED = {"lake/commits.py"}
-"""Where commits are made: through ``outcome.settled``, as those that ``lake/file_commits.py`` writes itself."""
+"""Where commits are made: through ``commit_outcome.commit_or_confirm``, as those that ``lake/file_commits.py`` writes itself."""
 
 
 def test_no_other_module_commits_by_itself() -> None:
@@ -151,4 +151,4 @@ def test_no_other_module_commits_by_itself() -> None:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in COMMITTING:
                 found.add(str(path.relative_to(package)))
     assert found <= ALLOWED, found - ALLOWED
-    assert all("settled" in (package / name).read_text() for name in {*ALLOWED, "lake/file_commits.py"})
+    assert all("commit_or_confirm" in (package / name).read_text() for name in {*ALLOWED, "lake/file_commits.py"})

@@ -20,7 +20,7 @@ import pytest
 import skipping
 from anabranch import lake
 from anabranch.lake import CommitMetadata, Cut, append, create, stage_arrow, widen
-from anabranch.lake.file_commits import commit_move, held_files
+from anabranch.lake.file_commits import commit_move, data_files
 from anabranch.lake.staging import describe
 from anabranch.lake.statistics import INDEXED_LEAVES, footer_columns, statistics
 from anabranch.operate.maintenance.file_merging import Group, merge
@@ -296,7 +296,7 @@ def test_a_compaction_keeps_full_statistics_and_every_character(tmp_path: Path) 
     texts = ["a", "b" * 40, "😀" * 40, LAST]
     rows = [pa.table({"number": [n], "text": [text], "real": [n / 3]}) for n, text in enumerate(texts)]
     table = filled(tmp_path, rows, old=1)
-    group = Group(tuple(held_files(table)), "merged")
+    group = Group(tuple(data_files(table)), "merged")
 
     commit_move(table, group.files, [merge(str(tmp_path), rows[0].schema, group)])
 
@@ -311,7 +311,7 @@ def test_a_compaction_keeps_full_statistics_and_every_character(tmp_path: Path) 
 
 def test_a_compaction_of_a_nan_writes_no_bounds_that_hide_it(tmp_path: Path) -> None:
     table = filled(tmp_path, [pa.table({"number": [n], "real": [value]}) for n, value in enumerate([1.0, NAN])])
-    group = Group(tuple(held_files(table)), "merged")
+    group = Group(tuple(data_files(table)), "merged")
 
     made = merge(str(tmp_path), pa.schema([("number", pa.int64()), ("real", pa.float64())]), group)
 

@@ -7,7 +7,14 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pytest
 from anabranch.ingest.kafka.record_offsets import Reread
-from anabranch.ingest.landing.empty_offsets import Reading, all_recorded, counted, empty_ranges, unproven, written
+from anabranch.ingest.landing.empty_offsets import (
+    RangeReader,
+    all_recorded,
+    count_offsets,
+    empty_ranges,
+    ranges_note,
+    unproven,
+)
 from anabranch.lake import Commit, CommitMetadata, Cut
 
 pytestmark = pytest.mark.unit
@@ -19,7 +26,7 @@ def rows(**partitions: list[int]) -> pa.Table:
     return pa.table(ints, names=["partition", "offset"])
 
 
-def log(held: Mapping[int, list[int]], readable: int = 100) -> Reading:
+def log(held: Mapping[int, list[int]], readable: int = 100) -> RangeReader:
     """Another client: it gets these records, and can read up to ``readable``."""
 
     def read(spans: Mapping[int, tuple[int, int]]) -> dict[int, Reread]:
@@ -38,7 +45,7 @@ def test_what_is_between_rows_before_the_first_and_behind_the_last_is_empty() ->
     landed = rows(p0=[3, 4, 8, 5], p1=[0, 1])
     found = empty_ranges(landed, {0: 2, 1: 0, 2: 7}, {0: 11, 1: 2, 2: 9, 3: 4})
     assert found == {0: [(2, 3), (6, 8), (9, 11)], 2: [(7, 9)], 3: [(0, 4)]}
-    assert counted(found) == {0: 5, 2: 2, 3: 4}
+    assert count_offsets(found) == {0: 5, 2: 2, 3: 4}
     assert empty_ranges(landed, {0: 3, 1: 0}, {0: 6, 1: 2}) == {}
 
 
@@ -58,9 +65,9 @@ def test_a_record_in_it_or_an_end_before_it_proves_nothing() -> None:
 
 def test_notes_name_the_holes_of_their_epochs() -> None:
     ranges = [{0: [(5, 6)], 1: [(0, 2)]}, {0: [(6, 9), (12, 13)]}]
-    assert written({}) == {}
-    assert written(ranges[1]) == {"holes": {"0": [[6, 8], [12, 12]]}}
-    epochs = [CommitMetadata("landing/x", str(n), Cut({}), extra=written(each)) for n, each in enumerate(ranges)]
+    assert ranges_note({}) == {}
+    assert ranges_note(ranges[1]) == {"holes": {"0": [[6, 8], [12, 12]]}}
+    epochs = [CommitMetadata("landing/x", str(n), Cut({}), extra=ranges_note(each)) for n, each in enumerate(ranges)]
     found = all_recorded(
         [Commit(n, CommitMetadata.from_text(note.to_text()) or note, 0) for n, note in enumerate(epochs)]
     )

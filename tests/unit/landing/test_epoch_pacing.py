@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from anabranch.core.settings import Settings
 from anabranch.ingest.landing import epoch_pacing
-from anabranch.ingest.landing.epoch_pacing import rest, run_first, run_under_way
+from anabranch.ingest.landing.epoch_pacing import pace_epoch, run_first, run_under_way
 
 pytestmark = pytest.mark.unit
 HOLD = """
@@ -37,7 +37,7 @@ def ended_long_ago(settings: Settings) -> None:
 
 def rested(settings: Settings) -> float:
     begun = time.monotonic()
-    rest(settings, begun)
+    pace_epoch(settings, begun)
     return time.monotonic() - begun
 
 
@@ -55,7 +55,7 @@ def test_an_epoch_beside_a_run_lasts_as_long_as_is_set(settings: Settings) -> No
     with run_first(settings), run_first(settings):
         assert 0.6 <= rested(settings) < 2
         begun = time.monotonic() - 10
-        rest(settings, begun)
+        pace_epoch(settings, begun)
         assert time.monotonic() - begun < 10.3, "an epoch that took longer by itself is not held back"
     assert rested(settings) >= 0.6, "between two steps of a run"
     with run_first(settings):

@@ -17,7 +17,7 @@ from anabranch.ingest.landing.event_counts import files_since
 from anabranch.ingest.landing.schema import epoch_build, landing_schema
 from anabranch.ingest.landing.state import read_state
 from anabranch.lake import CommitMetadata, commit_history, latest_commit
-from anabranch.lake.table_refs import TableRef, places
+from anabranch.lake.table_refs import TableRef, existing_tables
 from anabranch.operate.maintenance import compaction
 from anabranch.operate.maintenance.compaction import compact
 from anabranch.operate.maintenance.report import Action, Policy
@@ -37,7 +37,7 @@ def clinic(tmp_path: Path) -> Clinic:
 
 
 def place_of(clinic: Clinic, kind: str) -> TableRef:
-    return next(place for place in places(clinic.settings, "landing", "speed") if place.kind == kind)
+    return next(place for place in existing_tables(clinic.settings, "landing", "speed") if place.kind == kind)
 
 
 def compacted(clinic: Clinic, kind: str) -> list[Action]:

@@ -30,7 +30,7 @@ from anabranch.core.settings import Settings
 from anabranch.core.spark import HOLD, hold_scratch, scratch
 from anabranch.ingest.landing.event_counts import count_events
 from anabranch.lake import latest_commit
-from anabranch.lake.archived_commits import OLDER
+from anabranch.lake.archived_commits import ARCHIVE
 from anabranch.lake.layout import batch_table, certificates_table, routes_table, speed_checkpoint
 from anabranch.operate.maintenance import orphans, vacuum
 from anabranch.operate.maintenance.report import DAY, ActionKind, Policy
@@ -102,7 +102,7 @@ def test_landings_files_are_there_as_long_as_its_log_names_them(clinic: Clinic, 
     assert on_disk(clinic.uri) == set(files(clinic.uri))
     late = Mirror(clinic.uri, tmp_path / "late")
     assert late.given == DeltaTable(clinic.uri).version(), "all of it at once"
-    assert not aside or not list((Path(clinic.uri) / OLDER).iterdir())
+    assert not aside or not list((Path(clinic.uri) / ARCHIVE).iterdir())
     assert rows(late.uri) == rows(clinic.uri)
 
 

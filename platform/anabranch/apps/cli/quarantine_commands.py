@@ -25,12 +25,12 @@ def list_command(
     topic: TopicName, limit: Annotated[int, typer.Option(min=1, help="Lines to show.")] = 50, as_json: AsJson = False
 ) -> None:
     """List the records of TOPIC that wait in quarantine, with their reasons."""
-    from anabranch.ingest.landing.quarantine import waiting
+    from anabranch.ingest.landing.quarantine import list_quarantined
     from anabranch.ingest.landing.report import quarantine_table
     from rich.console import Console
 
     settings, declared = project()
-    records = waiting(settings, declared.topic(topic))
+    records = list_quarantined(settings, declared.topic(topic))
     if as_json:
         lines = [{"at": f"{r.partition}:{r.offset}", "epoch": r.epoch, "reason": r.reason} for r in records]
         typer.echo(json.dumps(lines))
@@ -41,11 +41,11 @@ def list_command(
 @commands.command("show")
 def show_command(topic: TopicName, at: Coordinates) -> None:
     """Show one record: where it is, why it is here, and its bytes (as Python writes them, never interpreted)."""
-    from anabranch.ingest.landing.quarantine import waiting
+    from anabranch.ingest.landing.quarantine import list_quarantined
 
     settings, declared = project()
     place = _coordinates(at)
-    for r in waiting(settings, declared.topic(topic), place):
+    for r in list_quarantined(settings, declared.topic(topic), place):
         typer.echo(f"{r.topic}/{r.partition}:{r.offset}, appended {r.append_time.isoformat()}, epoch {r.epoch}")
         typer.echo(f"reason: {r.reason!a}\nkey:    {r.key!a}\nvalue:  {(r.value or b'')[:10_000]!a}")
         return

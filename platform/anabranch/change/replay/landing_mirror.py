@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 
 from anabranch.core.errors import BrokenState
 from anabranch.lake import CommitMetadata, Cut
-from anabranch.lake.archived_commits import LOG, OLDER, commit_file, commit_name, log_files, read_commit, versions
+from anabranch.lake.archived_commits import ARCHIVE, LOG, commit_file, commit_name, log_files, read_commit, versions
 from anabranch.lake.commit_log import log_line
 from anabranch.lake.rewrite_commits import MOVED
 from anabranch.lake.version_checksum import metadata_of
@@ -130,7 +130,7 @@ class Mirror:
     def _link_data(self) -> None:
         for entry in self._landing.iterdir():
             link = self._folder / entry.name
-            if entry.name not in (LOG, OLDER) and not link.is_symlink():
+            if entry.name not in (LOG, ARCHIVE) and not link.is_symlink():
                 link.symlink_to(entry)
 
 

@@ -18,7 +18,7 @@ from uuid import uuid4
 from anabranch.core.errors import BrokenState, Conflict
 from anabranch.lake import CommitMetadata, StagedFile, stage_frame
 from anabranch.lake.commit_log import folder_of
-from anabranch.lake.file_commits import DataFile, commit_rewrite, held_files
+from anabranch.lake.file_commits import DataFile, commit_rewrite, data_files
 from anabranch.lake.frames import file_rows
 from anabranch.lake.rewrite_commits import unchanged
 from deltalake import DeltaTable
@@ -64,7 +64,7 @@ def merge_large(
 
 def _candidates(table: DeltaTable, partition: str | None, days: Sequence[date]) -> list[DataFile]:
     """The files that may hold a row of those days. BrokenState FILE_NAME_STRANGE."""
-    held = held_files(table)
+    held = data_files(table)
     if len(held) < len(table.file_uris()):
         raise BrokenState(
             "FILE_NAME_STRANGE",

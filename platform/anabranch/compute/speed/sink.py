@@ -97,7 +97,7 @@ class Sink:
         return checkpoint_id(self.checkpoint)
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
-        with self.batches.carrying_out(batch):
+        with self.batches.processing(batch):
             self._carry_out(frame, batch)
 
     def _carry_out(self, frame: DataFrame, batch: int) -> None:

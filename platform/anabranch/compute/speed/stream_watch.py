@@ -6,8 +6,8 @@ from collections.abc import Hashable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from anabranch.core.engine_tasks import cpu_seconds, done_for
-from anabranch.core.liveness import Asked, Stream, seconds_of
+from anabranch.core.engine_tasks import cpu_seconds, progress_of
+from anabranch.core.liveness import BackgroundAnswer, Stream, seconds_of
 from anabranch.core.settings import Settings
 from anabranch.lake import commit_history
 from anabranch.lake.commits import open_table
@@ -27,7 +27,7 @@ class Watched:
     def __init__(self, spark: SparkSession, settings: Settings, speed: Speed) -> None:
         self._spark, self._settings, self._speed = spark, settings, speed
         self._known: dict[SpeedQuery, Stream] = {}
-        self._landed: dict[str, Asked] = {}
+        self._landed: dict[str, BackgroundAnswer] = {}
 
     def __call__(self) -> list[Stream]:
         """Those that run now."""
@@ -43,7 +43,7 @@ class Watched:
     def _stream(self, slot: Slot, query: SpeedQuery) -> Stream:
         topics = [topic.name for topic in slot.topics.each]
         rest = seconds_of(self._settings.trigger_interval)
-        engine = Asked(partial(done_for, self._spark, query.run))
+        engine = BackgroundAnswer(partial(progress_of, self._spark, query.run))
         return Stream(
             f"{slot.view.writer}/speed",
             query.sink.batches,
@@ -60,8 +60,8 @@ class Watched:
         behind = [topic for topic, epoch in landed.items() if isinstance(epoch, int) and epoch > cut.epoch(topic)]
         return str(cut) if behind else None
 
-    def _landed_asked(self, topic: str) -> Asked:
-        asked = Asked(partial(newest_with_rows, landing_table(self._settings, topic)), _ASK_SECONDS)
+    def _landed_asked(self, topic: str) -> BackgroundAnswer:
+        asked = BackgroundAnswer(partial(newest_with_rows, landing_table(self._settings, topic)), _ASK_SECONDS)
         return self._landed.setdefault(topic, asked)
 
 

@@ -20,12 +20,12 @@ from anabranch.contracts import Sources, Topic
 from anabranch.core.errors import AnabranchError, BrokenState, TryAgain, root_cause
 from anabranch.core.settings import Settings
 from anabranch.core.spark import LIVE
-from anabranch.ingest.landing.log_trimming import hold
+from anabranch.ingest.landing.log_trimming import keep_commits
 from anabranch.ingest.landing.schema import EVENT_DATE
 from anabranch.lake import Cut
 from anabranch.lake.commits import open_table
 from anabranch.lake.layout import landing_table, replay_checkpoints, speed_checkpoint, speed_table, turns
-from anabranch.lake.stream_checkpoint import check_whole, clear_unstarted
+from anabranch.lake.stream_checkpoint import check_readable, clear_unstarted
 from anabranch.lake.writer_fencing import WriterFence, acquire
 from anabranch.views.definition import View, changed_columns
 from anabranch.views.inputs import (
@@ -145,9 +145,9 @@ def start(
     for key, value in {**conf, "spark.sql.shuffle.partitions": str(settings.shuffle_partitions)}.items():
         own.conf.set(key, value)
     clear_unstarted(place.checkpoint)
-    check_whole(place.checkpoint)
+    check_readable(place.checkpoint)
     for uri in landing.values():
-        hold(settings, uri, place.checkpoint)
+        keep_commits(settings, uri, place.checkpoint)
     again = view.refresh == "partitions"
     compute = partial(rows_at, own, settings, view, topics, late=False)
     rows = compute(Cut(), []) if again else stream_of(own, place, view, topics)

@@ -21,7 +21,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs d
 from anabranch.contracts import Declarations, Topic
 from anabranch.core.errors import BadInput, Conflict, TryAgain
 from anabranch.core.settings import Settings
-from anabranch.ingest.kafka.client import REACH_SECONDS, Heard, bad_options, client_config, translated
+from anabranch.ingest.kafka.client import REACH_SECONDS, ConnectionErrors, bad_options, client_config, translate_error
 
 _CALL_SECONDS = 10.0
 
@@ -45,7 +45,7 @@ class Admin(AdminClient):
     """A client that remembers why the broker rejected it."""
 
     def __init__(self, settings: Settings) -> None:
-        self.heard = Heard()
+        self.heard = ConnectionErrors()
         try:
             super().__init__(client_config(settings, {"socket.connection.setup.timeout.ms": 4000}, {}, self.heard))
         except (KafkaException, ValueError, TypeError) as error:
@@ -61,7 +61,7 @@ def existing_topics(settings: Settings, admin: Admin | None = None) -> dict[str,
             found = admin.list_topics(timeout=seconds).topics
         except KafkaException as error:
             admin.poll(0)  # calls ``heard`` with errors of the connection
-            reason = translated(settings, admin.heard.refused or error, "listing topics")
+            reason = translate_error(settings, admin.heard.refused or error, "listing topics")
         else:
             return {name: len(topic.partitions) for name, topic in found.items() if topic.error is None}
         if admin.heard.refused:
@@ -90,7 +90,7 @@ def create_missing(settings: Settings, topics: Iterable[Topic]) -> tuple[str, ..
             answer.result(timeout=_CALL_SECONDS + 1)
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise translated(settings, error, f"creating topic {name}") from None
+                raise translate_error(settings, error, f"creating topic {name}") from None
     names = tuple(topic.name for topic in missing)
     _wait_for_leaders(settings, admin, names)
     return names
@@ -137,7 +137,7 @@ def _config(settings: Settings, admin: Admin, topic: str) -> dict[str, str]:
     try:
         return {name: str(entry.value) for name, entry in answer.result(timeout=_CALL_SECONDS + 1).items()}
     except KafkaException as error:
-        raise translated(settings, error, f"reading the settings of topic {topic}") from None
+        raise translate_error(settings, error, f"reading the settings of topic {topic}") from None
 
 
 def ensure_topics(settings: Settings, declarations: Declarations, names: Iterable[str]) -> tuple[str, ...]:
@@ -169,7 +169,7 @@ def topic_id(settings: Settings, topic: str) -> str:
     except KafkaException as error:
         if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise _missing(settings, topic) from None
-        raise translated(settings, error, f"asking for the id of topic {topic}") from None
+        raise translate_error(settings, error, f"asking for the id of topic {topic}") from None
 
 
 def begin_offsets(settings: Settings, topic: str) -> dict[int, int]:
@@ -201,7 +201,7 @@ def _offsets(
         answers = admin.list_offsets(requests, isolation_level=isolation, request_timeout=_CALL_SECONDS)
         return {tp.partition: answer.result(timeout=_CALL_SECONDS + 1).offset for tp, answer in answers.items()}
     except KafkaException as error:
-        raise translated(settings, error, f"asking for offsets of topic {topic}") from None
+        raise translate_error(settings, error, f"asking for offsets of topic {topic}") from None
 
 
 def _missing(settings: Settings, topic: str) -> BadInput:

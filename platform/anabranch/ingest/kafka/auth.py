@@ -31,9 +31,15 @@ def password(settings: Settings) -> str:
     try:
         found = file.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise _bad(file, f"can't be read ({type(error).__name__})", "correct ANABRANCH_KAFKA_PASSWORD_FILE") from None
+        raise _bad_password(
+            file, f"can't be read ({type(error).__name__})", "correct ANABRANCH_KAFKA_PASSWORD_FILE"
+        ) from None
     if not found or UNFIT.search(found):
-        raise _bad(file, *UNFIT_PASSWORD) if found else _bad(file, "is empty", "write the password into it")
+        raise (
+            _bad_password(file, *UNFIT_PASSWORD)
+            if found
+            else _bad_password(file, "is empty", "write the password into it")
+        )
     return found
 
 
@@ -58,8 +64,8 @@ def java_client(settings: Settings) -> dict[str, str]:
     if certificate is not None and key is not None:
         known |= PROVIDERS | {
             "ssl.keystore.type": "PEM",
-            "ssl.keystore.certificate.chain": _content_of(Path(certificate)),
-            "ssl.keystore.key": _content_of(Path(key)),
+            "ssl.keystore.certificate.chain": _file_reference(Path(certificate)),
+            "ssl.keystore.key": _file_reference(Path(key)),
         }
     return known
 
@@ -67,19 +73,19 @@ def java_client(settings: Settings) -> dict[str, str]:
 def jaas(settings: Settings, mechanism: str, more: str = "") -> str:
     """The JAAS configuration for Java's login; ``more`` options as ``name="value"``."""
     module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
-    given = f'username="{settings.kafka_user}" password="{password_place(settings)}"{more}'
+    given = f'username="{settings.kafka_user}" password="{password_reference(settings)}"{more}'
     return f"org.apache.kafka.common.security.{module} required {given};"
 
 
-def password_place(settings: Settings) -> str:
+def password_reference(settings: Settings) -> str:
     """The reference by which a Java client finds the password."""
     file = settings.kafka_password_file
-    return _content_of(file) if file else f"${{env:{PASSWORD}}}"
+    return _file_reference(file) if file else f"${{env:{PASSWORD}}}"
 
 
-def _content_of(file: Path) -> str:
+def _file_reference(file: Path) -> str:
     if ":" in str(file) or "}" in str(file):
-        raise _bad(file, "has a colon or a brace in its name", "put the file somewhere else")
+        raise _bad_password(file, "has a colon or a brace in its name", "put the file somewhere else")
     return f"${{directory:{file.absolute().parent}:{file.name}}}"
 
 
@@ -94,5 +100,5 @@ def _public(settings: Settings) -> dict[str, str]:
     return known
 
 
-def _bad(file: Path, what: str, next_step: str) -> BadInput:
+def _bad_password(file: Path, what: str, next_step: str) -> BadInput:
     return BadInput("KAFKA_PASSWORD", f"{file}: {what}", state="nothing was sent", next_step=next_step, file=str(file))

@@ -16,7 +16,7 @@ REACH_SECONDS = (0.5, 4.5)
 """Seconds that a call waits for a broker's first answer: a first try, and a longer one unless the broker rejected
 us."""
 
-_AWAY = {
+_UNAVAILABLE = {
     KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE,
     KafkaError._MSG_TIMED_OUT, KafkaError._TIMED_OUT_QUEUE, KafkaError.REQUEST_TIMED_OUT,
     KafkaError.NETWORK_EXCEPTION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.BROKER_NOT_AVAILABLE,
@@ -29,7 +29,7 @@ LOGGER.propagate = False
 
 
 @dataclass
-class Heard:
+class ConnectionErrors:
     """Collects the errors of a client's connections: the calls themselves only report a timeout."""
 
     refused: KafkaError | None = None
@@ -41,7 +41,7 @@ class Heard:
 
 
 def client_config(
-    settings: Settings, defaults: dict[str, Any], fixed: dict[str, Any], heard: Heard | None = None
+    settings: Settings, defaults: dict[str, Any], fixed: dict[str, Any], heard: ConnectionErrors | None = None
 ) -> dict[str, Any]:
     """Settings of a client: ``defaults``, the login, the user's ``kafka_options``, then ``fixed``, which the platform
     relies on.
@@ -55,18 +55,18 @@ def client_config(
         **fixed,
         "bootstrap.servers": settings.brokers,
         "logger": LOGGER,
-        "error_cb": heard or Heard(),
+        "error_cb": heard or ConnectionErrors(),
     }
 
 
-def translated(settings: Settings, error: KafkaError | KafkaException, doing: str) -> AnabranchError:
+def translate_error(settings: Settings, error: KafkaError | KafkaException, doing: str) -> AnabranchError:
     """Translates Kafka's error into one of ours; ``doing`` says what was tried, like "listing topics"."""
     cause = error.args[0] if isinstance(error, KafkaException) else error
     code = cause.code() if isinstance(cause, KafkaError) else None
-    if code in _AWAY:
+    if code in _UNAVAILABLE:
         return unreachable(settings, doing, str(cause))
     if code in (KafkaError._AUTHENTICATION, KafkaError._SSL):
-        return kept_out(settings, doing, str(cause), login=code == KafkaError._AUTHENTICATION)
+        return rejected_by_broker(settings, doing, str(cause), login=code == KafkaError._AUTHENTICATION)
     return TryAgain(
         "BROKER_REFUSED",
         f"{settings.brokers} answered with an error while {doing}: {cause}",
@@ -91,7 +91,7 @@ def unreachable(settings: Settings, doing: str, reason: str) -> TryAgain:
     )
 
 
-def kept_out(settings: Settings, doing: str, reason: str, *, login: bool) -> BadInput:
+def rejected_by_broker(settings: Settings, doing: str, reason: str, *, login: bool) -> BadInput:
     """The broker rejects our login, or we don't trust its certificate (then it never got the password)."""
     if login:
         code, what = "BROKER_LOGIN_REFUSED", f"rejects the login of {settings.kafka_user!r}"

@@ -24,7 +24,7 @@ from anabranch.contracts.validation import EventValidator, refused
 from anabranch.core.errors import AnabranchError, BadInput, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.admin import existing_topics
-from anabranch.ingest.kafka.client import bad_options, client_config, translated
+from anabranch.ingest.kafka.client import bad_options, client_config, translate_error
 
 DELIVERY_SECONDS = 60
 """How long a record may wait for an unavailable broker before its delivery fails."""
@@ -131,7 +131,7 @@ class Producer:
             except BufferError:
                 client.poll(0.1)
             except KafkaException as error:
-                raise translated(self._settings, error, f"sending to {topic}") from None
+                raise translate_error(self._settings, error, f"sending to {topic}") from None
             else:
                 client.poll(0)
                 return

@@ -11,7 +11,7 @@ import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from anabranch.core.settings import Settings
-from anabranch.ingest.kafka.client import Heard, bad_options, client_config, translated, unreachable
+from anabranch.ingest.kafka.client import ConnectionErrors, bad_options, client_config, translate_error, unreachable
 
 PATIENCE_SECONDS: Final = 10.0
 """How long the broker may stay silent."""
@@ -53,9 +53,9 @@ def reread(settings: Settings, topic: str, spans: Mapping[int, tuple[int, int]])
     after the second offset. ``reached`` is less if that end comes first, or if the log no longer holds the first
     offset.
 
-    Raises BROKER_UNREACHABLE if nothing comes for PATIENCE_SECONDS; other errors as ``client.translated``.
+    Raises BROKER_UNREACHABLE if nothing comes for PATIENCE_SECONDS; other errors as ``client.translate_error``.
     """
-    heard, doing = Heard(), f"reading offsets of {topic} again"
+    heard, doing = ConnectionErrors(), f"reading offsets of {topic} again"
     try:
         consumer = confluent_kafka.Consumer(client_config(settings, {}, dict(_FIXED), heard))
     except (KafkaException, ValueError, TypeError) as error:
@@ -66,7 +66,7 @@ def reread(settings: Settings, topic: str, spans: Mapping[int, tuple[int, int]])
         consumer.assign([TopicPartition(topic, p, first) for p, (first, _) in spans.items()])
         while not all(partition.done for partition in partitions.values()):
             if heard.refused:
-                raise translated(settings, heard.refused, doing)
+                raise translate_error(settings, heard.refused, doing)
             if time.monotonic() > deadline:
                 raise unreachable(settings, doing, f"nothing came for {PATIENCE_SECONDS:.0f} s")
             first = consumer.poll(0.5)
@@ -75,9 +75,9 @@ def reread(settings: Settings, topic: str, spans: Mapping[int, tuple[int, int]])
             deadline = time.monotonic() + PATIENCE_SECONDS
             for message in (first, *consumer.consume(_AT_ONCE, timeout=0)):  # what was received together with it
                 if wrong := _take(message, partitions):
-                    raise translated(settings, wrong, doing)
+                    raise translate_error(settings, wrong, doing)
     except KafkaException as error:
-        raise translated(settings, error, doing) from None
+        raise translate_error(settings, error, doing) from None
     finally:
         consumer.close()
     return {p: Reread(tuple(o for o in each.offsets if o < each.until), each.reached) for p, each in partitions.items()}

@@ -143,7 +143,7 @@ class Duplicates:
         return Origin(self._table_id, self._table.version(), committed.note.batch if committed else "")
 
 
-def marked(rows: pa.Table, repeats: NDArray[np.bool_]) -> pa.Table:
+def mark_duplicates(rows: pa.Table, repeats: NDArray[np.bool_]) -> pa.Table:
     """``rows`` with those marked in ``repeats`` turned into duplicates and moved to the end."""
     mask = pa.array(repeats)
     return pa.concat_tables([rows.filter(pc.invert(mask)), as_duplicates(rows.filter(mask), rows.schema)])

@@ -16,7 +16,7 @@ from anabranch.lake import Commit, CommitMetadata
 
 Ranges = Mapping[int, Sequence[tuple[int, int]]]
 """By partition, ascending: the first offset, and the offset after the last."""
-Reading = Callable[[Mapping[int, tuple[int, int]]], Mapping[int, Reread]]
+RangeReader = Callable[[Mapping[int, tuple[int, int]]], Mapping[int, Reread]]
 """Reads partitions, each from an offset until another one: see ``ingest.kafka.record_offsets``."""
 HOLES: Final = "holes"
 """Key in an epoch's metadata: its offsets without a record as [first, last], by partition."""
@@ -41,7 +41,7 @@ def empty_ranges(rows: pa.Table, begin: Mapping[int, int], end: Mapping[int, int
     return found
 
 
-def unproven(empty: Ranges, read: Reading) -> Ranges:
+def unproven(empty: Ranges, read: RangeReader) -> Ranges:
     """The ranges in which a second client finds a record, or which it can't read past."""
     found = read({p: (ranges[0][0], ranges[-1][1]) for p, ranges in empty.items()}) if empty else {}
     left = {}
@@ -58,18 +58,18 @@ def unproven(empty: Ranges, read: Reading) -> Ranges:
     return left
 
 
-def counted(ranges: Ranges) -> dict[int, int]:
+def count_offsets(ranges: Ranges) -> dict[int, int]:
     """The number of offsets, by partition."""
     return {partition: sum(until - first for first, until in each) for partition, each in ranges.items()}
 
 
-def written(ranges: Ranges) -> dict[str, Any]:
+def ranges_note(ranges: Ranges) -> dict[str, Any]:
     """The entry for an epoch's metadata; empty if there are no ranges."""
     text = {str(p): [[first, until - 1] for first, until in each] for p, each in sorted(ranges.items())}
     return {HOLES: text} if text else {}
 
 
-def recorded(note: CommitMetadata) -> Iterator[tuple[int, int, int]]:
+def recorded_ranges(note: CommitMetadata) -> Iterator[tuple[int, int, int]]:
     """The ranges recorded with an epoch: partition, first offset, and the offset after the last."""
     for partition, ranges in note.extra.get(HOLES, {}).items():
         yield from ((int(partition), first, last + 1) for first, last in ranges)
@@ -78,7 +78,7 @@ def recorded(note: CommitMetadata) -> Iterator[tuple[int, int, int]]:
 def all_recorded(committed: Sequence[Commit]) -> dict[int, list[tuple[int, int]]]:
     """The ranges recorded with all these epochs, ascending; adjacent ranges are merged."""
     found: dict[int, list[tuple[int, int]]] = {}
-    for partition, first, until in sorted(hole for each in committed for hole in recorded(each.note)):
+    for partition, first, until in sorted(hole for each in committed for hole in recorded_ranges(each.note)):
         ranges = found.setdefault(partition, [])
         if ranges and ranges[-1][1] == first:
             first = ranges.pop()[0]
@@ -86,10 +86,10 @@ def all_recorded(committed: Sequence[Commit]) -> dict[int, list[tuple[int, int]]
     return found
 
 
-def numbers(said: Mapping[str, Any], name: str) -> dict[int, int]:
+def by_partition(said: Mapping[str, Any], name: str) -> dict[int, int]:
     """COUNTS or BEGIN of an epoch's metadata, by partition."""
     return {int(partition): int(number) for partition, number in said.get(name, {}).items()}
 
 
-def added(counts: Mapping[int, int], more: Mapping[int, int]) -> dict[int, int]:
+def add_counts(counts: Mapping[int, int], more: Mapping[int, int]) -> dict[int, int]:
     return {p: counts.get(p, 0) + more.get(p, 0) for p in sorted({*counts, *more})}

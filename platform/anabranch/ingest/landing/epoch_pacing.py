@@ -41,7 +41,7 @@ def run_under_way(settings: Settings) -> bool:
         return True
 
 
-def rest(settings: Settings, begun: float) -> None:
+def pace_epoch(settings: Settings, begun: float) -> None:
     """While a run is under way, wait until the epoch that was begun at ``begun`` (monotonic clock) has lasted long
     enough. Its records are already committed; records that arrive meanwhile belong to the next epoch."""
     until = begun + settings.landing_seconds_beside_runs

@@ -69,7 +69,7 @@ def events_since(
     """
     files = [file.path for file in files_since(table, since)]
     with rows_of_files(files) if files else no_rows(table) as rows:
-        found = rows.execute(_NEWS, {"types": list(types), "high": high}).fetchall()
+        found = rows.execute(_NEW_EVENTS, {"types": list(types), "high": high}).fetchall()
     news = [EpochCounts(*each) for each in found]
     return [each for each in news if (low := since(each.day)) is not None and low < each.epoch]
 
@@ -113,7 +113,7 @@ def files_since(table: DeltaTable, since: Callable[[date], int | None]) -> list[
     return found
 
 
-_NEWS = f"""
+_NEW_EVENTS = f"""
     SELECT type, {EVENT_DATE}, epoch, count(*), count_if(late)
     FROM rows WHERE decision = '{VALID}' AND type IN $types AND epoch <= $high
     GROUP BY type, {EVENT_DATE}, epoch"""  # noqa: S608 - names of our own columns

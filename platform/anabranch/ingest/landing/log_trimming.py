@@ -15,18 +15,18 @@ from deltalake import DeltaTable
 from anabranch.core.atomic_files import locked
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
-from anabranch.lake.archived_commits import bring_back, set_aside
+from anabranch.lake.archived_commits import archive_commits, restore_commits
 from anabranch.lake.commit_log import folder_of
 from anabranch.lake.commits import CHECKPOINT_COMMITS
 from anabranch.lake.layout import landing_files_lock
 from anabranch.lake.stream_checkpoint import newest_batch, position_in
 
 LOGGER = logging.getLogger(__name__)
-_REST: Final = 24 * 3600.0
+_IDLE_SECONDS: Final = 24 * 3600.0
 """Seconds: a stream that was idle for so long doesn't hold back the log; its commits are restored when it starts."""
 
 
-class LogLength:
+class LogTrimmer:
     """Archives old commits of one landing table. Called by that table's landing only, after each of its commits."""
 
     def __init__(self, settings: Settings, table: DeltaTable) -> None:
@@ -42,7 +42,7 @@ class LogLength:
         self._seen = checkpoint
         try:
             with locked(landing_files_lock(self._settings)):
-                set_aside(folder_of(self._table), self._needed())
+                archive_commits(folder_of(self._table), self._needed())
         except BlockingIOError:
             LOGGER.info("%s: a replay starts, or files are deleted: archiving no commits now", self._table.table_uri)
         except (OSError, BrokenState) as error:
@@ -52,12 +52,12 @@ class LogLength:
         """The oldest version that an active stream still needs; None if there is none. Raises BrokenState."""
         table_id, found = str(self._table.metadata().id), list[int | None]()
         for checkpoint in (self._settings.checkpoints / "speed").glob("*/v*"):
-            if any(time.time() - written < _REST for written in _moved(checkpoint)):
+            if any(time.time() - written < _IDLE_SECONDS for written in _planned_at(checkpoint)):
                 found.append(position_in(checkpoint, table_id))
         return min((each for each in found if each is not None), default=None)
 
 
-def hold(settings: Settings, landing: str, checkpoint: Path) -> None:
+def keep_commits(settings: Settings, landing: str, checkpoint: Path) -> None:
     """Restore the commits of the table at ``landing`` that a stream from ``checkpoint`` needs, and keep them while the
     stream makes progress. Raises BrokenState CHECKPOINT_UNREADABLE, or OSError."""
     table = DeltaTable(landing)
@@ -65,10 +65,10 @@ def hold(settings: Settings, landing: str, checkpoint: Path) -> None:
         position = position_in(checkpoint, str(table.metadata().id))
         if position is not None:
             os.utime(_newest_plan(checkpoint))
-            bring_back(folder_of(table), position)
+            restore_commits(folder_of(table), position)
 
 
-def _moved(checkpoint: Path) -> Iterator[float]:
+def _planned_at(checkpoint: Path) -> Iterator[float]:
     """When the stream planned its newest micro-batch (seconds since 1970); empty before its first."""
     with suppress(OSError, ValueError):
         yield _newest_plan(checkpoint).stat().st_mtime

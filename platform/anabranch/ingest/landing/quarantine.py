@@ -17,13 +17,13 @@ from anabranch.contracts import Topic
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings
 from anabranch.ingest.landing.decode import decode, raw_frame
-from anabranch.ingest.landing.duplicates import marked
+from anabranch.ingest.landing.duplicates import mark_duplicates
 from anabranch.ingest.landing.id_hashes import duplicates_within, hashes
 from anabranch.ingest.landing.schema import EVENT_DATE, VALID, epoch_build
 from anabranch.ingest.landing.schema_growth import versions_note
 from anabranch.ingest.landing.sql import landed_rows
 from anabranch.ingest.landing.state import lateness_note, open_landing, read_state, writer_of
-from anabranch.ingest.landing.writer import JUDGED, arrow_with_epoch, summary
+from anabranch.ingest.landing.writer import SUMMARY_COLUMNS, arrow_with_epoch, summary
 from anabranch.lake import CommitMetadata, Cut, Position, append, stage_arrow
 from anabranch.lake.commits import open_table
 from anabranch.lake.layout import landing_table
@@ -32,12 +32,12 @@ from anabranch.lake.optimistic import until_committed
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_WAITING = """
+_UNRELEASED = """
 from rows q where q.decision = 'quarantined' and not exists (
     select 1 from rows r
     where r.released_from is not null and r."partition" = q."partition" and r."offset" = q."offset")
 """
-_KNOWN = f"""
+_LANDED_IDS = f"""
 SELECT place FROM asked SEMI JOIN rows
 ON asked.source = rows.source AND asked.event_id = rows.event_id AND rows.decision = '{VALID}'
 """  # noqa: S608
@@ -68,14 +68,14 @@ class Released:
     still: dict[str, int]
 
 
-def waiting(settings: Settings, topic: Topic, offset: tuple[int, int] | None = None) -> list[Quarantined]:
+def list_quarantined(settings: Settings, topic: Topic, offset: tuple[int, int] | None = None) -> list[Quarantined]:
     """The records in quarantine that were not released, ordered by (partition, offset)."""
     table = open_table(landing_table(settings, topic.name))
     if table is None:
         return []
     columns = 'q.topic, q."partition", q."offset", q.append_time, q.epoch, q.reason, q.type, q.key, q.value'
     only = 'and q."partition" = ? and q."offset" = ?' if offset else ""
-    found = landed_rows(table).execute(f"select {columns} {_WAITING} {only} order by 2, 3", list(offset or ()))
+    found = landed_rows(table).execute(f"select {columns} {_UNRELEASED} {only} order by 2, 3", list(offset or ()))
     return [Quarantined(*row) for row in found.fetchall()]
 
 
@@ -88,7 +88,7 @@ def release(
     quarantine. A landing that runs at the same time continues after the new epoch.
     """
     table = open_landing(settings, topic)
-    if offset and not waiting(settings, topic, offset):
+    if offset and not list_quarantined(settings, topic, offset):
         raise BadInput(
             "NOT_QUARANTINED",
             f"{topic.name}/{offset[0]}:{offset[1]} is not in quarantine",
@@ -97,7 +97,7 @@ def release(
 
     def attempt() -> Released:
         table.update_incremental()
-        return _release(spark, table, topic, waiting(settings, topic, offset), why)
+        return _release(spark, table, topic, list_quarantined(settings, topic, offset), why)
 
     return until_committed(writer_of(topic), attempt)
 
@@ -108,7 +108,7 @@ def _release(spark: SparkSession, table: DeltaTable, topic: Topic, records: list
     before = read_state(table, topic)
     decided = decode(raw_frame(spark, topic, [_raw(r) for r in records]), topic).toArrow()
     rows = arrow_with_epoch(decided, before, topic)
-    rows = marked(rows, _landed_before(table, rows))
+    rows = mark_duplicates(rows, _landed_before(table, rows))
     came_from = {(r.partition, r.offset): r.epoch for r in records}
     readable = rows.filter(pc.not_equal(rows["decision"], "quarantined"))
     still: dict[str, int] = {}
@@ -122,7 +122,7 @@ def _release(spark: SparkSession, table: DeltaTable, topic: Topic, records: list
     readable = readable.set_column(readable.schema.get_field_index("released_from"), "released_from", origin)
     valid = sum(d == VALID for d in readable["decision"].to_pylist())
     epoch = before.epoch + 1
-    extra: dict[str, Any] = summary(readable.select(JUDGED), before)
+    extra: dict[str, Any] = summary(readable.select(SUMMARY_COLUMNS), before)
     extra |= {**lateness_note(topic), **versions_note(topic)}
     extra |= {"released": before.released + valid, "release": {"why": why, "records": readable.num_rows}}
     staged = stage_arrow(readable, table.table_uri.removeprefix("file://"), epoch_build(epoch), EVENT_DATE)
@@ -139,7 +139,7 @@ def _landed_before(table: DeltaTable, rows: pa.Table) -> NDArray[np.bool_]:
     valid = rows.take(places)
     with landed_rows(table) as connection:
         connection.register("asked", valid.select(["source", "event_id"]).append_column("place", pa.array(places)))
-        known = connection.execute(_KNOWN).fetchnumpy()["place"]
+        known = connection.execute(_LANDED_IDS).fetchnumpy()["place"]
     repeated[places] = duplicates_within(valid, hashes(valid))
     repeated[known] = True
     return repeated

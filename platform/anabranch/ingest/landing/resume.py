@@ -15,7 +15,7 @@ from pathlib import Path
 
 from anabranch.core.errors import BrokenState
 from anabranch.ingest.landing.batch_offsets import first_offsets, kafka_offsets
-from anabranch.lake.stream_checkpoint import batch_plan, check_whole, clear_unstarted, newest_batch
+from anabranch.lake.stream_checkpoint import batch_plan, check_readable, clear_unstarted, newest_batch
 
 LOGGER = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ def can_resume(checkpoint: Path, topic: str, landed: Mapping[int, int]) -> bool:
     ``<checkpoint>.aside``, and the caller starts a new query. Called before each start, when no query uses it."""
     clear_unstarted(checkpoint)
     try:
-        planned = check_whole(checkpoint)
+        planned = check_readable(checkpoint)
         unlike = _unbegun(checkpoint, topic, landed) if planned is None else _unlike(checkpoint, topic, planned, landed)
     except (BrokenState, OSError, ValueError, KeyError) as error:
         planned, unlike = None, getattr(error, "what", str(error))

@@ -141,7 +141,7 @@ def run(settings: Settings, only: Sequence[str] = ()) -> int:
     watcher = Watcher(Watched(spark, settings, landing), partial(end_process, spark), settings.hang_seconds)
     watcher.start()
     try:
-        with _told(settings, landing) as tell:
+        with _status_file(settings, landing) as tell:
             while True:
                 landing.look()
                 tell()
@@ -160,7 +160,7 @@ def run(settings: Settings, only: Sequence[str] = ()) -> int:
 def _as_declared(contracts: Path, topic: Topic) -> Topic:
     """``topic`` as its file declares it now. Raises BadDefinition, or BadInput TOPIC_UNKNOWN."""
     try:
-        return load_declarations(contracts, anew=True).topic(topic.name)
+        return load_declarations(contracts, reload=True).topic(topic.name)
     except AnabranchError:
         raise
     except Exception as error:  # anything: a person may be editing the file
@@ -173,7 +173,7 @@ def _as_declared(contracts: Path, topic: Topic) -> Topic:
 
 
 @contextmanager
-def _told(settings: Settings, landing: LandingStreams) -> Iterator[Callable[[], None]]:
+def _status_file(settings: Settings, landing: LandingStreams) -> Iterator[Callable[[], None]]:
     """Writes the halted topics to the status file when they change, and before an error ends the process."""
     written: Mapping[str, AnabranchError] | None = None
 

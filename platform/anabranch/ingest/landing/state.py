@@ -12,10 +12,10 @@ from typing import Any, Final
 from deltalake import DeltaTable
 
 from anabranch.contracts import Topic
-from anabranch.contracts.contract_registry import check_kept, register
+from anabranch.contracts.contract_registry import check_registered, register
 from anabranch.core.errors import Conflict
 from anabranch.core.settings import Settings
-from anabranch.ingest.landing.empty_offsets import BEGIN, COUNTS, numbers
+from anabranch.ingest.landing.empty_offsets import BEGIN, COUNTS, by_partition
 from anabranch.ingest.landing.schema import EVENT_DATE, PROPERTIES, landing_schema
 from anabranch.ingest.landing.schema_growth import missing_columns, versions_note
 from anabranch.lake import CommitMetadata, Cut, Position, configure, create, latest_commit, widen
@@ -74,7 +74,7 @@ def open_landing(settings: Settings, topic: Topic) -> DeltaTable:
     BadDefinition LANDING_TYPES if a field exists with another type; BrokenState LANDING_SCHEMA if a column is missing
     that every landing table has.
     """
-    check_kept(settings, topic)
+    check_registered(settings, topic)
     uri, schema = landing_table(settings, topic.name), landing_schema(topic)
     note = CommitMetadata(
         writer_of(topic), "create", Cut({topic.name: Position(0, {})}), extra={"watermark_us": None, "rows": 0}
@@ -116,5 +116,5 @@ def read_state(table: DeltaTable, topic: Topic) -> LandingState:
         )
     position = note.cut.positions[topic.name]
     released, log = int(note.extra.get("released", 0)), str(note.extra.get("log", ""))
-    begin, holes = numbers(note.extra, BEGIN), numbers(note.extra, COUNTS)
+    begin, holes = by_partition(note.extra, BEGIN), by_partition(note.extra, COUNTS)
     return LandingState(position.epoch, position.offsets, note.extra["watermark_us"], released, log, begin, holes)

@@ -13,7 +13,7 @@ from anabranch.core.settings import Settings
 from anabranch.core.spark import LIVE
 from anabranch.ingest.kafka.admin import topic_id
 from anabranch.ingest.landing.decode import decode
-from anabranch.ingest.landing.epoch_pacing import rest
+from anabranch.ingest.landing.epoch_pacing import pace_epoch
 from anabranch.ingest.landing.kafka_source import check_nothing_lost, check_same_log, read_log, starting_offsets
 from anabranch.ingest.landing.resume import can_resume
 from anabranch.ingest.landing.state import open_landing, read_state, writer_of
@@ -99,7 +99,7 @@ def start(
     records = read_log(own, settings, topic, begin).coalesce(settings.shuffle_partitions)
     writer = LandingWriter(settings, topic, table, checkpoint, log, turn)
     if not once:
-        writer.resting = partial(rest, settings)
+        writer.after_epoch = partial(pace_epoch, settings)
     stream = (
         decode(records, topic)
         .writeStream.foreachBatch(writer)

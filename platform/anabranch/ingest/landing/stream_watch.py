@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from anabranch.contracts import Topic
-from anabranch.core.engine_tasks import cpu_seconds, done_for
-from anabranch.core.liveness import Asked, Stream, seconds_of
+from anabranch.core.engine_tasks import cpu_seconds, progress_of
+from anabranch.core.liveness import BackgroundAnswer, Stream, seconds_of
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.admin import begin_offsets, readable_ends
 from anabranch.lake import latest_commit
@@ -43,12 +43,12 @@ class Watched:
     def _stream(self, query: LandingQuery) -> Stream:
         settings = self._settings
         rest = seconds_of(settings.landing_interval) + settings.landing_seconds_beside_runs
-        news = Asked(partial(unlanded_behind, settings, query.topic), _ASK_SECONDS)
-        engine = Asked(partial(done_for, self._spark, query.run))
+        news = BackgroundAnswer(partial(unlanded_position, settings, query.topic), _ASK_SECONDS)
+        engine = BackgroundAnswer(partial(progress_of, self._spark, query.run))
         return Stream(f"landing/{query.topic.name}", query.batches, news, engine, rest, cpu_seconds)
 
 
-def unlanded_behind(settings: Settings, topic: Topic) -> Hashable:
+def unlanded_position(settings: Settings, topic: Topic) -> Hashable:
     """The offsets that landing has reached, if the log holds readable records after them; None if not: records behind
     an open transaction aren't readable. Raises the broker's errors: a stream that waits for the broker ends by its
     client's own timeouts."""

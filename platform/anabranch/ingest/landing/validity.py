@@ -26,14 +26,19 @@ DATA: Final = "_data"
 """The parsed data, with strings converted to times and dates."""
 TEXTS: Final = ("id", "source", "type", "subject")
 # What numbers, booleans, objects and arrays look like after Spark has converted them to strings.
-_NO_STRING = r"^(-?[0-9.]+([eE][-+]?[0-9]+)?|true|false|[{\[].*)$"
+_CONVERTED = r"^(-?[0-9.]+([eE][-+]?[0-9]+)?|true|false|[{\[].*)$"
 
 
 def is_valid(topic: Topic) -> Column:
     """True for a valid record, false for one to quarantine; never null."""
     fields = list(_by_field(topic))
     strings = [*((F.col("_event")[name], name, None) for name in TEXTS), *_strings(topic, fields)]
-    every = [*_envelope(topic), *(_field(topic, *field) for field in fields), _kinds(strings), _whole(fields)]
+    every = [
+        *_envelope(topic),
+        *(_field(topic, *field) for field in fields),
+        _are_strings(strings),
+        _no_value_lost(fields),
+    ]
     return F.coalesce(reduce(and_, every), F.lit(False))
 
 
@@ -75,14 +80,14 @@ def _by_field(topic: Topic) -> Iterator[Field]:
 
 
 def _field(topic: Topic, name: str, node: Mapping[str, Any], required: bool, places: list[int]) -> Column:
-    kept = list(_kept(F.col("_event.data")[name], F.col(DATA)[name], node, f"data.{name}", required))
+    kept = list(_field_rules(F.col("_event.data")[name], F.col(DATA)[name], node, f"data.{name}", required))
     if not kept:
         return F.lit(True)
     holds = reduce(and_, kept)
     return holds if len(places) == len(topic.contracts) else ~F.col(CONTRACT).isin(*places) | holds
 
 
-def _kept(raw: Column, value: Column, node: Mapping[str, Any], path: str, required: bool) -> Iterator[Column]:
+def _field_rules(raw: Column, value: Column, node: Mapping[str, Any], path: str, required: bool) -> Iterator[Column]:
     kind = node["type"]
     if required:
         yield raw.isNotNull()
@@ -102,12 +107,12 @@ def _kept(raw: Column, value: Column, node: Mapping[str, Any], path: str, requir
     if kind == "object":
         needed = set(node.get("required", ()))
         for name, child in node.get("properties", {}).items():
-            tests += _kept(raw[name], value[name], child, f"{path}.{name}", name in needed)
+            tests += _field_rules(raw[name], value[name], child, f"{path}.{name}", name in needed)
     if tests:
         yield raw.isNull() | reduce(and_, tests)
 
 
-def _whole(fields: list[Field]) -> Column:
+def _no_value_lost(fields: list[Field]) -> Column:
     """Whether Spark's parser, after an error, lost no value of the event's own fields: the error may be in a field of
     another type."""
     lost = [
@@ -137,21 +142,21 @@ def _strings(topic: Topic, fields: list[Field]) -> Iterator[Text]:
     several = len(topic.event_types) < len(topic.contracts)
     found: dict[str, tuple[Column, list[int]]] = {}
     for name, node, _, places in fields:
-        for raw, path, kind in _plain(F.col("_event.data")[name], node, f"data.{name}"):
+        for raw, path, kind in _string_paths(F.col("_event.data")[name], node, f"data.{name}"):
             if kind == "string":
                 found.setdefault(path, (raw, []))[1].extend(places)
     for path, (raw, places) in found.items():
         yield raw, path, places if several and len(set(places)) < len(topic.contracts) else None
 
 
-def _plain(raw: Column, node: Mapping[str, Any], path: str) -> Iterator[tuple[Column, str, str]]:
+def _string_paths(raw: Column, node: Mapping[str, Any], path: str) -> Iterator[tuple[Column, str, str]]:
     if node["type"] == "string" and "format" not in node:
         yield raw, path, "string"
     for name, child in node.get("properties", {}).items() if node["type"] == "object" else ():
-        yield from _plain(raw[name], child, f"{path}.{name}")
+        yield from _string_paths(raw[name], child, f"{path}.{name}")
 
 
-def _kinds(strings: list[Text]) -> Column:
+def _are_strings(strings: list[Text]) -> Column:
     """Whether JSON held strings where strings are declared: Spark silently turns ``12`` into ``"12"``.
 
     Most values can only be strings. For the others a search in the text looks for one of our names in front of
@@ -160,21 +165,21 @@ def _kinds(strings: list[Text]) -> Column:
     """
     names = "|".join(sorted({path.rsplit(".", 1)[-1] for _, path, _ in strings}))
     doubt = F.col("_text").rlike(rf'"(?:{names})"\s*:\s*[^"\sn]') | F.col("_text").contains("\\u")
-    odd = reduce(or_, (F.coalesce(_odd(raw), F.lit(False)) for raw, _, _ in strings))
+    odd = reduce(or_, (F.coalesce(_looks_converted(raw), F.lit(False)) for raw, _, _ in strings))
     kept = [_is_text(*text) for text in strings]
     return ~odd | ~doubt | reduce(and_, (F.coalesce(holds, F.lit(True)) for holds in kept))
 
 
 def _is_text(raw: Column, path: str, places: list[int] | None) -> Column:
-    text = ~raw.rlike(_NO_STRING) | (_kind(path) == "STRING")
+    text = ~raw.rlike(_CONVERTED) | (_kind(path) == "STRING")
     return text if places is None else ~F.col(CONTRACT).isin(*places) | text
 
 
-def _odd(text: Column) -> Column:
+def _looks_converted(text: Column) -> Column:
     """Whether a text matches _NO_STRING. A comparison of bytes avoids the regular expression for most texts: the
     characters that a number can begin with sort before ':'."""
     first = (text < ":") | text.isin("true", "false") | text.startswith("{") | text.startswith("[")
-    return first & text.rlike(_NO_STRING)
+    return first & text.rlike(_CONVERTED)
 
 
 def _bad_items(raw: Column, value: Column, items: Mapping[str, Any], path: str) -> Column:
@@ -187,7 +192,7 @@ def _bad_items(raw: Column, value: Column, items: Mapping[str, Any], path: str) 
     if items["type"] in ("object", "array"):
         return bad | F.col(CORRUPT)
     if items["type"] == "string" and "format" not in items:
-        return bad | (F.exists(raw, lambda item: item.rlike(_NO_STRING)) & (_kind(path) != "ARRAY<STRING>"))
+        return bad | (F.exists(raw, lambda item: item.rlike(_CONVERTED)) & (_kind(path) != "ARRAY<STRING>"))
     return bad
 
 

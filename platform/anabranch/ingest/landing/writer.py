@@ -21,9 +21,16 @@ from anabranch.core.liveness import Batches
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.record_offsets import reread
 from anabranch.ingest.landing.batch_offsets import first_offsets, kafka_offsets, not_yet_landed
-from anabranch.ingest.landing.duplicates import IDENTITY, Duplicates, marked
-from anabranch.ingest.landing.empty_offsets import Ranges, added, counted, empty_ranges, unproven, written
-from anabranch.ingest.landing.log_trimming import LogLength
+from anabranch.ingest.landing.duplicates import IDENTITY, Duplicates, mark_duplicates
+from anabranch.ingest.landing.empty_offsets import (
+    Ranges,
+    add_counts,
+    count_offsets,
+    empty_ranges,
+    ranges_note,
+    unproven,
+)
+from anabranch.ingest.landing.log_trimming import LogTrimmer
 from anabranch.ingest.landing.quarantine_reasons import with_reasons
 from anabranch.ingest.landing.schema import EVENT_DATE, INDEXED, VALID, epoch_build, landing_schema
 from anabranch.ingest.landing.schema_growth import versions_note
@@ -38,7 +45,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 LOGGER = logging.getLogger(__name__)
-JUDGED = ["partition", "offset", "decision", "late", "event_time"]
+SUMMARY_COLUMNS = ["partition", "offset", "decision", "late", "event_time"]
 """The columns that an epoch's metadata is computed from."""
 
 
@@ -50,7 +57,7 @@ class LandingWriter:
     metadata already covers are not written again. If a micro-batch begins before the landed offsets (an older
     checkpoint was restored), only the rest of it is landed. ``failure`` keeps the Python error that stopped the stream,
     because Spark only passes on its text. ``log`` is the broker's id of the topic. Raises Conflict FENCED if another
-    process has taken over (``turn``). ``resting`` is called after each epoch with the time of its begin (monotonic
+    process has taken over (``turn``). ``after_epoch`` is called after each epoch with the time of its begin (monotonic
     clock).
     """
 
@@ -60,22 +67,22 @@ class LandingWriter:
     checkpoint: Path
     log: str
     turn: WriterFence
-    resting: Callable[[float], None] = lambda _: None
+    after_epoch: Callable[[float], None] = lambda _: None
 
     def __post_init__(self) -> None:
         self.failure: AnabranchError | None = None
         self.batches = Batches()
         self._duplicates = Duplicates(self.settings, self.topic, self.table, self.batches.step)
-        self._log_length = LogLength(self.settings, self.table)
+        self._log_length = LogTrimmer(self.settings, self.table)
         self._uri = self.table.table_uri.removeprefix("file://")
 
     def __call__(self, decided: DataFrame, batch_id: int) -> None:
         begun = time.monotonic()
-        with self.batches.carrying_out(batch_id):
-            self._carry_out(decided, batch_id)
-        self.resting(begun)
+        with self.batches.processing(batch_id):
+            self._process(decided, batch_id)
+        self.after_epoch(begun)
 
-    def _carry_out(self, decided: DataFrame, batch_id: int) -> None:
+    def _process(self, decided: DataFrame, batch_id: int) -> None:
         try:
             self._write(decided, batch_id)
         except AnabranchError as error:
@@ -133,7 +140,7 @@ class LandingWriter:
         staged, judged = self._stage(rows, before, build, expected)
         holes = self._holes(judged, first, end) if judged.num_rows != expected else {}
         begin = {p: first.get(p, 0) for p in end if p not in before.offsets}
-        known = replace(before, begin={**begin, **before.begin}, holes=added(before.holes, counted(holes)))
+        known = replace(before, begin={**begin, **before.begin}, holes=add_counts(before.holes, count_offsets(holes)))
         note = CommitMetadata(
             writer_of(self.topic),
             f"{checkpoint_id(self.checkpoint)}:{plan.batch_id}",
@@ -143,7 +150,7 @@ class LandingWriter:
                 "log": self.log,
                 **lateness_note(self.topic),
                 **versions_note(self.topic),
-                **written(holes),
+                **ranges_note(holes),
             },
         )
         append(self.table, staged, note)
@@ -155,7 +162,7 @@ class LandingWriter:
         and what ``reread`` raises."""
         empty = empty_ranges(judged, first, end)
         doubtful = unproven(empty, partial(reread, self.settings, self.topic.name))
-        expected, without = sum(o - first.get(p, 0) for p, o in end.items()), sum(counted(empty).values())
+        expected, without = sum(o - first.get(p, 0) for p, o in end.items()), sum(count_offsets(empty).values())
         if doubtful or judged.num_rows + without != expected:
             raise BrokenState(
                 "EPOCH_INCOMPLETE",
@@ -173,15 +180,17 @@ class LandingWriter:
     ) -> tuple[list[StagedFile], pa.Table]:
         if expected <= self.settings.small_commit_rows:
             data = arrow_with_epoch(rows.toArrow(), before, self.topic)
-            data = marked(data, self._duplicates.repeats(data))
-            return stage_arrow(data, self._uri, build, EVENT_DATE, INDEXED), data.select(JUDGED)
+            data = mark_duplicates(data, self._duplicates.repeats(data))
+            return stage_arrow(data, self._uri, build, EVENT_DATE, INDEXED), data.select(SUMMARY_COLUMNS)
         staged = stage_frame(with_epoch(rows, before, self.topic), self._uri, build, EVENT_DATE)
         # Quarantined records have no event date, so they have files of their own.
         staged = [f if f.partition[EVENT_DATE] else self._explained(f) for f in staged]
-        judged = read_columns(self._uri, staged, list(dict.fromkeys([*JUDGED, *IDENTITY])), landing_schema(self.topic))
+        judged = read_columns(
+            self._uri, staged, list(dict.fromkeys([*SUMMARY_COLUMNS, *IDENTITY])), landing_schema(self.topic)
+        )
         repeats = self._duplicates.repeats(judged)
         mended = without_duplicates(self._uri, staged, repeats, landing_schema(self.topic), f"{build}-duplicates")
-        return mended, marked(judged, repeats).select(JUDGED)
+        return mended, mark_duplicates(judged, repeats).select(SUMMARY_COLUMNS)
 
     def _explained(self, file: StagedFile) -> StagedFile:
         data = pq.ParquetFile(Path(self._uri) / file.path).read()

@@ -21,7 +21,7 @@ from anabranch.core.settings import Settings
 from anabranch.lake import Commit, CommitMetadata, Cut, Position, commit_history, latest_commit
 from anabranch.lake.commits import open_table
 from anabranch.lake.layout import landing_table
-from anabranch.lake.table_refs import EVERY, Kind, TableRef, places
+from anabranch.lake.table_refs import EVERY, Kind, TableRef, existing_tables
 from anabranch.operate.doctor.findings import Finding, failed
 from anabranch.views import Registry, View
 from deltalake import DeltaTable
@@ -115,7 +115,7 @@ class Context:
 
     def places(self, *kinds: Kind) -> list[TableRef]:
         """The tables of these kinds that there are."""
-        return places(self.settings, *kinds)
+        return existing_tables(self.settings, *kinds)
 
     def held(self, place: TableRef) -> TableState | None:
         """The table at one version, the same for all checks of a look; None when it has gone meanwhile."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import duckdb
-from anabranch.ingest.landing.empty_offsets import BEGIN, COUNTS, all_recorded, numbers, recorded
+from anabranch.ingest.landing.empty_offsets import BEGIN, COUNTS, all_recorded, by_partition, recorded_ranges
 from anabranch.ingest.landing.verify import DOUBLED, horizon_us
 from anabranch.lake import commit_history
 from anabranch.operate.doctor.commits import rebuilt
@@ -41,7 +41,7 @@ def offsets(_: Context, held: TableState) -> Iterator[Finding]:
     if held.newest is None:
         return
     note = held.newest.note
-    begin = numbers(note.extra, BEGIN)
+    begin = by_partition(note.extra, BEGIN)
     if not files and (held.files() or not begin):
         return  # they can't be read; or nothing has landed
     spans, gaps, again = dict[int, tuple[int, int, int]](), list[Gap](), list[tuple[Any, ...]]()
@@ -52,7 +52,7 @@ def offsets(_: Context, held: TableState) -> Iterator[Finding]:
     landed_to = note.cut.positions[held.place.name].offsets
     gaps += [(p, begin[p], first, epoch) for p, (first, _, epoch) in spans.items() if begin.get(p, first) < first]
     ends = {p: spans[p][1] if p in spans else begin[p] for p in sorted({*spans, *begin})}
-    doubtful = _uncounted(gaps, ends, landed_to, numbers(note.extra, COUNTS))
+    doubtful = _uncounted(gaps, ends, landed_to, by_partition(note.extra, COUNTS))
     absent = Absent.of(held) if doubtful else Absent({}, {}, {})
     yield from _missing(held, sorted(gap for gap in gaps if gap[0] in doubtful), absent)
     for partition, first, count, epochs in again:
@@ -94,8 +94,8 @@ class Absent:
             for loss in committed.note.extra.get("lost", ()):
                 known.setdefault(loss["partition"], []).append((loss["from"], loss["to"]))
         oldest = kept[-1].note
-        older = numbers(oldest.extra, COUNTS)
-        for partition, first, until in recorded(oldest):
+        older = by_partition(oldest.extra, COUNTS)
+        for partition, first, until in recorded_ranges(oldest):
             older[partition] -= until - first
         return Absent(known, oldest.cut.positions[held.place.name].offsets, older)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from anabranch.core.errors import Conflict
 from anabranch.ingest.landing.batch_offsets import kafka_offsets
-from anabranch.ingest.landing.empty_offsets import BEGIN, numbers
+from anabranch.ingest.landing.empty_offsets import BEGIN, by_partition
 from anabranch.ingest.landing.kafka_source import check_against_broker
 from anabranch.lake import latest_commit
 from anabranch.lake.commits import open_table
@@ -94,7 +94,7 @@ def _against(platform: Context, held: TableState) -> Iterator[Finding]:
         return
     with rows_of(files) as rows:
         first = dict(rows.execute('select "partition", min("offset") from rows group by 1').fetchall())
-    begun = numbers(held.newest.note.extra, BEGIN) if held.newest else {}
+    begun = by_partition(held.newest.note.extra, BEGIN) if held.newest else {}
     first = {p: min(offset, begun.get(p, offset)) for p, offset in first.items()}
     older = {p: (begin[p], offset) for p, offset in sorted(first.items()) if begin.get(p, offset) < offset}
     for partition, (start, offset) in older.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from anabranch.core.atomic_files import WRITTEN, drafts_left
+from anabranch.core.atomic_files import ATOMIC_FOLDERS, abandoned_drafts
 from anabranch.operate.doctor.context import Context
 from anabranch.operate.doctor.findings import Finding, Severity
 from anabranch.operate.runtime import process_registry
@@ -35,7 +35,7 @@ def parts(platform: Context) -> Iterator[Finding]:
 def drafts(platform: Context) -> Iterator[Finding]:
     """DRAFT_LEFT: a file that was being written by a process that lives no more, and that no maintenance took away."""
     old = platform.now - _NOTICED
-    found = [path for folder in WRITTEN for path in drafts_left(platform.settings.home / folder)]
+    found = [path for folder in ATOMIC_FOLDERS for path in abandoned_drafts(platform.settings.home / folder)]
     found = [path for path in found if path.stat().st_mtime < old]
     if found:
         what = f"{len(found)} files were being written by processes that live no more; what they replace is whole"

@@ -12,7 +12,7 @@ from anabranch.core.errors import BrokenState, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.lake import StagedFile
 from anabranch.lake.commit_metadata import open_table
-from anabranch.lake.file_commits import commit_move, held_files
+from anabranch.lake.file_commits import commit_move, data_files
 from anabranch.lake.optimistic import until_committed
 from anabranch.lake.staging import BUILDS
 from anabranch.lake.table_refs import TableRef
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 def planned(place: TableRef, policy: Policy) -> Iterator[Action]:
     """What ``compact`` would do now."""
     table = _table(place)
-    found = groups_of(place.kind, held_files(table), policy)
+    found = groups_of(place.kind, data_files(table), policy)
     if found:
         yield _deed(place, found)
 
@@ -44,7 +44,7 @@ def compact(settings: Settings, place: TableRef, policy: Policy) -> Iterator[Act
     that the next run takes away (``journal.tidy``).
     """
     table = _table(place)
-    for groups in _rounds(groups_of(place.kind, held_files(table), policy), policy.at_once):
+    for groups in _rounds(groups_of(place.kind, data_files(table), policy), policy.at_once):
         compaction_journal.begin(
             settings, InProgress(place.uri, table.version(), tuple(group.build for group in groups))
         )
@@ -62,7 +62,7 @@ def _committed(place: TableRef, table: DeltaTable, staged: Sequence[tuple[Group,
 
     def attempt() -> list[Group]:
         table.update_incremental()
-        held = {file.path for file in held_files(table)}
+        held = {file.path for file in data_files(table)}
         for group, made in list(left):
             if not held.issuperset(file.path for file in group.files):
                 log.info("%s: its writer has changed %s meanwhile", place, group.files[0].partition or "it")

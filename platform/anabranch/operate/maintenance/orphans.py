@@ -14,7 +14,7 @@ from anabranch.change.replay.cleanup import replaced
 from anabranch.change.replay.control import hold
 from anabranch.change.replay.state import standing_file, standings
 from anabranch.compute.batch.manifest import EXPIRED, expire, expired_manifests, manifests
-from anabranch.core.atomic_files import WRITTEN, drafts_left, locked
+from anabranch.core.atomic_files import ATOMIC_FOLDERS, abandoned_drafts, locked
 from anabranch.core.errors import Conflict
 from anabranch.core.settings import SAFE_NAME, Settings
 from anabranch.core.spark import HOLD, SCRATCH
@@ -98,7 +98,7 @@ def logs(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Action]:
 
 def drafts(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Action]:
     """Files that processes were writing that were killed."""
-    found = [path for folder in WRITTEN for path in drafts_left(settings.home / folder)]
+    found = [path for folder in ATOMIC_FOLDERS for path in abandoned_drafts(settings.home / folder)]
     old = [path for path in found if path.stat().st_mtime < policy.now - HOUR]
     yield from _deleted("control", "drafts of processes that were killed", old, plan=plan)
 

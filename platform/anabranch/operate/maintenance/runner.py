@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from anabranch.core.atomic_files import locked
 from anabranch.core.errors import Conflict, root_cause
 from anabranch.core.settings import Settings
-from anabranch.lake.table_refs import EVERY, TableRef, places
+from anabranch.lake.table_refs import EVERY, TableRef, existing_tables
 from anabranch.operate.maintenance import compaction_journal, log_retention, orphans
 from anabranch.operate.maintenance.compaction import compact, planned
 from anabranch.operate.maintenance.report import Action, ActionKind, Policy, Report
@@ -51,7 +51,7 @@ def maintain(settings: Settings, policy: Policy | None = None, *, plan: bool = F
 
 
 def _steps(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[tuple[str, Step]]:
-    for place in places(settings, *EVERY):
+    for place in existing_tables(settings, *EVERY):
         yield str(place), _of_table(settings, place, policy, plan=plan)
     for step in (
         orphans.builds, orphans.replays, orphans.checkpoints, orphans.logs, orphans.drafts, orphans.engines

@@ -20,7 +20,7 @@ from anabranch.compute.batch.manifest import expired_manifests, files_of, manife
 from anabranch.core.atomic_files import locked
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
-from anabranch.lake.archived_commits import LOG, OLDER, commit_file, read_commit
+from anabranch.lake.archived_commits import ARCHIVE, LOG, commit_file, read_commit
 from anabranch.lake.commit_log import folder_of
 from anabranch.lake.commit_metadata import open_table
 from anabranch.lake.layout import landing_files_lock
@@ -102,7 +102,7 @@ def _held(table: DeltaTable) -> list[str]:
 
 def _files(base: Path) -> Iterator[tuple[Path, int, float]]:
     """Each data file with its size, and when it was written or linked (seconds since 1970)."""
-    for path, stat in stats(base, skip=(LOG, OLDER)):
+    for path, stat in stats(base, skip=(LOG, ARCHIVE)):
         if path.suffix == ".parquet" and not path.name.startswith("."):
             yield path, stat.st_size, max(stat.st_mtime, stat.st_ctime)
 

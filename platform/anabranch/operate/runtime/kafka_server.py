@@ -13,7 +13,7 @@ from pathlib import Path
 
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
-from anabranch.ingest.kafka.auth import PROVIDERS, jaas, password_place
+from anabranch.ingest.kafka.auth import PROVIDERS, jaas, password_reference
 from anabranch.operate.runtime.environment import environment
 from anabranch.operate.runtime.service import Service
 
@@ -104,7 +104,7 @@ def _login(settings: Settings) -> dict[str, str]:
     """One user, by PLAIN over TLS; more of them, by SCRAM, are made with Kafka's own tools. Empty on plain loopback."""
     if not settings.kafka_certificate:
         return {}
-    known = f' user_{settings.kafka_user}="{password_place(settings)}"'
+    known = f' user_{settings.kafka_user}="{password_reference(settings)}"'
     listener = "listener.name.sasl_ssl"
     return PROVIDERS | {
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
