@@ -166,7 +166,7 @@ def test_the_first_micro_batch_may_be_one_long_task_as_long_as_the_process_works
         assert (hang is not None) is found, share
 
 
-@pytest.mark.parametrize("in_hand", [True, False])
+@pytest.mark.parametrize("current", [True, False])
 def test_a_pause_of_the_whole_process_is_no_hang(current: bool) -> None:
     """SIGSTOP for an hour, a laptop that sleeps: what was in hand goes on."""
     world = World(pending="flights@1").took(1)

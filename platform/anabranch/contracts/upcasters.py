@@ -22,8 +22,8 @@ class Upcaster:
 
     ``function`` gets the fields of version ``version`` as columns, by name. It returns the fields of the next version
     that can't be copied: fields that are alike in both versions are copied automatically, and the function must not
-    return them (``compatibility.allowed_from_upcaster``). It is called when a plan is built, never with data. It must be pure, which
-    is checked when it is registered (``views.upcasting``).
+    return them (``compatibility.allowed_from_upcaster``). It is called when a plan is built, never with data. It must
+    be pure, which is checked when it is registered (``views.upcasting``).
     """
 
     event_type: str

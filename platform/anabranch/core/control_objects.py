@@ -28,9 +28,8 @@ def put(path: Path, after: int, text: str) -> bool:
     the newest. A kill leaves the state written or not written, never torn. An error counts as success if the state was
     written all the same. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(
-        f".{path.name}.{os.urandom(4).hex()}.{os.getpid()}"
-    )  # a name that ``abandoned_drafts`` finds
+    # A name that ``atomic_files.abandoned_drafts`` finds.
+    draft = path.with_name(f".{path.name}.{os.urandom(4).hex()}.{os.getpid()}")
     state = _state(path, after + 1)
     try:
         draft.write_text(text)

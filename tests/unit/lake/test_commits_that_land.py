@@ -137,7 +137,7 @@ COMMITTING = {
     "saveAsTable", "merge", "forPath",
 }  # fmt: skip
 ALLOWED = {"lake/commits.py"}
-"""Where commits are made: through ``commit_outcome.commit_or_confirm``, as those that ``lake/file_commits.py`` writes itself."""
+"""Where commits are made: through ``commit_or_confirm``, as those that ``lake/file_commits.py`` writes itself."""
 
 
 def test_no_other_module_commits_by_itself() -> None:
