@@ -101,7 +101,7 @@ def _parsed(records: DataFrame, topic: Topic) -> DataFrame:
 
 
 def _fields(topic: Topic) -> dict[str, Node]:
-    """Every field of the topic's contracts, by name. Raises BadDefinition FIELD_TYPES_CLASH if two have other types."""
+    """Every field of the topic's contracts, by name. Raises BadDefinition FIELD_TYPES_CLASH if two types differ."""
     fields: dict[str, Node] = {}
     for contract in topic.contracts:
         for name, node in contract.fields.items():

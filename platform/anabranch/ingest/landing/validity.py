@@ -176,7 +176,7 @@ def _is_text(raw: Column, path: str, places: list[int] | None) -> Column:
 
 
 def _looks_converted(text: Column) -> Column:
-    """Whether a text matches _NO_STRING. A comparison of bytes avoids the regular expression for most texts: the
+    """Whether a text matches _CONVERTED. A comparison of bytes avoids the regular expression for most texts: the
     characters that a number can begin with sort before ':'."""
     first = (text < ":") | text.isin("true", "false") | text.startswith("{") | text.startswith("[")
     return first & text.rlike(_CONVERTED)
