@@ -16,7 +16,7 @@ from uuid import uuid4
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from anabranch.certify.affected_partitions import closed_between, touched
+from anabranch.certify.affected_partitions import closed_between, count_affected_events
 from anabranch.compute.speed.checkpoint_handover import REPLAY, id_of, owner_of
 from anabranch.compute.speed.table import SpeedTable
 from anabranch.contracts import Sources
@@ -72,7 +72,7 @@ def publish_days(settings: Settings, view: View, topics: Sources, run: str, uri:
     """
     made, live = _made(uri), _live(settings, view, uri)
     before = live.newest()
-    counts = touched(settings, view, topics, days, made.note.cut, before.note.cut)
+    counts = count_affected_events(settings, view, topics, days, made.note.cut, before.note.cut)
     moved = {day for day in days if counts[day].between}
     moved |= closed_between(settings, view, topics, made.note.cut, before.note.cut) & set(days)
     if moved:
