@@ -30,7 +30,7 @@ from anabranch.core.errors import AnabranchError, BadInput, Conflict, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.lake import Cut
 from anabranch.lake.layout import batch_table
-from anabranch.serve.routes import Route, covers, oldest, route_of, set_route
+from anabranch.serve.routes import Route, covers, oldest_version, route_of, set_route
 from anabranch.serve.served_versions import newest_speed
 from anabranch.views.definition import View
 
@@ -256,7 +256,7 @@ def check_start(settings: Settings, old: View, new: View, steps: Sequence[int] =
             next_step=f"let it end, or anabranch migrate rollback {old.name}",
         )
     route = found[0] if found else route_of(settings, old.name)
-    shares = dict(route.shares) if route else {oldest(settings, old.name): 100}
+    shares = dict(route.shares) if route else {oldest_version(settings, old.name): 100}
     if shares != {old.version: 100}:
         raise Conflict(
             "READERS_ELSEWHERE",

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from anabranch.change.promotion_checks import Expectations
 from anabranch.core.errors import Conflict
 from anabranch.core.settings import Settings
-from anabranch.serve.routes import ACTIVE, Route, oldest, route_history, route_of
+from anabranch.serve.routes import ACTIVE, Route, oldest_version, route_history, route_of
 
 State = Literal["moving", "halted", "done", "rolled back"]
 STEPS = (1, 5, 25, 50, 100)
@@ -96,4 +96,4 @@ def of_run(settings: Settings, view: str, run: str) -> tuple[Route, Migration] |
 def majority_version(settings: Settings, view: str) -> int:
     """The version that most readers have."""
     route = route_of(settings, view)
-    return max(route.shares, key=lambda version: route.shares[version]) if route else oldest(settings, view)
+    return max(route.shares, key=lambda version: route.shares[version]) if route else oldest_version(settings, view)

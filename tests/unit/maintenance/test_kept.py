@@ -57,7 +57,7 @@ def test_a_reader_has_seven_days(clinic: Clinic) -> None:
     maintain(clinic.settings)
     maintain(clinic.settings, later(SIX))
     assert len(read(NAME, settings=clinic.settings).to_arrow()) == expected
-    assert all(Path(path).exists() for path in held._pinned.files())
+    assert all(Path(path).exists() for path in held._plan.files())
     assert DeltaTable(speed_of(clinic), version=3).to_pyarrow_table().num_rows
     maintain(clinic.settings, later(EIGHT))
     with pytest.raises(TryAgain) as expired:
