@@ -12,7 +12,7 @@ import anabranch
 import pytest
 import served
 from anabranch.apps.cli.main import app
-from anabranch.change.promotion_checks import behind
+from anabranch.change.promotion_checks import epochs_behind
 from anabranch.change.reprocess_plan import make_plan
 from anabranch.change.reprocess_request import ReprocessRequest
 from anabranch.compute.speed.service import Slot, Speed
@@ -101,7 +101,7 @@ def test_the_only_version_can_not_be_retired(tmp_path: Path) -> None:
 def test_who_names_it_keeps_it(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     anabranch.read(VIEW, version=1, settings=settings, reader="dashboard-7")
     anabranch.read(VIEW, settings=settings, reader="dashboard-8")
-    behind(settings, VIEW, 1)
+    epochs_behind(settings, VIEW, 1)
     monkeypatch.setattr("anabranch.serve.retirement._readers_left_at", lambda *_: datetime.now(UTC) - timedelta(days=9))
     error = refused(lambda: gone(settings, grace=timedelta(days=7)))
     assert (error.code, "read by its number by dashboard-7 (" in error.what) == ("READERS_PINNED", True)
