@@ -171,9 +171,9 @@ def set_route(
                 state="no reader was moved by this change",
                 next_step=f"anabranch migrate rollback {view} moves them back at once",
             )
-        gone = frozenset(retired if retired is not None else before.retired if before else ())
-        check_not_retired(view, wanted, gone)
-        route = Route(view, number + 1, wanted, datetime.now(UTC), by, why, migration, gone, Moment.now())
+        now_retired = frozenset(retired if retired is not None else before.retired if before else ())
+        check_not_retired(view, wanted, now_retired)
+        route = Route(view, number + 1, wanted, datetime.now(UTC), by, why, migration, now_retired, Moment.now())
         _append(table, route)
         return route
 
@@ -211,13 +211,13 @@ def _checked_shares(view: str, shares: Mapping[int, int]) -> dict[int, int]:
 
 def check_not_retired(view: str, wanted: Collection[int], retired: Collection[int]) -> None:
     """Raise BadInput VERSION_RETIRED if one of the ``wanted`` versions is retired."""
-    gone = sorted(set(wanted) & set(retired))
-    if gone:
+    refused = sorted(set(wanted) & set(retired))
+    if refused:
         raise BadInput(
             "VERSION_RETIRED",
-            f"{view} v{gone[0]} is retired",
+            f"{view} v{refused[0]} is retired",
             state="it can't be read any more, and nothing keeps it up to date",
-            next_step=f"read {view} without a version, or anabranch migrate reinstate {view} {gone[0]} --why ...",
+            next_step=f"read {view} without a version, or anabranch migrate reinstate {view} {refused[0]} --why ...",
             field="version",
         )
 
@@ -276,9 +276,9 @@ def _of_commit(view: str, commit: Commit) -> Route:
     extra = commit.note.extra
     changed_at = datetime.fromisoformat(extra["changed_at"])
     number, shares = int(commit.note.batch), _shares(extra["shares"])
-    gone = frozenset(extra.get(RETIRED, ()))
+    retired = frozenset(extra.get(RETIRED, ()))
     by, why, migration = extra["by"], extra["why"], extra.get("migration")
-    return Route(view, number, shares, changed_at, by, why, migration, gone, Moment.from_json(extra.get("moment")))
+    return Route(view, number, shares, changed_at, by, why, migration, retired, Moment.from_json(extra.get("moment")))
 
 
 def _shares(stored: Mapping[str, int]) -> dict[int, int]:
