@@ -178,7 +178,7 @@ def test_no_argument_of_a_job_is_more_than_a_value(
         raise BadInput("SPARK_STARTED", "it went on")
 
     monkeypatch.setattr(module, "session", started)
-    monkeypatch.setattr(module, "give_way", lambda: None, raising=False)  # of this process, for good
+    monkeypatch.setattr(module, "lower_own_priority", lambda: None, raising=False)  # of this process, for good
     later = {("rebuild", "cut"), ("rebuild", "fingerprint"), ("rebuild", "run"), ("replay", "run")}
     for text in (text for text in HOSTILE if text):
         given = {**GIVEN, **({"days": "2013-01-01"} if name == "rebuild" else {}), parameter: text}
