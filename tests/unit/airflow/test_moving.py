@@ -141,7 +141,7 @@ def test_a_step_that_a_person_takes_at_the_same_moment_is_seen(
 
     moving.look()
     skip_soak(settings, VIEW, by="bob", why="now")
-    checked = migration.checked
+    checked = migration.run_checks
 
     def slow(*given: Any, **more: Any) -> CheckOutcome:
         monkeypatch.setattr(migration, "run_checks", checked)

@@ -326,7 +326,7 @@ def test_two_at_once_are_refused_and_of_two_steps_at_once_one(
 ) -> None:
     begin(settings)
     assert refused(settings) == "MIGRATION_ACTIVE"
-    checked = migration.checked
+    checked = migration.run_checks
 
     def slow(*given: object, **more: object) -> CheckOutcome:
         """Another process takes the step while this one checks."""
