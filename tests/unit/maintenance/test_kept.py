@@ -101,7 +101,7 @@ def test_landings_files_are_there_as_long_as_its_log_names_them(clinic: Clinic, 
     maintain(clinic.settings, later(MONTH))
     assert on_disk(clinic.uri) == set(files(clinic.uri))
     late = Mirror(clinic.uri, tmp_path / "late")
-    assert late.given == DeltaTable(clinic.uri).version(), "all of it at once"
+    assert late.released == DeltaTable(clinic.uri).version(), "all of it at once"
     assert not aside or not list((Path(clinic.uri) / OLDER).iterdir())
     assert rows(late.uri) == rows(clinic.uri)
 
