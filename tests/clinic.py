@@ -18,7 +18,7 @@ from anabranch import lake
 from anabranch.certify.certificates import Certificate, Checksum, record
 from anabranch.certify.verdict import Verdict, write_verdict
 from anabranch.change.replay.cleanup import finish
-from anabranch.change.replay.state import ReplayState, write_standing
+from anabranch.change.replay.state import ReplayState, write_state
 from anabranch.compute.batch.manifest import Build, write_manifest
 from anabranch.compute.batch.publish import publish
 from anabranch.compute.speed.table import SpeedTable
@@ -265,7 +265,7 @@ class Clinic:
 
     def replay(self, run: str, phase: str = "", days: str = "", view: View = V1) -> ReplayState:
         """One that ended in ``phase``; without one, it was killed on the way."""
-        standing = write_standing(self.settings, ReplayState(NAME, view.version, run, days=days, started_ms=1))
+        standing = write_state(self.settings, ReplayState(NAME, view.version, run, days=days, started_ms=1))
         for folder in self.folders_of(run, view):
             (folder / "below").mkdir(parents=True)
         (self.folders_of(run, view)[2] / "metadata").write_text(json.dumps({"id": f"replay-{run}"}))

@@ -17,7 +17,7 @@ from statistics import median
 import polars as pl
 from anabranch.change.replay.control import set_pace
 from anabranch.change.replay.rate_limit import DEFAULT_SHARE, Pace
-from anabranch.change.replay.state import PUBLISHED, ReplayState, standings
+from anabranch.change.replay.state import PUBLISHED, ReplayState, list_states
 from anabranch.core.settings import Settings, project_root
 from anabranch.ingest.kafka import Producer, ensure_topics
 from anabranch.lake import latest_commit
@@ -158,17 +158,17 @@ def _replayed(settings: Settings, sending: threading.Thread, seconds: Seconds, s
                 [*program, "--run", "bench"], env=environment(settings), stdout=output, stderr=subprocess.STDOUT
             )
             while process.poll() is None and sending.is_alive():
-                stretch.note(standings(settings, VIEW, 1))
+                stretch.note(list_states(settings, VIEW, 1))
                 time.sleep(0.2)
             stretch.ended = time.time()
-            while process.poll() is None and not standings(settings, VIEW, 1):
+            while process.poll() is None and not list_states(settings, VIEW, 1):
                 time.sleep(0.2)  # a slow engine: it has not begun
-            known = standings(settings, VIEW, 1)
+            known = list_states(settings, VIEW, 1)
             stretch.replay = known[-1] if known else stretch.replay
             if process.poll() is None:
                 set_pace(settings, stretch.replay, Pace(1.0))
             code = process.wait(PATIENCE)
-        known = standings(settings, VIEW, 1)
+        known = list_states(settings, VIEW, 1)
         if code or not known or known[-1].phase != PUBLISHED:
             raise RuntimeError(f"the replay ended with {code}: {known} {log.read_text()[-2000:]}")
 
@@ -194,7 +194,7 @@ def _measured(settings: Settings, sights: Sequence[Sight], file: Path, stretch: 
     sent = pl.read_parquet(file, columns=["partition", "offset", "append_time"])
     at = pl.col("append_time").dt.epoch("us") / 1e6
     begin = sent.select(at.min()).item() + warm
-    shown = standings(settings, VIEW, 1)[-1].updated_ms / 1000
+    shown = list_states(settings, VIEW, 1)[-1].updated_ms / 1000
     quietly = sent.filter(at.is_between(begin, stretch.begun))
     busily = sent.filter(at.is_between(stretch.begun, min(stretch.ended, shown - 5)))
     around = _of(sent.filter(at.is_between(shown - 5, shown + 5)), sights)

@@ -11,7 +11,7 @@ from anabranch.certify.certificates import record
 from anabranch.certify.certify_partitions import compare
 from anabranch.certify.data_docs import write_documents
 from anabranch.certify.late_changes import wrong_partitions
-from anabranch.certify.staged_build import Staged
+from anabranch.certify.staged_build import StagedBuild
 from anabranch.compute.batch import rebuild
 from anabranch.compute.speed.view_stream import catch_up
 from anabranch.lake.layout import landing_table
@@ -70,7 +70,7 @@ def _measured(world: World, days: int) -> Report:
             name, begun = f"bench-{uuid4().hex}", time.perf_counter()
             build = rebuild(spark, settings, view, topic, partitions, name)
             built = time.perf_counter()
-            staged = Staged.of(settings, build)
+            staged = StagedBuild.of(settings, build)
             comparison = compare(spark, settings, view, topic, partitions, staged)
             prepared = time.perf_counter()
             certificates, changes = reconciliation.certified(comparison, staged, name)

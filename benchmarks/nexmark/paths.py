@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from anabranch.certify.certify_partitions import certify
-from anabranch.certify.staged_build import Staged
+from anabranch.certify.staged_build import StagedBuild
 from anabranch.compute.batch import publish, rebuild
 from anabranch.contracts import Topic
 from anabranch.core.settings import Settings
@@ -46,7 +46,9 @@ def epochs(settings: Settings, topic: Topic) -> list[Epoch]:
     return [(at.epoch, partition, end) for at in positions if at for partition, end in at.offsets.items()]
 
 
-def reprocess(spark: SparkSession, settings: Settings, view: View, topic: Topic, days: Sequence[date]) -> Staged | None:
+def reprocess(
+    spark: SparkSession, settings: Settings, view: View, topic: Topic, days: Sequence[date]
+) -> StagedBuild | None:
     """The batch path over all ``days``, shown to readers in one commit.
 
     A kappa view has no batch half: its function is run as a batch over all events, and the rows are written to files
@@ -58,7 +60,7 @@ def reprocess(spark: SparkSession, settings: Settings, view: View, topic: Topic,
         return None
     build = rebuild(spark, settings, view, topic, days, name)
     publish(settings, view, build, days)
-    return Staged.of(settings, build)
+    return StagedBuild.of(settings, build)
 
 
 def judge(

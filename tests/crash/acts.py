@@ -20,7 +20,7 @@ from anabranch.certify.reconciliation import reconcile
 from anabranch.change import migration
 from anabranch.change.dirty_partitions import dirty_partitions
 from anabranch.change.promotion_checks import Expectations
-from anabranch.change.publish_run import publish_run, remember
+from anabranch.change.publish_run import publish_run, save_outcome
 from anabranch.change.replay.rate_limit import Pace
 from anabranch.change.replay.request import ReplayRequest as AskedReplay
 from anabranch.change.replay.runner import replay
@@ -97,7 +97,7 @@ class Stage:
         build = read_manifest(self.settings, view.name, view.version, run)
         verdict = reconcile(self.spark, self.settings, view, topics, run, build)
         assert not verdict.refused, verdict.refused
-        remember(self.settings, planned, {**publish_run(self.settings, planned), "seconds": 1.0})
+        save_outcome(self.settings, planned, {**publish_run(self.settings, planned), "seconds": 1.0})
 
     def repair(self) -> None:
         view = self.view(DELAYS)

@@ -115,7 +115,7 @@ def test_aborted_records_are_never_landed_and_what_holds_no_record_is_named(
     # A replay from the log reads the same ranges again.
     table = DeltaTable(landing_table(settings, topic.name))
     mirror = LogMirror(table.table_uri, settings.home / "mirror", TopicSource(spark, settings, topic))
-    mirror.give(table.version())
+    mirror.release(table.version())
     again = DeltaTable(mirror.uri).to_pyarrow_table().to_pylist()
     assert {(row["partition"], row["offset"], row["value"]) for row in again} == {
         (row["partition"], row["offset"], row["value"]) for row in rows_of(settings, topic)

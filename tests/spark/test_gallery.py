@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import published
 import pytest
 from anabranch.certify.certify_partitions import certify
-from anabranch.certify.staged_build import Staged
+from anabranch.certify.staged_build import StagedBuild
 from anabranch.compute.batch import publish, rebuild
 from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.settings import Settings, load_settings
@@ -73,7 +73,7 @@ def test_both_paths_agree(spark: SparkSession, flown: Flown, view: View) -> None
         assert whole.speed.rows > 3_000
         return
     build = rebuild(spark, flown.settings, view, topics, flown.days, "gallery")
-    staged = Staged.of(flown.settings, build)
+    staged = StagedBuild.of(flown.settings, build)
     found = certify(spark, flown.settings, view, topics, flown.days, staged, run="gallery")
 
     assert [c.partition for c in found if not c.equal] == []

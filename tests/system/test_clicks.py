@@ -112,7 +112,7 @@ def _approve(page: Page, take: Picture) -> None:
     asked.get_by_role("link", name="approve").click()
     expect(asked).to_be_hidden()
     expect(page.get_by_role("heading", name="approve", exact=True)).to_be_visible()
-    for line in ("delay_minutes: equal", "nothing differs but what was said to"):
+    for line in ("delay_minutes: equal", "only the declared columns differ"):
         expect(page.get_by_text(line, exact=True)).to_be_visible()
     take(page, "required-action")
     page.get_by_role("button", name="Approve").click()

@@ -99,7 +99,7 @@ def test_what_is_sent_is_landed_and_read_again_and_spark_never_knows_the_passwor
     assert [row["offset"] for row in again.sort("offset").collect()] == [2, 3, 4, 5, 6]
     table = DeltaTable(landing_table(settings, topic.name))
     mirror = LogMirror(table.table_uri, tmp_path / "replayed", TopicSource(spark, settings, topic))
-    mirror.give(table.version())
+    mirror.release(table.version())
     assert (mirror.reread, DeltaTable(mirror.uri).to_pyarrow_table().num_rows) == (10, 10)
     again.explain("extended")
     told = [capfd.readouterr().out, str([p.json for p in query.recentProgress]), str(query.status), str(query.name)]

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from anabranch.apps.airflow.client import Client, Run
 from anabranch.apps.cli.produce_commands import produce_flights
-from anabranch.change.replay.state import STREAMING, ReplayState, standings
+from anabranch.change.replay.state import STREAMING, ReplayState, list_states
 from anabranch.compute.speed.checkpoint_handover import owner_of
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings
@@ -91,7 +91,7 @@ def asked_for(client: Client, **conf: Any) -> Run:
 
 def streaming(settings: Settings) -> ReplayState | None:
     """The replay that is under way, once it is somewhere in history."""
-    found = [s for s in standings(settings, VIEW, 1) if s.phase == STREAMING and 0 < s.done < s.total]
+    found = [s for s in list_states(settings, VIEW, 1) if s.phase == STREAMING and 0 < s.done < s.total]
     return found[-1] if found else None
 
 
@@ -122,7 +122,7 @@ def test_a_replay_is_killed_goes_on_faster_and_mends_the_live_table(platform: Se
     run = client.wait(run, timeout=400 * SLOW)
     assert run.state == "success", run.note
 
-    (ended,) = (s for s in standings(platform, VIEW, 1) if s.run == killed.run)
+    (ended,) = (s for s in list_states(platform, VIEW, 1) if s.run == killed.run)
     assert (ended.phase, ended.equal, ended.done) == ("published", ended.partitions, ended.total)
     after = rows(platform)
     others = {each: (known, after[each]) for each, known in before.items() if each != key and after[each] != known}
@@ -152,7 +152,7 @@ def test_a_replay_is_cancelled_and_nothing_has_happened(platform: Settings, clie
     command(platform, "cancel", VIEW)
     run = client.wait(run, timeout=200 * SLOW)
     assert run.state == "failed"
-    assert "nothing was published, and nothing of it is left" in run.note
+    assert "nothing was published, and its files are deleted" in run.note
     assert (head(platform), leftovers(platform)) == (before, [])
 
 

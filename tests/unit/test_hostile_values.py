@@ -22,7 +22,7 @@ from anabranch.apps.cli.census_commands import census_table
 from anabranch.apps.cli.main import app
 from anabranch.certify.differences import Cell, Difference
 from anabranch.certify.rendering import render_differences, shown_value
-from anabranch.change.replay.state import standing_of
+from anabranch.change.replay.state import read_state
 from anabranch.compute.batch.manifest import manifest_path
 from anabranch.core.errors import EXIT_NEEDS_FIX, AnabranchError, BadInput
 from anabranch.core.settings import Settings
@@ -153,7 +153,7 @@ def test_no_name_leads_a_call_of_airflow_elsewhere(text: str, monkeypatch: pytes
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_run_leads_out_of_its_folder(settings: Settings, text: str) -> None:
-    for place in (manifest_path, standing_of):
+    for place in (manifest_path, read_state):
         with pytest.raises(BadInput) as refused:
             place(settings, "delays", 1, text)
         assert refused.value.fields["field"] == "run"
@@ -178,7 +178,7 @@ def test_no_argument_of_a_job_is_more_than_a_value(
         raise BadInput("SPARK_STARTED", "it went on")
 
     monkeypatch.setattr(module, "session", started)
-    monkeypatch.setattr(module, "give_way", lambda: None, raising=False)  # of this process, for good
+    monkeypatch.setattr(module, "lower_own_priority", lambda: None, raising=False)  # of this process, for good
     later = {("rebuild", "cut"), ("rebuild", "fingerprint"), ("rebuild", "run"), ("replay", "run")}
     for text in (text for text in HOSTILE if text):
         given = {**GIVEN, **({"days": "2013-01-01"} if name == "rebuild" else {}), parameter: text}

@@ -1,4 +1,4 @@
-"""Which partitions late events touch, and which ones changed between two cuts: counted from landing, without Spark."""
+"""Partitions affected by late events, and partitions changed between two cuts. Counted from landing, without Spark."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from anabranch.views.partition_events import count_for
 from anabranch.views.partitions import passed_partitions
 
 
-def touched(
+def count_affected_events(
     settings: Settings, view: View, topics: Sources, partitions: Sequence[date], cut: Cut, other: Cut
 ) -> Mapping[date, EventCount]:
-    """For each partition the events up to ``cut`` that its rows can depend on, and those between the two cuts."""
+    """Count, per partition, the events up to ``cut`` that its rows can depend on, and those between the two cuts."""
     return count_for(settings, view, topics, partitions, cut, other).by_partition
 
 
 def closed_between(
     settings: Settings, view: View, topics: Sources, cut: Cut, other: Cut, watermark: datetime | None = None
 ) -> set[date]:
-    """The partitions of a view that closes whose time passed between the two cuts; none for every other view.
+    """Partitions that the watermark passed between the two cuts. Always empty for views that don't close partitions.
 
-    ``watermark``: that of ``other``, where a stream there hasn't come to the cut's own yet.
+    ``watermark``: the watermark at ``other``, if the stream there hasn't reached the cut's own watermark yet.
     """
     if not view.closes or (cut == other and watermark is None):
         return set()

@@ -1,8 +1,8 @@
-"""Certificates: the record that both paths of a partition were equal at a cut, or that they were not.
+"""Certificates: records of whether both paths of a partition were equal at a cut.
 
-They are kept in one Delta table, written by many runs at once: a writer that comes second looks again and
-appends behind the first. A certificate is never changed; the newest one of a partition is the one that holds. Which one
-that is says the commit that it is in, not a clock: of two machines, or of one that was set right, clocks disagree.
+All certificates are in one Delta table. Many runs write to it concurrently: a writer whose append conflicts reads the
+table again and retries. A certificate never changes; the newest one of a partition is valid. "Newest" is decided by the
+version of the commit, not by a clock: clocks of two machines differ, and a clock can be set back.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from anabranch.lake.layout import certificates_table, safe_name
 from anabranch.lake.optimistic import until_committed
 
 RECOMPUTED: Final = "recomputed"
-"""The view's function was run once more, over the on-time events."""
+"""The view's function was run again over the on-time events."""
 BUILD: Final = "build"
-"""No late event and no event after the cut touches the partition: its batch build is that function's result."""
+"""The partition's batch build was used: no late event and no event after the build's cut affects the partition, so the
+build already is the function's result."""
 
 SCHEMA: Final = pa.schema(
     [
@@ -49,7 +50,7 @@ SCHEMA: Final = pa.schema(
         ("late_events", pa.int64()),
         ("equal", pa.bool_()),
         ("created", pa.timestamp("us", "UTC")),
-        # The version of this table by whose commit it came in; null in what was recorded before there was this column.
+        # The version of this table that added the row. Null in rows that are older than this column.
         ("sequence", pa.int64()),
     ]
 )
@@ -58,7 +59,7 @@ _TRIES = 20
 
 @dataclass(frozen=True, slots=True)
 class Checksum:
-    """A bag of rows in three numbers. ``hash_sum`` and ``hash_xor`` are over xxhash64 of each whole row."""
+    """A fingerprint of a multiset of rows. ``hash_sum`` and ``hash_xor`` aggregate the xxhash64 of each whole row."""
 
     rows: int = 0
     hash_sum: int = 0
@@ -67,11 +68,11 @@ class Checksum:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """Whether the speed half of one partition held, at ``cut``, what the function of the same events says.
+    """Whether the speed half of one partition equalled, at ``cut``, the view's function over the same events.
 
-    ``partition`` is None for a kappa view, which is certified as a whole. ``late_events`` is how many late
-    events up to the cut the partition's rows can depend on: they are in batch, and not compared here. Of two, the one
-    with the higher ``sequence`` is newer; it is given when they are recorded.
+    ``partition`` is None for a kappa view, which is certified as a whole. ``late_events`` counts the late events up to
+    the cut that the partition's rows can depend on: only batch has them, so they are not compared here. The certificate
+    with the higher ``sequence`` is newer; ``record`` assigns it.
     """
 
     view: str
@@ -93,7 +94,7 @@ class Certificate:
         return self.speed == self.expected
 
     def to_row(self) -> dict[str, Any]:
-        """One row of the certificates table; also what is shown as JSON."""
+        """Return one row of the certificates table; the CLI prints the same fields as JSON."""
         return {
             "view": self.view,
             "version": self.version,
@@ -135,7 +136,7 @@ class Certificate:
 
 
 def record(settings: Settings, certificates: Sequence[Certificate]) -> None:
-    """Keep the certificates of one run. A repeat of the same run at the same speed version adds nothing."""
+    """Store the certificates of one run. Idempotent per run and version of the speed table."""
     if not certificates:
         return
     first = certificates[0]
@@ -147,7 +148,7 @@ def record(settings: Settings, certificates: Sequence[Certificate]) -> None:
     def attempt() -> None:
         table = open_table(uri)
         assert table is not None  # noqa: S101 - it was created above
-        if any(committed.note.batch == batch for committed in commit_history(table, 200)):
+        if any(commit.note.batch == batch for commit in commit_history(table, 200)):
             return
         if "sequence" not in pa.schema(table.schema().to_arrow()).names:
             widen(table, SCHEMA, CommitMetadata("certificates", "grown", Cut()))
@@ -169,20 +170,20 @@ def _append(table: DeltaTable, certificates: Sequence[Certificate], note: Commit
 
 
 def newest_certificates(settings: Settings, view: str, version: int) -> dict[date | None, Certificate]:
-    """The newest certificate of each partition of one version of a view."""
-    chosen = f"view = '{safe_name(view, 'view')}' and version = {int(version)}"
-    return {row["partition"]: Certificate.from_row(row) for row in recorded(settings, chosen)}
+    """Return the newest certificate of each partition of one view version."""
+    condition = f"view = '{safe_name(view, 'view')}' and version = {int(version)}"
+    return {row["partition"]: Certificate.from_row(row) for row in certificate_rows(settings, condition)}
 
 
-def recorded(settings: Settings, chosen: str = "true") -> list[dict[str, Any]]:
-    """The rows of the certificates table that the SQL ``chosen`` takes, the oldest first."""
+def certificate_rows(settings: Settings, condition: str = "true") -> list[dict[str, Any]]:
+    """Return the rows of the certificates table that match the SQL ``condition``, oldest first."""
     table = open_table(certificates_table(settings))
     if table is None:
         return []
-    known = pa.schema(table.schema().to_arrow()).names
-    order = "sequence nulls first, created" if "sequence" in known else "created"
+    columns = pa.schema(table.schema().to_arrow()).names
+    order = "sequence nulls first, created" if "sequence" in columns else "created"
     # Not through to_pyarrow_dataset: a process that has used it sometimes aborts when it exits.
-    query = f"select * from certificates where {chosen} order by {order}"  # noqa: S608 - the caller's own words
+    query = f"select * from certificates where {condition} order by {order}"  # noqa: S608 - written by our own callers
     rows: list[dict[str, Any]] = pa.table(
         QueryBuilder().register("certificates", table).execute(query).read_all()
     ).to_pylist()

@@ -1,4 +1,4 @@
-"""Certify: both paths of a view at the position of the log that its speed table covers, partition by partition."""
+"""Certify partitions: compare both paths of a view at the cut that its speed table covers."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
-from anabranch.certify.affected_partitions import closed_between, touched
+from anabranch.certify.affected_partitions import closed_between, count_affected_events
 from anabranch.certify.certificates import BUILD, RECOMPUTED, Certificate, Checksum
 from anabranch.certify.comparison_inputs import SpeedState, build_rows, function_rows, speed_rows, speed_state
 from anabranch.certify.row_hashes import checksums
-from anabranch.certify.staged_build import Staged
+from anabranch.certify.staged_build import StagedBuild
 from anabranch.contracts import Sources
 from anabranch.core.settings import Settings
 from anabranch.ingest.landing.event_counts import EventCount
@@ -26,21 +26,24 @@ _SPEED = "speed"
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Both sides of some partitions at one cut, not computed yet. ``moved``: partitions whose rows can differ between
-    the build's cut and the speed table's. ``spared``: those whose build is the function's result at both, because they
-    haven't moved, and no late event touches them."""
+    """Both sides of some partitions at one cut, as lazy DataFrames.
+
+    ``changed``: partitions whose rows can differ between the build's cut and the speed table's. ``reusable``:
+    partitions whose build is valid at both cuts, because they haven't changed and no late event affects them; the
+    function doesn't run for them again.
+    """
 
     view: View
     state: SpeedState
     partitions: Sequence[date]
-    spared: Sequence[date]
-    moved: Set[date]
+    reusable: Sequence[date]
+    changed: Set[date]
     counts: Mapping[date, EventCount]
     speed: DataFrame
     expected: Mapping[str, DataFrame]
 
     def method(self, day: date) -> str:
-        return BUILD if day in self.spared else RECOMPUTED
+        return BUILD if day in self.reusable else RECOMPUTED
 
 
 def certify(
@@ -49,16 +52,16 @@ def certify(
     view: View,
     topics: Sources,
     partitions: Sequence[date],
-    build: Staged | None = None,
+    build: StagedBuild | None = None,
     *,
     run: str = "",
 ) -> list[Certificate]:
-    """One certificate per partition; one, with partition None, for a kappa view (``partitions`` is not used).
+    """Return one certificate per partition. A kappa view gets one with partition None, and ignores ``partitions``.
 
-    The speed table at its newest commit is compared with the view's function over the on-time events up to that
-    commit's cut. A partition of ``build`` that no late event touches, and no event between its cut and the speed
-    table's, is that function's result already: then nothing is computed again. One Spark job, whatever the number
-    of partitions. Nothing is written: ``certificates.record`` keeps what is returned.
+    Compares the speed table at its newest commit with the view's function over the on-time events up to that commit's
+    cut. A partition of ``build`` is reused, not computed again, if no late event affects it and no event lies between
+    the build's cut and the speed table's. Runs one Spark job, whatever the number of partitions. Writes nothing: pass
+    the result to ``certificates.record``.
     """
     return certificates_of(compare(spark, settings, view, topics, partitions, build), run)
 
@@ -69,31 +72,32 @@ def compare(
     view: View,
     topics: Sources,
     partitions: Sequence[date],
-    build: Staged | None = None,
+    build: StagedBuild | None = None,
     state: SpeedState | None = None,
 ) -> Comparison:
-    """Both sides at the newest commit of the speed table, or at ``state``. Only landing's counts are read, no Spark job
-    runs."""
+    """Prepare both sides at the newest commit of the speed table, or at ``state``. Reads only landing's event counts;
+    starts no Spark job."""
     state = state or speed_state(settings, view)
     days = [] if view.kappa else list(partitions)
-    counts = touched(settings, view, topics, days, state.cut, build.cut if build else state.cut)
-    moved = closed_between(settings, view, topics, build.cut, state.cut, state.watermark) if build else set()
-    moved |= {day for day in days if counts[day].between}
-    spared = [day for day in days if build and day in build.partitions and not counts[day].late and day not in moved]
-    again = [day for day in days if day not in spared]
+    counts = count_affected_events(settings, view, topics, days, state.cut, build.cut if build else state.cut)
+    changed = closed_between(settings, view, topics, build.cut, state.cut, state.watermark) if build else set()
+    changed |= {day for day in days if counts[day].between}
+    candidates = [day for day in days if build and day in build.partitions]
+    reusable = [day for day in candidates if not counts[day].late and day not in changed]
+    recomputed = [day for day in days if day not in reusable]
     speed = speed_rows(spark, view, state, None if view.kappa else days)
     expected = {}
-    if again or view.kappa:
+    if recomputed or view.kappa:
         at = state.watermark
-        events = events_at(spark, settings, view, topics, state.cut, again, late=False, watermark=at)
+        events = events_at(spark, settings, view, topics, state.cut, recomputed, late=False, watermark=at)
         expected[RECOMPUTED] = function_rows(view, topics, events)
-    if spared and build:
-        expected[BUILD] = build_rows(spark, view, speed, build.paths(spared), build.base)
-    return Comparison(view, state, days, spared, moved, counts, speed, expected)
+    if reusable and build:
+        expected[BUILD] = build_rows(spark, view, speed, build.paths(reusable), build.base)
+    return Comparison(view, state, days, reusable, changed, counts, speed, expected)
 
 
 def certificates_of(comparison: Comparison, run: str) -> list[Certificate]:
-    """Compare: one Spark job over both sides of all partitions."""
+    """Compare both sides of all partitions in one Spark job, and return the certificates."""
     sums = checksums({_SPEED: comparison.speed, **comparison.expected})
     if comparison.view.kappa:
         return [_certificate(comparison, None, run, sums, RECOMPUTED)]

@@ -1,4 +1,4 @@
-"""What is checked for one build: the landed events, the speed half, the staged batch half."""
+"""The tables that the data checks of one build read: landed events, speed half, staged batch half."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from anabranch.certify.checks import (
 )
 from anabranch.certify.comparison_inputs import build_rows, function_rows
 from anabranch.certify.run_checks import Subject
-from anabranch.certify.staged_build import Staged
+from anabranch.certify.staged_build import StagedBuild
 from anabranch.contracts import Sources, Topic
 from anabranch.core.settings import Settings
 from anabranch.ingest.landing.schema import EVENT_DATE
@@ -36,22 +36,22 @@ _LANDED = (
 
 
 def subjects_of(
-    spark: SparkSession, settings: Settings, topics: Sources, comparison: Comparison, staged: Staged | None
+    spark: SparkSession, settings: Settings, topics: Sources, comparison: Comparison, staged: StagedBuild | None
 ) -> list[Subject]:
-    """The three tables with their checks; a kappa view has no batch half."""
+    """Return the three tables with their checks. A kappa view has no batch half."""
     view = comparison.view
-    # The function is only planned here, to see which of its columns are counts.
+    # The function is only planned here, not run: the plan shows which of its columns are counts.
     planned = function_rows(view, topics, events_at(spark, settings, view, topics, comparison.state.cut, [], late=True))
-    own = half_checks(view, count_columns(planned))
+    checks = half_checks(view, count_columns(planned))
     equal = equality_check(view, comparison.speed.columns)
     subjects = [
         *(_landing(spark, settings, topic, comparison, alone=len(topics.each) == 1) for topic in topics.each),
-        Subject("speed half", comparison.speed, [*own, equal], {"expected": _expected(comparison)}),
+        Subject("speed half", comparison.speed, [*checks, equal], {"expected": _expected(comparison)}),
     ]
     if staged is not None:
-        built = build_rows(spark, view, comparison.speed, staged.paths(staged.partitions), staged.base)
-        settled = {"settled": _settled(comparison)}
-        subjects.append(Subject("batch half", built, [*own, completeness_check()], settled))
+        build = build_rows(spark, view, comparison.speed, staged.paths(staged.partitions), staged.base)
+        unchanged = {"unchanged": _unchanged(comparison)}
+        subjects.append(Subject("batch half", build, [*checks, completeness_check()], unchanged))
     return subjects
 
 
@@ -69,17 +69,19 @@ def _landing(spark: SparkSession, settings: Settings, topic: Topic, comparison: 
 
 
 def _expected(comparison: Comparison) -> DataFrame:
-    """What the speed half should hold of these partitions. Both sides are persisted by now: that is the barrier
-    behind which rows of other partitions may be left out."""
+    """Return the rows that the speed half should hold for these partitions.
+
+    Filtering by partition is safe here because both sides are persisted: Spark can't push the filter through the
+    author's function."""
     from pyspark.sql import functions as F
 
     rows = reduce(lambda left, right: left.unionByName(right), comparison.expected.values())
     return rows if comparison.view.kappa else rows.where(F.col(PARTITION_DATE).isin(list(comparison.partitions)))
 
 
-def _settled(comparison: Comparison) -> DataFrame:
-    """The partitions with rows in the speed half that no event between the two cuts touches."""
+def _unchanged(comparison: Comparison) -> DataFrame:
+    """Return the partitions that have rows in the speed half and no event between the two cuts."""
     from pyspark.sql import functions as F
 
-    settled = [day for day in comparison.partitions if not comparison.counts[day].between]
-    return comparison.speed.where(F.col(PARTITION_DATE).isin(settled)).select(PARTITION_DATE).distinct()
+    unchanged = [day for day in comparison.partitions if not comparison.counts[day].between]
+    return comparison.speed.where(F.col(PARTITION_DATE).isin(unchanged)).select(PARTITION_DATE).distinct()

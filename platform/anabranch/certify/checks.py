@@ -1,6 +1,6 @@
-"""The platform's checks as data: each is a question whose answer is the partitions in which something is wrong.
+"""The platform's data checks, as SQL: the result of each is the partitions in which something is wrong.
 
-Names of columns come from a registered view and are quoted; no text of a reader gets into a query.
+Column names come from a registered view and are quoted. No text from a reader gets into a query.
 """
 # ruff: noqa: S608
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 HERE: Final = "_here"
-"""A column that is 1 in every row of a side: after an outer join it says on which side a row was."""
+"""A column that is 1 in every row of a side. After an outer join it is null where the side has no row."""
 _COUNT = re.compile(r"\b(?:count|count_if)\((?:[^()]|\([^()]*\))*\) AS (\w+)#\d+")
 
 
 COORDINATES: Final = ("topic", "partition", "offset", "append_time", "epoch", "decision")
-"""The columns of landing that every row has."""
+"""The columns of landing that are never null."""
 _BITS = 63
-"""Offsets are counted as bits of a number that Spark has no sign in."""
+"""Offsets per group of the ``offsets_unique`` screen: each is one bit of a LONG, without the sign bit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Either ``offends``, a condition that no row may meet, or ``query``, which reads ``{rows}`` and returns one row
-    (partition_date, offending) for each partition that fails.
+    """One check. Has either ``offends``, a condition that no row may meet, or ``query``, which reads ``{rows}`` and
+    returns one row (partition_date, offending) per failing partition.
 
-    ``screen``: a cheaper query that returns a row whenever ``query`` would. It is asked first.
+    ``screen``: a cheaper query that returns a row whenever ``query`` would. It runs first.
     """
 
     name: str
@@ -44,8 +44,8 @@ class Check:
     screen: str = ""
 
     @property
-    def alone(self) -> str:
-        """The query of this check, of whichever kind."""
+    def standalone_query(self) -> str:
+        """The query that runs this check by itself, whichever kind it is."""
         return self.query or (
             f"SELECT {PARTITION_DATE}, count(*) AS offending FROM {{rows}} WHERE {self.offends} "
             f"GROUP BY {PARTITION_DATE}"
@@ -53,7 +53,7 @@ class Check:
 
 
 def landing_checks(topic: Topic) -> list[Check]:
-    """Over landed rows, where ``partition_date`` is the event date."""
+    """Return the checks of landed rows, where ``partition_date`` is the event date."""
     bound = int(topic.future_bound.total_seconds())
     received = "greatest(append_time, coalesce(receivedtime, append_time))"
     first = "FROM {rows} WHERE released_from IS NULL"
@@ -74,20 +74,20 @@ def landing_checks(topic: Topic) -> list[Check]:
             query=f"SELECT {PARTITION_DATE}, count(*) AS offending "
             f"FROM (SELECT min({PARTITION_DATE}) AS {PARTITION_DATE} {first} "
             f"GROUP BY partition, offset HAVING count(*) > 1) GROUP BY {PARTITION_DATE}",
-            # A sixtieth of the groups: of as many rows as offsets in it, none is there twice.
+            # Groups of 63 offsets: if a group has as many rows as distinct offsets, it has no duplicate.
             screen=f"SELECT min({PARTITION_DATE}) AS {PARTITION_DATE}, 1L AS offending {first} "
             f"GROUP BY partition, offset DIV {_BITS} HAVING count(*) > {bits}",
         ),
         Check(
             "event_time_range",
-            f"The event time of a valid record is after {topic.earliest_year} began, not over {topic.future_bound} "
+            f"The event time of a valid record is in {topic.earliest_year} or later, at most {topic.future_bound} "
             "after its receipt, and on its event date.",
             f"decision = '{VALID}' AND NOT coalesce(event_time >= TIMESTAMP '{topic.earliest_year}-01-01' AND "
             f"event_time <= {received} + INTERVAL {bound} SECONDS AND to_date(event_time) = {PARTITION_DATE}, false)",
         ),
         Check(
             "decisions_complete",
-            "A valid record says whether it is late, of which type and by which id; a quarantined one says why.",
+            "A valid record has its late flag, type, id and source; a quarantined one has its reason.",
             f"(decision = '{VALID}' AND (late IS NULL OR type IS NULL OR event_id IS NULL OR source IS NULL)) "
             f"OR (decision = '{QUARANTINED}' AND reason IS NULL)",
         ),
@@ -95,7 +95,7 @@ def landing_checks(topic: Topic) -> list[Check]:
 
 
 def half_checks(view: View, counts: Sequence[str]) -> list[Check]:
-    """Over the rows of a half; ``counts`` names the columns that are counts."""
+    """Return the checks of a half's rows. ``counts``: the columns that are counts."""
     keys = ", ".join(_quoted(name) for name in view.key)
     none = " OR ".join(f"{_quoted(name)} IS NULL" for name in view.key)
     negative = " OR ".join(f"{_quoted(name)} < 0" for name in counts)
@@ -114,18 +114,18 @@ def half_checks(view: View, counts: Sequence[str]) -> list[Check]:
 
 
 def completeness_check() -> Check:
-    """Over a build: every partition that ``{settled}`` names has rows in the build, too."""
+    """Return the check that every partition in ``{unchanged}`` has rows in the build."""
     return Check(
         "complete",
         "Every partition that has rows in the speed half has rows in the batch half.",
-        query=f"SELECT s.{PARTITION_DATE}, count(*) AS offending FROM {{settled}} s LEFT ANTI JOIN {{rows}} b "
+        query=f"SELECT s.{PARTITION_DATE}, count(*) AS offending FROM {{unchanged}} s LEFT ANTI JOIN {{rows}} b "
         f"ON s.{PARTITION_DATE} = b.{PARTITION_DATE} GROUP BY s.{PARTITION_DATE}",
     )
 
 
 def equality_check(view: View, columns: Sequence[str]) -> Check:
-    """Over the speed half, beside what ``{expected}`` holds: keys that aren't on both sides, or whose rows differ in
-    any column."""
+    """Return the check that compares the speed half with ``{expected}``. It counts the keys that only one side has, or
+    whose rows differ in any column."""
     same = " AND ".join(f"s.{_quoted(name)} <=> e.{_quoted(name)}" for name in view.key)
     values = [name for name in columns if name not in (*view.key, PARTITION_DATE)]
     equal = " AND ".join(f"s.{_quoted(name)} <=> e.{_quoted(name)}" for name in values) or "true"
@@ -141,7 +141,8 @@ def equality_check(view: View, columns: Sequence[str]) -> Check:
 
 
 def count_columns(result: DataFrame) -> list[str]:
-    """The columns of a view's result that a count made, read off its plan; a sum may well be negative."""
+    """Return the columns that a count produced, read from the result's plan. Sums are left out: they may be
+    negative."""
     plan = result._jdf.queryExecution().analyzed().toString()
     return sorted(set(_COUNT.findall(plan)) & set(result.columns))
 

@@ -1,8 +1,7 @@
-"""Two versions of a view against each other at one cut: what is equal, and where and how they differ.
+"""Compare two versions of a view at one cut: what is equal, and where and how they differ.
 
-Both speed halves, as they stood when they covered the same position of the log: the same events went into both. Where
-the keys differ, rows are summed up to the columns that both keys have; then whole numbers and decimals can be compared,
-and nothing else.
+Compares both speed halves at a cut that both have committed, so both were made from the same events. Where the keys
+differ, rows are summed by the columns that both keys have; then only integers and decimals can be compared.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import pyarrow as pa
 import pyarrow.types as kinds
 from deltalake import DeltaTable
 
-from anabranch.certify.version_rows import days, differing_cells, differing_days, joined
+from anabranch.certify.version_rows import count_partitions, differing_cells, differing_days, join_versions
 from anabranch.core.errors import BadInput, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.lake import Cut, commit_history
@@ -25,12 +24,12 @@ from anabranch.lake.layout import speed_table
 from anabranch.views.definition import View, is_own
 
 _COMMITS = 2_000
-"""How many of its newest commits a table may be behind the other one."""
+"""How many of each table's newest commits are searched for a common cut."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedCell:
-    """One value that differs, of the row (or the sum) with this key."""
+    """One value that differs, in the row (or sum) with this key."""
 
     partition: date | None
     key: Mapping[str, Any] = field(hash=False)
@@ -41,7 +40,7 @@ class ChangedCell:
 
 @dataclass(frozen=True, slots=True)
 class PartitionDifference:
-    """How many rows (or sums) only one version has, and how many differ in each column."""
+    """How many rows (or sums) only one version has, and how many differ per column."""
 
     partition: date | None
     rows: int
@@ -52,9 +51,13 @@ class PartitionDifference:
 
 @dataclass(frozen=True, slots=True)
 class VersionComparison:
-    """``key``: the columns that rows were matched by; ``summed``: whether they had to be summed up to it. ``columns``
-    were compared, ``skipped`` are in both and couldn't be; ``added`` and ``dropped`` are in one version only.
-    ``changed`` were said to differ; ``partitions`` are those with any difference, ``compared`` how many there are."""
+    """The result of a comparison.
+
+    ``key``: the columns that rows were matched by. ``summed``: whether rows were summed by it. ``columns`` were
+    compared; ``skipped`` are in both versions but can't be compared; ``added`` and ``dropped`` are in one version only.
+    ``changed``: columns that the author declared to differ. ``partitions``: those with any difference. ``compared``:
+    how many partitions were compared.
+    """
 
     view: str
     old: int
@@ -73,18 +76,18 @@ class VersionComparison:
 
     @property
     def as_declared(self) -> bool:
-        """Whether nothing differs but what was said to."""
+        """Whether only declared columns differ."""
         return not self.unexpected
 
     @property
     def unexpected(self) -> tuple[date | None, ...]:
-        """The partitions that differ in more than what was said to."""
+        """The partitions that differ in more than the declared columns."""
         return tuple(p.partition for p in self.partitions if p.only_old or p.only_new or set(p.cells) - self.changed)
 
     def to_json(self) -> dict[str, Any]:
-        found = {name: value for name, value in asdict(self).items() if name not in ("cut", "changed", "partitions")}
+        plain = {name: value for name, value in asdict(self).items() if name not in ("cut", "changed", "partitions")}
         return {
-            **found,
+            **plain,
             "cut": str(self.cut),
             "changed": sorted(self.changed),
             "as_declared": self.as_declared,
@@ -95,36 +98,38 @@ class VersionComparison:
 def compare_versions(
     settings: Settings, old: View, new: View, changed: Collection[str] = (), partition: date | None = None
 ) -> VersionComparison:
-    """Compare two versions of one view. ``changed``: columns whose meaning is another one in ``new``.
+    """Compare two versions of one view. ``changed``: columns that ``new`` defines differently. Read-only.
 
-    BadInput COLUMNS_UNKNOWN or KEYS_UNRELATED; TryAgain NO_COMMON_CUT while one of them catches up. Reads, only.
+    Raises BadInput COLUMNS_UNKNOWN or KEYS_UNRELATED; TryAgain NO_COMMON_CUT while one version catches up.
     """
     cut, tables = _at_one_cut(settings, old, new)
     schemas = [pa.schema(table.schema().to_arrow()) for table in tables]
     own = [[name for name in schema.names if is_own(name)] for schema in schemas]
     both = [name for name in own[0] if name in own[1]]
-    same = [name for name in both if schemas[0].field(name).type == schemas[1].field(name).type]
-    key = tuple(name for name in old.key if name in new.key and name in same)
+    same_type = [name for name in both if schemas[0].field(name).type == schemas[1].field(name).type]
+    key = tuple(name for name in old.key if name in new.key and name in same_type)
     if not key:
         raise BadInput(
             "KEYS_UNRELATED",
             f"{old.name}: the keys of v{old.version} ({', '.join(old.key)}) and v{new.version} ({', '.join(new.key)}) "
             "have no column in common",
-            next_step="compare them with a query of your own",
+            next_step="compare them with your own query",
         )
     summed = set(key) != set(old.key) or set(key) != set(new.key)
     rest = [name for name in both if name not in {*old.key, *new.key}]
-    columns = tuple(n for n in rest if all(_countable(s.field(n).type) for s in schemas) or (not summed and n in same))
+    numbers = [name for name in rest if all(_is_exact_number(schema.field(name).type) for schema in schemas)]
+    columns = tuple(name for name in rest if name in numbers or (not summed and name in same_type))
     unknown = sorted(set(changed) - set(columns))
     if unknown:
         raise BadInput(
             "COLUMNS_UNKNOWN",
-            f"{', '.join(unknown)}: not compared between v{old.version} and v{new.version} of {old.name}",
-            next_step=f"compared are: {', '.join(columns)}",
+            f"{', '.join(unknown)}: can't be compared between v{old.version} and v{new.version} of {old.name}",
+            next_step=f"columns that can be compared: {', '.join(columns)}",
             field="changed",
         )
-    with joined(tables, key, columns, summed=summed, partition=partition) as rows:
-        compared, found, examples = days(rows), differing_days(rows, columns), differing_cells(rows, key, columns)
+    with join_versions(tables, key, columns, summed=summed, partition=partition) as rows:
+        compared, differing = count_partitions(rows), differing_days(rows, columns)
+        examples = differing_cells(rows, key, columns)
     return VersionComparison(
         view=old.name,
         old=old.version,
@@ -138,13 +143,13 @@ def compare_versions(
         dropped=tuple(name for name in own[0] if name not in own[1]),
         changed=frozenset(changed),
         compared=compared,
-        partitions=tuple(PartitionDifference(*each) for each in found),
+        partitions=tuple(PartitionDifference(*each) for each in differing),
         examples=tuple(ChangedCell(*each) for each in examples),
     )
 
 
 def _at_one_cut(settings: Settings, old: View, new: View) -> tuple[Cut, list[DeltaTable]]:
-    """Both speed tables at the newest position of the log that both have committed at."""
+    """Open both speed tables at the newest cut that both have committed."""
     uris = [speed_table(settings, view.name, view.version) for view in (old, new)]
     cuts: list[dict[tuple[tuple[str, int], ...], tuple[int, Cut]]] = []
     for view, uri in zip((old, new), uris, strict=True):
@@ -152,22 +157,22 @@ def _at_one_cut(settings: Settings, old: View, new: View) -> tuple[Cut, list[Del
         if table is None:
             raise BadInput("VIEW_UNKNOWN", f"{view.name} v{view.version} has no table", next_step="anabranch status")
         known: dict[tuple[tuple[str, int], ...], tuple[int, Cut]] = {}
-        for committed in commit_history(table, _COMMITS):
-            epochs = tuple(sorted((t, p.epoch) for t, p in committed.note.cut.positions.items()))
+        for commit in commit_history(table, _COMMITS):
+            epochs = tuple(sorted((t, p.epoch) for t, p in commit.note.cut.positions.items()))
             if epochs:
-                known.setdefault(epochs, (committed.rows_at, committed.note.cut))
+                known.setdefault(epochs, (commit.rows_at, commit.note.cut))
         cuts.append(known)
     common = [epochs for epochs in cuts[0] if epochs in cuts[1]]
     if not common:
         at = [next(iter(known.values()))[1] if known else Cut() for known in cuts]
         raise TryAgain(
             "NO_COMMON_CUT",
-            f"{old.name}: v{old.version} is at {at[0]}, v{new.version} at {at[1]}; they were never at one cut",
+            f"{old.name}: v{old.version} is at {at[0]}, v{new.version} at {at[1]}; they have no cut in common",
             next_step="wait until both have caught up (anabranch status), and compare again",
         )
     versions = [known[common[0]][0] for known in cuts]
     return cuts[0][common[0]][1], [DeltaTable(u, version=v) for u, v in zip(uris, versions, strict=True)]
 
 
-def _countable(kind: pa.DataType) -> bool:
+def _is_exact_number(kind: pa.DataType) -> bool:
     return bool(kinds.is_integer(kind) or kinds.is_decimal(kind))

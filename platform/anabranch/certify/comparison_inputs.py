@@ -1,6 +1,6 @@
-"""The sides that are compared: what the speed table holds, what the function of the same events says, a build.
+"""The sides of a comparison, as DataFrames: rows of the speed table, results of the view's function, rows of a build.
 
-A side is a DataFrame with the view's own columns, in name order, and ``partition_date`` (null for a kappa view).
+A side has the view's own columns, in name order, and ``partition_date`` (null for a kappa view).
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _START = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class SpeedState:
-    """The speed table at its newest commit: everything of one reconciliation is compared at this version.
+    """The speed table at one commit. One reconciliation compares everything at this version.
 
-    ``watermark``: of a view that sees only what is closed, how far the commit's micro-batch saw.
+    ``watermark``: the watermark of the commit's micro-batch; only for views that emit closed rows only.
     """
 
     uri: str
@@ -42,36 +42,40 @@ class SpeedState:
 
 
 def speed_state(settings: Settings, view: View) -> SpeedState:
-    """TryAgain VIEW_NOT_READY before the stream's first commit; Conflict DEFINITION_CHANGED for another function."""
+    """Return the state of the view's live speed table at its newest commit.
+
+    Raises TryAgain VIEW_NOT_READY before the stream's first commit; Conflict DEFINITION_CHANGED when the table was made
+    by another definition.
+    """
     return state_at(view, speed_table(settings, view.name, view.version))
 
 
 def state_at(view: View, uri: str) -> SpeedState:
-    """The same for a table that a replay of the stream has made."""
+    """As ``speed_state``, for the table at ``uri``, for example one that a replay wrote."""
     table = open_table(uri)
-    committed = latest_verified_commit(table) if table is not None else None
-    if committed is None or not any(p.epoch for p in committed.note.cut.positions.values()):
+    commit = latest_verified_commit(table) if table is not None else None
+    if commit is None or not any(p.epoch for p in commit.note.cut.positions.values()):
         raise TryAgain(
             "VIEW_NOT_READY",
             f"{view.name} v{view.version} has no committed micro-batch to compare with",
             state="nothing was compared",
             next_step="wait for its stream; anabranch status shows it",
         )
-    if committed.note.fingerprint != view.fingerprint:
+    if commit.note.fingerprint != view.fingerprint:
         raise Conflict(
             "DEFINITION_CHANGED",
-            f"{view.origin}: {view.name} v{view.version} is not the function that its speed table was made by",
+            f"{view.origin}: {view.name} v{view.version} is not the definition that its speed table was made by",
             state="nothing was compared",
-            next_step=f"put the old definition back, or declare it as version {view.version + 1}",
-            table=committed.note.fingerprint,
+            next_step=f"restore the old definition, or declare the new one as version {view.version + 1}",
+            table=commit.note.fingerprint,
             definition=view.fingerprint,
         )
-    seen = timedelta(milliseconds=committed.note.extra.get("watermark_ms") or 0)
-    return SpeedState(uri, committed.version, committed.note.cut, _START + seen if view.closed_only else None)
+    watermark = _START + timedelta(milliseconds=commit.note.extra.get("watermark_ms") or 0)
+    return SpeedState(uri, commit.version, commit.note.cut, watermark if view.closed_only else None)
 
 
 def speed_rows(spark: SparkSession, view: View, state: SpeedState, partitions: Sequence[date] | None) -> DataFrame:
-    """The rows of ``partitions`` (None: all) in the speed table, as of ``state``."""
+    """Return the rows of ``partitions`` (None: all) in the speed table at ``state``."""
     days = None if partitions is None or view.kappa else frozenset(partitions)
     table = DeltaTable(state.uri, version=state.version)
     rows = table_rows(spark, table, None if days is None else days.__contains__)
@@ -80,13 +84,13 @@ def speed_rows(spark: SparkSession, view: View, state: SpeedState, partitions: S
 
 
 def function_rows(view: View, topics: Sources, events: DataFrame) -> DataFrame:
-    """What the view's function says of ``events``. Rows of other partitions than those asked for are in it too:
-    a filter here would be pushed through the author's function."""
+    """Return the result of the view's function over ``events``. It may contain rows of other partitions: it is not
+    filtered here because Spark would push the filter through the author's function."""
     return _side(rows_of(view, frames(events, view, topics)), view)
 
 
 def build_rows(spark: SparkSession, view: View, like: DataFrame, files: Sequence[str], base: str) -> DataFrame:
-    """The rows of a staged build's Parquet ``files``, which lie in folders by partition below ``base``."""
+    """Return the rows of a staged build's Parquet ``files``, which are in Hive partition folders below ``base``."""
     if not files:
         return like.limit(0)
     rows = spark.read.schema(like.schema).option("basePath", base).parquet(*files)

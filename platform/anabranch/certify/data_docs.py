@@ -1,8 +1,8 @@
-"""The Data Docs of a run: pages of Great Expectations that show what came of each check.
+"""Data Docs: Great Expectations pages that show the result of each check of a run.
 
-The checks were asked in one Spark job (``checking``); this library, whose import alone takes seconds, only tells of
-them, behind the publication. Each run has its own site below ``data_docs/``, so runs beside each other don't meet;
-``data_docs/index.html`` lists them. Great Expectations is imported inside functions only.
+The checks have already run in one Spark job (``run_checks``). Great Expectations only renders their results, after the
+publication, because its import alone takes seconds; it is imported inside functions only. Each run has its own site
+below ``data_docs/``, so concurrent runs don't collide; ``data_docs/index.html`` lists them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SITE = "anabranch"
 
 
 def write_documents(settings: Settings, verdict: Verdict) -> Path:
-    """Write the Data Docs of a run, and the page that lists all runs'. A repeat replaces that run's pages."""
+    """Write the Data Docs of a run and update the index of all runs. Idempotent: a repeat replaces the run's pages."""
     gx = great_expectations()
     from great_expectations.core import RunIdentifier
 
@@ -36,33 +36,33 @@ def write_documents(settings: Settings, verdict: Verdict) -> Path:
         context = _context(gx, folder)
         run = RunIdentifier(run_name=verdict.run, run_time=verdict.created)
         for table, results in groupby(verdict.results, lambda result: result.table):
-            _keep(context, table, list(results), run)
+            _store_results(context, table, list(results), run)
         context.build_data_docs()
     write_index(settings)
     return folder / "index.html"
 
 
 def great_expectations() -> Any:
-    """The library, quiet: it prints, counts its users and shows progress bars otherwise."""
+    """Import the library with its usage statistics, progress bars and log output turned off."""
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
     os.environ["TQDM_DISABLE"] = "1"
     logging.getLogger("great_expectations").setLevel(logging.WARNING)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it imports modules of Python that are deprecated
+        warnings.simplefilter("ignore")  # it imports deprecated modules of Python
         import great_expectations as gx
 
-        import anabranch.certify.expectations  # noqa: F401 - registers our own with it
+        import anabranch.certify.expectations  # noqa: F401 - registers our expectation class
     return gx
 
 
 def docs_folder(settings: Settings, view: str, version: int, run: str) -> Path:
-    """Where the Data Docs of a run are. BadInput for what is no name of one."""
+    """Return the folder of a run's Data Docs. Raises BadInput for an invalid name."""
     name = manifest_path(settings, view, version, run).stem
     return settings.home / "data_docs" / view / f"v{version}" / name
 
 
 def write_index(settings: Settings) -> Path:
-    """The page that lists every run's Data Docs, newest first."""
+    """Write the page that lists the Data Docs of all runs, newest first."""
     root = settings.home / "data_docs"
     pages = sorted(root.glob("*/v*/*/index.html"), key=lambda page: page.stat().st_mtime, reverse=True)
     lines = [
@@ -87,8 +87,8 @@ def _context(gx: Any, folder: Path) -> Any:
     return context
 
 
-def _keep(context: Any, table: str, results: Sequence[CheckResult], run: Any) -> None:
-    """As the library keeps what it has found out itself: a suite, and what came of it."""
+def _store_results(context: Any, table: str, results: Sequence[CheckResult], run: Any) -> None:
+    """Store a suite and its results as Great Expectations would if it had run the checks itself."""
     import great_expectations as gx
     from great_expectations.core import ExpectationSuiteValidationResult, ExpectationValidationResult
     from great_expectations.data_context.types.resource_identifiers import (

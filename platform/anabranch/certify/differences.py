@@ -1,4 +1,4 @@
-"""What exactly differs between two sides of a view: which keys, which columns, both values."""
+"""Row-level differences between two sides of a view: keys, columns, both values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any, Literal
 
 from anabranch.certify.comparison_inputs import SpeedState, function_rows, speed_rows, speed_state
-from anabranch.certify.source_events import EventRef, evidence
+from anabranch.certify.source_events import EventRef, find_source_events
 from anabranch.contracts import Sources
 from anabranch.core.settings import Settings
 from anabranch.views.definition import PARTITION_DATE, View
@@ -23,7 +23,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One column of a row in which both sides differ."""
+    """One column in which the two sides of a row differ."""
 
     column: str
     speed: Any
@@ -32,11 +32,11 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One key that both sides don't agree about.
+    """One key whose rows differ between the two sides.
 
-    missing: the speed table has no such row; extra: only the speed table has it; repeated: a side has it more
-    than once. ``events`` are those behind the expected row (at most EVENTS_SHOWN of ``event_count``);
-    ``verified``: the view's function over just these events gives that row again.
+    missing: the speed table has no such row; extra: only the speed table has it; repeated: one side has it more than
+    once. ``events`` are the source events of the expected row (at most EVENTS_SHOWN of ``event_count``). ``verified``:
+    the view's function over only these events returns that row.
     """
 
     key: Row = field(hash=False)
@@ -59,28 +59,29 @@ def differences(
     state: SpeedState | None = None,
     limit: int = 20,
 ) -> list[Difference]:
-    """The first ``limit`` keys of ``partition`` on which the speed table and the function of the same events
-    differ, with the events behind them. The partition is computed once more; takes seconds."""
+    """Return the first ``limit`` keys of ``partition`` on which the speed table differs from the view's function over
+    the same events, with their source events. Computes the partition again, which takes seconds."""
     state = state or speed_state(settings, view)
     days = [partition] if partition is not None else []
     events = events_at(spark, settings, view, topics, state.cut, days, late=False, watermark=state.watermark)
-    # The checkpoint is a barrier: a filter on the partition would go through the author's function otherwise.
+    # The checkpoint is a barrier: without it Spark would push the partition filter through the author's function.
     expected = function_rows(view, topics, events).localCheckpoint()
     if partition is not None:
         from pyspark.sql import functions as F
 
         expected = expected.where(F.col(PARTITION_DATE) == F.lit(partition))
     speed = speed_rows(spark, view, state, days or None)
-    found = pair(view, _unequal_rows(speed, expected, view, limit), limit)
-    behind = evidence(view, topics, events, [d.expected or d.speed or d.key for d in found])
+    unexplained = pair(view, _unequal_rows(speed, expected, view, limit), limit)
+    rows = [d.expected or d.speed or d.key for d in unexplained]
+    sources = find_source_events(view, topics, events, rows)
     return [
-        replace(d, events=b.shown, event_count=b.count, verified=d.expected is not None and b.gives(d.expected))
-        for d, b in zip(found, behind, strict=True)
+        replace(d, events=s.shown, event_count=s.count, verified=d.expected is not None and s.gives(d.expected))
+        for d, s in zip(unexplained, sources, strict=True)
     ]
 
 
 def _unequal_rows(speed: DataFrame, expected: DataFrame, view: View, limit: int) -> list[Row]:
-    """Rows that don't occur equally often on both sides, with how often they do (``_speed``, ``_expected``)."""
+    """Return rows that don't occur equally often on both sides, with their counts (``_speed``, ``_expected``)."""
     from pyspark.sql import functions as F
 
     sided = speed.withColumn("_side", F.lit(1)).unionByName(expected.withColumn("_side", F.lit(0)))
@@ -93,11 +94,11 @@ def _unequal_rows(speed: DataFrame, expected: DataFrame, view: View, limit: int)
 
 
 def pair(view: View, rows: Sequence[Row], limit: int) -> list[Difference]:
-    """Put the rows of one key beside each other; at most ``limit`` keys."""
+    """Pair the rows of both sides by key; returns at most ``limit`` keys."""
     by_key: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         by_key.setdefault(tuple(row[name] for name in view.key), []).append(row)
-    return [_difference(view, found) for found in list(by_key.values())[:limit]]
+    return [_difference(view, same_key) for same_key in list(by_key.values())[:limit]]
 
 
 def _difference(view: View, rows: Sequence[Row]) -> Difference:

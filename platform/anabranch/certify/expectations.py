@@ -1,4 +1,5 @@
-"""What the Data Docs know of our checks. Import this module inside functions only: Great Expectations costs seconds."""
+"""Our checks as a Great Expectations class, for the Data Docs. Import this module inside functions only: Great
+Expectations takes seconds to import."""
 
 from __future__ import annotations
 
@@ -11,11 +12,11 @@ from great_expectations.render.renderer.renderer import renderer
 from anabranch.certify.run_checks import CheckResult
 
 _SHOWN = 20
-"""How many partitions of a failed check are named."""
+"""How many partitions of a failed check are listed."""
 
 
 class ExpectNoPartitionToOffend(BatchExpectation):
-    """A check that has been asked by partition."""
+    """A check that has already run, with its result per partition."""
 
     check: str
     says: str
@@ -25,7 +26,7 @@ class ExpectNoPartitionToOffend(BatchExpectation):
         return cls(check=result.check, says=result.says)
 
     def _validate(self, *_: Any, **__: Any) -> Any:
-        raise NotImplementedError("it has been asked already, by Spark")
+        raise NotImplementedError("the check has already run in Spark")
 
     @classmethod
     @renderer(renderer_type=LegacyRendererType.PRESCRIPTIVE)
@@ -37,10 +38,10 @@ class ExpectNoPartitionToOffend(BatchExpectation):
 
 
 def outcome_of(result: CheckResult) -> dict[str, Any]:
-    """As the library tells of what it has found out itself."""
-    days = [f"{day or 'somewhere'}: {number:,}" for day, number in [*result.offending.items()][:_SHOWN]]
+    """Return the result in the form that the library uses for its own results."""
+    days = [f"{day or 'no partition'}: {number:,}" for day, number in [*result.offending.items()][:_SHOWN]]
     more = len(result.offending) - len(days)
     shown = ", ".join([*days, *([f"and {more} more partitions"] if more > 0 else [])])
     observed = f"{sum(result.offending.values()):,} of {result.rows:,}" + (f" ({shown})" if shown else "")
-    broke = {"raised_exception": bool(result.error), "exception_message": result.error, "exception_traceback": ""}
-    return {"result": {"observed_value": observed}, "exception_info": broke}
+    exception = {"raised_exception": bool(result.error), "exception_message": result.error, "exception_traceback": ""}
+    return {"result": {"observed_value": observed}, "exception_info": exception}

@@ -1,4 +1,4 @@
-"""What the late events changed, partition by partition: a staged build against the speed half."""
+"""Rows that late events changed, per partition: a staged build compared with the speed half."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from anabranch.certify.certify_partitions import Comparison
 from anabranch.certify.comparison_inputs import SpeedState, build_rows, function_rows
 from anabranch.certify.row_hashes import checksums
-from anabranch.certify.staged_build import Staged
+from anabranch.certify.staged_build import StagedBuild
 from anabranch.contracts import Sources
 from anabranch.core.settings import Settings
 from anabranch.views.definition import PARTITION_DATE, View, is_changed
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LateChanges:
-    """One partition of a build, beside the speed half. ``comparable``: no event lies between the two cuts."""
+    """How one partition of a build differs from the speed half. ``comparable``: no event lies between the two cuts."""
 
     partition: date
     late_events: int
@@ -41,41 +41,41 @@ class LateChanges:
 
     @property
     def doubtful(self) -> bool:
-        """Whether the late events alone don't explain the difference: more rows than events, or other events."""
+        """Whether late events alone can't explain the difference: more rows than late events, or not comparable."""
         return self.rows > self.late_events or not self.comparable
 
 
-def late_changes(comparison: Comparison, build: Staged) -> list[LateChanges]:
-    """One entry per partition of ``build``, in order; without Spark. Partitions that events between the build's
-    cut and the speed table's touch differ for that reason too: they are marked as not comparable."""
+def late_changes(comparison: Comparison, build: StagedBuild) -> list[LateChanges]:
+    """Return one entry per partition of ``build``, in order. Doesn't use Spark. A partition with events between the
+    build's cut and the speed table's also differs because of those: it is marked as not comparable."""
     counts = comparison.counts
-    alike = [day for day in build.partitions if day not in comparison.moved]
-    found = _changes(comparison.view, comparison.state, build, alike) if alike else {}
+    comparable = [day for day in build.partitions if day not in comparison.changed]
+    changes = _changes(comparison.view, comparison.state, build, comparable) if comparable else {}
     return [
-        LateChanges(day, counts[day].late, *found.get(day, (0, 0, 0)), comparable=day in alike)
+        LateChanges(day, counts[day].late, *changes.get(day, (0, 0, 0)), comparable=day in comparable)
         for day in build.partitions
     ]
 
 
 def wrong_partitions(
-    spark: SparkSession, settings: Settings, view: View, topics: Sources, build: Staged, partitions: Sequence[date]
+    spark: SparkSession, settings: Settings, view: View, topics: Sources, build: StagedBuild, partitions: Sequence[date]
 ) -> list[date]:
-    """The ``partitions`` in which the build isn't the function of all events up to its own cut: computed again."""
+    """Compute ``partitions`` again, and return those whose build isn't the function of all events up to its cut."""
     if not partitions:
         return []
     events = events_at(spark, settings, view, topics, build.cut, partitions, late=True)
     expected = function_rows(view, topics, events)
-    made = build_rows(spark, view, expected, build.paths(partitions), build.base)
-    sums = checksums({"expected": expected, "made": made})
-    return [day for day in partitions if sums.get(("expected", day)) != sums.get(("made", day))]
+    built = build_rows(spark, view, expected, build.paths(partitions), build.base)
+    sums = checksums({"expected": expected, "built": built})
+    return [day for day in partitions if sums.get(("expected", day)) != sums.get(("built", day))]
 
 
 def _changes(
-    view: View, state: SpeedState, build: Staged, partitions: Sequence[date]
+    view: View, state: SpeedState, build: StagedBuild, partitions: Sequence[date]
 ) -> dict[date, tuple[int, int, int]]:
-    """Per partition how many keys were added, changed and removed from the speed half to the build.
+    """Count, per partition, the keys that were added, changed and removed from the speed half to the build.
 
-    Both are files already: DuckDB counts them in a tenth of the time that a Spark job takes to start.
+    Both sides are Parquet files: DuckDB counts them in a tenth of the time that a Spark job takes to start.
     """
     import duckdb
 
@@ -89,14 +89,14 @@ def _changes(
         return {day: (added, changed, removed) for day, added, changed, removed in connection.fetchall()}
 
 
-# A row is what all of its columns say; a key changed when it has rows on both sides that the other doesn't have.
+# Rows are compared over all columns. A key changed if each side has a row of it that the other side doesn't have.
 _COUNT_CHANGES = f"""
     WITH sided AS (SELECT {{columns}}, 0 AS _new FROM before UNION ALL SELECT {{columns}}, 1 AS _new FROM after),
     counted AS (SELECT {{columns}}, sum(_new) AS _n, count(*) - sum(_new) AS _o FROM sided GROUP BY {{columns}}),
     keys AS (SELECT {PARTITION_DATE}, bool_or(_n > _o) AS _new, bool_or(_o > _n) AS _old FROM counted WHERE _n <> _o
         GROUP BY {PARTITION_DATE}, {{key}})
     SELECT {PARTITION_DATE}, count_if(_new AND NOT _old), count_if(_new AND _old), count_if(NOT _new AND _old) FROM keys
-    GROUP BY {PARTITION_DATE}"""  # noqa: S608 - names of columns are quoted
+    GROUP BY {PARTITION_DATE}"""  # noqa: S608 - column names are quoted
 
 
 def _files(paths: Sequence[str], schema: pa.Schema) -> ds.Dataset | pa.Table:

@@ -1,4 +1,4 @@
-"""Reconcile one build: certificates, checks, what late events changed, and the verdict that publish obeys."""
+"""Reconcile one build: certificates, data checks, changes by late events, and the verdict that publishing follows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from anabranch.certify.differences import differences
 from anabranch.certify.late_changes import LateChanges, late_changes, wrong_partitions
 from anabranch.certify.rendering import render_differences
 from anabranch.certify.run_checks import CheckResult, run_checks
-from anabranch.certify.staged_build import Staged
+from anabranch.certify.staged_build import StagedBuild
 from anabranch.certify.verdict import Verdict, write_verdict
 from anabranch.compute.batch.manifest import Build
 from anabranch.contracts import Sources
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _EXPLAINED = 3
-"""How many unequal partitions are explained row by row; each costs seconds."""
+"""How many unequal partitions are explained row by row; each takes seconds."""
 
 
 def reconcile(
     spark: SparkSession, settings: Settings, view: View, topics: Sources, run: str, build: Build | None
 ) -> Verdict:
-    """Judge ``build`` (None: a kappa view, judged as a whole), keep its certificates, leave the verdict on disk.
+    """Reconcile ``build`` (None: a kappa view, compared as a whole), and return its verdict.
 
-    Reads only, but for the certificates table and the verdict; a repeat replaces the verdict.
-    An unequal partition is no error here: publish refuses it, and publishes the others.
+    Writes only the certificates table and the verdict file; a repeat replaces the verdict. An unequal partition raises
+    no error here: publishing holds it back, and publishes the others. Raises Conflict DEFINITION_CHANGED.
     """
     if build is not None and build.fingerprint != view.fingerprint:
         raise Conflict(
@@ -46,33 +46,33 @@ def reconcile(
             state="nothing was compared",
             next_step="rebuild it; a changed definition needs a new version",
         )
-    staged = Staged.of(settings, build) if build else None
+    staged = StagedBuild.of(settings, build) if build else None
     days = list(build.partitions) if build else []
-    with _kept(compare(spark, settings, view, topics, days, staged)) as comparison:
-        certificates, changes = certified(comparison, staged, run)
+    with _persisted(compare(spark, settings, view, topics, days, staged)) as comparison:
+        certificates, changes = compute_certificates(comparison, staged, run)
         record(settings, certificates)
         suspects = [change.partition for change in changes if change.doubtful]
         wrong = wrong_partitions(spark, settings, view, topics, staged, suspects) if staged else []
         checks = run_checks(spark, subjects_of(spark, settings, topics, comparison, staged))
-        found = _Findings(certificates, checks, wrong, changes)
-        verdict = found.verdict(comparison, run)
+        verdict = _Findings(certificates, checks, wrong, changes).verdict(comparison, run)
         verdict = replace(verdict, report=_report(spark, settings, topics, comparison, certificates))
     write_verdict(settings, verdict)
     return verdict
 
 
-def certified(
-    comparison: Comparison, staged: Staged | None, run: str
+def compute_certificates(
+    comparison: Comparison, staged: StagedBuild | None, run: str
 ) -> tuple[list[Certificate], Sequence[LateChanges]]:
-    """The certificates, and what late events changed: counted without Spark, while Spark compares both sides."""
-    with ThreadPoolExecutor(1) as beside:
-        changes = beside.submit(late_changes, comparison, staged) if staged else None
+    """Return the certificates and the changes by late events. The changes are counted in a thread, without Spark, while
+    Spark compares both sides."""
+    with ThreadPoolExecutor(1) as pool:
+        changes = pool.submit(late_changes, comparison, staged) if staged else None
         return certificates_of(comparison, run), changes.result() if changes else []
 
 
 @dataclass(frozen=True, slots=True)
 class _Findings:
-    """Everything that was found about a build, to be judged partition by partition."""
+    """All results for one build, from which each partition's verdict follows."""
 
     certificates: Sequence[Certificate] = field(hash=False)
     checks: Sequence[CheckResult]
@@ -102,12 +102,12 @@ class _Findings:
                 f"{certificate.expected.rows} expected"
             )
         if certificate.partition in self.wrong:
-            why.append("the build isn't what the view's function gives for its events")
+            why.append("the build isn't the result of the view's function over its events")
         for result in self.checks:
             offending = result.concerns(certificate.partition)
             if offending is not None:
-                broke = f" broke: {result.error}" if result.error else f" failed for {offending}"
-                why.append(f"check {result.check} on {result.table}{broke}")
+                outcome = f" raised an error: {result.error}" if result.error else f" failed for {offending}"
+                why.append(f"check {result.check} on {result.table}{outcome}")
         return why
 
 
@@ -121,17 +121,17 @@ def _report(
     unequal = [certificate.partition for certificate in certificates if not certificate.equal]
     texts = []
     for day in unequal[:_EXPLAINED]:
-        found = differences(spark, settings, comparison.view, topics, day, state=comparison.state)
-        texts.append(render_differences(comparison.view, day, found))
+        differing = differences(spark, settings, comparison.view, topics, day, state=comparison.state)
+        texts.append(render_differences(comparison.view, day, differing))
     if len(unequal) > _EXPLAINED:
         texts.append(f"and {len(unequal) - _EXPLAINED} more partitions: anabranch differences {comparison.view.name}")
     return "\n".join(texts)
 
 
 @contextmanager
-def _kept(comparison: Comparison) -> Iterator[Comparison]:
-    """Both sides in memory while they are looked at several times; also the barrier behind which the rows of
-    other partitions can be left out safely."""
+def _persisted(comparison: Comparison) -> Iterator[Comparison]:
+    """Persist both sides while several queries read them. Persisting is also a barrier: Spark can't push filters by
+    partition through the author's function."""
     speed = comparison.speed.persist()
     persisted = {name: rows.persist() for name, rows in comparison.expected.items()}
     try:

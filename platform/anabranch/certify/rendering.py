@@ -1,4 +1,4 @@
-"""Differences and late changes as tables for people: only the cells that differ are shown."""
+"""Render certificates, differences and late changes as text tables; only the cells that differ are shown."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from anabranch.views.definition import View
 _WIDTH = 140
 
 
-def differences_table(view: View, partition: date | None, found: Sequence[Difference]) -> Table:
-    """One line per cell that differs; the key and the events once per row."""
+def differences_table(view: View, partition: date | None, rows: Sequence[Difference]) -> Table:
+    """Return a table with one line per cell that differs; a row's key and events are shown on its first line."""
     where = f" on {partition}" if partition else ""
-    table = Table(title=f"{view.name} v{view.version}: {len(found)} rows differ{where}", title_justify="left")
-    for heading in (*view.key, "row is", "column", "speed", "expected", "events behind it"):
+    table = Table(title=f"{view.name} v{view.version}: {len(rows)} rows differ{where}", title_justify="left")
+    for heading in (*view.key, "row is", "column", "speed", "expected", "source events"):
         table.add_column(shown(heading), overflow="fold")
-    for difference in found:
+    for difference in rows:
         first = [shown_value(difference.key[name]) for name in view.key] + [difference.kind]
         events = _events(difference)
         for index, cell in enumerate(difference.cells):
@@ -37,14 +37,14 @@ def differences_table(view: View, partition: date | None, found: Sequence[Differ
     return table
 
 
-def certificates_table(view: str, version: int, found: Sequence[Certificate]) -> Table:
-    """The newest certificate of each partition."""
-    equal = sum(certificate.equal for certificate in found)
-    table = Table(title=f"{view} v{version}: {equal} of {len(found)} equal", title_justify="left")
+def certificates_table(view: str, version: int, certificates: Sequence[Certificate]) -> Table:
+    """Return a table with one line per certificate, ordered by partition."""
+    equal = sum(certificate.equal for certificate in certificates)
+    table = Table(title=f"{view} v{version}: {equal} of {len(certificates)} equal", title_justify="left")
     table.add_column("partition", no_wrap=True)
     for heading in ("", "cut", "rows", "late", "hash", "run"):
         table.add_column(heading, justify="right" if heading in {"rows", "late", "hash"} else "left", overflow="fold")
-    for c in sorted(found, key=lambda c: (c.partition is not None, c.partition or date.min)):
+    for c in sorted(certificates, key=lambda c: (c.partition is not None, c.partition or date.min)):
         mark = "[green]equal[/]" if c.equal else "[red]DIFFERS[/]"
         rows = f"{c.speed.rows:,}" if c.equal else f"{c.speed.rows:,} of {c.expected.rows:,}"
         day, hashed = str(c.partition or "whole view"), f"{c.speed.hash_xor & 0xFFFFFFFF:08x}"
@@ -53,8 +53,8 @@ def certificates_table(view: str, version: int, found: Sequence[Certificate]) ->
 
 
 def late_changes_table(view: View, changes: Sequence[LateChanges]) -> Table:
-    """What the late events changed, partition by partition."""
-    table = Table(title=f"{view.name} v{view.version}: what the late events changed", title_justify="left")
+    """Return a table of the rows that late events changed, per partition."""
+    table = Table(title=f"{view.name} v{view.version}: rows changed by late events", title_justify="left")
     table.add_column("partition")
     for heading in ("late events", "rows added", "rows changed", "rows removed"):
         table.add_column(heading, justify="right")
@@ -65,36 +65,36 @@ def late_changes_table(view: View, changes: Sequence[LateChanges]) -> Table:
 
 
 def version_lines(found: VersionComparison) -> Iterator[str]:
-    """What is equal between two versions, what differs as it was said to, and what differs beside that."""
-    by = f"summed up by {', '.join(found.key)}" if found.summed else f"row by row, by {', '.join(found.key)}"
+    """Yield lines that say which columns of two versions are equal, differ as declared, or differ undeclared."""
+    by = f"summed by {', '.join(found.key)}" if found.summed else f"row by row, by {', '.join(found.key)}"
     yield f"{found.view} v{found.old} and v{found.new} at {found.cut}, {found.compared} partitions, {by}"
     cells = {c: sum(p.cells.get(c, 0) for p in found.partitions) for c in found.columns}
     days = {c: sum(c in p.cells for p in found.partitions) for c in found.columns}
     for column in found.columns:
-        said = "as declared" if column in found.changed else "NOT DECLARED"
-        differs = f"{cells[column]:,} differ, on {days[column]} partitions: {said}"
+        declared = "as declared" if column in found.changed else "NOT DECLARED"
+        differs = f"{cells[column]:,} differ, on {days[column]} partitions: {declared}"
         yield f"  {column}: {differs if cells[column] else 'equal'}"
     alone = {found.old: sum(p.only_old for p in found.partitions), found.new: sum(p.only_new for p in found.partitions)}
     yield from (f"  {count:,} rows are in v{version} only" for version, count in alone.items() if count)
-    for what, names in (("not compared", found.skipped), ("new", found.added), ("gone", found.dropped)):
+    for what, names in (("not compared", found.skipped), ("added", found.added), ("removed", found.dropped)):
         if names:
             yield f"  {what}: {', '.join(names)}"
     for cell in found.examples:
         at = " ".join(f"{name}={shown_value(value)}" for name, value in cell.key.items())
         yield f"    {cell.column} {shown_value(cell.old)} -> {shown_value(cell.new)}  {at}"
-    more = f"{len(found.unexpected)} partitions differ in more than what was said to"
-    yield "nothing differs but what was said to" if found.as_declared else more
+    undeclared = f"{len(found.unexpected)} partitions differ in more than the declared columns"
+    yield "only the declared columns differ" if found.as_declared else undeclared
 
 
-def render_differences(view: View, partition: date | None, found: Sequence[Difference]) -> str:
-    """The table as plain text, for logs and error messages."""
+def render_differences(view: View, partition: date | None, rows: Sequence[Difference]) -> str:
+    """Return ``differences_table`` as plain text, for logs and error messages."""
     text = StringIO()
-    Console(file=text, width=_WIDTH).print(differences_table(view, partition, found))
+    Console(file=text, width=_WIDTH).print(differences_table(view, partition, rows))
     return text.getvalue()
 
 
 def shown_value(value: Any) -> str:
-    """A cell for people: a dash for what isn't there, times to the second where that says it all."""
+    """Format a value for people: a dash for null, times without microseconds if they are 0."""
     if value is None:
         return "-"
     if isinstance(value, datetime):
@@ -104,8 +104,8 @@ def shown_value(value: Any) -> str:
 
 def _events(difference: Difference) -> str:
     if not difference.events:
-        return "none: no event in landing makes this row"
+        return "none: no event in landing produces this row"
     shown = ", ".join(str(event) for event in difference.events)
     more = difference.event_count - len(difference.events)
-    proven = "" if difference.verified or difference.expected is None else " (not verified)"
-    return shown + (f" and {more} more" if more else "") + proven
+    unverified = "" if difference.verified or difference.expected is None else " (not verified)"
+    return shown + (f" and {more} more" if more else "") + unverified

@@ -1,4 +1,4 @@
-"""Bags of rows as numbers that don't depend on their order or on how they are spread over tasks."""
+"""Checksums of rows that depend neither on the rows' order nor on how they are distributed over tasks."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Sums = Mapping[tuple[str, date | None], Checksum]
 
 
 def row_hash(columns: list[str]) -> Column:
-    """A hash of a whole row. xxhash64 skips nulls, so (null, 'a') would equal ('a', null): each column's
-    being null is hashed beside it."""
+    """Return a hash of a whole row. xxhash64 skips nulls, so (null, 'a') would equal ('a', null): an ``IS NULL`` flag
+    is hashed with each column."""
     from pyspark.sql import functions as F
 
-    # As SQL text: one call into the JVM in the place of three a column.
+    # As SQL text: one call into the JVM instead of three per column.
     names = ["`" + name.replace("`", "``") + "`" for name in sorted(columns)]
     return F.expr(f"xxhash64({', '.join(f'{name}, {name} IS NULL' for name in names)})")
 
@@ -30,11 +30,11 @@ _SUMS = ("count(1) AS rows", "sum(CAST(h AS DECIMAL(38, 0))) AS hash_sum", "bit_
 
 
 def checksums(sides: Mapping[str, DataFrame]) -> Sums:
-    """One Checksum for each side and partition that has rows: a Spark job for each side, all at the same time, so
-    that one is planned while another runs."""
+    """Return one Checksum per side and partition that has rows. Runs one Spark job per side, concurrently, so that one
+    is planned while another runs."""
     with ThreadPoolExecutor(max(1, len(sides))) as pool:
-        found = pool.map(_sums, sides.values())
-        return {(side, day): checksum for side, sums in zip(sides, found, strict=True) for day, checksum in sums}
+        by_side = pool.map(_sums, sides.values())
+        return {(side, day): checksum for side, sums in zip(sides, by_side, strict=True) for day, checksum in sums}
 
 
 def _sums(rows: DataFrame) -> list[tuple[date | None, Checksum]]:

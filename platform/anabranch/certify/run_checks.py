@@ -1,6 +1,6 @@
-"""Ask all checks of a build at once: one Spark job, whose answer is where something is wrong."""
+"""Run all data checks of a build in one Spark job that returns the failing partitions."""
 
-# ruff: noqa: S608 - names of columns come from registered views and are quoted
+# ruff: noqa: S608 - column names come from registered views and are quoted
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from anabranch.views.definition import PARTITION_DATE
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_MOST_TEXT = 500
+_MAX_ERROR_TEXT = 500
 Offending = Mapping[date | None, int]
-"""How many rows (keys, offsets) offend, by partition; the partition of a kappa view is None."""
+"""The number of offending rows (keys, offsets) per partition; the partition of a kappa view is None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A table to check, and what must hold in it. ``beside``: other rows that queries read, by their names there."""
+    """A table and its checks. ``inputs``: further DataFrames that the queries read, by the names they use."""
 
     table: str
     rows: DataFrame = field(hash=False)
     checks: Sequence[Check]
-    beside: Mapping[str, DataFrame] = field(hash=False, default_factory=dict)
+    inputs: Mapping[str, DataFrame] = field(hash=False, default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What came of one check. ``rows``: how many the table holds. ``error``: why it couldn't be asked; then nobody
-    knows where it fails."""
+    """The result of one check. ``rows``: how many rows the table has. ``error``: why the check couldn't run; then it
+    counts as failed in every partition."""
 
     table: str
     check: str
@@ -51,14 +51,14 @@ class CheckResult:
         return bool(self.offending or self.error)
 
     def concerns(self, partition: date | None) -> int | None:
-        """How many rows offend in ``partition``, with those that no partition is known of; None where none do."""
-        found = {day: number for day, number in self.offending.items() if day in (partition, None)}
-        return sum(found.values()) if found or self.error else None
+        """Return how many rows offend in ``partition`` or have no known partition; None if the check passed there."""
+        counts = {day: number for day, number in self.offending.items() if day in (partition, None)}
+        return sum(counts.values()) if counts or self.error else None
 
     def to_json(self) -> dict[str, Any]:
         offending = [[day.isoformat() if day else None, number] for day, number in self.offending.items()]
-        given = {"table": self.table, "check": self.check, "says": self.says, "rows": self.rows}
-        return {**given, "offending": offending, "error": self.error}
+        plain = {"table": self.table, "check": self.check, "says": self.says, "rows": self.rows}
+        return {**plain, "offending": offending, "error": self.error}
 
     @staticmethod
     def from_json(content: Mapping[str, Any]) -> CheckResult:
@@ -67,17 +67,17 @@ class CheckResult:
 
 
 def run_checks(spark: SparkSession, subjects: Sequence[Subject]) -> tuple[CheckResult, ...]:
-    """What came of each check. One that breaks counts as failed, with its error; the others are asked all the same."""
-    with _registered(subjects) as registered:
+    """Return the result of each check. A check that raises counts as failed, with its error; the others still run."""
+    with _temp_views(subjects) as registered:
         try:
-            return _together(spark, registered)
-        except _errors():
-            return tuple(_alone(spark, table, check) for table in registered for check in table.subject.checks)
+            return _run_together(spark, registered)
+        except _spark_errors():
+            return tuple(_run_one(spark, table, check) for table in registered for check in table.subject.checks)
 
 
 @dataclass(frozen=True, slots=True)
 class _Registered:
-    """A subject under names that SQL knows."""
+    """A subject whose DataFrames are registered as temporary views; ``names`` maps their names in queries to them."""
 
     subject: Subject
     names: Mapping[str, str] = field(hash=False)
@@ -87,93 +87,92 @@ class _Registered:
 
 
 @contextmanager
-def _registered(subjects: Sequence[Subject]) -> Iterator[list[_Registered]]:
-    """Temporary views of this session, under names that no other run has."""
-    made: list[tuple[DataFrame, str]] = []
+def _temp_views(subjects: Sequence[Subject]) -> Iterator[list[_Registered]]:
+    """Register the subjects' DataFrames as temporary views with unique names, and drop them at the end."""
+    views: list[tuple[DataFrame, str]] = []
 
-    def named(rows: DataFrame) -> str:
+    def register(rows: DataFrame) -> str:
         name = f"anabranch_{uuid4().hex}"
         rows.createOrReplaceTempView(name)
-        made.append((rows, name))
+        views.append((rows, name))
         return name
 
     try:
         yield [
-            _Registered(subject, {name: named(rows) for name, rows in {"rows": subject.rows, **subject.beside}.items()})
+            _Registered(
+                subject, {name: register(rows) for name, rows in {"rows": subject.rows, **subject.inputs}.items()}
+            )
             for subject in subjects
         ]
     finally:
-        for rows, name in made:
+        for rows, name in views:
             rows.sparkSession.catalog.dropTempView(name)
 
 
-def _together(spark: SparkSession, tables: Sequence[_Registered]) -> tuple[CheckResult, ...]:
-    asked = [(table, check) for table in tables for check in table.subject.checks]
-    numbers = {(id(table), check.name): number for number, (table, check) in enumerate(asked)}
+def _run_together(spark: SparkSession, tables: Sequence[_Registered]) -> tuple[CheckResult, ...]:
+    """Run all checks as one query. Each check has a number from 0 on, each table's row count one from -1 down."""
+    checks = [(table, check) for table in tables for check in table.subject.checks]
+    numbers = {(id(table), check.name): number for number, (table, check) in enumerate(checks)}
     sizes = {id(table): -1 - number for number, table in enumerate(tables)}
-    questions = []
+    queries = []
     for table in tables:
-        each = {numbers[id(table), check.name]: check for check in table.subject.checks}
-        conditions = {number: check.offends for number, check in each.items() if check.offends}
-        questions.append(table.sql(_row_by_row(sizes[id(table)], conditions)))
-        queries = {number: check.screen or check.query for number, check in each.items() if check.query}
-        questions += [_numbered(number, table.sql(query)) for number, query in queries.items()]
-    found = _answers(spark, questions)
-    screened = [number for number, (_, check) in enumerate(asked) if check.screen]
-    suspects = [number for number in screened if found.pop(number, {})]
+        own = {numbers[id(table), check.name]: check for check in table.subject.checks}
+        conditions = {number: check.offends for number, check in own.items() if check.offends}
+        queries.append(table.sql(_condition_query(sizes[id(table)], conditions)))
+        templates = {number: check.screen or check.query for number, check in own.items() if check.query}
+        queries += [_numbered(number, table.sql(template)) for number, template in templates.items()]
+    results = _run_queries(spark, queries)
+    screened = [number for number, (_, check) in enumerate(checks) if check.screen]
+    suspects = [number for number in screened if results.pop(number, {})]
     if suspects:
-        found |= _answers(spark, [_numbered(n, asked[n][0].sql(asked[n][1].query)) for n in suspects])
+        results |= _run_queries(spark, [_numbered(n, checks[n][0].sql(checks[n][1].query)) for n in suspects])
     return tuple(
         CheckResult(
-            table.subject.table, check.name, check.says, sum(found.get(sizes[id(table)], {}).values()),
-            dict(found.get(number, {})),
+            table.subject.table, check.name, check.says, sum(results.get(sizes[id(table)], {}).values()),
+            dict(results.get(number, {})),
         )
-        for number, (table, check) in enumerate(asked)
+        for number, (table, check) in enumerate(checks)
     )  # fmt: skip
 
 
-def _row_by_row(size: int, conditions: Mapping[int, str]) -> str:
-    """One pass over the rows: how many there are in each partition, and how many meet each of the conditions."""
+def _condition_query(size: int, conditions: Mapping[int, str]) -> str:
+    """Return a query that counts, in one pass, the rows of each partition, and those that meet each condition."""
     counts = "".join(f", count_if({condition}) AS c{number}" for number, condition in conditions.items())
-    answers = "".join(f", {number}, c{number}" for number in conditions)
+    pairs = "".join(f", {number}, c{number}" for number in conditions)
     return (
-        f"SELECT question, {PARTITION_DATE}, offending "
+        f"SELECT number, {PARTITION_DATE}, offending "
         f"FROM (SELECT {PARTITION_DATE}, count(*) AS n{counts} FROM {{rows}} GROUP BY {PARTITION_DATE}) "
-        f"LATERAL VIEW stack({1 + len(conditions)}, {size}, n{answers}) asked AS question, "
-        f"offending WHERE question < 0 OR offending > 0"
+        f"LATERAL VIEW stack({1 + len(conditions)}, {size}, n{pairs}) counted AS number, "
+        f"offending WHERE number < 0 OR offending > 0"
     )
 
 
 def _numbered(number: int, query: str) -> str:
-    return f"SELECT {number} AS question, {PARTITION_DATE}, offending FROM ({query})"
+    return f"SELECT {number} AS number, {PARTITION_DATE}, offending FROM ({query})"
 
 
-def _answers(spark: SparkSession, questions: Sequence[str]) -> dict[int, dict[date | None, int]]:
-    """By the number of the question: by partition. One Spark job."""
-    rows = reduce(lambda left, right: left.unionAll(right), map(spark.sql, questions)).collect()
-    found: dict[int, dict[date | None, int]] = defaultdict(dict)
+def _run_queries(spark: SparkSession, queries: Sequence[str]) -> dict[int, dict[date | None, int]]:
+    """Run the queries as one Spark job. Returns the offending rows by number, then by partition."""
+    rows = reduce(lambda left, right: left.unionAll(right), map(spark.sql, queries)).collect()
+    results: dict[int, dict[date | None, int]] = defaultdict(dict)
     for row in rows:
-        found[row["question"]][row[PARTITION_DATE]] = (
-            found[row["question"]].get(row[PARTITION_DATE], 0) + row["offending"]
-        )
-    return found
+        by_partition = results[row["number"]]
+        by_partition[row[PARTITION_DATE]] = by_partition.get(row[PARTITION_DATE], 0) + row["offending"]
+    return results
 
 
-def _alone(spark: SparkSession, table: _Registered, check: Check) -> CheckResult:
-    asked = CheckResult(table.subject.table, check.name, check.says, 0)
+def _run_one(spark: SparkSession, table: _Registered, check: Check) -> CheckResult:
+    name = table.subject.table
     try:
-        rows = spark.sql(table.sql(check.alone)).collect()
+        rows = spark.sql(table.sql(check.standalone_query)).collect()
         size = spark.sql(table.sql("SELECT count(*) AS n FROM {rows}")).collect()[0]["n"]
-    except _errors() as error:
-        return CheckResult(
-            asked.table, asked.check, asked.says, 0, error=str(error)[:_MOST_TEXT] or type(error).__name__
-        )
-    return CheckResult(
-        asked.table, asked.check, asked.says, size, {row[PARTITION_DATE]: row["offending"] for row in rows}
-    )
+    except _spark_errors() as error:
+        text = str(error)[:_MAX_ERROR_TEXT] or type(error).__name__
+        return CheckResult(name, check.name, check.says, 0, error=text)
+    return CheckResult(name, check.name, check.says, size, {row[PARTITION_DATE]: row["offending"] for row in rows})
 
 
-def _errors() -> tuple[type[Exception], ...]:
+def _spark_errors() -> tuple[type[Exception], ...]:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 

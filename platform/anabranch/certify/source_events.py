@@ -1,4 +1,4 @@
-"""The events behind a row: found by the row's key and time, verified by running the view's function on them."""
+"""Source events of a row: candidates are found by the row's key and time, then verified with the view's function."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 EVENTS_SHOWN: Final = 10
-_MOST_EVENTS: Final = 10_000
+_MAX_EVENTS: Final = 10_000
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class EventRef:
-    """Where one event is in the log."""
+    """The position of one event in the log."""
 
     topic: str
     partition: int
@@ -31,7 +31,7 @@ class EventRef:
     type: str
     event_time: datetime
     contract_version: int | None = None
-    """Only where its type has several."""
+    """Set only if the event's type has several versions."""
 
     def __str__(self) -> str:
         version = f" by v{self.contract_version}" if self.contract_version is not None else ""
@@ -40,7 +40,7 @@ class EventRef:
 
 @dataclass(frozen=True, slots=True)
 class SourceEvents:
-    """The events behind one row, and what the function says of all candidates together."""
+    """The candidate source events of one row. ``rows``: the function's result over all candidates together."""
 
     shown: tuple[EventRef, ...]
     count: int
@@ -50,26 +50,31 @@ class SourceEvents:
         return self.count > 0 and row in self.rows
 
 
-def evidence(view: View, topics: Sources, events: DataFrame, rows: Sequence[Row]) -> list[SourceEvents]:
-    """For each row the events whose fields equal its key columns of the same name and whose time lies in its
-    window. Two Spark jobs, however many rows; four where the key names an event's own columns (its place in the log,
-    say), which are asked for first. A key that is made otherwise finds no events, or too many: then the function's
-    result over them isn't the row, and the evidence counts as not verified."""
-    conditions = [behind_row(view, topics, row, events) for row in rows]
-    own = [name for name in view.key if name in ENVELOPE]
-    found: list[SourceEvents | None] = [None] * len(rows)
-    if own:
-        narrow = [condition & _itself(row, own) for condition, row in zip(conditions, rows, strict=True)]
-        first = _behind(view, topics, events, narrow)
-        found = [behind if behind.gives(row) else None for behind, row in zip(first, rows, strict=True)]
-    left = [n for n, behind in enumerate(found) if behind is None]
-    for n, behind in zip(left, _behind(view, topics, events, [conditions[n] for n in left]), strict=True):
-        found[n] = behind
-    return [behind for behind in found if behind is not None]
+def find_source_events(view: View, topics: Sources, events: DataFrame, rows: Sequence[Row]) -> list[SourceEvents]:
+    """Return, for each row, the events whose fields equal its key columns of the same name and whose time is in its
+    window.
+
+    Runs two Spark jobs, however many rows; four if the key contains columns of the event envelope (for example its
+    position in the log), which are searched first. A key that is derived in another way finds no events, or too many:
+    then the function's result over them doesn't contain the row, and the events count as not verified.
+    """
+    conditions = [_candidate_condition(view, topics, row, events) for row in rows]
+    envelope = [name for name in view.key if name in ENVELOPE]
+    sources: list[SourceEvents | None] = [None] * len(rows)
+    if envelope:
+        narrow = [condition & _same_envelope(row, envelope) for condition, row in zip(conditions, rows, strict=True)]
+        first = _matching_events(view, topics, events, narrow)
+        sources = [source if source.gives(row) else None for source, row in zip(first, rows, strict=True)]
+    left = [n for n, source in enumerate(sources) if source is None]
+    for n, source in zip(left, _matching_events(view, topics, events, [conditions[n] for n in left]), strict=True):
+        sources[n] = source
+    return [source for source in sources if source is not None]
 
 
-def _behind(view: View, topics: Sources, events: DataFrame, conditions: Sequence[Column]) -> list[SourceEvents]:
-    """The events that each condition finds, and the function's rows over all of them together."""
+def _matching_events(
+    view: View, topics: Sources, events: DataFrame, conditions: Sequence[Column]
+) -> list[SourceEvents]:
+    """Return the events that match each condition, and the function's rows over all of them together."""
     from pyspark.sql import functions as F
 
     if not conditions:
@@ -78,14 +83,14 @@ def _behind(view: View, topics: Sources, events: DataFrame, conditions: Sequence
     hits = F.array(*[F.coalesce(condition, F.lit(False)) for condition in conditions]).alias("hits")
     several = {name for name in view.events if len(topics.versions(name)) > 1}
     names = ["topic", "partition", "offset", "type", "event_time", *(["contract_version"] if several else [])]
-    found = candidates.select(*names, hits)
+    matches = candidates.select(*names, hits)
     refs = [
         (_ref(r, several), r["hits"])
-        for r in found.orderBy("event_time", "offset").limit(_MOST_EVENTS).toArrow().to_pylist()
+        for r in matches.orderBy("event_time", "offset").limit(_MAX_EVENTS).toArrow().to_pylist()
     ]
-    again: list[Row] = function_rows(view, topics, candidates).drop(PARTITION_DATE).toArrow().to_pylist()
-    mine = [[ref for ref, hits in refs if hits[index]] for index in range(len(conditions))]
-    return [SourceEvents(tuple(own[:EVENTS_SHOWN]), len(own), again) for own in mine]
+    result: list[Row] = function_rows(view, topics, candidates).drop(PARTITION_DATE).toArrow().to_pylist()
+    by_condition = [[ref for ref, hits in refs if hits[index]] for index in range(len(conditions))]
+    return [SourceEvents(tuple(own[:EVENTS_SHOWN]), len(own), result) for own in by_condition]
 
 
 def _ref(row: Row, several: Collection[str]) -> EventRef:
@@ -93,17 +98,17 @@ def _ref(row: Row, several: Collection[str]) -> EventRef:
     return EventRef(row["topic"], row["partition"], row["offset"], row["type"], row["event_time"], version)
 
 
-def _itself(row: Row, names: Sequence[str]) -> Column:
-    """The condition on landed events that says "it has these columns of the envelope itself"."""
+def _same_envelope(row: Row, names: Sequence[str]) -> Column:
+    """Return the condition that an event's envelope columns ``names`` equal the row's."""
     from pyspark.sql import functions as F
 
     landed = {"log_partition": "partition", "log_offset": "offset"}
     return reduce(and_, (F.col(landed.get(name, name)).eqNullSafe(F.lit(row[name])) for name in names))
 
 
-def behind_row(view: View, topics: Sources, row: Row, events: DataFrame) -> Column:
-    """The condition on landed events that says "this one can be behind ``row``". A field that an upcaster makes of an
-    older event's fields may have any value in it."""
+def _candidate_condition(view: View, topics: Sources, row: Row, events: DataFrame) -> Column:
+    """Return the condition that a landed event may contribute to ``row``. A field that an upcaster derives from other
+    fields of an older event matches any value there."""
     from pyspark.sql import functions as F
 
     start, end = _window(view, row)
@@ -113,24 +118,25 @@ def behind_row(view: View, topics: Sources, row: Row, events: DataFrame) -> Colu
     per_type = []
     for event_type in view.events:
         column = topics.newest(event_type).column
-        several, same = len(topics.versions(event_type)), []
+        versions, same = len(topics.versions(event_type)), []
         for name in view.key:
             sent = topics.as_sent(event_type, name)
-            if sent and (several == 1 or _has(events, column, name)):
+            if sent and (versions == 1 or _has_field(events, column, name)):
                 equal = F.col(f"{column}.{name}").eqNullSafe(F.lit(row[name]))
-                same.append(equal if len(sent) == several else equal | ~F.col("contract_version").isin(*sent))
+                same.append(equal if len(sent) == versions else equal | ~F.col("contract_version").isin(*sent))
         per_type.append(reduce(lambda left, right: left & right, same, F.col("type") == event_type))
     return inside & reduce(lambda left, right: left | right, per_type)
 
 
-def _has(events: DataFrame, column: str, name: str) -> bool:
+def _has_field(events: DataFrame, column: str, name: str) -> bool:
     """Whether landing's table has the field already."""
-    held = {f.name: f.dataType for f in events.schema.fields}.get(column)
-    return held is not None and name in getattr(held, "names", ())
+    kind = {f.name: f.dataType for f in events.schema.fields}.get(column)
+    return kind is not None and name in getattr(kind, "names", ())
 
 
 def _window(view: View, row: Row) -> tuple[datetime | None, datetime | None]:
-    """From when to when events can be behind ``row``: its own window, else its day; and the view's reach."""
+    """Return the event times that can contribute to ``row``: its window, else its day, extended by the view's lookback
+    and lookahead."""
     if view.partition_by is None:
         return None, None
     start, end = row.get("window_start"), row.get("window_end")

@@ -1,4 +1,4 @@
-"""A staged build as reconciliation sees it: which files hold which partition, up to which cut."""
+"""A staged build: the files of each partition, and the cut that they cover."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from anabranch.views.definition import PARTITION_DATE
 
 
 @dataclass(frozen=True, slots=True)
-class Staged:
-    """Parquet files (absolute paths, in folders by partition below ``base``) that no reader sees yet."""
+class StagedBuild:
+    """Parquet files that readers don't see yet: absolute paths, in Hive partition folders below ``base``."""
 
     base: str
     cut: Cut
@@ -24,15 +24,15 @@ class Staged:
     files: Mapping[date, tuple[str, ...]] = field(hash=False)
 
     @staticmethod
-    def of(settings: Settings, build: Build) -> Staged:
-        """The files of a manifest; they lie in the batch table's folder."""
+    def of(settings: Settings, build: Build) -> StagedBuild:
+        """Return the files of a manifest. They are in the batch table's folder."""
         table = Path(batch_table(settings, build.view, build.version))
         files: dict[date, tuple[str, ...]] = {}
         for file in build.files:
             day = date.fromisoformat(str(file.partition[PARTITION_DATE]))
             files[day] = (*files.get(day, ()), str(table / file.path))
         base = (table / build.files[0].path).parent.parent if build.files else table
-        return Staged(str(base), build.cut, build.partitions, files)
+        return StagedBuild(str(base), build.cut, build.partitions, files)
 
     def paths(self, partitions: Sequence[date]) -> list[str]:
         return [path for day in partitions for path in self.files.get(day, ())]

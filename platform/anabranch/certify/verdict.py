@@ -1,4 +1,4 @@
-"""What reconciliation says of one build: which partitions may be published, and why the others may not."""
+"""The verdict of reconciliation on one build: which partitions may be published, and why the others may not."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from anabranch.core.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``equal`` partitions passed everything; ``refused`` ones are named with a reason. A kappa view, which has
-    no partitions, is ``whole``. ``results`` are those of all checks. ``report`` is the readable account of the
-    differences; it may be empty."""
+    """``equal``: partitions that passed everything. ``refused``: the others, with the reason. ``whole``: for a kappa
+    view, which has no partitions, "equal" or the reason. ``results``: those of all checks. ``report``: the differences
+    as text; may be empty."""
 
     view: str
     version: int
@@ -65,7 +65,7 @@ class Verdict:
     @staticmethod
     def from_json(content: Mapping[str, Any]) -> Verdict:
         changes = [c | {"partition": date.fromisoformat(c["partition"])} for c in content["late_changes"]]
-        checks = content["checks"]  # older verdicts hold their number only
+        checks = content["checks"]  # an older verdict has only their number
         return Verdict(
             view=content["view"],
             version=content["version"],
@@ -83,18 +83,18 @@ class Verdict:
 
 
 def verdict_path(settings: Settings, view: str, version: int, run: str) -> Path:
-    """Beside the build's manifest."""
+    """Return the verdict's path, in the folder of the build's manifest."""
     return manifest_path(settings, view, version, run).with_suffix(".verdict.json")
 
 
 def write_verdict(settings: Settings, verdict: Verdict) -> Path:
-    """Write it in one step: a verdict that is there is whole. A repeat of the run replaces it."""
+    """Write the verdict atomically. A repeat of the run replaces it."""
     path = verdict_path(settings, verdict.view, verdict.version, verdict.run)
     return write_atomically(path, json.dumps(verdict.to_json()))
 
 
 def read_verdict(settings: Settings, view: str, version: int, run: str) -> Verdict:
-    """BrokenState VERDICT_MISSING when the run has not been reconciled: then nothing of it may be published."""
+    """Read a run's verdict. Raises BrokenState VERDICT_MISSING if the run was not reconciled: publish nothing then."""
     try:
         return Verdict.from_json(json.loads(verdict_path(settings, view, version, run).read_text()))
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -102,5 +102,5 @@ def read_verdict(settings: Settings, view: str, version: int, run: str) -> Verdi
             "VERDICT_MISSING",
             f"{view} v{version}: run {run} has no verdict: {error}",
             state="nothing of it may be published",
-            next_step="run its rebuild step again: what is built already stays",
+            next_step="run its rebuild step again: partitions that are already built are kept",
         ) from error

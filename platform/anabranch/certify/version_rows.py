@@ -1,4 +1,4 @@
-"""The rows of two versions of a view side by side, and where they differ, in SQL."""
+"""SQL that joins the rows of two versions of a view and finds where they differ."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from deltalake import DeltaTable
 from anabranch.views.definition import PARTITION_DATE
 
 EXAMPLES = 5
-"""Cells that are shown of each column."""
+"""How many differing cells are listed per column."""
 
 
-def joined(
+def join_versions(
     tables: Sequence[DeltaTable], key: Sequence[str], columns: Sequence[str], *, summed: bool, partition: date | None
 ) -> duckdb.DuckDBPyConnection:
-    """A connection in which ``joined`` has a row for each day and ``key`` of the old or the new one of two ``tables``:
-    whether each has it, and both values of each of ``columns``, or their sums."""
+    """Return a connection with the table ``joined``: one row per day and ``key`` of either of the two ``tables`` (old,
+    new), with which of them has it, and both values of each of ``columns``, or their sums."""
     connection = duckdb.connect()
     connection.execute("SET timezone = 'UTC'")
     for name, table in zip(("old", "new"), tables, strict=True):
@@ -41,24 +41,24 @@ def joined(
     return connection
 
 
-def days(rows: duckdb.DuckDBPyConnection) -> int:
-    """How many partitions there are in either version; the whole of a kappa view is one."""
+def count_partitions(rows: duckdb.DuckDBPyConnection) -> int:
+    """Count the partitions of either version. A kappa view has one."""
     return int(rows.execute("SELECT count(*) FROM (SELECT DISTINCT day FROM joined)").fetchall()[0][0])
 
 
 def differing_days(
     rows: duckdb.DuckDBPyConnection, columns: Sequence[str]
 ) -> list[tuple[date | None, int, int, int, Mapping[str, int]]]:
-    """Each day that differs: its rows, how many only the old one and only the new one has, and how many differ by
-    column."""
+    """Return each day that differs: number of rows, rows only in the old version, rows only in the new one, and
+    differing values per column."""
     counts = "".join(f", count_if({_differs(column)})" for column in columns)
-    found = rows.execute(
+    days = rows.execute(
         f"SELECT day, count(*), count_if(NOT in_new), count_if(NOT in_old){counts} "  # noqa: S608
         "FROM joined GROUP BY day ORDER BY day"
     ).fetchall()
     counted = (
         (day, count, gone, new, {c: number for c, number in zip(columns, differing, strict=True) if number})
-        for day, count, gone, new, *differing in found
+        for day, count, gone, new, *differing in days
     )
     return [each for each in counted if each[2] or each[3] or each[4]]
 
@@ -66,7 +66,7 @@ def differing_days(
 def differing_cells(
     rows: duckdb.DuckDBPyConnection, key: Sequence[str], columns: Sequence[str]
 ) -> list[tuple[date | None, Mapping[str, Any], str, Any, Any]]:
-    """The first few cells of each column that differ: day, key, column, old and new value."""
+    """Return the first EXAMPLES differing cells per column: day, key, column, old and new value."""
     keys = ", ".join(map(_name, key))
     found: list[tuple[date | None, Mapping[str, Any], str, Any, Any]] = []
     for column in columns:

@@ -1,8 +1,8 @@
-"""How long a reprocess takes and how much it writes, by what earlier runs of the same view version took.
+"""Estimate the time and size of a reprocess from earlier runs of the same view version.
 
-Each run that came to its publication leaves an outcome beside its build. An estimate is a straight line through the
-newest of them: a fixed part (starting Spark twice is most of a small run) and a part for each event (Theil and Sen: the
-median of all slopes, which one run on a busy machine doesn't move).
+Each published run stores an outcome in the folder of its build. An estimate is a linear fit of the newest outcomes: a
+fixed part (starting Spark twice is most of a small run) plus a part per event. It is the Theil-Sen estimator (median of
+all slopes), so one run on a busy machine doesn't distort it.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from anabranch.core.atomic_files import write_atomically
 from anabranch.core.settings import Settings
 
 NEWEST = 40
-"""How many runs an estimate is made from."""
+"""How many of the newest runs an estimate uses."""
 _SUFFIX = ".outcome.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one run took: ``seconds`` from its start until readers saw it, ``bytes`` of data files that it wrote for
-    ``partitions`` days from ``events``; ``estimated`` is what its plan had said of the seconds (None: nothing)."""
+    """The cost of one run: ``seconds`` from its start until readers saw the result, ``bytes`` of data files written for
+    ``partitions`` days from ``events``. ``estimated``: the seconds that its plan had estimated (None: no estimate)."""
 
     run: str
     partitions: int
@@ -41,8 +41,8 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """``seconds`` and ``bytes`` of a run to come, from ``runs`` earlier ones. ``error``: by which part of the true time
-    their own estimates were wrong (median; None where none had one)."""
+    """The expected ``seconds`` and ``bytes`` of a future run, from ``runs`` earlier ones. ``error``: the median
+    relative error of their own estimates (None if none had one)."""
 
     seconds: float
     bytes: int
@@ -53,23 +53,23 @@ class Estimate:
         return asdict(self)
 
     def __str__(self) -> str:
-        past = f", which their own estimates missed by {self.error:.0%}" if self.error is not None else ""
+        past = f", whose own estimates were off by {self.error:.0%}" if self.error is not None else ""
         runs = "1 earlier run" if self.runs == 1 else f"{self.runs} earlier runs"
         return f"about {_time(self.seconds)} and {self.bytes / 1e6:,.2f} MB, by {runs}{past}"
 
 
 def estimate(outcomes: Sequence[Outcome], events: int) -> Estimate | None:
-    """What a run over ``events`` will take; None where there is no earlier run to go by.
+    """Estimate a run over ``events``. Returns None if there is no earlier run.
 
-    Where all earlier runs read equally many events, more of them are taken to need as much more time.
+    If all earlier runs read the same number of events, time is assumed to be proportional for more events.
     """
     if not outcomes:
         return None
     seconds = _seconds(outcomes, events)
     read = sum(o.events for o in outcomes)
     size = round(sum(o.bytes for o in outcomes) / read * events) if read else 0
-    missed = [abs(o.estimated - o.seconds) / o.seconds for o in outcomes if o.estimated is not None and o.seconds > 0]
-    return Estimate(round(seconds, 1), size, len(outcomes), round(median(missed), 3) if missed else None)
+    errors = [abs(o.estimated - o.seconds) / o.seconds for o in outcomes if o.estimated is not None and o.seconds > 0]
+    return Estimate(round(seconds, 1), size, len(outcomes), round(median(errors), 3) if errors else None)
 
 
 def _seconds(outcomes: Sequence[Outcome], events: int) -> float:
@@ -83,27 +83,28 @@ def _seconds(outcomes: Sequence[Outcome], events: int) -> float:
 
 
 def record_outcome(settings: Settings, view: str, version: int, outcome: Outcome) -> Path:
-    """Keep it beside the build of its run, in one step; a repeat of the run's last step replaces it."""
+    """Write the outcome atomically into the folder of its build. A repeat of the run's last step replaces it."""
     path = manifest_path(settings, view, version, outcome.run).with_suffix(_SUFFIX)
     return write_atomically(path, json.dumps(asdict(outcome) | {"finished": outcome.finished.isoformat()}))
 
 
 def outcomes(settings: Settings, view: str, version: int) -> list[Outcome]:
-    """The newest runs that were published, newest last. What can't be read is left out: an estimate is no truth."""
-    found = []
+    """Return the outcomes of the newest published runs, newest last. Unreadable files are skipped: estimates don't have
+    to be exact."""
+    readable = []
     for path in builds_folder(settings, view, version).glob(f"*{_SUFFIX}"):
         try:
             content = json.loads(path.read_text())
-            found.append(Outcome(**content | {"finished": datetime.fromisoformat(content["finished"])}))
+            readable.append(Outcome(**content | {"finished": datetime.fromisoformat(content["finished"])}))
         except (OSError, ValueError, KeyError, TypeError):
             continue
-    return sorted(found, key=lambda outcome: outcome.finished)[-NEWEST:]
+    return sorted(readable, key=lambda outcome: outcome.finished)[-NEWEST:]
 
 
 def outcome_files(settings: Settings, view: str, version: int) -> list[Path]:
-    """The files of older runs, which no estimate is made from."""
-    found = builds_folder(settings, view, version).glob(f"*{_SUFFIX}")
-    return sorted(found, key=lambda path: path.stat().st_mtime)[:-NEWEST]
+    """Return the outcome files of older runs, which estimates no longer use."""
+    files = builds_folder(settings, view, version).glob(f"*{_SUFFIX}")
+    return sorted(files, key=lambda path: path.stat().st_mtime)[:-NEWEST]
 
 
 def _time(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""A migration as its view's route says it: from which version to which, how far, and what its author promises."""
+"""The record of a migration, stored in its view's route: versions, progress, and what its author expects."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Literal
 from anabranch.change.promotion_checks import Expectations
 from anabranch.core.errors import Conflict
 from anabranch.core.settings import Settings
-from anabranch.serve.routes import ACTIVE, Route, oldest, route_history, route_of
+from anabranch.serve.routes import ACTIVE, Route, oldest_version, route_history, route_of
 
 State = Literal["moving", "halted", "done", "rolled back"]
 STEPS = (1, 5, 25, 50, 100)
@@ -17,9 +17,9 @@ STEPS = (1, 5, 25, 50, 100)
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """From version ``old`` to ``new``; ``share`` is the percentage of readers who have the new one. ``steps`` are the
-    shares to come to, one after the other, each at least ``soak_seconds`` after the one before, unless a person has
-    ``hastened`` the next one."""
+    """A migration from version ``old`` to ``new``. ``share``: the percentage of readers that have the new version.
+    ``steps``: the shares to go through; each waits at least ``soak_seconds`` after the one before, unless a person has
+    skipped the soak time (``hastened``). ``promise``: what the checks compare with."""
 
     view: str
     old: int
@@ -31,18 +31,18 @@ class Migration:
     share: int = 0
     hastened: bool = False
     run: str = ""
-    """Who carries it out: a run of Airflow's, or nobody in particular."""
+    """The Airflow run that executes it; empty if started by hand."""
     begun: int = 0
-    """The number of the route that it began with; 0 where an older version of this code has begun it."""
+    """The number of the route that it started with; 0 if an older version of this code started it."""
 
     @property
     def active(self) -> bool:
-        """Whether it still leads readers: it moves, or somebody has halted it."""
+        """Whether it still controls the route: it is moving or halted."""
         return self.state in ACTIVE
 
     @property
     def next_share(self) -> int | None:
-        """The share of the next step; None behind the last one."""
+        """The share of the next step; None after the last one."""
         return next((share for share in self.steps if share > self.share), None)
 
     def __str__(self) -> str:
@@ -55,45 +55,47 @@ class Migration:
 
     @staticmethod
     def from_json(content: Mapping[str, Any]) -> Migration:
-        said = content["promise"]
-        promise = Expectations(tuple(said["changed"]), tuple(said["checks"]), said["behind"], said["compared"])
+        stored = content["promise"]
+        promise = Expectations(tuple(stored["changed"]), tuple(stored["checks"]), stored["behind"], stored["compared"])
         return Migration(**{**content, "steps": tuple(content["steps"]), "promise": promise})
 
 
 def migration_of(settings: Settings, view: str) -> tuple[Route, Migration] | None:
-    """The newest migration of a view, whatever became of it, with its newest route; None when readers are led by hand
-    since, or never were."""
+    """Return the view's newest route and the migration that set it, in whatever state. None if there is no route, or a
+    person set the newest one."""
     route = route_of(settings, view)
     return (route, Migration.from_json(route.migration)) if route and route.migration else None
 
 
 def active_migration(settings: Settings, view: str) -> tuple[Route, Migration]:
-    """The migration that is under way (it may be halted), and its newest route. Conflict NOT_MOVING where none is."""
-    found = migration_of(settings, view)
-    if found is None or not found[1].active:
-        raise not_moving(view, found)
-    return found
+    """Return the active (moving or halted) migration and its newest route. Raises Conflict NOT_MOVING if there is
+    none."""
+    newest = migration_of(settings, view)
+    if newest is None or not newest[1].active:
+        raise not_moving(view, newest)
+    return newest
 
 
-def not_moving(view: str, found: tuple[Route, Migration] | None) -> Conflict:
-    became = f"{found[1].state} ({found[0].why})" if found else "none was started"
+def not_moving(view: str, newest: tuple[Route, Migration] | None) -> Conflict:
+    """Return the error NOT_MOVING, with the state of the ``newest`` migration."""
+    state = f"{newest[1].state} ({newest[0].why})" if newest else "none was started"
     return Conflict(
         "NOT_MOVING",
-        f"{view}: there is no migration to go on with: {became}",
+        f"{view}: there is no active migration: {state}",
         state="nothing was changed",
         next_step=f"anabranch migrate start {view}",
     )
 
 
 def of_run(settings: Settings, view: str, run: str) -> tuple[Route, Migration] | None:
-    """What became of the migration that ``run`` carries out, with its last route, whatever happened to readers since;
-    None: it has not begun."""
-    said = [(route, route.migration) for route in route_history(settings, view) if route.migration]
-    mine = [(route, Migration.from_json(content)) for route, content in said if content.get("run") == run]
-    return mine[-1] if mine else None
+    """Return the last route and state of the migration that ``run`` executes, even if the route changed since. None if
+    it hasn't started."""
+    stored = [(route, route.migration) for route in route_history(settings, view) if route.migration]
+    of_this_run = [(route, Migration.from_json(content)) for route, content in stored if content.get("run") == run]
+    return of_this_run[-1] if of_this_run else None
 
 
 def majority_version(settings: Settings, view: str) -> int:
-    """The version that most readers have."""
+    """Return the version that most readers have."""
     route = route_of(settings, view)
-    return max(route.shares, key=lambda version: route.shares[version]) if route else oldest(settings, view)
+    return max(route.shares, key=lambda version: route.shares[version]) if route else oldest_version(settings, view)

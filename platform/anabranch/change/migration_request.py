@@ -1,7 +1,6 @@
-"""What a person may ask of a migration or a retirement, as values from a form, a REST call or a shell.
+"""Validate the parameters of a migration or a retirement, from a form, a REST call or the CLI.
 
-Predicates and columns are only looked at here for their type: what they may say, the check of the migration decides
-against the view itself.
+Predicates and columns are only checked for their type here; the migration's checks validate them against the view.
 """
 
 from __future__ import annotations
@@ -11,17 +10,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from anabranch.change.promotion_checks import Expectations
-from anabranch.change.request_fields import shown, text, version, view_name, wrong
+from anabranch.change.request_fields import parameter_error, short_repr, text, version, view_name
 from anabranch.views.definition import duration
 
-_MOST = 20
-"""Checks, columns or steps; more is a typing error."""
+_MAX_ITEMS = 20
+"""The most checks, columns or steps; more is taken for a typing error."""
 
 
 @dataclass(frozen=True, slots=True)
-class AskedMigration:
-    """A checked wish. ``old`` and ``new`` are None where nobody named them: the version that all readers have, and the
-    newest one."""
+class MigrationRequest:
+    """Validated parameters of a migration. ``old`` None: the version that all readers have. ``new`` None: the newest
+    version."""
 
     view: str
     old: int | None
@@ -32,13 +31,13 @@ class AskedMigration:
     why: str
 
 
-def asked_migration(params: Mapping[str, Any]) -> AskedMigration:
-    """Read ``view``, ``from``, ``to``, ``steps``, ``soak``, ``changed``, ``checks``, ``behind`` and ``why``. BadInput
-    names the ``field`` that is wrong."""
+def parse_migration_request(params: Mapping[str, Any]) -> MigrationRequest:
+    """Parse ``view``, ``from``, ``to``, ``steps``, ``soak``, ``changed``, ``checks``, ``behind`` and ``why``. Raises
+    BadInput with the ``field`` that is wrong."""
     behind = params.get("behind", Expectations().behind)
     if not isinstance(behind, int) or isinstance(behind, bool) or behind < 0:
-        raise wrong("behind", "PARAMETER_TYPE", "a whole number from 0 on is needed", "write 30")
-    return AskedMigration(
+        raise parameter_error("behind", "PARAMETER_TYPE", "an integer of 0 or more is required", "write 30")
+    return MigrationRequest(
         view_name(params),
         version(params, "from"),
         version(params, "to"),
@@ -50,8 +49,8 @@ def asked_migration(params: Mapping[str, Any]) -> AskedMigration:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedRetirement:
-    """A checked wish to retire a version that nobody had or named for ``grace_seconds``."""
+class RetirementRequest:
+    """Validated parameters to retire a version that had no readers for ``grace_seconds``."""
 
     view: str
     version: int
@@ -59,41 +58,43 @@ class AskedRetirement:
     why: str
 
 
-def asked_retirement(params: Mapping[str, Any]) -> AskedRetirement:
-    """Read ``view``, ``version``, ``grace`` and ``why``. BadInput names the ``field`` that is wrong."""
+def parse_retirement_request(params: Mapping[str, Any]) -> RetirementRequest:
+    """Parse ``view``, ``version``, ``grace`` and ``why``. Raises BadInput with the ``field`` that is wrong."""
     number = version(params, "version")
     if number is None:
-        raise wrong("version", "VERSION_UNSAFE", "is empty", "name the version to retire")
+        raise parameter_error("version", "VERSION_UNSAFE", "is empty", "give the version to retire")
     grace = seconds_of(text(params, "grace", "7 days"), "grace")
-    return AskedRetirement(view_name(params), number, grace, _why(params))
+    return RetirementRequest(view_name(params), number, grace, _why(params))
 
 
 def steps_of(value: str) -> tuple[int, ...]:
-    """``"1,5,25"`` as numbers, in the order given; BadInput STEPS_WRONG. Whether they grow, the migration checks."""
+    """Parse ``"1,5,25"``, in the order given. Raises BadInput STEPS_WRONG. The migration checks that steps increase."""
     parts = [part.strip() for part in value.split(",")]
-    if len(parts) > _MOST or not all(part.isascii() and part.isdecimal() and len(part) < 4 for part in parts):
-        raise wrong("steps", "STEPS_WRONG", f"{shown(value)} are no steps", "write 1,5,25,50,100")
+    if len(parts) > _MAX_ITEMS or not all(part.isascii() and part.isdecimal() and len(part) < 4 for part in parts):
+        raise parameter_error("steps", "STEPS_WRONG", f"{short_repr(value)} are no steps", "write 1,5,25,50,100")
     return tuple(int(part) for part in parts)
 
 
 def seconds_of(value: str, field: str) -> float:
-    """``"10 minutes"`` in seconds; BadInput DURATION_WRONG."""
+    """Parse ``"10 minutes"`` into seconds. Raises BadInput DURATION_WRONG."""
     try:
         return duration(value).total_seconds()
     except ValueError:
-        raise wrong(field, "DURATION_WRONG", f"{shown(value)} is no duration", "write '10 minutes'") from None
+        what = f"{short_repr(value)} is not a duration"
+        raise parameter_error(field, "DURATION_WRONG", what, "write '10 minutes'") from None
 
 
 def _why(params: Mapping[str, Any]) -> str:
     why = text(params, "why").strip()
     if not why:
-        raise wrong("why", "REASON_MISSING", "is empty", "say why: it is kept for ever")
+        raise parameter_error("why", "REASON_MISSING", "is empty", "give a reason; it is kept in the history")
     return why
 
 
 def _texts(params: Mapping[str, Any], field: str) -> tuple[str, ...]:
     value = params.get(field) or []
-    if not isinstance(value, list) or len(value) > _MOST:
-        raise wrong(field, "PARAMETER_TYPE", f"at most {_MOST} texts are needed, one a line", "write one a line")
-    found = (text({field: each}, field).strip() for each in value)
-    return tuple(filter(None, found))
+    if not isinstance(value, list) or len(value) > _MAX_ITEMS:
+        what = f"a list of at most {_MAX_ITEMS} texts is required"
+        raise parameter_error(field, "PARAMETER_TYPE", what, "write one per line")
+    texts = (text({field: each}, field).strip() for each in value)
+    return tuple(filter(None, texts))

@@ -1,4 +1,4 @@
-"""What must hold before readers are led to a version, and as long as they are: each failing check in words."""
+"""Promotion checks: what must hold before readers move to a version, and while they move. Failures are texts."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class Expectations:
-    """What the author of the new version promises: nothing but ``changed`` columns differs from the old one (compared
-    where ``compared``), every row keeps each of ``checks`` (an SQL predicate), and both versions are at most
+    """What the author of the new version expects: only ``changed`` columns differ from the old version (not compared if
+    ``compared`` is false), every row fulfils each of ``checks`` (SQL predicates), and both versions are at most
     ``behind`` epochs behind landing."""
 
     changed: tuple[str, ...] = ()
@@ -29,23 +29,26 @@ class Expectations:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """``failed``: the checks that fail now, in words. ``unmade``: those that can't be made now, and why."""
+class CheckOutcome:
+    """``failed``: a text for each failed check. ``not_run``: the errors of checks that can't run now."""
 
     failed: tuple[str, ...]
-    unmade: tuple[TryAgain, ...] = ()
+    not_run: tuple[TryAgain, ...] = ()
 
 
 def failed_checks(settings: Settings, old: View, new: View, promise: Expectations) -> list[str]:
-    """All checks that fail now, of a version that has no readers yet. BadInput CHECK_REFUSED: a check is no predicate
-    over the new version's columns. TryAgain: one can't be made now."""
-    found = checked(settings, old, new, promise, thorough=True, broken=False)
-    if found.unmade:
-        raise found.unmade[0]
-    return list(found.failed)
+    """Run all checks for a version without readers, and return the failures.
+
+    Raises BadInput CHECK_REFUSED when a check is no predicate over the new version's columns; TryAgain when a check
+    can't run now.
+    """
+    outcome = run_checks(settings, old, new, promise, thorough=True, broken=False)
+    if outcome.not_run:
+        raise outcome.not_run[0]
+    return list(outcome.failed)
 
 
-def checked(
+def run_checks(
     settings: Settings,
     old: View,
     new: View,
@@ -54,67 +57,70 @@ def checked(
     thorough: bool,
     since: int | None = None,
     broken: bool = True,
-) -> Checked:
-    """Make each check by itself: one that can't be made hides no other.
+) -> CheckOutcome:
+    """Run each check separately, so that one that can't run doesn't hide the others.
 
-    Without ``thorough`` only those that need no look at the rows: certificates, how far both versions have come, and
-    reads of the new one that failed where route number ``since``, or a newer one, had led them. ``broken``: a table
-    that is gone or torn is a failing check; else its error is raised.
+    Without ``thorough``, runs only the checks that read no rows: certificates, how far behind both versions are, and
+    failed reads of the new version that route number ``since`` or a newer one sent there. ``broken``: a missing or
+    corrupt table counts as a failed check; otherwise its error is raised.
     """
     checks: list[Callable[[], Iterator[str]]] = [
-        lambda: _uncertified(settings, old, new),
-        lambda: _behind(settings, old, new, promise),
+        lambda: _check_certificates(settings, old, new),
+        lambda: _check_behind(settings, old, new, promise),
     ]
     if since is not None:
-        checks.append(lambda: _unread(settings, new, since))
+        checks.append(lambda: _check_failed_reads(settings, new, since))
     if thorough:
-        checks += [lambda: _broken(settings, new, promise), lambda: _different(settings, old, new, promise)]
+        checks += [
+            lambda: _check_predicates(settings, new, promise),
+            lambda: _check_differences(settings, old, new, promise),
+        ]
     failed: list[str] = []
-    unmade: list[TryAgain] = []
+    not_run: list[TryAgain] = []
     for check in checks:
         try:
             failed += check()
         except TryAgain as wait:
-            unmade.append(wait)
+            not_run.append(wait)
         except AnabranchError as error:
             if not broken:
                 raise
-            failed.append(f"it can't be checked: {error.what}")
-    return Checked(tuple(dict.fromkeys(failed)), tuple(unmade))
+            failed.append(f"a check can't run: {error.what}")
+    return CheckOutcome(tuple(dict.fromkeys(failed)), tuple(not_run))
 
 
-def _uncertified(settings: Settings, old: View, new: View) -> Iterator[str]:
+def _check_certificates(settings: Settings, old: View, new: View) -> Iterator[str]:
     known = {view.version: newest_certificates(settings, view.name, view.version) for view in (old, new)}
     for version, certificates in known.items():
-        wrong = [str(day or "the whole view") for day, each in certificates.items() if not each.equal]
-        if wrong:
-            yield f"the paths of v{version} differ on {_listed(wrong)}"
+        unequal = [str(day or "the whole view") for day, each in certificates.items() if not each.equal]
+        if unequal:
+            yield f"the paths of v{version} differ on {_listed(unequal)}"
     missing = [str(day or "the whole view") for day in known[old.version] if day not in known[new.version]]
     if missing:
-        yield f"v{new.version} has no certificate of {_listed(missing)}, v{old.version} has"
+        yield f"v{new.version} has no certificate of {_listed(missing)}, but v{old.version} has"
 
 
-def behind(settings: Settings, view: str, version: int) -> int:
-    """How many epochs have landed that this version doesn't cover yet. BadInput VIEW_UNKNOWN or TryAgain VIEW_NOT_READY
-    before its stream has committed anything."""
+def epochs_behind(settings: Settings, view: str, version: int) -> int:
+    """Return how many landed epochs this version doesn't cover yet. Raises BadInput VIEW_UNKNOWN or TryAgain
+    VIEW_NOT_READY before its stream's first commit."""
     return read_untracked(settings, view, version).freshness.behind
 
 
-def _behind(settings: Settings, old: View, new: View, promise: Expectations) -> Iterator[str]:
+def _check_behind(settings: Settings, old: View, new: View, promise: Expectations) -> Iterator[str]:
     for view in (old, new):
-        epochs = behind(settings, view.name, view.version)
+        epochs = epochs_behind(settings, view.name, view.version)
         if epochs > promise.behind:
             yield f"v{view.version} is {epochs} epochs behind landing, more than {promise.behind}"
 
 
-def _unread(settings: Settings, new: View, since: int) -> Iterator[str]:
+def _check_failed_reads(settings: Settings, new: View, since: int) -> Iterator[str]:
     failed = failed_reads(settings, new.name, new.version, since)
     if failed:
-        who = _listed([f"{each.reader} [{each.code}, {each.engine}]" for each in failed])
-        yield f"{sum(each.count for each in failed)} reads of v{new.version} failed: {who}"
+        readers = _listed([f"{each.reader} [{each.code}, {each.engine}]" for each in failed])
+        yield f"{sum(each.count for each in failed)} reads of v{new.version} failed: {readers}"
 
 
-def _broken(settings: Settings, new: View, promise: Expectations) -> Iterator[str]:
+def _check_predicates(settings: Settings, new: View, promise: Expectations) -> Iterator[str]:
     for check in promise.checks:
         try:
             rows = read_untracked(settings, new.name, new.version, where=f"NOT ({check})").to_arrow().num_rows
@@ -126,16 +132,16 @@ def _broken(settings: Settings, new: View, promise: Expectations) -> Iterator[st
             yield f"{rows:,} rows of v{new.version} break {check}"
 
 
-def _different(settings: Settings, old: View, new: View, promise: Expectations) -> Iterator[str]:
+def _check_differences(settings: Settings, old: View, new: View, promise: Expectations) -> Iterator[str]:
     if not promise.compared:
         return
-    found = compare_versions(settings, old, new, promise.changed)
-    if not found.as_declared:
-        columns = sorted({name for each in found.partitions for name in each.cells} - found.changed)
-        alone = sum(each.only_old + each.only_new for each in found.partitions)
-        what = [*([f"in {', '.join(columns)}"] if columns else []), *([f"by {alone:,} rows"] if alone else [])]
-        days = _listed([str(day or "the whole view") for day in found.unexpected])
-        yield f"v{old.version} and v{new.version} differ {' and '.join(what)} on {days} at {found.cut}"
+    comparison = compare_versions(settings, old, new, promise.changed)
+    if not comparison.as_declared:
+        columns = sorted({name for each in comparison.partitions for name in each.cells} - comparison.changed)
+        unmatched = sum(each.only_old + each.only_new for each in comparison.partitions)
+        what = [*([f"in {', '.join(columns)}"] if columns else []), *([f"by {unmatched:,} rows"] if unmatched else [])]
+        days = _listed([str(day or "the whole view") for day in comparison.unexpected])
+        yield f"v{old.version} and v{new.version} differ {' and '.join(what)} on {days} at {comparison.cut}"
 
 
 def _listed(names: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""From a verdict to what readers see: the certified partitions of a build in one commit, the others held back."""
+"""Publish a run's build: the certified partitions in one commit; the others are held back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from anabranch.certify.data_docs import write_documents
 from anabranch.certify.verdict import Verdict, read_verdict
 from anabranch.change.estimates import Outcome, record_outcome
-from anabranch.change.reprocess_plan import check_built, shown_in
+from anabranch.change.reprocess_plan import check_built, published_in_plan
 from anabranch.compute.batch import publications, publish, read_manifest
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import batch_table
@@ -21,24 +21,24 @@ NO_VERDICT = "no certificate was made"
 
 
 def publish_run(settings: Settings, plan: Mapping[str, Any]) -> dict[str, Any]:
-    """Publish what of the run's build was certified. Safe to repeat: what is published already stays as it is.
+    """Publish the certified partitions of a run's build. Idempotent: what is published already stays as it is.
 
-    Returns ``published`` (days), ``refused`` (days with reasons), ``rows``, ``equal`` (how many days),
-    ``certified_at``, ``late_rows`` (how many rows the late events changed), ``bytes`` (of the build's data files),
+    Returns ``published`` (days), ``refused`` (days with reasons), ``rows``, ``equal`` (number of days),
+    ``certified_at``, ``late_rows`` (rows that late events changed), ``bytes`` (of the build's data files),
     ``table_version`` (None: nothing new).
-    BrokenState BUILD_MISSING or VERDICT_MISSING when a step before has left nothing: then nothing is published.
-    Conflict PLAN_OUTDATED when what readers have isn't what the plan says that it replaces.
+    Raises BrokenState BUILD_MISSING or VERDICT_MISSING when an earlier step left no result; Conflict PLAN_OUTDATED when
+    the published days aren't those that the plan replaces. Nothing is published then.
     """
     view, _ = Project(settings).registered(plan["view"], plan["version"])
     build = read_manifest(settings, view.name, view.version, plan["run"])
     verdict = read_verdict(settings, view.name, view.version, plan["run"])
     check_built(build, plan)
     refused = refusals(verdict, build.partitions)
-    good = [day for day in build.partitions if day.isoformat() not in refused]
-    version = publish(settings, view, build, good, shown_in(plan)) if good else None
-    shown = publications(batch_table(settings, view.name, view.version))
+    certified = [day for day in build.partitions if day.isoformat() not in refused]
+    version = publish(settings, view, build, certified, published_in_plan(plan)) if certified else None
+    published = publications(batch_table(settings, view.name, view.version))
     return {
-        "published": [day.isoformat() for day in good if day in shown],
+        "published": [day.isoformat() for day in certified if day in published],
         "refused": refused,
         "rows": build.rows,
         "equal": len(verdict.equal),
@@ -49,27 +49,27 @@ def publish_run(settings: Settings, plan: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def document(settings: Settings, plan: Mapping[str, Any]) -> None:
-    """Write the Data Docs of the run. They are no truth: where that fails, it is only logged."""
+def write_data_docs(settings: Settings, plan: Mapping[str, Any]) -> None:
+    """Write the Data Docs of the run. Nothing depends on them, so a failure is only logged."""
     try:
         verdict = read_verdict(settings, plan["view"], plan["version"], plan["run"])
         log.info("Data Docs: %s", write_documents(settings, verdict))
-    except Exception:  # a library's own, too
+    except Exception:  # also errors of Great Expectations itself
         log.warning("the run's Data Docs were not written", exc_info=True)
 
 
-def remember(settings: Settings, plan: Mapping[str, Any], outcome: Mapping[str, Any]) -> None:
-    """Keep what the run took, for estimates of later ones. Not of a repeat that had nothing to publish."""
+def save_outcome(settings: Settings, plan: Mapping[str, Any], outcome: Mapping[str, Any]) -> None:
+    """Store what the run took, for later estimates. Does nothing for a repeat that published nothing."""
     if outcome["table_version"] is None:
         return
     estimated = plan["estimate"]["seconds"] if plan.get("estimate") else None
     now, days = datetime.now(UTC), len(plan["partitions"])
-    took = Outcome(plan["run"], days, plan["events"], outcome["seconds"], outcome["bytes"], now, estimated)
-    record_outcome(settings, plan["view"], plan["version"], took)
+    cost = Outcome(plan["run"], days, plan["events"], outcome["seconds"], outcome["bytes"], now, estimated)
+    record_outcome(settings, plan["view"], plan["version"], cost)
 
 
 def refusals(verdict: Verdict, days: Sequence[date]) -> dict[str, str]:
-    """The days that must not be published, with the reason of each: whatever isn't certified is held back."""
+    """Return the days that must not be published, with the reason: every day that isn't certified."""
     return {
         day.isoformat(): verdict.refused.get(day, NO_VERDICT)
         for day in days

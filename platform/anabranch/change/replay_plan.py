@@ -1,4 +1,4 @@
-"""What a replay would do: which rows it makes anew, from how much of landing, and what it would not touch."""
+"""Plan a replay: which rows it rebuilds, from how much of landing, and what stays unchanged."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from anabranch.change.estimates import NEWEST, Estimate, Outcome, estimate
 from anabranch.change.replay.landing_mirror import LandedCommit, LandedCommits
 from anabranch.change.replay.rate_limit import Pace
 from anabranch.change.replay.request import Source
-from anabranch.change.replay.state import PUBLISHED, standings
-from anabranch.change.replay_request import AskedReplay
+from anabranch.change.replay.state import PUBLISHED, list_states
+from anabranch.change.replay_request import ReplayParameters
 from anabranch.compute.batch.manifest import days as each_day
 from anabranch.compute.batch.manifest import days_text
 from anabranch.compute.batch.rebuild import cut_at
@@ -36,9 +36,9 @@ from anabranch.views.retired_versions import retired_versions
 
 @dataclass(frozen=True, slots=True)
 class ReplayPlan:
-    """A replay as data. ``days``: those that are made anew; None for all of the view. ``cut``: how far landing is given
-    out; a whole replay goes on until it is level with readers. ``records`` of landing are walked, of which ``events``
-    are ones that the rows need. ``readers``: how many percent of the view's readers get this version."""
+    """A replay as data. ``days``: those that are rebuilt; None for the whole view. ``cut``: how far landing is read; a
+    whole replay continues until it has caught up with readers. ``records``: how many records of landing are read;
+    ``events``: how many of them the rows need. ``readers``: the percentage of the view's readers with this version."""
 
     view: str
     version: int
@@ -81,88 +81,93 @@ class ReplayPlan:
         }
 
     def to_text(self) -> str:
-        fast = f"at most {self.pace.speed:,g} times real time" if self.pace.speed else "as fast as that goes"
+        speed = f"at most {self.pace.speed:,g} times real time" if self.pace.speed else "without a limit of speed"
         whole = self.days is None
-        source = "landing" if self.source == "landing" else "the log, where it still reaches, else landing,"
+        source = "landing" if self.source == "landing" else "the log (landing, where the log was deleted)"
         rows = "the speed half's rows" if whole else f"the speed half's rows of {self.partitions} days"
-        state = ", and the stream goes on with the replay's state" if whole else ""
+        state = "; the live stream then continues with the replay's state" if whole else ""
         return "\n".join(
             (
                 f"{self.view} v{self.version}: {self.what}, replayed from {source} up to {self.cut}",
-                f"walks {self.records:,} records, {self.events:,} of them events that its rows need",
-                f"takes {self.estimate or 'as long as it takes: no earlier replay of this version to go by'}",
-                f"uses at most {self.pace.share:.0%} of the cores, {fast}",
+                f"reads {self.records:,} records, {self.events:,} of them events that its rows need",
+                f"takes {self.estimate or 'an unknown time: there is no earlier replay of this version'}",
+                f"uses at most {self.pace.share:.0%} of the cores, {speed}",
                 f"replaces {rows} in one commit when every certificate is equal, else nothing{state}",
-                "the batch half, landing, the log, routes and every other version stay as they are; nothing is sent",
+                "the batch half, landing, the log, routes and all other versions stay as they are; nothing is sent",
                 f"{self.readers} % of the view's readers get v{self.version}",
             )
         )
 
 
-def make_replay_plan(settings: Settings, view: View, topics: Sources, wish: AskedReplay) -> ReplayPlan:
-    """Resolve the days and the cut, and count. Without Spark; changes nothing.
+def make_replay_plan(settings: Settings, view: View, topics: Sources, parameters: ReplayParameters) -> ReplayPlan:
+    """Resolve the days and the cut, and count records and events. Doesn't use Spark; changes nothing.
 
-    BadInput, with ``field``: CUT_IN_FUTURE, VERSION_RETIRED, VIEW_WHOLE (a view without partitions has no days),
+    Raises BadInput, with ``field``: CUT_IN_FUTURE, VERSION_RETIRED, VIEW_WHOLE (a view without partitions has no days),
     DAY_OPEN (events of that day may still come, and its state isn't replaced), NOTHING_LANDED. TryAgain LANDING_EMPTY.
     """
     check_not_retired(view.name, [view.version], retired_versions(settings, view.name))
-    cut = cut_at(settings, topics, wish.until)
-    if wish.since:
-        cut_at(settings, topics, wish.since)  # refuses what hasn't landed
-    days = None if wish.whole else _days(settings, view, topics, wish, cut)
+    cut = cut_at(settings, topics, parameters.until)
+    if parameters.since:
+        cut_at(settings, topics, parameters.since)  # raises for a cut that hasn't landed
+    days = None if parameters.whole else _days(settings, view, topics, parameters, cut)
     if days is not None and view.refresh == "state":
         _check_closed(settings, view, topics, days)
-    records = sum(commit.rows for topic in topics.each for commit in _walked(settings, topic.name, cut))
+    records = sum(commit.rows for topic in topics.each for commit in _commits_up_to(settings, topic.name, cut))
     table = open_table(speed_table(settings, view.name, view.version))
-    held = len(table.partitions()) if table is not None and not view.kappa else 0
+    existing = len(table.partitions()) if table is not None and not view.kappa else 0
     return ReplayPlan(
         view=view.name,
         version=view.version,
         fingerprint=view.fingerprint,
         cut=cut,
-        until={} if wish.whole else {topic: position.epoch for topic, position in cut.positions.items()},
+        until={} if parameters.whole else {topic: position.epoch for topic, position in cut.positions.items()},
         days=days,
         records=records,
         events=_events(settings, view, topics, days, cut),
-        partitions=held if days is None else len(days),
+        partitions=existing if days is None else len(days),
         readers=share_of(settings, view.name, view.version),
-        pace=wish.pace,
-        source=wish.source,
+        pace=parameters.pace,
+        source=parameters.source,
         estimate=estimate(_outcomes(settings, view), records),
     )
 
 
-def _days(settings: Settings, view: View, topics: Sources, wish: AskedReplay, cut: Cut) -> tuple[date, ...]:
+def _days(settings: Settings, view: View, topics: Sources, parameters: ReplayParameters, cut: Cut) -> tuple[date, ...]:
     if view.kappa:
         raise BadInput(
             "VIEW_WHOLE",
             f"parameter from: {view.name} v{view.version} has no days: each of its rows depends on all of history",
             state="nothing was started",
-            next_step="leave from, to, since and until out: it is replayed as a whole",
+            next_step="omit from, to, since and until: the whole view is replayed",
             field="from",
         )
-    days = tuple(each_day(*wish.days)) if wish.days else tuple(_touched(settings, view, topics, wish.since, cut))
+    if parameters.days:
+        days = tuple(each_day(*parameters.days))
+    else:
+        days = tuple(_affected_days(settings, view, topics, parameters.since, cut))
     if not days:
         raise BadInput(
             "NOTHING_LANDED",
             f"parameter since: no event of {view.name} landed between these cuts",
             state="nothing was started",
-            next_step="take cuts that lie further apart",
+            next_step="give cuts that are further apart",
             field="since",
         )
     return days
 
 
-def _touched(settings: Settings, view: View, topics: Sources, since: Mapping[str, int], cut: Cut) -> Sequence[date]:
-    """The partitions that on-time events behind ``since`` up to ``cut`` touch."""
+def _affected_days(
+    settings: Settings, view: View, topics: Sources, since: Mapping[str, int], cut: Cut
+) -> Sequence[date]:
+    """Return the partitions that on-time events after ``since`` up to ``cut`` affect."""
     dates: set[date] = set()
     for topic in topics.each:
         table = open_table(landing_table(settings, topic.name))
         types = [name for name in view.events if name in topic.event_types]
         if table is not None:
             begin = partial(_constant, since.get(topic.name, 0))
-            found = events_since(table, types, begin, cut.epoch(topic.name))
-            dates |= {news.day for news in found if news.late < news.events}
+            counts = events_since(table, types, begin, cut.epoch(topic.name))
+            dates |= {count.day for count in counts if count.late < count.events}
     return touched_partitions(view, dates)
 
 
@@ -171,7 +176,8 @@ def _constant(epoch: int, _: date) -> int:
 
 
 def _check_closed(settings: Settings, view: View, topics: Sources, days: Sequence[date]) -> None:
-    """A stream that keeps state would write such a day again, from a state that no range replaces."""
+    """Raise DAY_OPEN for days that may still change: the live stream would write them again from its own state, which a
+    replay of days doesn't replace."""
     watermark = watermark_of(settings, view, topics, cut_at(settings, topics))
     last = days[-1].toordinal() + reach(view)[1] + 1
     if watermark is None or watermark < datetime.fromordinal(last).replace(tzinfo=UTC):
@@ -195,17 +201,17 @@ def _events(settings: Settings, view: View, topics: Sources, days: Sequence[date
     return total
 
 
-def _walked(settings: Settings, topic: str, cut: Cut) -> Iterator[LandedCommit]:
+def _commits_up_to(settings: Settings, topic: str, cut: Cut) -> Iterator[LandedCommit]:
     last = cut.epoch(topic)
-    commits = LandedCommits(landing_table(settings, topic)).more()
+    commits = LandedCommits(landing_table(settings, topic)).read_new()
     return (commit for commit in commits if commit.cut is not None and commit.cut.epoch(topic) <= last)
 
 
 def _outcomes(settings: Settings, view: View) -> list[Outcome]:
-    """What earlier replays of the version took, that were published; newest last."""
-    known = standings(settings, view.name, view.version)
-    done = [each for each in known if each.phase == PUBLISHED and each.seconds > 0]
+    """Return the cost of earlier published replays of the version, newest last."""
+    known = list_states(settings, view.name, view.version)
+    published = [state for state in known if state.phase == PUBLISHED and state.seconds > 0]
     return [
-        Outcome(each.run, each.partitions, each.done, each.seconds, each.bytes, each.updated, each.estimated)
-        for each in done[-NEWEST:]
+        Outcome(state.run, state.partitions, state.done, state.seconds, state.bytes, state.updated, state.estimated)
+        for state in published[-NEWEST:]
     ]

@@ -1,4 +1,4 @@
-"""What a person may ask of a replay, as values from a form, a REST call or a shell."""
+"""Validate the parameters of a replay, from a form, a REST call or the CLI."""
 
 from __future__ import annotations
 
@@ -9,13 +9,22 @@ from typing import Any, cast, get_args
 
 from anabranch.change.replay.rate_limit import Pace
 from anabranch.change.replay.request import Source
-from anabranch.change.request_fields import day_range, epochs, number, shown, text, version, view_name, wrong
+from anabranch.change.request_fields import (
+    day_range,
+    epochs,
+    number,
+    parameter_error,
+    short_repr,
+    text,
+    version,
+    view_name,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class AskedReplay:
-    """A checked wish: ``days`` (first and last), or the days that events of the epochs behind ``since`` up to ``until``
-    touch, or, with neither, all of the view. Epochs are by topic; a topic that is left out isn't bounded."""
+class ReplayParameters:
+    """Validated parameters: ``days`` (first and last), or the days affected by events of the epochs after ``since`` up
+    to ``until``, or, with neither, the whole view. Epochs are by topic; a topic that isn't listed has no bound."""
 
     days: tuple[date, date] | None
     since: Mapping[str, int] = field(hash=False)
@@ -28,28 +37,30 @@ class AskedReplay:
         return self.days is None and not self.since and not self.until
 
 
-def asked_view(params: Mapping[str, Any]) -> tuple[str, int | None]:
-    """``view`` and ``version`` (None: the newest). BadInput names the ``field`` that is wrong."""
+def parse_view(params: Mapping[str, Any]) -> tuple[str, int | None]:
+    """Parse ``view`` and ``version`` (None: the newest). Raises BadInput with the ``field`` that is wrong."""
     return view_name(params), version(params, "version")
 
 
-def asked_replay(params: Mapping[str, Any], topics: Collection[str]) -> AskedReplay:
-    """Read ``from``, ``to``, ``since``, ``until``, ``share`` (percent), ``speed`` and ``source``. BadInput with
-    ``field``."""
+def parse_replay_parameters(params: Mapping[str, Any], topics: Collection[str]) -> ReplayParameters:
+    """Parse ``from``, ``to``, ``since``, ``until``, ``share`` (percent), ``speed`` and ``source``. Raises BadInput with
+    the ``field`` that is wrong."""
     days, since, until = day_range(params), epochs(params, "since", topics), epochs(params, "until", topics)
     if days and since:
-        raise wrong("since", "RANGE_TWICE", "days are given, too", "give days, or two cuts")
+        raise parameter_error("since", "RANGE_TWICE", "days are given, too", "give days, or two cuts")
     for topic, epoch in since.items():
         if until.get(topic, epoch + 1) <= epoch:
-            what = f"{topic}@{until[topic]} doesn't lie behind since, {topic}@{epoch}"
-            raise wrong("until", "RANGE_REVERSED", what, "swap them")
+            what = f"{topic}@{until[topic]} is not after since, {topic}@{epoch}"
+            raise parameter_error("until", "RANGE_REVERSED", what, "swap them")
     source = text(params, "source", "landing")
     if source not in get_args(Source):
-        raise wrong("source", "SOURCE_UNKNOWN", f"{shown(source)} is none", "write landing or log")
-    return AskedReplay(days, since, until, pace_of(params, Pace()), cast("Source", source))
+        raise parameter_error(
+            "source", "SOURCE_UNKNOWN", f"unknown source {short_repr(source)}", "write landing or log"
+        )
+    return ReplayParameters(days, since, until, pace_of(params, Pace()), cast("Source", source))
 
 
-def pace_of(params: Mapping[str, Any], known: Pace) -> Pace:
-    """``share`` in percent of all cores and ``speed``; what is left out stays as it is known."""
-    share = number(params, "share", known.share * 100)
-    return Pace(share / 100, number(params, "speed", known.speed))
+def pace_of(params: Mapping[str, Any], current: Pace) -> Pace:
+    """Parse ``share`` (percent of all cores) and ``speed``; omitted values keep those of ``current``."""
+    share = number(params, "share", current.share * 100)
+    return Pace(share / 100, number(params, "speed", current.speed))

@@ -1,6 +1,6 @@
-"""What a reprocess would do: which partitions, from how many events, at which cut. Made without Spark.
+"""Plan a reprocess: which partitions, from how many events, at which cut. Doesn't use Spark.
 
-A plan only reads. It may be made as often as one likes, and says the same as long as its cut is the same.
+Making a plan only reads. It can be repeated, and gives the same result for the same cut.
 """
 
 from __future__ import annotations
@@ -34,12 +34,11 @@ from anabranch.views.retired_versions import retired_versions
 class Plan:
     """A reprocess as data.
 
-    ``events`` and ``late`` are the numbers of valid (late) events up to ``cut`` that the rows of a partition are
-    made from, lookback and lookahead included; ``read`` counts each event once. ``shown`` are those of the
-    partitions that readers have a batch half of already, ``untouched`` is how many other partitions they have one of.
-    ``readers``: how many percent of the view's readers get this version. ``inside``: whether some of the partitions lie
-    between the first and the last day that has landed, or have events themselves. ``missing``: what made these days
-    those of the plan, where nobody named them.
+    ``events`` and ``late``: per partition, the valid (late) events up to ``cut`` that its rows are computed from,
+    including lookback and lookahead; ``read`` counts each event once. ``shown``: those of the partitions that are
+    published already; ``untouched``: how many other partitions are published. ``readers``: the percentage of the view's
+    readers with this version. ``inside``: whether some of the partitions have events, or lie between the first and the
+    last landed day. ``missing``: the missing days, if nobody gave days.
     """
 
     view: str
@@ -65,13 +64,13 @@ class Plan:
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to do: no day that could be said to have no events, none published that would have
-        to become empty."""
+        """Whether there is nothing to do: no partition has events or lies within the landed days, and none is
+        published that would have to become empty."""
         return self.published == 0 and not self.inside
 
     @property
     def span(self) -> str:
-        """For people: ``2013-01-01 to 2013-01-31 (31 days)``, or ``2 days between 2013-01-01 and 2013-01-31``."""
+        """The days as text: ``2013-01-01 to 2013-01-31 (31 days)``, or ``2 days between 2013-01-01 and 2013-01-31``."""
         if not self.partitions:
             return "no day"
         first, last = self.partitions[0], self.partitions[-1]
@@ -107,35 +106,35 @@ class Plan:
         }
 
     def to_text(self) -> str:
-        """A table for the task's log."""
+        """Return a table for the task's log."""
         if not self.partitions:
             return f"{self.view} v{self.version}: every day with events is published, and {self.missing}"
         head = f"{self.view} v{self.version}: {self.span} at {self.cut}, {self.read:,} events to read"
         rows = (f"{p.isoformat():<12}{self.events[p]:>10,}{self.late[p]:>10,}" for p in self.partitions)
-        takes = f"takes {self.estimate or 'as long as it takes: no earlier run of this version to go by'}"
-        stays = f"{_days(self.untouched, 'other published')}, the speed half, landing and every other view stay"
+        takes = f"takes {self.estimate or 'an unknown time: there is no earlier run of this version'}"
+        stays = f"{_days(self.untouched, 'other published')}, the speed half, landing and all other views stay"
         replaced = f"replaces {_days(self.published, 'published')}; {stays} as they are"
         last = (takes, replaced, f"{self.readers} % of the view's readers get v{self.version}")
         why = [] if self.missing is None else [_why(self.missing)]
         return "\n".join((head, *why, f"{'partition':<12}{'events':>10}{'late':>10}", *rows, *last))
 
 
-def make_plan(settings: Settings, view: View, topics: Sources, wish: ReprocessRequest) -> Plan:
-    """Resolve the cut and count what the rebuild would read: one pass over a few columns of the days needed.
+def make_plan(settings: Settings, view: View, topics: Sources, request: ReprocessRequest) -> Plan:
+    """Resolve the cut and count what the rebuild would read, in one pass over a few columns of the needed days.
 
-    BadInput CUT_IN_FUTURE, VERSION_RETIRED or NOTHING_LANDED, with ``field``; TryAgain LANDING_EMPTY before the first
-    epoch.
+    Raises BadInput CUT_IN_FUTURE, VERSION_RETIRED or NOTHING_LANDED, with ``field``; TryAgain LANDING_EMPTY before the
+    first epoch; BadDefinition VIEW_KAPPA.
     """
     if view.kappa:
         raise BadDefinition(
             "VIEW_KAPPA",
-            f"{view.origin}: {view.name} v{view.version} has no time partition, so no batch half",
-            next_step="it is rebuilt by replaying its stream",
+            f"{view.origin}: {view.name} v{view.version} has no time partition, so it has no batch half",
+            next_step="replay its stream instead",
         )
     check_not_retired(view.name, [view.version], retired_versions(settings, view.name))
-    cut = cut_at(settings, topics, wish.epochs)
-    found = missing(settings, view, cut) if wish.missing else None
-    partitions = wish.partitions if found is None else tuple(each.day for each in found.days)
+    cut = cut_at(settings, topics, request.epochs)
+    found = missing(settings, view, cut) if request.missing else None
+    partitions = request.partitions if found is None else tuple(each.day for each in found.days)
     counted = count_for(settings, view, topics, partitions, cut)
     span = None if counted.read else landed_days(settings, topics)
     published = publications(batch_table(settings, view.name, view.version))
@@ -157,15 +156,15 @@ def make_plan(settings: Settings, view: View, topics: Sources, wish: ReprocessRe
         estimate=estimate(outcomes(settings, view.name, view.version), counted.read),
         missing=found,
     )
-    if plan.empty and wish.explicit:
+    if plan.empty and request.explicit:
         raise _nothing_landed(plan, span)
     return plan
 
 
 def _why(missing: Missing) -> str:
     never = sum(each.at is None for each in missing.days)
-    lacking = len(missing.days) - never
-    and_published = f", and {_days(lacking, 'published')} lacking late events" if lacking else ""
+    incomplete = len(missing.days) - never
+    and_published = f", and {_days(incomplete, 'published')} without all late events" if incomplete else ""
     return f"{_days(never, 'never published')}{and_published}; {missing}"
 
 
@@ -174,35 +173,35 @@ def _days(count: int, kind: str) -> str:
 
 
 def check_still_holds(view: View, fingerprint: str) -> None:
-    """Conflict PLAN_OUTDATED when the definition that was planned (by its ``fingerprint``) isn't that of ``view``."""
+    """Raise Conflict PLAN_OUTDATED if the planned definition (by its ``fingerprint``) isn't that of ``view``."""
     if fingerprint != view.fingerprint:
         raise Conflict(
             "PLAN_OUTDATED",
             f"{view.origin}: the definition of {view.name} v{view.version} has changed since the plan was made",
             state="nothing was rebuilt",
-            next_step="put it back (another definition needs a new version), and clear the run from its plan on",
+            next_step="restore it (a changed definition needs a new version), and clear the run from its plan on",
             changed="definition",
         )
 
 
 def check_still_published(settings: Settings, planned: Mapping[str, Any]) -> None:
-    """Conflict PLAN_OUTDATED when one of the days of a plan (``Plan.to_json``, with its ``run``) isn't published as it
-    was then; BadInput VERSION_RETIRED. Asked before days are rebuilt; publishing asks once more, with its commit."""
+    """Raise Conflict PLAN_OUTDATED if a day of a plan (``Plan.to_json``, with its ``run``) has been published since;
+    BadInput VERSION_RETIRED. Called before days are rebuilt; publishing checks again, atomically with its commit."""
     view, version = planned["view"], planned["version"]
     check_not_retired(view, [version], retired_versions(settings, view))
-    days, shown = parse_days(planned["days"]), shown_in(planned)
-    check_published(view, version, planned["run"], days, shown, publications(batch_table(settings, view, version)))
+    days, before = parse_days(planned["days"]), published_in_plan(planned)
+    check_published(view, version, planned["run"], days, before, publications(batch_table(settings, view, version)))
 
 
-def shown_in(planned: Mapping[str, Any]) -> dict[date, Published]:
-    """What readers had of the days of a plan (``Plan.to_json``). Conflict PLAN_OUTDATED: an older version of this code
-    has made it, and it doesn't say."""
+def published_in_plan(planned: Mapping[str, Any]) -> dict[date, Published]:
+    """Return which days of a plan (``Plan.to_json``) were published when it was made. Raises Conflict PLAN_OUTDATED if
+    an older version of this code made the plan, without this information."""
     if "shown" not in planned:
         raise Conflict(
             "PLAN_OUTDATED",
             f"the plan of {planned['view']} v{planned['version']} was made before an upgrade of the platform",
             state="nothing was published by this run",
-            next_step="trigger it again, or clear it from its plan on",
+            next_step="trigger the run again, or clear it from its plan on",
             changed="plan",
         )
     return from_entries(planned["shown"])
@@ -211,32 +210,32 @@ def shown_in(planned: Mapping[str, Any]) -> dict[date, Published]:
 def check_still_counted(
     settings: Settings, view: View, topics: Sources, partitions: Sequence[date], cut: str, counted: tuple[int, int]
 ) -> None:
-    """Conflict PLAN_OUTDATED when landing doesn't hold the planned ``cut`` any more, or other events up to it than were
-    ``counted`` (events to read; late ones, by partition). What has landed behind the cut is no change."""
+    """Raise Conflict PLAN_OUTDATED if landing no longer has the planned ``cut``, or has other events up to it than were
+    ``counted`` (events to read, late events). Events that landed after the cut don't matter."""
     try:
-        found = count_for(settings, view, topics, partitions, cut_at(settings, topics, parse_epochs(cut)))
-    except BadInput as refused:
-        if refused.code != "CUT_IN_FUTURE":
+        current = count_for(settings, view, topics, partitions, cut_at(settings, topics, parse_epochs(cut)))
+    except BadInput as error:
+        if error.code != "CUT_IN_FUTURE":
             raise
-        raise _landing_changed(view, f"{refused.what} any more", cut) from refused
-    now = found.read, sum(count.late for count in found.by_partition.values())
+        raise _landing_changed(view, f"{error.what} any more", cut) from error
+    now = current.read, sum(count.late for count in current.by_partition.values())
     if now != counted:
         texts = ["{:,} events ({:,} late)".format(*each) for each in (counted, now)]
-        raise _landing_changed(view, f"{texts[0]} up to {cut} were planned, and landing holds {texts[1]} now", cut)
+        raise _landing_changed(view, f"{texts[0]} up to {cut} were planned, but landing has {texts[1]} now", cut)
 
 
 def check_built(build: Build, planned: Mapping[str, Any]) -> None:
-    """Conflict PLAN_OUTDATED when the run's build isn't what was planned."""
-    made = {"fingerprint": build.fingerprint, "cut": str(build.cut), "days": days_text(build.partitions)}
-    other = [name for name, value in made.items() if value != planned[name]]
-    if other:
+    """Raise Conflict PLAN_OUTDATED if the run's build isn't what was planned."""
+    built = {"fingerprint": build.fingerprint, "cut": str(build.cut), "days": days_text(build.partitions)}
+    different = [name for name, value in built.items() if value != planned[name]]
+    if different:
         raise Conflict(
             "PLAN_OUTDATED",
             f"{build.view} v{build.version}: run {build.run} has built "
-            + ", ".join(f"{name} {made[name]}, planned was {planned[name]}" for name in other),
+            + ", ".join(f"{name} {built[name]}, but {planned[name]} was planned" for name in different),
             state="nothing was published",
-            next_step="trigger the run again: it is planned anew",
-            changed=other[0],
+            next_step="trigger the run again, so that it makes a new plan",
+            changed=different[0],
         )
 
 
@@ -245,18 +244,18 @@ def _landing_changed(view: View, what: str, cut: str) -> Conflict:
         "PLAN_OUTDATED",
         f"{view.name} v{view.version}: {what}",
         state="nothing was rebuilt",
-        next_step="who has changed landing's table? (anabranch doctor); then trigger the run again: it is planned anew",
+        next_step="find out what changed landing's table (anabranch doctor), then trigger the run again",
         changed="landing",
         cut=cut,
     )
 
 
 def _nothing_landed(plan: Plan, landed: tuple[date, date] | None) -> BadInput:
-    holds = "events of {} to {}".format(*landed) if landed else "no event"
+    available = "events of {} to {}".format(*landed) if landed else "no event"
     return BadInput(
         "NOTHING_LANDED",
         f"parameter from: {plan.view} has no event in {plan.span} at {plan.cut}",
         state="nothing was started",
-        next_step=f"landing holds {holds}",
+        next_step=f"choose other days: landing has {available}",
         field="from",
     )

@@ -1,4 +1,4 @@
-"""What a person may ask of a reprocess: a range of days, or those that are missing, and a cut."""
+"""Validate the parameters of a reprocess: a range of days, or the missing days, and a cut."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
-from anabranch.change.request_fields import day_range, epochs, flag, wrong
+from anabranch.change.request_fields import day_range, epochs, flag, parameter_error
 from anabranch.compute.batch.manifest import days
 
 
 @dataclass(frozen=True, slots=True)
 class ReprocessRequest:
-    """A checked wish. ``partitions`` are days, in order; ``epochs`` are those of the cut, by topic, the newest landed
-    of one that is left out. ``missing``: instead of days that are named, those of
-    ``compute.batch.missing_days``, which the plan finds."""
+    """Validated parameters. ``partitions``: days, in order. ``epochs``: the cut, by topic; a topic that isn't listed
+    means its newest landed epoch. ``missing``: the plan takes the days of ``compute.batch.missing_days`` instead."""
 
     partitions: tuple[date, ...]
     epochs: Mapping[str, int] = field(hash=False)
     explicit: bool
-    """Whether a person named the days; a scheduled run takes its own day."""
+    """Whether a person gave the days; a scheduled run takes its own day."""
     missing: bool = False
 
 
-def asked(params: Mapping[str, Any], topics: Collection[str], own_day: date) -> ReprocessRequest:
-    """Read ``from``, ``to``, ``cut`` and ``missing`` of ``params``; empty ones and None mean "not given".
+def parse_reprocess_request(params: Mapping[str, Any], topics: Collection[str], own_day: date) -> ReprocessRequest:
+    """Parse ``from``, ``to``, ``cut`` and ``missing``; an empty value or None means "not given".
 
-    Without ``from`` it is ``own_day``; without ``to`` one day. BadInput names the ``field`` that is wrong.
+    Without ``from`` the day is ``own_day``; without ``to`` the range is one day. Raises BadInput with the ``field``
+    that is wrong.
     """
-    named = day_range(params)
+    given = day_range(params)
     if flag(params, "missing"):
-        if named is not None:
+        if given is not None:
             what = "days are given, too, by from and to"
-            raise wrong("missing", "RANGE_TWICE", what, "give days, or ask for those that are missing")
+            raise parameter_error("missing", "RANGE_TWICE", what, "give either days or missing")
         return ReprocessRequest((), epochs(params, "cut", topics), explicit=False, missing=True)
-    first, last = named or (own_day, own_day)
-    return ReprocessRequest(tuple(days(first, last)), epochs(params, "cut", topics), explicit=named is not None)
+    first, last = given or (own_day, own_day)
+    return ReprocessRequest(tuple(days(first, last)), epochs(params, "cut", topics), explicit=given is not None)

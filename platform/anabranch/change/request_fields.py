@@ -1,6 +1,6 @@
-"""Values as people give them, in a form, a REST call or a shell: each is checked here, whatever it came through.
+"""Parse and validate single parameters that people give in a form, a REST call or the CLI.
 
-A value is only ever read as what its field is; anything else is refused by the field's name and goes nowhere.
+Each value is parsed by its field's type; any other value is refused with the field's name and used nowhere.
 """
 
 from __future__ import annotations
@@ -18,32 +18,33 @@ DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _AT = "[a-z][a-z0-9_]{0,62}@[0-9]{1,18}"
 CUT = re.compile(f"{_AT}(,{_AT})*")
 LONG = 2_000
-"""The most characters of a text."""
+"""The maximum number of characters of a text."""
 MAX_DAYS = 3660
-"""Ten years: more is a typing error."""
+"""Ten years: more is taken for a typing error."""
 
 
-def wrong(field: str, code: str, what: str, next_step: str) -> BadInput:
+def parameter_error(field: str, code: str, what: str, next_step: str) -> BadInput:
     return BadInput(code, f"parameter {field}: {what}", state="nothing was started", next_step=next_step, field=field)
 
 
-def shown(value: object) -> str:
+def short_repr(value: object) -> str:
     text = str(value)
     return repr(text if len(text) <= 60 else text[:60] + "...")
 
 
 def text(params: Mapping[str, Any], field: str, default: str = "") -> str:
-    """``default`` where it is not given, or empty."""
+    """Return the text, or ``default`` if it is missing or empty."""
     value = _text(params, field)
     if len(value) > LONG:
-        raise wrong(field, "PARAMETER_TYPE", f"{len(value):,} characters; {LONG:,} are the most", "say it shorter")
+        what = f"{len(value):,} characters; at most {LONG:,} are allowed"
+        raise parameter_error(field, "PARAMETER_TYPE", what, "shorten it")
     return value or default
 
 
 def view_name(params: Mapping[str, Any]) -> str:
     value = text(params, "view")
     if not SAFE_NAME.fullmatch(value):
-        raise wrong("view", "NAME_UNSAFE", f"{shown(value)} is no name of a view", "use a-z, 0-9 and _")
+        raise parameter_error("view", "NAME_UNSAFE", f"{short_repr(value)} is not a view's name", "use a-z, 0-9 and _")
     return value
 
 
@@ -52,7 +53,9 @@ def version(params: Mapping[str, Any], field: str) -> int | None:
     if value is None:
         return None
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise wrong(field, "VERSION_UNSAFE", f"{shown(value)} is no version", "versions are 1, 2, ...")
+        raise parameter_error(
+            field, "VERSION_UNSAFE", f"{short_repr(value)} is not a version", "versions are 1, 2, ..."
+        )
     return value
 
 
@@ -61,7 +64,8 @@ def flag(params: Mapping[str, Any], field: str) -> bool:
     if value is None:
         return False
     if not isinstance(value, bool):
-        raise wrong(field, "PARAMETER_TYPE", f"{shown(value)} is neither true nor false", "write it without quotes")
+        what = f"{short_repr(value)} is neither true nor false"
+        raise parameter_error(field, "PARAMETER_TYPE", what, "write it without quotes")
     return value
 
 
@@ -70,7 +74,8 @@ def number(params: Mapping[str, Any], field: str, default: float) -> float:
     if value is None or value == "":
         return default
     if not isinstance(value, int | float) or isinstance(value, bool):
-        raise wrong(field, "PARAMETER_TYPE", f"a number is needed, not {shown(value)}", "write it without quotes")
+        what = f"a number is required, not {short_repr(value)}"
+        raise parameter_error(field, "PARAMETER_TYPE", what, "write it without quotes")
     return float(value)
 
 
@@ -83,39 +88,42 @@ def day(params: Mapping[str, Any], field: str) -> date | None:
             raise ValueError("not of the form YYYY-MM-DD")
         return date.fromisoformat(value)
     except ValueError as error:
-        raise wrong(field, "DATE_UNREADABLE", f"{shown(value)} is no date: {error}", "write 2013-01-31") from None
+        what = f"{short_repr(value)} is not a date: {error}"
+        raise parameter_error(field, "DATE_UNREADABLE", what, "write 2013-01-31") from None
 
 
 def day_range(params: Mapping[str, Any]) -> tuple[date, date] | None:
-    """``from`` and ``to``, both included; one day without ``to``; None without both."""
+    """Parse ``from`` and ``to``, both inclusive. Without ``to`` the range is one day; without both, returns None."""
     first, last = day(params, "from"), day(params, "to")
     if first is None:
         if last is not None:
-            raise wrong("from", "RANGE_OPEN", "to is given without from", "give both, or only from for a single day")
+            next_step = "give both, or only from for a single day"
+            raise parameter_error("from", "RANGE_OPEN", "to is given without from", next_step)
         return None
     last = last or first
     if last < first:
-        raise wrong("to", "RANGE_REVERSED", f"to {last} lies before from {first}", "swap them")
+        raise parameter_error("to", "RANGE_REVERSED", f"to {last} is before from {first}", "swap them")
     if (last - first).days >= MAX_DAYS:
-        raise wrong("to", "RANGE_TOO_LONG", f"{first} to {last} is more than {MAX_DAYS} days", "check the years")
+        what = f"{first} to {last} is more than {MAX_DAYS} days"
+        raise parameter_error("to", "RANGE_TOO_LONG", what, "check the years")
     return first, last
 
 
 def epochs(params: Mapping[str, Any], field: str, topics: Collection[str]) -> Mapping[str, int]:
-    """A cut as epochs by topic; empty where it is not given."""
+    """Parse a cut as epochs by topic. Returns an empty mapping if it is not given."""
     value = _text(params, field)
     if not value:
         return {}
     form = f"write {','.join(f'{topic}@12' for topic in topics)}, or leave it empty"
     if not CUT.fullmatch(value):
-        raise wrong(field, "CUT_UNREADABLE", f"{shown(value)} is no cut", form)
-    found = parse_epochs(value)
-    if not set(found) <= set(topics):
+        raise parameter_error(field, "CUT_UNREADABLE", f"{short_repr(value)} is not a cut", form)
+    by_topic = parse_epochs(value)
+    if not set(by_topic) <= set(topics):
         what = f"{value} names another topic; the view reads {', '.join(topics)}"
-        raise wrong(field, "CUT_OF_ANOTHER_TOPIC", what, form)
-    if min(found.values()) < 1:
-        raise wrong(field, "CUT_UNREADABLE", f"{value}: the first epoch is 1", form)
-    return found
+        raise parameter_error(field, "CUT_OF_ANOTHER_TOPIC", what, form)
+    if min(by_topic.values()) < 1:
+        raise parameter_error(field, "CUT_UNREADABLE", f"{value}: the first epoch is 1", form)
+    return by_topic
 
 
 def _text(params: Mapping[str, Any], field: str) -> str:
@@ -123,5 +131,6 @@ def _text(params: Mapping[str, Any], field: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise wrong(field, "PARAMETER_TYPE", f"a text is needed, not {type(value).__name__}", "put it in quotes")
+        what = f"a text is required, not {type(value).__name__}"
+        raise parameter_error(field, "PARAMETER_TYPE", what, "put it in quotes")
     return value

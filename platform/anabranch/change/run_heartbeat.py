@@ -1,7 +1,7 @@
-"""That somebody carries a migration out: the moment of its run's newest look, as the time of one small file.
+"""Heartbeat of the run that executes a migration: the modification time of one small file.
 
-It is no truth about the migration (its route is): nothing moves or stands by it. The doctor asks it whether anybody
-still looks.
+The migration's state is in its route, not here: nothing but the doctor reads the heartbeat, to see whether the run is
+still alive.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from anabranch.lake.layout import safe_name
 log = logging.getLogger(__name__)
 
 
-def looked(settings: Settings, view: str, run: str) -> None:
-    """``run`` looks at the migration of ``view`` now. Where that can't be written it is only logged."""
+def record_heartbeat(settings: Settings, view: str, run: str) -> None:
+    """Record that ``run`` has just checked the migration of ``view``. A failure to write is only logged."""
     try:
         write_atomically(_file(settings, view), json.dumps({"run": run}))
     except OSError as error:
-        log.warning("that run %s looks at the migration of %s was not written: %s", run, view, error)
+        log.warning("the heartbeat of run %s, which migrates %s, could not be written: %s", run, view, error)
 
 
-def newest_look(settings: Settings, view: str, run: str) -> float | None:
-    """When ``run`` has looked last (seconds since 1970); None where no look of it is known."""
+def last_heartbeat(settings: Settings, view: str, run: str) -> float | None:
+    """Return the time of the last heartbeat of ``run`` (seconds since 1970); None if there is none."""
     path = _file(settings, view)
     try:
-        moment, said = path.stat().st_mtime, json.loads(path.read_text())
+        moment, content = path.stat().st_mtime, json.loads(path.read_text())
     except FileNotFoundError:
         return None
-    return moment if said["run"] == run else None
+    return moment if content["run"] == run else None
 
 
 def _file(settings: Settings, view: str) -> Path:

@@ -1,7 +1,7 @@
-"""What a migration has observed of its newest step: whether its readers could follow, and since when.
+"""Progress of a migration's newest step: whether all its readers can follow to the new version, and since when.
 
-Where readers are is in the view's route alone (ADR 0016). These observations belong to one route, by its number; when
-they are lost they are made again, and the step is only watched for longer.
+The readers' versions are in the view's route alone (ADR 0016). These observations belong to one route, by its number.
+If they are lost, they are made again, and the step only takes longer.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from anabranch.lake.layout import safe_name
 
 @dataclass(frozen=True, slots=True)
 class StepProgress:
-    """``follow``: the cut of the version that readers leave, when the route was there: none of them has seen a newer
-    one. ``reached``: since when the other version covers it, so that all readers have it. ``unchecked``: since when a
-    check can't be made."""
+    """``follow``: the cut of the version that readers leave, read after the route was set, so that no reader has seen a
+    newer one. ``reached``: when the other version covered that cut, so that all readers get it. ``unchecked``: since
+    when a check can't run."""
 
     follow: Cut | None = None
     reached: Moment | None = None
@@ -32,7 +32,7 @@ class StepProgress:
 
 
 def step_progress(settings: Settings, view: str, number: int) -> StepProgress:
-    """Of the step that route ``number`` made. BrokenState PROGRESS_UNREADABLE."""
+    """Read the progress of the step that route ``number`` set. Raises BrokenState PROGRESS_UNREADABLE."""
     path = _path(settings, view, number)
     try:
         return _read(current(path)[1])
@@ -41,24 +41,25 @@ def step_progress(settings: Settings, view: str, number: int) -> StepProgress:
             "PROGRESS_UNREADABLE",
             f"{path} can't be read: {error}",
             state="no step is taken; readers keep their versions",
-            next_step=f"delete {path}.*: the step is watched anew",
+            next_step=f"delete {path}.*: the step's soak time then starts again",
             file=str(path),
         ) from error
 
 
-def observe(settings: Settings, view: str, number: int, **seen: Any) -> StepProgress:
-    """Add to what is known of a step; a ``follow`` or ``reached`` that is known stays. ``unchecked`` may be None."""
+def observe(settings: Settings, view: str, number: int, **observed: Any) -> StepProgress:
+    """Add observations to a step's progress. ``follow`` and ``reached`` are set once and then kept; ``unchecked`` is
+    replaced, and may be None."""
 
-    def more(known: StepProgress) -> StepProgress:
+    def merge(known: StepProgress) -> StepProgress:
         kept = {name: getattr(known, name) for name in ("follow", "reached") if getattr(known, name) is not None}
-        return replace(known, **{**seen, **kept})
+        return replace(known, **{**observed, **kept})
 
     known = step_progress(settings, view, number)
-    return known if more(known) == known else _changed(_path(settings, view, number), more)
+    return known if merge(known) == known else _change(_path(settings, view, number), merge)
 
 
 def forget(settings: Settings, view: str, before: int) -> None:
-    """Delete what was observed of steps before route ``before``."""
+    """Delete the progress of steps before route ``before``."""
     folder = _path(settings, view, before).parent
     numbers = {name for path in folder.glob("*") if (name := path.name.split(".")[0]).isdecimal()}
     for number in sorted(map(int, numbers)):
@@ -66,14 +67,14 @@ def forget(settings: Settings, view: str, before: int) -> None:
             remove(_path(settings, view, number))
 
 
-def _changed(path: Path, more: Callable[[StepProgress], StepProgress]) -> StepProgress:
-    return _read(change(path, lambda text: _text(more(_read(text)))))
+def _change(path: Path, merge: Callable[[StepProgress], StepProgress]) -> StepProgress:
+    return _read(change(path, lambda text: _to_text(merge(_read(text)))))
 
 
-def _text(progress: StepProgress) -> str:
+def _to_text(progress: StepProgress) -> str:
     moments = {name: getattr(progress, name) for name in ("reached", "unchecked")}
-    told: dict[str, Any] = {name: moment.to_json() if moment else None for name, moment in moments.items()}
-    return json.dumps(told | {"follow": progress.follow.to_json() if progress.follow is not None else None})
+    content: dict[str, Any] = {name: moment.to_json() if moment else None for name, moment in moments.items()}
+    return json.dumps(content | {"follow": progress.follow.to_json() if progress.follow is not None else None})
 
 
 def _read(text: str | None) -> StepProgress:

@@ -1,7 +1,7 @@
-"""DuckDB instances: starting one costs 25 ms, a cursor of one that runs costs nothing.
+"""Shared DuckDB instances. Starting one takes 25 ms; a cursor of a running one is free.
 
-The platform's own two are kept for the life of the process: one that parses what readers write and reaches nothing, and
-one that scans data files by queries that were rendered from an allow-list. Readers' SQL runs in neither.
+The process keeps two: a parser for readers' predicates, without access to files or the network, and a scanner that
+reads data files with queries rendered from an allow-list. Readers' SQL runs in neither.
 """
 
 from __future__ import annotations
@@ -18,29 +18,30 @@ _lock = Lock()
 
 
 def new_database() -> duckdb.DuckDBPyConnection:
-    """An instance of one's own, without extensions from outside, in UTC."""
+    """Return a new instance that is not shared: no external extensions, time zone UTC."""
     import duckdb
 
     connection = duckdb.connect(config={"autoinstall_known_extensions": False, "autoload_known_extensions": False})
-    # DuckDB 2 has its time zones built in: else it is the machine's, in each cursor, too.
+    # GLOBAL, so that it also holds in each cursor; the default is the machine's time zone. DuckDB 2 has time zones
+    # built in.
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
     return connection
 
 
 def parser() -> duckdb.DuckDBPyConnection:
-    """A cursor that reaches no file and no network."""
+    """Return a cursor without access to files or the network."""
     with _lock:
         return _parser(os.getpid()).cursor()
 
 
 def scanner() -> duckdb.DuckDBPyConnection:
-    """A cursor that may read files. It keeps nothing of them in memory."""
+    """Return a cursor that may read files. It doesn't cache their content."""
     with _lock:
         return _scanner(os.getpid()).cursor()
 
 
-# By process, and the parent's stays where it is: what a fork has taken over has lost its threads, so that using it
-# waits for ever, and closing it ends in a segmentation fault.
+# Cached per process id. An instance inherited through a fork has lost its threads: using it hangs, and closing it is a
+# segmentation fault, so the parent's stays in the cache.
 @cache
 def _parser(_process: int) -> duckdb.DuckDBPyConnection:
     connection = new_database()

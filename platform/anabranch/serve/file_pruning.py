@@ -1,4 +1,4 @@
-"""Which files of a snapshot may hold a row that a predicate is true for, by the statistics in Delta's log."""
+"""File pruning: skip the files of a snapshot that can't match a predicate, by the statistics in the Delta log."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from anabranch.serve.pushdown import Pushdown
 from anabranch.serve.table_snapshots import column_of
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
-"""Delta's writers cut upper bounds of times down to milliseconds."""
+"""Delta writers truncate upper bounds of timestamps to milliseconds, so the true maximum may be up to this much
+higher."""
 
 
 class ArrowEngine:
-    """Expressions of Arrow's datasets."""
+    """Builds expressions of Arrow datasets."""
 
     def column(self, name: str) -> ds.Expression:
         return ds.field(name)
@@ -31,39 +32,39 @@ class ArrowEngine:
 
 
 def may_match(tree: Mapping[str, Any], schema: pa.Schema, files: Sequence[str], logs: Sequence[pa.Table]) -> list[str]:
-    """Those of ``files`` that may hold a row that the predicate ``tree`` is true for, in their order. ``logs``: what
-    Delta's log says of them, as ``Snapshot.log``; a file without statistics may hold any row."""
+    """Return those of ``files`` that may hold a row that matches the predicate ``tree``, in their order. ``logs``: the
+    files' statistics, as in ``Snapshot.log``; a file without statistics may hold any row."""
     wanted = Pushdown(schema, ArrowEngine()).implied(tree)
     if wanted is None:
         return list(files)
     named = {name.lower() for name in _columns_of(tree)}
     columns = [field for field in schema if field.name.lower() in named]
-    known = {path: says for log in logs for path, says in _known(log, columns)}
+    bounds = {path: bound for log in logs for path, bound in _file_bounds(log, columns)}
     kind, disk = ds.ParquetFileFormat(), fs.LocalFileSystem()
-    fragments = [kind.make_fragment(path, disk, known[path]) for path in files]
+    fragments = [kind.make_fragment(path, disk, bounds[path]) for path in files]
     return [fragment.path for fragment in ds.FileSystemDataset(fragments, schema, kind, disk).get_fragments(wanted)]
 
 
 def _columns_of(node: Any) -> set[str]:
-    """The columns that a predicate names."""
+    """Return the columns that a predicate names."""
     if isinstance(node, Mapping):
         own = set(node["column_names"]) if node.get("class") == "COLUMN_REF" else set()
         return own.union(*map(_columns_of, node.values()))
     return set().union(*map(_columns_of, node)) if isinstance(node, list) else set()
 
 
-def _known(log: pa.Table, columns: Sequence[pa.Field]) -> Iterator[tuple[str, ds.Expression]]:
-    """Each file, and what is true for every row of it."""
+def _file_bounds(log: pa.Table, columns: Sequence[pa.Field]) -> Iterator[tuple[str, ds.Expression]]:
+    """Yield each file with a condition that all of its rows fulfil."""
     rows = column_of(log, "num_records")
-    found = [ds.scalar(True)] * log.num_rows
+    bounds = [ds.scalar(True)] * log.num_rows
     for field in columns:
         low, high, nulls = (column_of(log, kind, field.name) for kind in ("min", "max", "null_count"))
-        for number, bounds in enumerate(zip(low, high, nulls, rows, strict=True)):
-            found[number] = found[number] & _of_column(field, *bounds)
-    yield from zip(log["path"].to_pylist(), found, strict=True)
+        for number, statistics in enumerate(zip(low, high, nulls, rows, strict=True)):
+            bounds[number] = bounds[number] & _column_bounds(field, *statistics)
+    yield from zip(log["path"].to_pylist(), bounds, strict=True)
 
 
-def _of_column(field: pa.Field, low: Any, high: Any, nulls: int | None, rows: int | None) -> ds.Expression:
+def _column_bounds(field: pa.Field, low: Any, high: Any, nulls: int | None, rows: int | None) -> ds.Expression:
     column = ds.field(field.name)
     if nulls is not None and nulls == rows:
         return column.is_null()
@@ -72,5 +73,5 @@ def _of_column(field: pa.Field, low: Any, high: Any, nulls: int | None, rows: in
     if pa.types.is_timestamp(field.type):
         high += _MILLISECOND
     above, below = column >= pa.scalar(low, field.type), column <= pa.scalar(high, field.type)
-    # Arrow understands each bound alone, beside the one thing that may also be true.
+    # Arrow only prunes by single bounds, so each bound has its own "or null".
     return column.is_valid() & above & below if nulls == 0 else (above | column.is_null()) & (below | column.is_null())

@@ -1,4 +1,4 @@
-"""Which half of a view serves a partition: a rule over what each half really contains, never over a date."""
+"""Choose the half that serves each partition, by the cuts that the halves cover, never by a date."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ SPEED: Final[HalfName] = "speed"
 
 
 def checked_prefer(text: str) -> Prefer:
-    """``text`` as a preference; BadInput PREFER_UNKNOWN names the ones that there are."""
+    """Parse a preference. Raises BadInput PREFER_UNKNOWN, which lists the valid ones."""
     for known in get_args(Prefer):
         if text == known:
             return known  # type: ignore[no-any-return]
     raise BadInput(
-        "PREFER_UNKNOWN", f"{text!r} is no preference", next_step=f"use {', '.join(get_args(Prefer))}", field="prefer"
+        "PREFER_UNKNOWN", f"unknown preference {text!r}", next_step=f"use {', '.join(get_args(Prefer))}", field="prefer"
     )
 
 
 def choose(
     speed: Mapping[date | None, Cut], published: Mapping[date, Cut], speed_cut: Cut, prefer: Prefer
 ) -> dict[date | None, HalfName]:
-    """The half for each partition that either holds.
+    """Return the half of each partition that at least one half has.
 
-    ``speed``: the newest cut that the rows of a partition changed at. ``published``: the cut up to which batch
-    computed it. A published partition may be empty: then it is served empty. default: batch where it covers all that
-    speed knows of the partition; complete: batch wherever there is one; fresh: the half with the newer cut; speed:
-    the speed half alone.
+    ``speed``: per partition, the newest cut at which its rows changed. ``published``: per partition, the cut that its
+    batch build covers. A published partition may be empty; then it is served empty. ``prefer``: default takes batch if
+    it covers all changes that speed has; complete takes batch wherever it is published; fresh takes the half with the
+    newer cut; speed takes only the speed half.
     """
     chosen: dict[date | None, HalfName] = {}
     for partition in sorted({*speed, *published}, key=lambda day: (day is not None, day or date.min)):
@@ -45,7 +45,7 @@ def choose(
 
 
 def published_cuts(note: CommitMetadata) -> dict[date, Cut]:
-    """Each published partition of a batch table and the cut that it covers, from the table's newest note."""
+    """Return the cut that each published partition of a batch table covers, from the table's newest commit metadata."""
     cuts: dict[date, Cut] = {}
     for entry in note.extra.get("published", ()):
         cut = Cut.from_json(entry["cut"])

@@ -1,7 +1,7 @@
-"""Who reads a certain version by its number: nobody may take that version away from them unasked.
+"""Records of readers who read a version by its number. Such a version isn't retired while they use it.
 
-A file for each view, version and name, touched at most once a minute by each process: its time is that of the last
-such read. Where a reader's process may not write to the platform's folder, nothing is kept: it isn't seen here.
+One file per view, version and reader; each process touches it at most once a minute, and its modification time is the
+time of the last read. Not guaranteed: a reader whose process can't write to the platform's folder isn't recorded.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from anabranch.core.settings import Settings
 from anabranch.lake.layout import safe_name
 
 _SECONDS = 60.0
-_told: dict[Path, float] = {}
-_MOST = 10_000
+_last_written: dict[Path, float] = {}
+_MAX_REMEMBERED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class NamedReader:
-    """A reader who names the version, and when it last did."""
+    """A reader who reads a version by its number, and when it last did."""
 
     name: str
     last: datetime
 
 
 def record_reader(settings: Settings, view: str, version: int, reader: str) -> None:
-    """Write down that ``reader`` has named this version just now."""
+    """Record that ``reader`` has just read this version by its number."""
     file = _folder(settings, view, version) / hashlib.sha256(reader.encode()).hexdigest()[:32]
     now = time.monotonic()
-    if now - _told.get(file, -_SECONDS) < _SECONDS:
+    if now - _last_written.get(file, -_SECONDS) < _SECONDS:
         return
-    if len(_told) >= _MOST:
-        _told.clear()
-    _told[file] = now
+    if len(_last_written) >= _MAX_REMEMBERED:
+        _last_written.clear()
+    _last_written[file] = now
     with contextlib.suppress(OSError):
         if file.exists():
             os.utime(file)
@@ -49,9 +49,9 @@ def record_reader(settings: Settings, view: str, version: int, reader: str) -> N
 
 
 def named_readers(settings: Settings, view: str, version: int, since: datetime) -> list[NamedReader]:
-    """The readers who have named this version since then, the newest first."""
-    found = [each for each in _all(_folder(settings, view, version)) if each.last >= since]
-    return sorted(found, key=lambda each: each.last, reverse=True)
+    """Return the readers who have read this version by its number since ``since``, newest first."""
+    readers = [reader for reader in _all(_folder(settings, view, version)) if reader.last >= since]
+    return sorted(readers, key=lambda reader: reader.last, reverse=True)
 
 
 def _all(folder: Path) -> Iterator[NamedReader]:

@@ -1,8 +1,8 @@
-"""A reader's ``where``: a predicate over the columns of one view, and nothing else.
+"""Parse and validate a reader's ``where``: a predicate over the columns of one view.
 
-The text is parsed by DuckDB and never run. Its syntax tree is copied node by node into a new expression, by an
-allow-list: a node that isn't on it (a subquery, a function that reads files, a star, a parameter) is refused.
-The copy is rendered once for DuckDB and once for Spark, so that both engines answer the same question.
+DuckDB parses the text but never runs it. The syntax tree is copied node by node into a new expression, by an
+allow-list: any other node (a subquery, a function that reads files, a star, a parameter) is refused. The copy is
+rendered for DuckDB and for Spark, so that both evaluate the same predicate.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _Node = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """A predicate that was allowed: the same one for both engines, and its syntax tree for what is pushed down."""
+    """A validated predicate, as SQL of both engines, and its syntax tree for pushdown."""
 
     duckdb: str
     spark: str
@@ -56,19 +56,19 @@ class Predicate:
 
 
 def parse_predicate(text: str, columns: Sequence[str]) -> Predicate:
-    """``text`` as a predicate over ``columns``; BadInput WHERE_REFUSED says which part isn't allowed."""
+    """Parse a predicate over ``columns``. Raises BadInput WHERE_REFUSED, which says what isn't allowed."""
     tree = _syntax_tree(text)
     return Predicate(_Renderer("duckdb", columns).render(tree), _Renderer("spark", columns).render(tree), tree)
 
 
 def _syntax_tree(text: str) -> _Node:
     if not text.strip() or len(text) > MAX_LENGTH or "\0" in text:
-        raise refused(f"a predicate has 1 to {MAX_LENGTH} characters")
+        raise predicate_error(f"a predicate has 1 to {MAX_LENGTH} characters")
     with parser() as connection:
         tree, rest = _where_clause(connection, text)
-        # "1 = 1) UNION (SELECT ..." closes our bracket: whatever is around the predicate must be as without it.
+        # "1 = 1) UNION (SELECT ..." closes our bracket: the rest of the statement must be the same as with TRUE.
         if rest != _where_clause(connection, "TRUE")[1]:
-            raise refused("it is more than one predicate")
+            raise predicate_error("it is more than one predicate")
     return tree
 
 
@@ -77,10 +77,10 @@ def _where_clause(connection: duckdb.DuckDBPyConnection, text: str) -> tuple[_No
     found = connection.execute("SELECT json_serialize_sql(?)", [statement]).fetchone()
     content: dict[str, Any] = json.loads(found[0]) if found else {"error": True}
     if content.get("error"):
-        raise refused(str(content.get("error_message", "it can't be parsed")))
+        raise predicate_error(str(content.get("error_message", "it can't be parsed")))
     tree = content["statements"][0]["node"].pop("where_clause", None)
     if not isinstance(tree, dict):
-        raise refused("it is no predicate")
+        raise predicate_error("it isn't a predicate")
     return tree, content
 
 
@@ -95,7 +95,7 @@ class _Renderer:
     def render(self, node: _Node) -> str:
         self._depth += 1
         if self._depth > _MAX_DEPTH:
-            raise refused("it is nested too deeply")
+            raise predicate_error("it is nested too deeply")
         try:
             return self._by_class(node)
         finally:
@@ -120,7 +120,7 @@ class _Renderer:
                 return self._cast(node)
             case "FUNCTION":
                 return self._function(node)
-        raise refused(f"{node['class'].lower().replace('_', ' ')} is not allowed")
+        raise predicate_error(f"{node['class'].lower().replace('_', ' ')} is not allowed")
 
     def _operator(self, node: _Node) -> str:
         children = [self.render(child) for child in node["children"]]
@@ -135,12 +135,13 @@ class _Renderer:
                 return f"({children[0]} IN ({', '.join(children[1:])}))"
             case "OPERATOR_COALESCE":
                 return f"coalesce({', '.join(children)})"
-        raise refused(f"{node['type'].lower()} is not allowed")
+        raise predicate_error(f"{node['type'].lower()} is not allowed")
 
     def _column(self, names: Sequence[str]) -> str:
         name = self._columns.get(names[0].lower()) if len(names) == 1 else None
         if name is None:
-            raise refused(f"there is no column {'.'.join(names)}; there are {', '.join(self._columns.values())}")
+            known = ", ".join(self._columns.values())
+            raise predicate_error(f"there is no column {'.'.join(names)}; the columns are {known}")
         quote = "`" if self._spark else '"'
         return quote + name.replace(quote, quote * 2) + quote
 
@@ -154,47 +155,47 @@ class _Renderer:
                 return "TRUE" if literal["text"] == "true" else "FALSE"
             case "NULL_LITERAL":
                 return "NULL"
-        raise refused(f"a constant of kind {literal['kind'].lower()} is not allowed")
+        raise predicate_error(f"a constant of kind {literal['kind'].lower()} is not allowed")
 
     def _text(self, value: str) -> str:
         if not self._spark:
             return "'" + value.replace("'", "''") + "'"
-        # Spark's literals know backslash escapes, and its parser replaces ${...} by settings, even inside of them.
+        # Spark's string literals have backslash escapes, and its parser replaces ${...} by settings even in literals.
         return "'" + value.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024") + "'"
 
     def _cast(self, node: _Node) -> str:
         wanted = _TYPES.get(node["type_expr"]["type_name"].lower())
         if wanted is None or node["try_cast"] or node["type_expr"].get("children"):
-            raise refused(f"a cast to {node['type_expr']['type_name'].lower()} is not allowed")
+            raise predicate_error(f"a cast to {node['type_expr']['type_name'].lower()} is not allowed")
         return f"CAST({self.render(node['child'])} AS {wanted[self._spark]})"
 
     def _function(self, node: _Node) -> str:
         name = node["function_name"].lower()
         if node["distinct"] or node["filter"] or node["schema"] or node["catalog"] or node["order_bys"]["orders"]:
-            raise refused(f"{name} is not allowed in this form")
+            raise predicate_error(f"{name} is not allowed in this form")
         arguments = [self.render(argument["expression"]) for argument in node["arguments"]]
         if node["is_operator"] and name in _ARITHMETIC:
             return f"({f' {name} '.join(arguments)})" if len(arguments) == 2 else f"({name}{arguments[0]})"
         if node["is_operator"] and name in _LIKE:
             if "\\" in node["arguments"][1]["expression"].get("literal", {}).get("text", "\\"):
-                raise refused("a pattern of LIKE is a text without a backslash")
+                raise predicate_error("the pattern of LIKE must be a string without a backslash")
             return f"({arguments[0]} {_LIKE[name]} {arguments[1]})"
         if not node["is_operator"] and name in _FUNCTIONS:
             return f"{name}({', '.join(arguments)})"
-        raise refused(f"{name} is not allowed; functions are {', '.join(sorted(_FUNCTIONS))}")
+        raise predicate_error(f"{name} is not allowed; allowed functions are {', '.join(sorted(_FUNCTIONS))}")
 
 
 def _is_number(text: str) -> bool:
     return text.isascii() and all(c.isdigit() or c in ".eE+-" for c in text) and any(c.isdigit() for c in text)
 
 
-def refused(why: str) -> BadInput:
-    """WHERE_REFUSED, and what is wrong with the predicate."""
+def predicate_error(why: str) -> BadInput:
+    """Return the error WHERE_REFUSED. ``why``: what is wrong with the predicate."""
     return BadInput(
         "WHERE_REFUSED",
         f"this predicate is refused: {why}",
         state="nothing was run",
-        next_step="compare columns with values, like: origin = 'JFK' AND flights > 10",
+        next_step="compare columns with values, for example: origin = 'JFK' AND flights > 10",
         field="where",
         why=why,
     )

@@ -1,8 +1,8 @@
-"""The part of a reader's predicate that means the same in every engine: comparisons of columns with constants.
+"""Predicate pushdown: the parts of a predicate that mean the same in every engine (column compared with a constant).
 
-By it files are skipped before one is opened, and Polars filters while it scans. What isn't that plain (a function, a
-cast of a column, floats: NaN is greater than all numbers to one engine, and not there to another) is left to DuckDB,
-which evaluates the whole predicate wherever a part of it can't be told here.
+Files are skipped by these parts before they are opened, and Polars filters with them while it scans. Other parts
+(functions, casts of columns, floats: NaN is the greatest number to one engine and not a value to another) are left to
+DuckDB, which then evaluates the whole predicate.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _EXACT: Final = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
 
 
 class Engine(Protocol):
-    """How an engine spells a column, a constant of a type, and whether a column is null. Its expressions compare by
-    Python's operators and know ``&``, ``|`` and ``~``, with null as in SQL."""
+    """Builds an engine's expressions. They support Python's comparison operators, ``&``, ``|`` and ``~``, with SQL's
+    null semantics."""
 
     def column(self, name: str) -> Any: ...
 
@@ -50,30 +50,30 @@ class Engine(Protocol):
     def is_null(self, column: Any) -> Any: ...
 
 
-class _NotPlain(Exception):
-    """This part of a predicate is left to DuckDB."""
+class _NotPortable(Exception):
+    """This part of a predicate may differ between engines; DuckDB evaluates it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pushdown:
-    """Renders the plain parts of a predicate over ``schema`` for ``engine``."""
+    """Renders the portable parts of a predicate over ``schema`` for ``engine``."""
 
     schema: pa.Schema
     engine: Engine
 
     def whole(self, tree: _Node) -> Any | None:
-        """The predicate; None where a part of it isn't plain."""
+        """Return the whole predicate, or None if a part of it isn't portable."""
         try:
             return self._render(tree)
-        except _NotPlain:
+        except _NotPortable:
             return None
 
     def implied(self, tree: _Node) -> Any | None:
-        """A condition that every row fulfils that the predicate is true for: those of its AND-ed parts that are plain;
-        None where none is."""
+        """Return a condition that the predicate implies: the conjunction of its portable AND-ed parts; None if there is
+        none."""
         parts = tree["children"] if tree["type"] == "CONJUNCTION_AND" else [tree]
-        plain = [found for part in parts if (found := self.whole(part)) is not None]
-        return reduce(operator.and_, plain) if plain else None
+        portable = [expression for part in parts if (expression := self.whole(part)) is not None]
+        return reduce(operator.and_, portable) if portable else None
 
     def _render(self, node: _Node) -> Any:
         match node["class"], node["type"]:
@@ -94,7 +94,7 @@ class Pushdown:
             case _, "COMPARE_IN":
                 column, *values = node["children"]
                 return reduce(operator.or_, [self._comparison("COMPARE_EQUAL", column, value) for value in values])
-        raise _NotPlain
+        raise _NotPortable
 
     def _comparison(self, sign: str, left: _Node, right: _Node) -> Any:
         if left["class"] != "COLUMN_REF":
@@ -108,26 +108,27 @@ class Pushdown:
 
     def _field(self, node: _Node) -> pa.Field:
         if node["class"] != "COLUMN_REF":
-            raise _NotPlain
+            raise _NotPortable
         return next(f for f in self.schema if f.name.lower() == node["column_names"][0].lower())
 
 
 def _constant(node: _Node, kind: pa.DataType) -> Any:
-    """A constant as a value of a column's type. _NotPlain where the comparison would have to convert either of them."""
+    """Return a constant as a value of the column's type. Raises _NotPortable if the comparison would convert either
+    side."""
     cast = node["type_expr"]["type_name"].lower() if node["class"] == "CAST" else ""
     literal = node["child"] if cast else node
     if literal["class"] != "CONSTANT" or literal["literal"]["kind"] == "NULL_LITERAL":
-        raise _NotPlain
-    word, text = literal["literal"]["kind"], literal["literal"]["text"]
+        raise _NotPortable
+    literal_kind, text = literal["literal"]["kind"], literal["literal"]["text"]
     try:
-        return _value(word, text, cast, kind)
-    except (ValueError, OverflowError) as error:  # the 30th of February, 300 for a byte: DuckDB says so, or converts
-        raise _NotPlain from error
+        return _value(literal_kind, text, cast, kind)
+    except (ValueError, OverflowError) as error:  # for example February 30, or 300 as a byte: DuckDB fails or converts
+        raise _NotPortable from error
 
 
-def _value(word: str, text: str, cast: str, kind: pa.DataType) -> Any:
-    is_text, is_number = word == "STRING", word not in ("STRING", "BOOLEAN")
-    if pa.types.is_boolean(kind) and word == "BOOLEAN" and not cast:
+def _value(literal_kind: str, text: str, cast: str, kind: pa.DataType) -> Any:
+    is_text, is_number = literal_kind == "STRING", literal_kind not in ("STRING", "BOOLEAN")
+    if pa.types.is_boolean(kind) and literal_kind == "BOOLEAN" and not cast:
         return text == "true"
     if pa.types.is_string(kind) and is_text and not cast:
         return text
@@ -139,11 +140,11 @@ def _value(word: str, text: str, cast: str, kind: pa.DataType) -> Any:
         return date.fromisoformat(text)
     if pa.types.is_timestamp(kind) and kind.tz and is_text and _is_moment(cast, text):
         return datetime.fromisoformat(text).replace(tzinfo=UTC)
-    raise _NotPlain
+    raise _NotPortable
 
 
 def _is_moment(cast: str, text: str) -> bool:
-    """Without an offset: all engines read it in UTC."""
+    """Whether ``text`` is a timestamp without a UTC offset: all engines read that as UTC."""
     if cast == "date":
         return bool(_DAY.fullmatch(text))
     return cast in ("", "timestamp", "timestamptz") and bool(_TIME.fullmatch(text))

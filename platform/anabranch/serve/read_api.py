@@ -1,4 +1,4 @@
-"""``anabranch.read``: what a reader asks for, until there is a reading that covers it."""
+"""``anabranch.read``: validate a reader's request, and wait until a reading covers the position that it asks for."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from anabranch.serve.reading import Reading
 from anabranch.serve.routes import route_of
 from anabranch.views.definition import is_own
 
-_LOOK_SECONDS = 0.05
+_POLL_SECONDS = 0.05
 
 
 def read(
@@ -34,46 +34,48 @@ def read(
     at_least: Cut | str | None = None,
     wait_seconds: float = 0.0,
 ) -> Reading:
-    """The rows of ``view`` as they are now: the same ones for every engine, from then on unchanged.
+    """Read ``view`` as of now. The reading has the same rows for every engine, and they don't change later.
 
-    ``version``: without one, the one that the view's route has for ``reader`` (whoever reads, by a name that stays;
-    else the setting ``reader``, else user@host); without a route, the oldest that covers anything. ``where``: an SQL
-    predicate over the view's columns. ``prefer``: which half serves a partition (``serve.half_choice``).
-    ``partitions``: only these days. ``columns``: only these, in this order. Files and row groups that can't hold
-    a row that is wanted, and columns that aren't, are not read; memory is needed for the result.
-    BadInput: an unknown view (lists what there is), an unsafe name, a predicate that is more than a predicate, an
-    unknown column, a position that can't be one.
-    TryAgain: nothing has been committed yet; CUT_NOT_REACHED: ``at_least`` isn't covered yet. What is read later than
-    the tables keep old files (7 days) is TryAgain READING_EXPIRED.
-    A cut older than one that this reader has seen is never returned, with one exception: for a rollback readers go back
-    to the old version though it is behind, and ``reading.behind`` says so. Whoever names a ``version`` is kept as its
-    reader: it isn't retired unasked.
+    ``version``: by default the one that the view's route assigns to ``reader``, or, without a route, the oldest one
+    that covers anything. ``reader``: a stable name; by default the setting ``reader``, else user@host. ``where``: an
+    SQL predicate over the view's columns. ``prefer``: which half serves a partition (``serve.half_choice``).
+    ``partitions``: only these days. ``columns``: only these, in this order. ``at_least``: a cut that the reading has to
+    cover; waits up to ``wait_seconds`` for it. Files, row groups and columns that aren't needed are skipped; memory is
+    needed only for the result.
+
+    Raises BadInput: an unknown view (lists the known ones), an unsafe name, an invalid predicate, an unknown column, an
+    invalid position. TryAgain: nothing has been committed yet; CUT_NOT_REACHED: ``at_least`` isn't covered yet.
+    READING_EXPIRED (TryAgain) when a reading is used after the tables have deleted its files (7 days).
+
+    Never returns a cut older than one that this reader has seen, with one exception: a rollback moves readers back to
+    the old version although it is behind; ``reading.behind`` says so. A read with ``version`` is recorded: the version
+    isn't retired while it is used.
     """
     config = settings or load_settings()
     name = reader_name(config, reader)
     wanted, until = _position(at_least), time.monotonic() + wait_seconds
     while True:
         try:
-            found = read_untracked(config, view, version, where, prefer, partitions, name, columns)
+            reading = read_untracked(config, view, version, where, prefer, partitions, name, columns)
         except AnabranchError as error:
-            _keep_failure(config, view, version, name, error)
+            _record_failure(config, view, version, name, error)
             raise
-        missing = _missing(found, wanted)
+        missing = _missing(reading, wanted)
         if not missing:
             break
         if time.monotonic() >= until:
             raise TryAgain(
                 "CUT_NOT_REACHED",
-                f"{view} v{found.version} covers {found.cut}, not {missing}",
+                f"{view} v{reading.version} covers {reading.cut}, not {missing}",
                 state="nothing was read",
-                next_step="read again, or let it wait; anabranch status shows whether the view's stream runs",
-                cut=str(found.cut),
+                next_step="read again, or set wait_seconds; anabranch status shows whether the view's stream runs",
+                cut=str(reading.cut),
             )
-        time.sleep(_LOOK_SECONDS)
-    found.led = name if version is None else ""
+        time.sleep(_POLL_SECONDS)
+    reading.routed_reader = name if version is None else ""
     if version is not None:
         named_readers.record_reader(config, view, version, name)
-    return found
+    return reading
 
 
 def _position(at_least: Cut | str | None) -> dict[str, int]:
@@ -82,26 +84,26 @@ def _position(at_least: Cut | str | None) -> dict[str, int]:
     return parse_epochs(at_least or "")
 
 
-def _missing(found: Reading, wanted: Mapping[str, int]) -> str:
-    """What of the position ``wanted`` a reading doesn't cover. BadInput TOPIC_UNKNOWN."""
-    strangers = sorted(set(wanted) - set(found.cut.positions))
-    if strangers:
+def _missing(reading: Reading, wanted: Mapping[str, int]) -> str:
+    """Return the part of the position ``wanted`` that the reading doesn't cover. Raises BadInput TOPIC_UNKNOWN."""
+    unknown = sorted(set(wanted) - set(reading.cut.positions))
+    if unknown:
         raise BadInput(
             "TOPIC_UNKNOWN",
-            f"{found.view} v{found.version} doesn't read {', '.join(strangers)}",
-            next_step=f"it reads {', '.join(sorted(found.cut.positions))}",
+            f"{reading.view} v{reading.version} doesn't read {', '.join(unknown)}",
+            next_step=f"it reads {', '.join(sorted(reading.cut.positions))}",
             field="at_least",
         )
-    return ",".join(f"{topic}@{epoch}" for topic, epoch in wanted.items() if found.cut.epoch(topic) < epoch)
+    return ",".join(f"{topic}@{epoch}" for topic, epoch in wanted.items() if reading.cut.epoch(topic) < epoch)
 
 
-def _keep_failure(settings: Settings, view: str, version: int | None, reader: str, error: AnabranchError) -> None:
-    """A read that failed though its reader did nothing wrong counts against the version that the route led it to."""
+def _record_failure(settings: Settings, view: str, version: int | None, reader: str, error: AnabranchError) -> None:
+    """Count a failed read against the version that the route assigned, unless the reader's request caused it."""
     ours = isinstance(error, (BrokenState, TryAgain)) or error.code == "VIEW_UNKNOWN"
     route = route_of(settings, view) if ours and version is None else None
     if route is not None:
-        led = route.version_for(reader)
-        record_failed(settings, view, led, reader, error.code, engine="read", route=route.number)
+        assigned = route.version_for(reader)
+        record_failed(settings, view, assigned, reader, error.code, engine="read", route=route.number)
 
 
 def read_untracked(
@@ -114,20 +116,20 @@ def read_untracked(
     reader: str | None = None,
     columns: Sequence[str] | None = None,
 ) -> Reading:
-    """As ``read``, for the platform itself: nobody depends on the version that it names."""
-    pinned = pin(settings, view, version, checked_prefer(prefer), partitions, reader)
-    known = [name for name in pinned.speed.schema.names if is_own(name)]
+    """As ``read``, for the platform itself: no reader and no failure is recorded, and it doesn't wait."""
+    plan = pin(settings, view, version, checked_prefer(prefer), partitions, reader)
+    known = [name for name in plan.speed.schema.names if is_own(name)]
     predicate = parse_predicate(where, known) if where is not None else None
-    return Reading(settings, view, pinned, predicate, known if columns is None else _chosen(columns, known))
+    return Reading(settings, view, plan, predicate, known if columns is None else _checked_columns(columns, known))
 
 
-def _chosen(columns: Sequence[str], known: Sequence[str]) -> list[str]:
-    wrong = [name for name in columns if name not in known]
-    if wrong or not columns or len(set(columns)) < len(columns):
+def _checked_columns(columns: Sequence[str], known: Sequence[str]) -> list[str]:
+    unknown = [name for name in columns if name not in known]
+    if unknown or not columns or len(set(columns)) < len(columns):
         raise BadInput(
             "COLUMN_UNKNOWN",
-            f"there is no column {', '.join(wrong)}" if wrong else "columns are one or more, each once",
-            next_step=f"there are: {', '.join(known)}",
+            f"there is no column {', '.join(unknown)}" if unknown else "give one or more columns, each once",
+            next_step=f"the columns are: {', '.join(known)}",
             field="columns",
         )
     return list(columns)

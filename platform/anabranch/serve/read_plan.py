@@ -1,4 +1,4 @@
-"""One read's pinned state: both halves at one moment, and the half that serves each partition."""
+"""The plan of one read: both halves pinned at one moment, and the half that serves each partition."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from anabranch.serve.table_snapshots import Snapshot, forget, snapshot, snapshot
 from anabranch.views.definition import PARTITION_DATE
 
 BACK_SECONDS = 2.0
-"""How long after a rollback a reader stays at the newest cut that it has seen, for the old version to come to it."""
+"""How long after a rollback a reader keeps the newest cut that it has seen, while the old version may catch up."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """What one read reads. ``halves`` says who serves each partition (None: the whole of a kappa view)."""
+    """What one read reads. ``halves``: the half that serves each partition (None: the whole of a kappa view)."""
 
     version: int
     speed: Snapshot
     batch: Snapshot | None
     halves: Mapping[date | None, HalfName] = field(hash=False)
     behind: Cut | None = None
-    """What the reader has seen of the version that it was taken back from, where this one doesn't cover it."""
+    """After a rollback: the cut that the reader has seen of the newer version, if this version doesn't cover it."""
     route: int = 0
-    """The number of the route that led here; 0 without one, and for who names the version."""
+    """The number of the route that chose the version; 0 without a route, and for a read by version number."""
 
     @property
     def cut(self) -> Cut:
         return self.speed.newest.note.cut
 
     def files(self) -> list[str]:
-        """The Parquet files to read, in the order of the partitions."""
+        """Return the Parquet files to read, in the order of the partitions."""
         paths: list[str] = []
         for partition, half in self.halves.items():
             source = self.batch if half == BATCH and self.batch is not None else self.speed
@@ -51,8 +51,8 @@ class ReadPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class _Had:
-    """What a reader had last: the version, where its speed table was then, and the newest cut it has seen of any."""
+class _LastRead:
+    """A reader's last read: its version, the speed table at that time, and the newest cut seen of any version."""
 
     version: int
     uri: str
@@ -63,12 +63,12 @@ class _Had:
 
 _seen: dict[str, Cut] = {}
 _lock = Lock()
-_readers: OrderedDict[tuple[str, str], _Had] = OrderedDict()
-"""By view and reader; of the last ones that read."""
-_REMEMBERED = 100_000
+_readers: OrderedDict[tuple[str, str], _LastRead] = OrderedDict()
+"""By view and reader, least recent first."""
+_MAX_READERS = 100_000
 _first_sight: OrderedDict[tuple[str, int], float] = OrderedDict()
-"""When this process has seen a route first, by its table and number (seconds of a monotonic clock)."""
-_ROUTES = 1_000
+"""When this process first saw a route, by its table and number (seconds of the monotonic clock)."""
+_MAX_ROUTES = 1_000
 
 
 def pin(
@@ -79,21 +79,21 @@ def pin(
     partitions: Collection[date] | None,
     reader: str | None = None,
 ) -> ReadPlan:
-    """The view as it is now; without a ``version``, as the view's route has it for ``reader``.
+    """Pin the view as it is now. Without a ``version``, the view's route chooses it for ``reader``.
 
-    A reader whose route leads to another version stays at the newest cut that it has seen, until that version covers
-    it (ADR 0031). BadInput VERSION_RETIRED. BrokenState CUT_WENT_BACK: its table covers less than this process has
-    seen.
+    A reader whose route changed to another version keeps the newest cut that it has seen, until that version covers it
+    (ADR 0031). Raises BadInput VERSION_RETIRED; BrokenState CUT_WENT_BACK when the table covers less than this process
+    has seen.
     """
     route = route_of(settings, safe_name(view, "view"))
     if version is not None:
         check_not_retired(view, [version], route.retired if route else ())
-    with _lock:  # a read that pinned later must not hold an older cut than one that pinned before
+    with _lock:  # a read that pins later must not get an older cut than one that pinned before
         if version is not None:
             chosen, speed = _current(settings, view, version)
             behind = None
         else:
-            chosen, speed, behind = _led(settings, view, route, reader)
+            chosen, speed, behind = _routed(settings, view, route, reader)
         batch = snapshot(batch_table(settings, view, chosen)) if PARTITION_DATE in speed.schema.names else None
     halves = _halves(speed, batch, prefer)
     if partitions is not None:
@@ -105,7 +105,7 @@ def pin(
 
 
 def _current(settings: Settings, view: str, version: int | None) -> tuple[int, Snapshot]:
-    """The newest cut of this version (None: of the oldest that covers anything), never older than one before it."""
+    """Return this version (None: the oldest that covers anything) at its newest cut, never older than one seen."""
     chosen, speed = newest_speed(settings, view, version, first=True)
     seen = _seen.get(speed.uri)
     if seen is not None and not speed.newest.note.cut.covers(seen):
@@ -117,69 +117,72 @@ def _current(settings: Settings, view: str, version: int | None) -> tuple[int, S
     return chosen, speed
 
 
-def _led(settings: Settings, view: str, route: Route | None, reader: str | None) -> tuple[int, Snapshot, Cut | None]:
-    """The version that this reader gets, its speed half, and the cut that the reader has seen where that is newer."""
-    place = _place(settings, view, reader)
-    had = _readers.get(place)
-    version, stays = route.version_for(place[1]) if route else None, None
-    if route is not None and version is not None and had is not None and had.version != version:
-        stays = _staying(settings, route, place, version, had)
-    chosen, speed = (had.version, stays) if had and stays else _current(settings, view, version)
+def _routed(settings: Settings, view: str, route: Route | None, reader: str | None) -> tuple[int, Snapshot, Cut | None]:
+    """Return the version that the route gives this reader, its speed half, and the cut that the reader has seen if that
+    is newer."""
+    key = _reader_key(settings, view, reader)
+    last = _readers.get(key)
+    version, kept = route.version_for(key[1]) if route else None, None
+    if route is not None and version is not None and last is not None and last.version != version:
+        kept = _kept_snapshot(settings, route, key, version, last)
+    chosen, speed = (last.version, kept) if last and kept else _current(settings, view, version)
     cut = speed.newest.note.cut
-    behind = had.seen if had is not None and stays is None and not covers(cut, had.seen) else None
-    if stays is not None:
-        _readers.move_to_end(place)
+    behind = last.seen if last is not None and kept is None and not covers(cut, last.seen) else None
+    if kept is not None:
+        _readers.move_to_end(key)
     else:
-        seen = cut.joined(had.seen) if had is not None else cut
-        _remember(place, _Had(chosen, speed.uri, speed.table_id, speed.version, seen))
+        seen = cut.joined(last.seen) if last is not None else cut
+        _remember(key, _LastRead(chosen, speed.uri, speed.table_id, speed.version, seen))
     return chosen, speed, behind
 
 
-def _staying(settings: Settings, route: Route, place: tuple[str, str], version: int, had: _Had) -> Snapshot | None:
-    """What the reader had last, where it has to stay at that; None where it may go to ``version``.
+def _kept_snapshot(
+    settings: Settings, route: Route, key: tuple[str, str], version: int, last: _LastRead
+) -> Snapshot | None:
+    """Return the reader's last snapshot if the reader has to keep it; None if it may move to ``version``.
 
-    It may when that covers what the reader has seen; when it is taken back, BACK_SECONDS after the route was set; and
-    when there is nothing to stay at any more.
+    It may move when ``version`` covers what the reader has seen; in a rollback, BACK_SECONDS after the route was set;
+    and when the last snapshot no longer exists.
     """
     try:
-        there = newest_speed(settings, route.view, version)[1].newest.note.cut
+        cut = newest_speed(settings, route.view, version)[1].newest.note.cut
     except AnabranchError as error:
-        stays = snapshot_at(had.uri, had.table_id, had.table_version)
-        if stays is not None:  # this read doesn't fail, but a new reader's would
-            record_failed(settings, route.view, version, place[1], error.code, engine="read", route=route.number)
-        return stays
-    if covers(there, had.seen):
+        kept = snapshot_at(last.uri, last.table_id, last.table_version)
+        if kept is not None:  # this read doesn't fail, but a new reader's would
+            record_failed(settings, route.view, version, key[1], error.code, engine="read", route=route.number)
+        return kept
+    if covers(cut, last.seen):
         return None
-    if route.sends_back(had.version, version) and _age(settings, route) >= BACK_SECONDS:
+    if route.sends_back(last.version, version) and _age(settings, route) >= BACK_SECONDS:
         return None
-    return snapshot_at(had.uri, had.table_id, had.table_version)
+    return snapshot_at(last.uri, last.table_id, last.table_version)
 
 
 def _age(settings: Settings, route: Route) -> float:
-    """Seconds since a route was set. One that was set on another machine, or before a restart, is as old as the wall
-    clock says, and at least as old as this process has known it."""
-    place, now = (routes_table(settings, route.view), route.number), time.monotonic()
-    first = _first_sight.setdefault(place, now)
-    if len(_first_sight) > _ROUTES:
+    """Return the seconds since a route was set. If it was set on another machine, or before a restart, the wall clock
+    decides, with the time that this process has known the route as the minimum."""
+    key, now = (routes_table(settings, route.view), route.number), time.monotonic()
+    first = _first_sight.setdefault(key, now)
+    if len(_first_sight) > _MAX_ROUTES:
         _first_sight.popitem(last=False)
     known = route.moment.age() if route.moment else None
     return known if known is not None else max(now - first, (datetime.now(UTC) - route.changed_at).total_seconds())
 
 
-def _remember(place: tuple[str, str], had: _Had) -> None:
-    _readers[place] = had
-    _readers.move_to_end(place)
-    if len(_readers) > _REMEMBERED:
+def _remember(key: tuple[str, str], last: _LastRead) -> None:
+    _readers[key] = last
+    _readers.move_to_end(key)
+    if len(_readers) > _MAX_READERS:
         _readers.popitem(last=False)
 
 
-def _place(settings: Settings, view: str, reader: str | None) -> tuple[str, str]:
-    """A view of one lake, and the name that the reader goes by."""
+def _reader_key(settings: Settings, view: str, reader: str | None) -> tuple[str, str]:
+    """The view's routes table (unique across lakes), and the reader's name."""
     return routes_table(settings, view), reader_name(settings, reader)
 
 
 def reader_name(settings: Settings, reader: str | None) -> str:
-    """The name that a reader goes by: its own, that of its process, or its user's."""
+    """Return the reader's name: the given one, else the setting ``reader``, else user@host."""
     return reader or settings.reader or this_reader()
 
 
@@ -193,7 +196,7 @@ def _went_back(view: str, version: int, seen: Cut, now: Cut) -> BrokenState:
         "CUT_WENT_BACK",
         f"{view} v{version} covers {now}, but {seen} has been read already",
         state="nothing was read",
-        next_step="its speed table was restored from an older state: replay the view",
+        next_step="the speed table was restored from an older state: replay the view",
         seen=str(seen),
         now=str(now),
     )

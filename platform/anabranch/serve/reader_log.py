@@ -1,7 +1,7 @@
-"""What reads leave behind for migrations: those that failed, and those at an older cut than their reader had seen.
+"""Log of reads that migrations watch: failed reads, and reads at an older cut than their reader had seen.
 
-A small file for each, of each process, version and kind at most one a second: it says how many there were since the one
-before. Where a reader's process may not write, nothing is kept.
+Each process writes at most one small file per second, version and kind; the file has the number of reads since the one
+before. Not guaranteed: a process that can't write to the platform's folder logs nothing.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from anabranch.lake.layout import safe_name
 Kind = Literal["failed_reads", "behind_reads"]
 _SECONDS = 1.0
 _KEPT = 1_000
-"""Files of one version and kind; the oldest go first."""
+"""How many files are kept per version and kind; the oldest are deleted."""
 _written: dict[Path, float] = {}
 _unwritten: dict[Path, int] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedRead:
-    """``count`` reads of one process, the newest of them by ``reader`` in ``engine``. ``code`` is the error's, or the
-    cut that the reader got where it had seen a newer one. ``route``: the number of the route that led there."""
+    """``count`` reads of one process; ``reader`` and ``engine`` are those of the newest. ``code``: the error's code,
+    or, for a read behind, the cut that the reader got. ``route``: the number of the route that chose the version."""
 
     reader: str
     code: str
@@ -41,22 +41,22 @@ class LoggedRead:
 def record_failed(
     settings: Settings, view: str, version: int, reader: str, code: str, *, engine: str, route: int
 ) -> None:
-    """Note that a read of this version failed though its reader did nothing wrong; never in the way of the error."""
+    """Record that a read of this version failed without the reader's fault. Never raises, so the read's error stays."""
     _record(settings, "failed_reads", view, version, LoggedRead(reader, code, engine, route))
 
 
 def record_behind(settings: Settings, view: str, version: int, reader: str, cut: str, *, route: int) -> None:
-    """Note that a read gave ``reader`` an older cut than it had seen, as only a rollback may."""
+    """Record that a read gave ``reader`` an older cut than it had seen, which only a rollback may do."""
     _record(settings, "behind_reads", view, version, LoggedRead(reader, cut, "", route))
 
 
 def failed_reads(settings: Settings, view: str, version: int, since: int = 0) -> list[LoggedRead]:
-    """Failures of reads that route number ``since`` or a newer one led to this version, oldest first."""
+    """Return the failed reads that route number ``since`` or a newer one sent to this version, oldest first."""
     return _logged(settings, "failed_reads", view, version, since)
 
 
 def behind_reads(settings: Settings, view: str, version: int, since: int = 0) -> list[LoggedRead]:
-    """As ``failed_reads``: reads at an older cut than their reader had seen."""
+    """As ``failed_reads``, for reads at an older cut than their reader had seen."""
     return _logged(settings, "behind_reads", view, version, since)
 
 
@@ -75,11 +75,11 @@ def _record(settings: Settings, kind: Kind, view: str, version: int, read: Logge
 
 
 def _logged(settings: Settings, kind: Kind, view: str, version: int, since: int) -> list[LoggedRead]:
-    found = [json.loads(file.read_text()) for file in sorted(_folder(settings, kind, view, version).glob("[0-9]*"))]
-    # What an older version of this code wrote has no route: it is of before every one.
+    entries = [json.loads(file.read_text()) for file in sorted(_folder(settings, kind, view, version).glob("[0-9]*"))]
+    # Entries of an older version of this code have no route: they count as older than every route.
     reads = [
         LoggedRead(each["reader"], each["code"], each.get("engine", ""), each.get("route", 0), each.get("count", 1))
-        for each in found
+        for each in entries
     ]
     return [read for read in reads if read.route >= since]
 

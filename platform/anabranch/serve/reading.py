@@ -1,4 +1,4 @@
-"""One view, pinned at one cut, for every engine."""
+"""``Reading``: one view, pinned at one cut, readable by every engine."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from anabranch.lake.commit_errors import unreadable_file
 from anabranch.lake.layout import landing_table
 from anabranch.serve.file_pruning import may_match
 from anabranch.serve.half_choice import BATCH, SPEED, HalfName
-from anabranch.serve.predicates import Predicate, refused
+from anabranch.serve.predicates import Predicate, predicate_error
 from anabranch.serve.read_plan import ReadPlan
 from anabranch.serve.reader_log import record_failed
 from anabranch.serve.scanning import Scan
-from anabranch.serve.spark_failures import watched
+from anabranch.serve.spark_failures import watch_failures
 from anabranch.views.definition import PARTITION_DATE, is_own
 from anabranch.views.registered_definition import written_view
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """How new a reading is. ``behind``: epochs that have been landed and that it doesn't cover yet."""
+    """How new a reading is. ``behind``: how many landed epochs it doesn't cover yet."""
 
     committed: datetime
     age_seconds: float
@@ -46,45 +46,45 @@ class Freshness:
 
 
 class Reading:
-    """One view at one cut. Timestamps are UTC, platform columns are hidden, rows come in no promised order.
+    """One view at one cut. Timestamps are UTC, platform columns are hidden. The order of rows is not guaranteed.
 
-    Nothing is read before a ``to_...`` is called, and each call reads again. Where the platform reads (``to_arrow``,
-    ``to_arrow_batches``, ``to_polars``, ``to_pandas``), a file that was cleaned up since is TryAgain READING_EXPIRED, a
-    torn one BrokenState FILE_UNREADABLE. What is lazy (``to_polars(lazy=True)``, ``to_duckdb``, ``to_spark``) is read
-    by the engine when it is collected, and raises the engine's own error then. Failures are counted against the view's
-    version, Spark's too; those of a lazy frame of Polars or of a relation of DuckDB can't be seen.
+    Nothing is read before a ``to_...`` method is called, and each call reads again. Where the platform reads
+    (``to_arrow``, ``to_arrow_batches``, ``to_polars``, ``to_pandas``), a deleted file raises TryAgain READING_EXPIRED,
+    and a corrupt one BrokenState FILE_UNREADABLE. Lazy results (``to_polars(lazy=True)``, ``to_duckdb``, ``to_spark``)
+    are read by the engine when they are collected, and raise the engine's own error then. Failures are counted against
+    the view's version, also those in Spark; failures of a lazy Polars frame or a DuckDB relation aren't detected.
     """
 
     def __init__(
-        self, settings: Settings, view: str, pinned: ReadPlan, where: Predicate | None, columns: Sequence[str]
+        self, settings: Settings, view: str, plan: ReadPlan, where: Predicate | None, columns: Sequence[str]
     ) -> None:
         self._settings = settings
-        self._pinned = pinned
+        self._plan = plan
         self._where = where
         self.view = view
-        self.led = ""
-        """The name of the reader whom a route has led here."""
-        self.schema = pa.schema([pinned.speed.schema.field(name) for name in columns])
+        self.routed_reader = ""
+        """The reader's name, if a route chose the version."""
+        self.schema = pa.schema([plan.speed.schema.field(name) for name in columns])
 
     @property
     def version(self) -> int:
-        return self._pinned.version
+        return self._plan.version
 
     @property
     def cut(self) -> Cut:
-        """What this reading covers: the position of the log of the newest commit of the speed layer."""
-        return self._pinned.cut
+        """The position of the log that this reading covers: that of the speed table's newest commit."""
+        return self._plan.cut
 
     @property
     def behind(self) -> Cut | None:
-        """The newer position that this reader has seen before, of the version that a rollback took it back from. None:
-        this reading is no older than any before it."""
-        return self._pinned.behind
+        """After a rollback: the newer position that this reader has seen of the other version. None: the reader hasn't
+        seen anything newer than this reading."""
+        return self._plan.behind
 
     @property
     def halves(self) -> Mapping[date | None, HalfName]:
         """The half that serves each partition; a kappa view has the one partition None."""
-        return self._pinned.halves
+        return self._plan.halves
 
     @cached_property
     def certificates(self) -> Mapping[date | None, Certificate]:
@@ -94,26 +94,26 @@ class Reading:
 
     @property
     def freshness(self) -> Freshness:
-        """As of now, not as of the read: it looks at landing again."""
-        committed_ms = self._pinned.speed.newest.commit_time_ms
+        """The freshness as of now, not as of the read: reads landing's newest commit again."""
+        committed_ms = self._plan.speed.newest.commit_time_ms
         landed = [latest_commit(landing_table(self._settings, topic)) for topic in self.cut.positions]
         behind = sum(
-            max(0, found.note.cut.epoch(topic) - self.cut.epoch(topic))
-            for topic, found in zip(self.cut.positions, landed, strict=True)
-            if found is not None
+            max(0, commit.note.cut.epoch(topic) - self.cut.epoch(topic))
+            for topic, commit in zip(self.cut.positions, landed, strict=True)
+            if commit is not None
         )
         age = max(0.0, time.time() - committed_ms / 1000)
         return Freshness(datetime.fromtimestamp(committed_ms / 1000, UTC), age, behind)
 
     @cached_property
     def late_missing(self) -> int | None:
-        """How many late events up to ``cut`` no half of this reading holds: their days were never published, or were
-        before they landed. Nothing of it is computed before it is asked for: that costs a look into landing's log, and
-        into files that hold such events. None where it can't be told: no definition of this version is written down.
-        BrokenState LANDING_GONE, VIEW_RECORD."""
-        if PARTITION_DATE not in self._pinned.speed.schema.names:  # kappa: its stream has the late events, too
+        """How many late events up to ``cut`` are in no half of this reading: their days were never published, or were
+        published before these events landed. Computed on first access: reads landing's log, and files that hold such
+        events. None if unknown: the version has no registered definition. Raises BrokenState LANDING_GONE,
+        VIEW_RECORD."""
+        if PARTITION_DATE not in self._plan.speed.schema.names:  # kappa: the stream includes late events
             return 0
-        view, batch = written_view(self._settings, self.view, self.version), self._pinned.batch
+        view, batch = written_view(self._settings, self.view, self.version), self._plan.batch
         if view is None:
             return None
         return missing_beside(self._settings, view, self.cut, batch.newest if batch is not None else None).late
@@ -122,7 +122,7 @@ class Reading:
         return self._table("arrow")
 
     def to_arrow_batches(self) -> pa.RecordBatchReader:
-        """The rows batch by batch, read as they are drawn: only once, by one thread at a time."""
+        """Stream the rows in batches. The reader can be consumed once, by one thread at a time."""
         return self._batches("arrow")
 
     @overload
@@ -132,7 +132,7 @@ class Reading:
     def to_polars(self, *, lazy: Literal[True]) -> pl.LazyFrame: ...
 
     def to_polars(self, *, lazy: bool = False) -> pl.DataFrame | pl.LazyFrame:
-        """``lazy``: nothing is read yet, and what is asked of the frame (rows, columns) is pushed down to the files."""
+        """``lazy``: nothing is read yet, and filters and projections of the frame are pushed down to the files."""
         import polars as pl
 
         if lazy:
@@ -142,20 +142,20 @@ class Reading:
         return frame
 
     def to_pandas(self) -> pd.DataFrame:
-        """With Arrow's own types, so that whole numbers with gaps stay whole numbers."""
+        """With Arrow types, so that integers with nulls stay integers."""
         import pandas as pd
 
         frame: pd.DataFrame = self._table("pandas").to_pandas(types_mapper=pd.ArrowDtype)
         return frame
 
     def to_duckdb(self) -> duckdb.DuckDBPyRelation:
-        """A relation of a connection of its own, in UTC, that reads the files when it is executed, and what it is
-        filtered by is pushed down to them. SQL over it can't reach any other file, nor the network."""
+        """Return a relation of its own connection, in UTC. It reads the files when it is executed, and its filters are
+        pushed down to them. SQL over it can't reach other files or the network."""
         return self._scan().relation()
 
     def to_spark(self, spark: SparkSession) -> DataFrame:
-        """Read by Spark itself, from the same versions of the same tables; nothing goes through the driver. A file that
-        is gone or torn is Spark's own error when the rows are drawn, and is counted as a failed read."""
+        """Spark reads the same versions of the same tables itself; no data goes through the driver. A missing or
+        corrupt file raises Spark's own error when the rows are collected, and is counted as a failed read."""
         from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
         from pyspark.sql import functions as F
@@ -168,7 +168,7 @@ class Reading:
         rows = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
         rows = rows.where(F.expr(self._where.spark)) if self._where else rows
         rows = rows.select(*map(_spark_name, self.schema.names))
-        return watched(spark, rows, self._spark_failed) if self.led else rows
+        return watch_failures(spark, rows, self._spark_failed) if self.routed_reader else rows
 
     def _spark_failed(self, text: str) -> None:
         self._failed("spark", OSError(text))
@@ -176,19 +176,19 @@ class Reading:
     def _spark_half(self, spark: SparkSession, half: HalfName) -> DataFrame:
         from pyspark.sql import functions as F
 
-        source = self._pinned.batch if half == BATCH and self._pinned.batch else self._pinned.speed
+        source = self._plan.batch if half == BATCH and self._plan.batch else self._plan.speed
         rows = spark.read.format("delta").option("versionAsOf", source.version).load(source.uri)
         if PARTITION_DATE in rows.columns:
             days = [day for day, name in self.halves.items() if name == half]
             chosen = F.col(PARTITION_DATE).isin([day for day in days if day is not None])
             rows = rows.where(chosen | F.col(PARTITION_DATE).isNull() if None in days else chosen)
-        return rows.select(*(_spark_name(name) for name in self._pinned.speed.schema.names if is_own(name)))
+        return rows.select(*(_spark_name(name) for name in self._plan.speed.schema.names if is_own(name)))
 
     def _scan(self) -> Scan:
-        known = pa.schema([f for f in self._pinned.speed.schema if is_own(f.name)])
-        files = self._pinned.files()
+        known = pa.schema([f for f in self._plan.speed.schema if is_own(f.name)])
+        files = self._plan.files()
         if self._where is not None:
-            logs = [half.log for half in (self._pinned.speed, self._pinned.batch) if half is not None]
+            logs = [half.log for half in (self._plan.speed, self._plan.batch) if half is not None]
             files = may_match(self._where.tree, known, files, logs)
         return Scan(files, known, self.schema.names, self._where)
 
@@ -207,28 +207,28 @@ class Reading:
             raise self._failed(engine, error) from error
 
     def _failed(self, engine: str, error: Exception) -> AnabranchError:
-        """The error as one of ours; it is counted, unless the reader's predicate is to blame."""
-        failure = self._failure(error)
-        if self.led and not isinstance(failure, BadInput):
-            code, route = failure.code, self._pinned.route
-            record_failed(self._settings, self.view, self.version, self.led, code, engine=engine, route=route)
+        """Return the error as one of ours. Counts it as a failed read, unless the reader's predicate caused it."""
+        failure = self._to_anabranch_error(error)
+        if self.routed_reader and not isinstance(failure, BadInput):
+            code, route = failure.code, self._plan.route
+            record_failed(self._settings, self.view, self.version, self.routed_reader, code, engine=engine, route=route)
         return failure
 
-    def _failure(self, error: Exception) -> AnabranchError:
-        if not all(Path(file).exists() for file in self._pinned.files()):
+    def _to_anabranch_error(self, error: Exception) -> AnabranchError:
+        if not all(Path(file).exists() for file in self._plan.files()):
             return TryAgain(
                 "READING_EXPIRED",
-                f"a file of {self.view} v{self.version} at {self.cut} is gone",
-                state="old files were cleaned up after this reading was made",
+                f"a file of {self.view} v{self.version} at {self.cut} was deleted",
+                state="maintenance deletes old files after a while, and this reading is older",
                 next_step="read the view again",
             )
-        if str(error).startswith(_OF_THE_PREDICATE):
-            return refused(str(error))
+        if str(error).startswith(_PREDICATE_ERRORS):
+            return predicate_error(str(error))
         return unreadable_file(f"{self.view} v{self.version} at {self.cut}", error)
 
 
-_OF_THE_PREDICATE = ("Conversion Error", "Out of Range Error", "Binder Error", "Mismatch Type Error")
-"""How DuckDB's errors begin that a value in a file, or in the predicate, gives rise to: not the file itself."""
+_PREDICATE_ERRORS = ("Conversion Error", "Out of Range Error", "Binder Error", "Mismatch Type Error")
+"""Prefixes of DuckDB errors that come from the predicate and the values, not from an unreadable file."""
 
 
 def _spark_name(name: str) -> str:

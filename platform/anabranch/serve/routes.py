@@ -1,4 +1,4 @@
-"""Which share of a view's readers gets which of its versions: set by people and migrations, obeyed by every read."""
+"""Routes: which share of a view's readers gets which version. Set by people and migrations, followed by every read."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from anabranch.serve.table_snapshots import snapshot
 from anabranch.views.retired_versions import RETIRED
 
 ACTIVE = frozenset({"moving", "halted"})
-"""States of a migration that leads readers still."""
+"""States of a migration that still controls the route."""
 ROLLED_BACK = "rolled back"
 PATIENCE = 5.0
-"""Seconds that ``set_route`` waits until a version covers what the others cover, before it refuses to send readers to
-it."""
+"""How many seconds ``set_route`` waits for a version to cover what the others cover, before it raises
+VERSION_BEHIND."""
 _COLUMNS = pa.schema(
     [
         ("number", pa.int64()),
@@ -59,25 +59,25 @@ class Route:
     changed_by: str
     why: str
     migration: Mapping[str, Any] | None = field(default=None, hash=False)
-    """What a migration says of itself, when one has set this route."""
+    """The record of the migration that set this route, if one did."""
     retired: frozenset[int] = frozenset()
-    """The versions that nobody gets any more, not even by their number."""
+    """The versions that can't be read any more, not even by their number."""
     moment: Moment | None = field(default=None, compare=False)
-    """When it was set, by the machine's monotonic clock; of the newest route only."""
+    """When it was set, by the machine's monotonic clock; only for the newest route."""
 
     def version_for(self, reader: str) -> int:
-        """The version that ``reader`` gets: always the same, as long as the share of that version only grows."""
+        """Return the version that ``reader`` gets. Sticky: it doesn't change while that version's share only grows."""
         digest = hashlib.sha256(f"{self.view}\n{reader}".encode()).digest()
-        place, upper = int.from_bytes(digest[:8]) / 2**64 * 100, 0
+        percentile, upper = int.from_bytes(digest[:8]) / 2**64 * 100, 0
         for version in sorted(self.shares, reverse=True):
             upper += self.shares[version]
-            if place < upper:
+            if percentile < upper:
                 return version
-        raise AssertionError(f"shares of {self.shares} don't make 100")
+        raise AssertionError(f"shares of {self.shares} don't add up to 100")
 
     def sends_back(self, had: int, chosen: int) -> bool:
-        """Whether a reader that had version ``had`` is taken back to ``chosen``: to the old version of a migration,
-        also of one that has been started again since it was rolled back, or by a person to an older one."""
+        """Whether moving a reader from version ``had`` to ``chosen`` is a rollback: to the old version of a migration
+        (also of one that was started again after its rollback), or, set by a person, to an older version."""
         if self.migration is None:
             return chosen < had
         return (had, chosen) == (self.migration["new"], self.migration["old"])
@@ -88,20 +88,20 @@ class Route:
 
 @cache
 def this_reader() -> str:
-    """Who reads, when nobody says so: the same name for all processes of one user on one machine."""
+    """Return the default reader name, user@host: the same for all processes of one user on one machine."""
     return f"{getpass.getuser()}@{socket.gethostname()}"
 
 
 def route_of(settings: Settings, view: str) -> Route | None:
-    """The newest route of ``view``; None where nobody has set one."""
-    held = snapshot(routes_table(settings, view))
-    return _of_commit(view, held.newest) if held and "shares" in held.newest.note.extra else None
+    """Return the newest route of ``view``; None if none was set."""
+    table = snapshot(routes_table(settings, view))
+    return _of_commit(view, table.newest) if table and "shares" in table.newest.note.extra else None
 
 
 def route_history(settings: Settings, view: str) -> list[Route]:
-    """Every route that ``view`` has had, oldest first."""
-    held = snapshot(routes_table(settings, safe_name(view, "view")))
-    paths = held.files.get(None, ()) if held else ()
+    """Return every route that ``view`` has had, oldest first."""
+    table = snapshot(routes_table(settings, safe_name(view, "view")))
+    paths = table.files.get(None, ()) if table else ()
     rows = [row for path in paths for row in pq.ParquetFile(path).read().to_pylist()]
     return [
         Route(
@@ -129,23 +129,27 @@ def set_route(
     migration: Mapping[str, Any] | None = None,
     retired: Collection[int] | None = None,
 ) -> Route:
-    """Lead readers to these versions from now on: each read that begins later obeys.
+    """Set the view's route. Every read that begins later follows it.
 
-    ``shares`` are whole percent by version, 100 together; a version with 0 takes no readers. ``after`` is the number of
-    the route that this one was decided upon (0: none), Conflict ROUTE_MOVED when there is another one by now. While a
-    ``migration`` moves readers only a migration sets routes: Conflict MIGRATION_ACTIVE. ``retired``: the versions that
-    are from now on, those of before when left out (``retirement``). BadInput SHARES_WRONG, VERSION_RETIRED,
-    REASON_MISSING or VIEW_UNKNOWN; TryAgain VERSION_BEHIND (a newer version that a person sends readers to; a migration
-    watches that by its own checks, and the way back is always open) or VIEW_NOT_READY: nobody was moved.
+    ``shares``: whole percent by version, 100 in total; a version with 0 gets no readers. ``after``: compare-and-set on
+    the number of the route that the caller has seen (0: none). ``migration``: the record of the migration that sets the
+    route. ``retired``: the retired versions from now on; unchanged if omitted (``retirement``).
+
+    Raises Conflict ROUTE_MOVED when there is a newer route than ``after``; Conflict MIGRATION_ACTIVE when a migration
+    is moving readers and a person sets the route; BadInput SHARES_WRONG, VERSION_RETIRED, REASON_MISSING or
+    VIEW_UNKNOWN; TryAgain VIEW_NOT_READY, or VERSION_BEHIND when a person sends readers to a newer version that is
+    behind (a migration checks that itself, and a rollback is always allowed). In each case no reader was moved.
     """
     safe_name(view, "view")
-    kept = _checked(view, shares)
+    wanted = _checked_shares(view, shares)
     if not why.strip():
-        raise BadInput("REASON_MISSING", f"why {view} gets another route is not said", next_step="say why", field="why")
+        raise BadInput(
+            "REASON_MISSING", f"the new route of {view} has no reason", next_step="give a reason", field="why"
+        )
     if migration is None:
-        _check_level(settings, view, kept)
-    elif migration["state"] != ROLLED_BACK and ((known := route_of(settings, view)) is None or known.shares != kept):
-        for version in kept:
+        _check_not_behind(settings, view, wanted)
+    elif migration["state"] != ROLLED_BACK and ((known := route_of(settings, view)) is None or known.shares != wanted):
+        for version in wanted:
             newest_speed(settings, view, version)
     uri = routes_table(settings, view)
     create(uri, _COLUMNS, [], CommitMetadata(f"route/{view}", "create", Cut()))
@@ -156,73 +160,73 @@ def set_route(
         if table is None or (after is not None and after != number):
             raise Conflict(
                 "ROUTE_MOVED",
-                f"{view}: the route is number {number} by now ({before}), not {after}",
-                state="nobody was moved by this change",
-                next_step=f"anabranch routes history {view}, and decide again",
+                f"{view}: the newest route is number {number} ({before}), not {after}",
+                state="no reader was moved by this change",
+                next_step=f"look at anabranch routes history {view}, and decide again",
             )
         if migration is None and before and before.migration and before.migration["state"] in ACTIVE:
             raise Conflict(
                 "MIGRATION_ACTIVE",
-                f"{view}: a migration moves its readers ({before})",
-                state="nobody was moved by this change",
-                next_step=f"anabranch migrate rollback {view}, which leads them back at once",
+                f"{view}: a migration is moving its readers ({before})",
+                state="no reader was moved by this change",
+                next_step=f"anabranch migrate rollback {view} moves them back at once",
             )
-        gone = frozenset(retired if retired is not None else before.retired if before else ())
-        check_not_retired(view, kept, gone)
-        made = Route(view, number + 1, kept, datetime.now(UTC), by, why, migration, gone, Moment.now())
-        _append(table, made)
-        return made
+        now_retired = frozenset(retired if retired is not None else before.retired if before else ())
+        check_not_retired(view, wanted, now_retired)
+        route = Route(view, number + 1, wanted, datetime.now(UTC), by, why, migration, now_retired, Moment.now())
+        _append(table, route)
+        return route
 
     return until_committed(f"route/{view}", attempt)
 
 
-def _append(table: DeltaTable, made: Route) -> None:
-    told = {str(version): share for version, share in made.shares.items()}
-    row = {"number": made.number, "changed_at": made.changed_at, "shares": json.dumps(told)}
-    row |= {"changed_by": made.changed_by, "why": made.why}
-    row |= {"migration": json.dumps(made.migration) if made.migration else None}
-    row |= {RETIRED: json.dumps(sorted(made.retired))}
-    extra: dict[str, Any] = {"shares": told, "by": made.changed_by, "why": made.why}
-    extra |= {"changed_at": made.changed_at.isoformat()}
-    extra |= {"migration": made.migration} if made.migration else {}
-    extra |= {RETIRED: sorted(made.retired)} if made.retired else {}
-    extra |= {"moment": made.moment.to_json()} if made.moment else {}
+def _append(table: DeltaTable, route: Route) -> None:
+    shares = {str(version): share for version, share in route.shares.items()}
+    row = {"number": route.number, "changed_at": route.changed_at, "shares": json.dumps(shares)}
+    row |= {"changed_by": route.changed_by, "why": route.why}
+    row |= {"migration": json.dumps(route.migration) if route.migration else None}
+    row |= {RETIRED: json.dumps(sorted(route.retired))}
+    extra: dict[str, Any] = {"shares": shares, "by": route.changed_by, "why": route.why}
+    extra |= {"changed_at": route.changed_at.isoformat()}
+    extra |= {"migration": route.migration} if route.migration else {}
+    extra |= {RETIRED: sorted(route.retired)} if route.retired else {}
+    extra |= {"moment": route.moment.to_json()} if route.moment else {}
     uri = table.table_uri.removeprefix("file://")
-    staged = stage_arrow(pa.Table.from_pylist([row], _COLUMNS), uri, f"route-{made.number}-{time.time_ns()}", None)
-    append(table, staged, CommitMetadata(f"route/{made.view}", str(made.number), Cut(), extra=extra))
+    staged = stage_arrow(pa.Table.from_pylist([row], _COLUMNS), uri, f"route-{route.number}-{time.time_ns()}", None)
+    append(table, staged, CommitMetadata(f"route/{route.view}", str(route.number), Cut(), extra=extra))
 
 
-def _checked(view: str, shares: Mapping[int, int]) -> dict[int, int]:
+def _checked_shares(view: str, shares: Mapping[int, int]) -> dict[int, int]:
     if not shares or min(shares.values()) < 0 or sum(shares.values()) != 100:
-        said = ", ".join(f"v{version} {share}" for version, share in shares.items()) or "nothing"
+        given = ", ".join(f"v{version} {share}" for version, share in shares.items()) or "none"
         raise BadInput(
             "SHARES_WRONG",
-            f"{view}: shares are whole percent, none below 0, and 100 together; these are {said}",
-            state="nobody was moved",
-            next_step="write 1=75 2=25, say",
+            f"{view}: shares are whole percent, not negative, and add up to 100; given: {given}",
+            state="no reader was moved",
+            next_step="write for example 1=75 2=25",
             field="shares",
         )
     return {version: share for version, share in sorted(shares.items()) if share}
 
 
 def check_not_retired(view: str, wanted: Collection[int], retired: Collection[int]) -> None:
-    """BadInput VERSION_RETIRED when one of the ``wanted`` versions is."""
-    gone = sorted(set(wanted) & set(retired))
-    if gone:
+    """Raise BadInput VERSION_RETIRED if one of the ``wanted`` versions is retired."""
+    refused = sorted(set(wanted) & set(retired))
+    if refused:
         raise BadInput(
             "VERSION_RETIRED",
-            f"{view} v{gone[0]} is retired",
-            state="nobody gets it any more, and nothing keeps it up to date",
-            next_step=f"read {view} without a version, or anabranch migrate reinstate {view} {gone[0]} --why ...",
+            f"{view} v{refused[0]} is retired",
+            state="it can't be read any more, and nothing keeps it up to date",
+            next_step=f"read {view} without a version, or anabranch migrate reinstate {view} {refused[0]} --why ...",
             field="version",
         )
 
 
-def _check_level(settings: Settings, view: str, shares: Mapping[int, int]) -> None:
-    """A newer version that gets readers must cover what they may have seen of the others; nobody waits for the way
-    back."""
+def _check_not_behind(settings: Settings, view: str, shares: Mapping[int, int]) -> None:
+    """Wait until each newer version that gets readers covers what they may have seen of the others; raise TryAgain
+    VERSION_BEHIND after PATIENCE. Moving readers back to an older version is not checked."""
     route = route_of(settings, view)
-    before = dict(route.shares) if route else {oldest(settings, view): 100}
+    before = dict(route.shares) if route else {oldest_version(settings, view): 100}
     if before == dict(shares):
         return
     cuts = {version: newest_speed(settings, view, version)[1].newest.note.cut for version in sorted(shares)}
@@ -230,7 +234,7 @@ def _check_level(settings: Settings, view: str, shares: Mapping[int, int]) -> No
     losing = [version for version, share in before.items() if share > shares.get(version, 0)]
     wanted = [cuts[version] for version in losing if version in cuts]
     for left in (version for version in losing if version not in cuts):
-        with contextlib.suppress(AnabranchError):  # what can't be read is no reason to stay with it
+        with contextlib.suppress(AnabranchError):  # a version that can't be read must not keep its readers
             wanted.append(newest_speed(settings, view, left)[1].newest.note.cut)
     forward = [version for version in gaining if version > min(losing)]
     until = time.monotonic() + PATIENCE
@@ -238,44 +242,44 @@ def _check_level(settings: Settings, view: str, shares: Mapping[int, int]) -> No
         if time.monotonic() > until:
             raise TryAgain(
                 "VERSION_BEHIND",
-                f"{view} v{behind[0]} covers {cuts[behind[0]]}; readers have seen {'; '.join(map(str, wanted))}",
-                state="nobody was moved",
-                next_step="anabranch status shows whether its stream runs; wait until it has caught up",
+                f"{view} v{behind[0]} covers {cuts[behind[0]]}, but readers have seen {'; '.join(map(str, wanted))}",
+                state="no reader was moved",
+                next_step="wait until it has caught up; anabranch status shows whether its stream runs",
             )
         time.sleep(0.1)
         cuts = {version: newest_speed(settings, view, version)[1].newest.note.cut for version in shares}
 
 
 def covers(cut: Cut, seen: Cut) -> bool:
-    """Whether a reader that has ``seen`` may be given ``cut``, of the topics that both versions read."""
+    """Whether ``cut`` covers ``seen``, in the topics that both versions read."""
     both = set(cut.positions) & set(seen.positions)
     return all(cut.epoch(topic) >= seen.epoch(topic) for topic in both)
 
 
-def oldest(settings: Settings, view: str) -> int:
-    """The version that is served without a route. BadInput VIEW_UNKNOWN, TryAgain VIEW_NOT_READY."""
+def oldest_version(settings: Settings, view: str) -> int:
+    """Return the version that is served without a route. Raises BadInput VIEW_UNKNOWN, TryAgain VIEW_NOT_READY."""
     return newest_speed(settings, view, None, first=True)[0]
 
 
 def share_of(settings: Settings, view: str, version: int) -> int:
-    """How many percent of the readers who name no version get this one."""
+    """Return the percentage of readers that get this version, among those that name no version."""
     route = route_of(settings, view)
     if route is not None:
         return route.shares.get(version, 0)
     try:
-        return 100 if oldest(settings, view) == version else 0
+        return 100 if oldest_version(settings, view) == version else 0
     except (BadInput, TryAgain):  # there is nothing to read yet
         return 0
 
 
-def _of_commit(view: str, committed: Commit) -> Route:
-    said = committed.note.extra
-    moment = datetime.fromisoformat(said["changed_at"])
-    number, shares = int(committed.note.batch), _shares(said["shares"])
-    gone = frozenset(said.get(RETIRED, ()))
-    by, why, migration = said["by"], said["why"], said.get("migration")
-    return Route(view, number, shares, moment, by, why, migration, gone, Moment.from_json(said.get("moment")))
+def _of_commit(view: str, commit: Commit) -> Route:
+    extra = commit.note.extra
+    changed_at = datetime.fromisoformat(extra["changed_at"])
+    number, shares = int(commit.note.batch), _shares(extra["shares"])
+    retired = frozenset(extra.get(RETIRED, ()))
+    by, why, migration = extra["by"], extra["why"], extra.get("migration")
+    return Route(view, number, shares, changed_at, by, why, migration, retired, Moment.from_json(extra.get("moment")))
 
 
-def _shares(told: Mapping[str, int]) -> dict[int, int]:
-    return {int(version): share for version, share in told.items()}
+def _shares(stored: Mapping[str, int]) -> dict[int, int]:
+    return {int(version): share for version, share in stored.items()}

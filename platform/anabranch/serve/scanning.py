@@ -1,7 +1,8 @@
-"""Rows of data files, filtered where they are read: DuckDB scans for Arrow and pandas, Polars for itself.
+"""Scan the data files of one read, with predicate and columns pushed down. DuckDB scans for Arrow and pandas; Polars
+scans itself.
 
-DuckDB evaluates the predicate over Parquet itself: row groups that can't match are skipped, columns that nobody wants
-are not read, and what is in memory is a few row groups, and the result. Without a predicate Arrow does that alone.
+DuckDB evaluates the predicate over Parquet: it skips row groups that can't match and columns that aren't needed, and
+holds only a few row groups and the result in memory. Without a predicate Arrow scans alone.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ if TYPE_CHECKING:
     import polars as pl
 
 _BATCH = 65_536
-"""Rows."""
+"""Rows per batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What one read reads: ``columns`` of ``files``, which have those of ``schema``, where the predicate is true."""
+    """One scan: ``columns`` of ``files``, which have the given ``schema``, where the predicate is true."""
 
     files: Sequence[str]
     schema: pa.Schema = field(hash=False)
@@ -39,7 +40,7 @@ class Scan:
         return pa.schema([self.schema.field(name) for name in self.columns])
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """The rows, in the order of the files. Reads as it is drawn from, and no faster."""
+        """Yield the rows, in the order of the files. Reads only as fast as it is consumed."""
         wanted = pa.schema([self.schema.field(name) for name in (self.columns if columns is None else columns)])
         if self.where is None and self.files:
             yield from self._dataset().to_batches(columns=wanted.names, batch_size=_BATCH)
@@ -48,7 +49,7 @@ class Scan:
 
     def _filtered(self, wanted: pa.Schema, where: Predicate) -> Iterator[pa.RecordBatch]:
         listed = ", ".join(map(_quoted, wanted.names)) or "NULL"
-        # Footers that Arrow wrote don't tell of a NaN, which is greater than all numbers to DuckDB.
+        # Statistics in footers written by Arrow ignore NaN, which DuckDB sorts above all numbers.
         source = "read_parquet($files, hive_partitioning = false, can_have_nan = true)"
         query = f"SELECT {listed} FROM {source} WHERE {where.duckdb}"  # noqa: S608 - from an allow-list
         with scanner() as connection:
@@ -56,13 +57,13 @@ class Scan:
                 yield batch.cast(wanted) if wanted.names else batch
 
     def _dataset(self) -> ds.Dataset:
-        # Whole column chunks are else fetched ahead: a tenth more memory, and no faster from a disk.
+        # By default whole column chunks are prefetched: a tenth more memory, and no faster from a disk.
         options = ds.ParquetFragmentScanOptions(pre_buffer=False)
         kind = ds.ParquetFileFormat(default_fragment_scan_options=options)
         return ds.dataset(list(self.files), schema=self.schema, format=kind)
 
     def relation(self) -> duckdb.DuckDBPyRelation:
-        """The rows as a relation of a connection that reaches these files through Arrow alone.
+        """Return the rows as a relation of a connection that reaches these files only through Arrow.
 
         DuckDB's own ``allowed_paths`` would let a ``COPY`` overwrite them (measured with 2.0.0).
         """
@@ -71,37 +72,37 @@ class Scan:
         if self.where is not None:
             relation = relation.filter(self.where.duckdb)
         relation = relation.project(", ".join(map(_quoted, self.columns)))
-        # Settings are locked last: the relation's own query must not be able to open them again.
+        # Settings are locked last, so that SQL over the relation can't change them back.
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
         return relation
 
     def lazy(self) -> pl.LazyFrame:
-        """The rows as Polars scans them, with what is asked of the frame later pushed down to Parquet. A predicate with
-        a part that isn't plain is evaluated by DuckDB, and what is asked later over its rows, batch by batch."""
+        """Return the rows as a lazy Polars frame whose filters and projections are pushed down to Parquet. If a part of
+        the predicate isn't portable, DuckDB evaluates the predicate, and Polars filters DuckDB's batches."""
         if not self.files:
             return _polars_frame(self.result.empty_table()).lazy()
         if self.where is None:
-            return self._scanned().select(self.columns)
-        plain = Pushdown(self.schema, PolarsEngine()).whole(self.where.tree)
-        if plain is not None:
-            return self._scanned().filter(plain).select(self.columns)
+            return self._polars_scan().select(self.columns)
+        portable = Pushdown(self.schema, PolarsEngine()).whole(self.where.tree)
+        if portable is not None:
+            return self._polars_scan().filter(portable).select(self.columns)
         from polars.io.plugins import register_io_source
 
         names = _polars_frame(self.result.empty_table()).schema
-        return register_io_source(self._for_polars, schema=names, validate_schema=True)
+        return register_io_source(self._polars_batches, schema=names, validate_schema=True)
 
-    def _scanned(self) -> pl.LazyFrame:
+    def _polars_scan(self) -> pl.LazyFrame:
         import polars as pl
 
         schema = _polars_frame(self.schema.empty_table()).schema
         options: Any = {"missing_columns": "insert", "extra_columns": "ignore"}
         return pl.scan_parquet(list(self.files), schema=schema, hive_partitioning=False, glob=False, **options)
 
-    def _for_polars(
+    def _polars_batches(
         self, columns: list[str] | None, predicate: pl.Expr | None, limit: int | None, _size: int | None
     ) -> Iterator[pl.DataFrame]:
-        # A predicate may name columns that the frame doesn't show: Polars asks for them, too.
+        # ``columns`` includes those that only the predicate needs.
         for batch in self.batches(columns or None):
             frame = _polars_frame(pa.Table.from_batches([batch]))
             frame = frame if predicate is None else frame.filter(predicate)
@@ -114,7 +115,7 @@ class Scan:
 
 
 class PolarsEngine:
-    """Expressions of Polars."""
+    """Builds Polars expressions."""
 
     def column(self, name: str) -> Any:
         import polars as pl

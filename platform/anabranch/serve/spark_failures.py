@@ -1,7 +1,7 @@
-"""Reads that fail inside of Spark, when the rows are drawn: Spark tells a listener, and it is counted.
+"""Detect reads that fail inside Spark when the rows are collected, with a query execution listener.
 
-Rows that a reading gives to Spark carry a name in the query's plan. Only errors of files are counted: what somebody's
-own query does wrong (a cast, a function of theirs) is no fault of the view's.
+A reading's DataFrame has a unique alias, which the listener finds in the failed query's plan. Only file errors are
+counted: errors of the reader's own query (a cast, a UDF) are not the view's fault.
 """
 
 from __future__ import annotations
@@ -18,23 +18,24 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 _NAME = re.compile(r"\banabranch_reading_\d+\b")
-_OF_FILES = ("FAILED_READ_FILE", "FileNotFoundException", "org.apache.parquet", "java.io.", "DELTA_")
-_MOST = 10_000
+_FILE_ERRORS = ("FAILED_READ_FILE", "FileNotFoundException", "org.apache.parquet", "java.io.", "DELTA_")
+_MAX_CALLBACKS = 10_000
 _numbers = count(1)
-_watched: OrderedDict[str, Callable[[str], None]] = OrderedDict()
+_callbacks: OrderedDict[str, Callable[[str], None]] = OrderedDict()
 _listening: set[int] = set()
-"""The sessions that have the listener, by their identity in the JVM."""
+"""The sessions that have the listener, by their hash code in the JVM."""
 
 
-def watched(spark: SparkSession, rows: DataFrame, failed: Callable[[str], None]) -> DataFrame:
-    """``rows``; when drawing them fails, ``failed`` is called with the error's text, once for each failed query. Called
-    later, on a thread of Spark's listeners. Not promised with Spark Connect, which has no listeners."""
+def watch_failures(spark: SparkSession, rows: DataFrame, failed: Callable[[str], None]) -> DataFrame:
+    """Return ``rows`` such that ``failed`` is called with the error's text when a query over them fails to read a file:
+    once per failed query, asynchronously, on Spark's listener thread. Not guaranteed with Spark Connect, which has no
+    listeners."""
     if not _listen(spark):
         return rows
     name = f"anabranch_reading_{next(_numbers)}"
-    _watched[name] = failed
-    if len(_watched) > _MOST:
-        _watched.popitem(last=False)
+    _callbacks[name] = failed
+    if len(_callbacks) > _MAX_CALLBACKS:
+        _callbacks.popitem(last=False)
     return rows.alias(name)
 
 
@@ -47,12 +48,12 @@ class _Listener:
     def onFailure(self, name: str, query: Any, error: Any) -> None:  # noqa: N802 - Spark's name
         try:
             causes = " <- ".join(_causes(error))
-            if any(known in causes for known in _OF_FILES):
-                for found in set(_NAME.findall(query.analyzed().toString())):
-                    if found in _watched:
-                        _watched[found](causes)
-        except Exception as wrong:  # a listener that raises would only fill Spark's log
-            log.warning("a failed query was not looked at: %s", wrong)
+            if any(known in causes for known in _FILE_ERRORS):
+                for alias in set(_NAME.findall(query.analyzed().toString())):
+                    if alias in _callbacks:
+                        _callbacks[alias](causes)
+        except Exception as own_error:  # a listener that raises would only fill Spark's log
+            log.warning("a failed query could not be examined: %s", own_error)
 
     class Java:
         implements = ("org.apache.spark.sql.util.QueryExecutionListener",)
@@ -67,7 +68,7 @@ def _causes(error: Any) -> Iterator[str]:
 
 
 def _listen(spark: SparkSession) -> bool:
-    """Whether the session has our listener now."""
+    """Register our listener with the session, if it isn't yet. Returns False if the session can't have one."""
     session = getattr(spark, "_jsparkSession", None)
     if session is None:
         return False

@@ -1,7 +1,7 @@
-"""What a table holds at its newest commit: the files of each partition, found from the Delta log alone.
+"""Snapshots of Delta tables: the files of each partition at one commit, read from the Delta log alone.
 
-Handles are kept per process and moved forward by the new commits only (0.3 ms when there is none; opening a
-table costs 6 ms). A snapshot is a value: what is read from it doesn't change when the table does.
+Each process caches open tables and updates them incrementally (0.3 ms if there is no new commit; opening a table takes
+6 ms). A snapshot is immutable: it doesn't change when the table does.
 """
 
 from __future__ import annotations
@@ -34,27 +34,25 @@ _Commit = tuple[int, int, int] | None
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One table, pinned. ``changed`` holds the newest cut at which rows of a partition changed, or went (speed tables
-    only).
-
-    The partition None is the whole of a kappa view, or rows whose partition column is null.
+    """One version of a table. ``changed``: the newest cut at which rows of a partition changed or were deleted (speed
+    tables only). The partition None is the whole of a kappa view, or rows whose partition column is null.
     """
 
     uri: str
     table_id: str
-    """Delta's own id of the table: another one was made where this one was deleted."""
+    """Delta's table id. It differs if the table was deleted and created again."""
     version: int
     newest: Commit
     schema: pa.Schema = field(hash=False)
     files: Mapping[date | None, tuple[str, ...]] = field(hash=False)
     changed: Mapping[date | None, Cut] = field(hash=False)
     log: pa.Table = field(hash=False)
-    """What Delta's log says of each data file: its absolute ``path``, ``num_records``, and the structs ``min``, ``max``
-    and ``null_count``, which a table whose files have no statistics lacks."""
+    """The Delta log's entry of each data file: its absolute ``path``, ``num_records``, and the structs ``min``, ``max``
+    and ``null_count``, which are absent if the files have no statistics."""
 
 
 class _Handle:
-    """A table that is open, and the snapshot of its newest version. Not thread-safe: ``snapshot`` holds a lock."""
+    """An open table and the snapshot of its newest version. Not thread-safe: ``snapshot`` holds a lock."""
 
     def __init__(self, uri: str, table: DeltaTable) -> None:
         self.uri = uri
@@ -63,12 +61,12 @@ class _Handle:
         self.epochs: dict[str, Epochs] = {}
         self._commit = _commit_of(uri, table.version())
 
-    def is_here(self) -> bool:
-        """Whether the newest commit that this handle knows is the one that the log holds. Otherwise the table was
-        deleted, and perhaps made again: delta-rs would read the new one's commits behind the old one's."""
+    def is_valid(self) -> bool:
+        """Whether the log still has the newest commit that this handle knows. Otherwise the table was deleted, and
+        perhaps created again: delta-rs would apply the new table's commits to the old one's state."""
         return self._commit is not None and self._commit == _commit_of(self.uri, self.table.version())
 
-    def forward(self) -> Snapshot:
+    def update(self) -> Snapshot:
         self.table.update_incremental()
         if self.snapshot is None or self.snapshot.version != self.table.version():
             self.snapshot = _snapshot_of(self.uri, self.table, self.epochs)
@@ -78,30 +76,30 @@ class _Handle:
 
 _handles: dict[str, _Handle] = {}
 _earlier: OrderedDict[tuple[str, str, int], tuple[Snapshot, _Commit]] = OrderedDict()
-"""The last ones that ``snapshot_at`` gave, by table, its id and version, each with its commit's file."""
-_EARLIER = 64
+"""Cache of ``snapshot_at`` by table, its id and version, with the identity of the commit's file."""
+_MAX_EARLIER = 64
 _lock = Lock()
 
 
 def snapshot(uri: str) -> Snapshot | None:
-    """The table at ``uri`` at its newest commit; None where there is no table."""
+    """Return the table at ``uri`` at its newest commit; None if there is no table."""
     with _lock:
         handle = _handles.get(uri)
-        if handle is not None and handle.is_here():
+        if handle is not None and handle.is_valid():
             try:
-                return handle.forward()
-            except DeltaError:  # its log was cleaned up
+                return handle.update()
+            except DeltaError:  # old commits of its log were deleted
                 pass
         forget(uri)
         table = open_table(uri)
         if table is None:
             return None
         _handles[uri] = _Handle(uri, table)
-        return _handles[uri].forward()
+        return _handles[uri].update()
 
 
 def snapshot_at(uri: str, table_id: str, version: int) -> Snapshot | None:
-    """The table as it was at ``version``; None where it is another table by now, or its log begins behind it."""
+    """Return the table at ``version``; None if it was created again since, or its log doesn't reach back that far."""
     key = uri, table_id, version
     with _lock:
         commit = _commit_of(uri, version)
@@ -115,57 +113,58 @@ def snapshot_at(uri: str, table_id: str, version: int) -> Snapshot | None:
                 _earlier[key] = _snapshot_of(uri, table, {}), commit
             except (DeltaError, OSError, ValueError, AnabranchError):
                 return None
-            if len(_earlier) > _EARLIER:
+            if len(_earlier) > _MAX_EARLIER:
                 _earlier.popitem(last=False)
         return _earlier[key][0]
 
 
 def _commit_of(uri: str, version: int) -> _Commit:
-    """What tells the file of a commit from all others; None where there is none."""
+    """Return the identity of a commit's file (inode, size, time); None if there is no such file."""
     try:
-        found = commit_file(Path(uri), version).stat()
+        stat = commit_file(Path(uri), version).stat()
     except OSError:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 
 def forget(uri: str) -> None:
-    """The next snapshot opens the table anew."""
+    """Drop the cached handle, so that the next snapshot opens the table again."""
     _handles.pop(uri, None)
 
 
 def _snapshot_of(uri: str, table: DeltaTable, known: dict[str, Epochs]) -> Snapshot:
-    committed = latest_verified_commit(table)
-    assert committed is not None  # noqa: S101 - the table is open, and without a note it raises
+    commit = latest_verified_commit(table)
+    assert commit is not None  # noqa: S101 - the table is open, and a commit without metadata raises
     actions = pa.table(table.get_add_actions())
     partitions = column_of(actions, "partition", PARTITION_DATE)
     schema = pa.schema(table.schema().to_arrow())
     paths = [f"{uri}/{path}" for path in actions["path"].to_pylist()]
-    columns = changed_columns(committed.note.cut.positions)
+    columns = changed_columns(commit.note.cut.positions)
     columns = {topic: column for topic, column in columns.items() if column in schema.names}
     logged = {topic: column_of(actions, "max", column) for topic, column in columns.items()}
     for number, path in enumerate(paths):
         if columns and path not in known:
             newest = {topic: epochs[number] for topic, epochs in logged.items() if epochs[number] is not None}
             known[path] = newest if newest.keys() == columns.keys() else _newest_epochs(path, columns)
-    for gone in known.keys() - set(paths):
-        del known[gone]
+    for removed in known.keys() - set(paths):
+        del known[removed]
     files: dict[date | None, tuple[str, ...]] = {}
     changed: dict[date | None, Epochs] = {}
     for partition, path in zip(partitions, paths, strict=True):
         files[partition] = (*files.get(partition, ()), path)
-        newest, here = changed.setdefault(partition, {}), known.get(path, {})
-        newest |= {topic: max(newest.get(topic, 0), epoch) for topic, epoch in here.items()}
-    for day, epochs in committed.note.extra.get(EMPTIED, {}).items():
+        newest, in_file = changed.setdefault(partition, {}), known.get(path, {})
+        newest |= {topic: max(newest.get(topic, 0), epoch) for topic, epoch in in_file.items()}
+    for day, epochs in commit.note.extra.get(EMPTIED, {}).items():
         changed.setdefault(date.fromisoformat(day), epochs)
     cuts = {day: Cut({t: Position(epoch, {}) for t, epoch in epochs.items()}) for day, epochs in changed.items()}
     log = actions.set_column(actions.column_names.index("path"), "path", pa.array(paths, pa.string()))
     table_id = str(table.metadata().id)
-    return Snapshot(uri, table_id, table.version(), committed, schema, files, cuts, log)
+    return Snapshot(uri, table_id, table.version(), commit, schema, files, cuts, log)
 
 
 def column_of(log: pa.Table, *path: str) -> list[Any]:
-    """A column of a log, or a field of one that is a struct, by file; None of each file where there is none."""
+    """Return a column of a snapshot's log, or a field of a struct column, per file; None for each file if it is
+    absent."""
     kind: Any = log.schema
     for name in path:
         if name not in kind.names:
@@ -175,8 +174,8 @@ def column_of(log: pa.Table, *path: str) -> list[Any]:
 
 
 def _newest_epochs(path: str, columns: Mapping[str, str]) -> Epochs:
-    """The newest epoch of each topic in a file from its footer, where the log has no statistics of it: an older file's,
-    or those of a column behind the indexed ones. BrokenState FILE_UNREADABLE."""
+    """Read the newest epoch of each topic in a file from its Parquet footer. Needed when the log has no statistics: the
+    file is old, or the column is beyond those that Delta indexes. Raises BrokenState FILE_UNREADABLE."""
     try:
         footer = pq.read_metadata(path)
     except (OSError, pa.ArrowInvalid) as error:

@@ -12,7 +12,7 @@ from uuid import uuid4
 import pyarrow as pa
 from anabranch import lake
 from anabranch.certify.comparison_inputs import function_rows
-from anabranch.certify.staged_build import Staged
+from anabranch.certify.staged_build import StagedBuild
 from anabranch.contracts.declarations import load_declarations
 from anabranch.core.settings import Settings, project_root
 from anabranch.ingest.landing.schema import VALID, landing_schema
@@ -139,7 +139,7 @@ def spoil(settings: Settings, view: View, cut: Cut, rows: pa.Table) -> None:
     lake.replace(table, lake.stage_arrow(rows, uri, uuid4().hex, partition), note, None)
 
 
-def build(spark: SparkSession, settings: Settings, view: View, cut: Cut, partitions: Sequence[date]) -> Staged:
+def build(spark: SparkSession, settings: Settings, view: View, cut: Cut, partitions: Sequence[date]) -> StagedBuild:
     """What batch would have staged: the function over all events up to ``cut``."""
     uri = batch_table(settings, view.name, view.version)
     rows = function_rows(view, TOPIC, events_at(spark, settings, view, TOPIC, cut, partitions, late=True))
@@ -148,14 +148,14 @@ def build(spark: SparkSession, settings: Settings, view: View, cut: Cut, partiti
 
 def stage(
     settings: Settings, view: View, cut: Cut, partitions: Sequence[date], rows: pa.Table, uri: str | None = None
-) -> Staged:
+) -> StagedBuild:
     uri = uri or batch_table(settings, view.name, view.version)
     name = uuid4().hex
     files: dict[date, tuple[str, ...]] = {}
     for staged in lake.stage_arrow(rows, uri, name, PARTITION_DATE):
         day = date.fromisoformat(str(staged.partition[PARTITION_DATE]))
         files[day] = (*files.get(day, ()), str(Path(uri) / staged.path))
-    return Staged(str(Path(uri) / "builds" / name), cut, tuple(partitions), files)
+    return StagedBuild(str(Path(uri) / "builds" / name), cut, tuple(partitions), files)
 
 
 DAYS = [date(2013, 1, day) for day in (1, 2, 3)]

@@ -13,7 +13,7 @@ from anabranch.apps.web.dirty_job import _answer
 from anabranch.certify.reconciliation import reconcile
 from anabranch.change.publish_run import publish_run
 from anabranch.change.reprocess_plan import Plan, make_plan
-from anabranch.change.reprocess_request import asked
+from anabranch.change.reprocess_request import parse_reprocess_request
 from anabranch.compute.batch.rebuild import rebuild
 from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.settings import Settings
@@ -44,7 +44,7 @@ def settings(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Settings:
 
 
 def plan_of_missing(settings: Settings) -> Plan:
-    return make_plan(settings, DELAYS, FLIGHTS, asked({"missing": True}, ["flights"], date.min))
+    return make_plan(settings, DELAYS, FLIGHTS, parse_reprocess_request({"missing": True}, ["flights"], date.min))
 
 
 def told(settings: Settings) -> dict[str, Any]:

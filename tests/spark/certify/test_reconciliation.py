@@ -95,7 +95,7 @@ def test_a_build_that_was_spoilt_is_refused_for_what_was_done_to_each_day(
     verdict = reconcile(spark, settings, DELAYS, TOPIC, "run-1", build)
 
     assert set(verdict.refused) == set(DAYS)
-    assert "the build isn't what the view's function gives" in verdict.refused[DAYS[0]]
+    assert "the build isn't the result of the view's function" in verdict.refused[DAYS[0]]
     assert "counts_not_negative on batch half failed for 1" in verdict.refused[DAYS[1]]
     assert "key_not_null on batch half failed for 1" in verdict.refused[DAYS[2]]
 

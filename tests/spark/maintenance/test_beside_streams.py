@@ -229,7 +229,7 @@ def test_a_replay_under_way_is_not_disturbed(
 ) -> None:
     """Maintained between its slices, and a year later."""
     catch_up(spark, settings, DELAYS, FLIGHTS)
-    live, give = rows_of(settings), runner.LandingFeed.give
+    live, release_next = rows_of(settings), runner.LandingFeed.release_next
     monkeypatch.setattr("anabranch.change.replay.feed._FIRST_RECORDS", 2)
     monkeypatch.setattr("anabranch.change.replay.feed.next_size", lambda *_: 2)
     given = []
@@ -237,10 +237,10 @@ def test_a_replay_under_way_is_not_disturbed(
     def maintained(slices: Any, *limit: Any) -> Any:
         run(settings, 0 if given else 365)
         run(settings, 365)
-        given.append(give(slices, *limit))
+        given.append(release_next(slices, *limit))
         return given[-1]
 
-    monkeypatch.setattr(runner.LandingFeed, "give", maintained)
+    monkeypatch.setattr(runner.LandingFeed, "release_next", maintained)
     ended = replay(spark, settings, asked())
     assert (ended.phase, ended.mended) == (PUBLISHED, 0), ended.said
     assert len(given) >= 4

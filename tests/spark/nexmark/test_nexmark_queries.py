@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pyarrow as pa
 import pytest
-from anabranch.certify.staged_build import Staged
+from anabranch.certify.staged_build import StagedBuild
 from anabranch.compute.batch import rebuild
 from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.settings import Settings, load_settings
@@ -123,7 +123,7 @@ def test_both_paths_are_equal_at_equal_cuts_and_to_duckdb(spark: SparkSession, h
 def test_a_day_alone_gives_the_rows_that_it_has_among_all(spark: SparkSession, house: House, query: str) -> None:
     view, found = VIEWS[query], []
     for day in NIGHT.days:
-        build = Staged.of(house.settings, rebuild(spark, house.settings, view, topic(), [day], f"alone-{day}"))
+        build = StagedBuild.of(house.settings, rebuild(spark, house.settings, view, topic(), [day], f"alone-{day}"))
         if paths_of_day := build.paths([day]):
             rows = spark.read.option("basePath", build.base).parquet(*paths_of_day)
             found.append(rows.drop(PARTITION_DATE).toArrow())

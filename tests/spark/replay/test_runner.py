@@ -22,8 +22,8 @@ from anabranch.change.replay.state import (
     REFUSED,
     ControlRequest,
     ReplayState,
-    change_wish,
-    standing_of,
+    read_state,
+    update_control,
 )
 from anabranch.compute.speed.table import SpeedTable
 from anabranch.compute.speed.view_stream import catch_up, start
@@ -274,7 +274,7 @@ def test_what_is_not_equal_is_discarded_without_a_trace(
         upsert(found, wrong, view.key, table.newest().note, "partition_date")
         return 0
 
-    monkeypatch.setattr(runner, "settle", spoilt)
+    monkeypatch.setattr(runner, "keep_live_epochs", spoilt)
     ended = replay(spark, settings, asked())
     assert (ended.phase, ended.partitions, ended.equal) == (REFUSED, 2, 1)
     assert "1 of 2 certificates differ at flights@3" in ended.said
@@ -290,13 +290,13 @@ def _files(settings: Settings) -> list[str]:
 def test_cancelled_it_leaves_nothing(spark: SparkSession, settings: Settings, landing: Landing) -> None:
     catch_up(spark, settings, DELAYS, FLIGHTS)
     before, files = head(settings), _files(settings)
-    change_wish(settings, ReplayState(DELAYS.name, 1, RUN), lambda _: ControlRequest(UNHURRIED, "bert"))
+    update_control(settings, ReplayState(DELAYS.name, 1, RUN), lambda _: ControlRequest(UNHURRIED, "bert"))
     ended = replay(spark, settings, asked())
     assert ended.phase == CANCELLED
     assert (head(settings), left_over(settings), _files(settings)) == (before, [], files)
 
 
-STEPS = ["_settle", "_certify", "_level", "_show", "_ended"]
+STEPS = ["_keep_live_epochs", "_certify", "_catch_up", "_show", "_end"]
 ALWAYS = {("_show", False), ("_show", True)}
 """The steps whose kills are in every test run; those behind them are like them."""
 
@@ -365,7 +365,7 @@ def test_killed_in_the_middle_of_history_it_goes_on_there(
     monkeypatch.setattr(runner._Replay, "_rest", killed)
     with pytest.raises(_Killed):
         replay(spark, settings, asked())
-    known = standing_of(settings, DELAYS.name, 1, RUN)
+    known = read_state(settings, DELAYS.name, 1, RUN)
     assert known is not None
     assert (known.phase, known.ended, known.done) == ("streaming", False, [1, 3, 4][given - 1])
 

@@ -13,8 +13,8 @@ from airflow.sdk.exceptions import AirflowFailException
 from anabranch.apps.airflow import migrate_tasks
 from anabranch.apps.airflow.migrate_tasks import ShiftReaders
 from anabranch.change.migration import migration_of, rollback, skip_soak
-from anabranch.change.promotion_checks import Checked
-from anabranch.change.run_heartbeat import newest_look
+from anabranch.change.promotion_checks import CheckOutcome
+from anabranch.change.run_heartbeat import last_heartbeat
 from anabranch.core.settings import Settings
 from anabranch.lake import CommitMetadata, Cut, create
 from anabranch.lake.layout import speed_table
@@ -92,10 +92,10 @@ def test_it_begins_in_the_name_of_who_approved_and_takes_the_first_step(moving: 
 
 def test_each_look_is_seen_by_who_asks_whether_anybody_carries_it(moving: Moving, settings: Settings) -> None:
     for _ in range(2):  # while it moves, and while it soaks
-        assert newest_look(settings, VIEW, "run-1") is None
+        assert last_heartbeat(settings, VIEW, "run-1") is None
         moving.look()
-        assert newest_look(settings, VIEW, "run-1") is not None
-        assert newest_look(settings, VIEW, "run-2") is None
+        assert last_heartbeat(settings, VIEW, "run-1") is not None
+        assert last_heartbeat(settings, VIEW, "run-2") is None
         (settings.home / "control" / "migrations" / f"{VIEW}.json").unlink()
 
 
@@ -141,14 +141,14 @@ def test_a_step_that_a_person_takes_at_the_same_moment_is_seen(
 
     moving.look()
     skip_soak(settings, VIEW, by="bob", why="now")
-    checked = migration.checked
+    checked = migration.run_checks
 
-    def slow(*given: Any, **more: Any) -> Checked:
-        monkeypatch.setattr(migration, "checked", checked)
+    def slow(*given: Any, **more: Any) -> CheckOutcome:
+        monkeypatch.setattr(migration, "run_checks", checked)
         rollback(settings, VIEW, by="eve", why="stop")
         return checked(*given, **more)
 
-    monkeypatch.setattr(migration, "checked", slow)
+    monkeypatch.setattr(migration, "run_checks", slow)
     with pytest.raises(AirflowFailException, match=r"stop \(by eve\)"):
         moving.look()
 

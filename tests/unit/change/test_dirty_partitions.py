@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from anabranch.change.dirty_partitions import Dirty, dirty_partitions
+from anabranch.change.dirty_partitions import DirtyPartition, dirty_partitions
 from anabranch.compute.batch.manifest import days_text, parse_days
 from anabranch.contracts import Topic
 from anabranch.contracts.declarations import load_declarations
@@ -45,7 +45,7 @@ def settings(tmp_path: Path) -> Settings:
     return settings
 
 
-def found(settings: Settings, view: View, cut: Cut | None = None) -> list[Dirty]:
+def found(settings: Settings, view: View, cut: Cut | None = None) -> list[DirtyPartition]:
     return dirty_partitions(settings, view, TOPIC, cut)
 
 
@@ -55,8 +55,8 @@ def test_nothing_published_nothing_dirty(settings: Settings) -> None:
 
 def test_days_are_dirty_by_what_landed_after_their_own_cut(settings: Settings) -> None:
     publish(settings, a_view(), {FIRST: 1, SECOND: 2, THIRD: 1})
-    assert found(settings, a_view()) == [Dirty(FIRST, at(1), 1, 1), Dirty(SECOND, at(2), 2, 1)]
-    assert found(settings, a_view(), at(2)) == [Dirty(FIRST, at(1), 1, 1)]
+    assert found(settings, a_view()) == [DirtyPartition(FIRST, at(1), 1, 1), DirtyPartition(SECOND, at(2), 2, 1)]
+    assert found(settings, a_view(), at(2)) == [DirtyPartition(FIRST, at(1), 1, 1)]
 
 
 def test_what_is_published_at_the_newest_cut_is_clean_and_days_nobody_published_are_no_concern(
@@ -84,7 +84,7 @@ def test_files_that_can_hold_nothing_new_are_not_opened(settings: Settings) -> N
     news = set(Path(landing_table(settings, "flights")).glob(f"builds/epoch-3-*/event_date={SECOND}/*.parquet"))
     for file in set(Path(landing_table(settings, "flights")).rglob("part-*.parquet")) - news:
         file.unlink()
-    assert found(settings, a_view()) == [Dirty(SECOND, at(2), 2, 1)]
+    assert found(settings, a_view()) == [DirtyPartition(SECOND, at(2), 2, 1)]
 
 
 def test_a_day_published_at_an_old_cut_does_not_open_the_files_of_others(settings: Settings) -> None:

@@ -51,7 +51,7 @@ def test_it_says_by_how_much_the_earlier_ones_were_wrong() -> None:
     found = estimate([took(1, 1_000, 40.0), took(2, 1_000, 50.0, 40.0), took(3, 1_000, 40.0, 44.0)], 1_000)
     assert found is not None
     assert found.error == 0.15
-    assert str(found) == "about 40 s and 0.01 MB, by 3 earlier runs, which their own estimates missed by 15%"
+    assert str(found) == "about 40 s and 0.01 MB, by 3 earlier runs, whose own estimates were off by 15%"
 
 
 def test_days_without_events_have_an_estimate() -> None:

@@ -25,7 +25,7 @@ from anabranch.change.migration import (
     skip_soak,
     start,
 )
-from anabranch.change.promotion_checks import Checked, Expectations
+from anabranch.change.promotion_checks import CheckOutcome, Expectations
 from anabranch.core.errors import AnabranchError, BadInput, Conflict, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.lake import CommitMetadata, append, create
@@ -295,7 +295,7 @@ def test_a_version_that_can_not_be_read_any_more_loses_its_readers(settings: Set
     with pytest.raises(BadInput):
         anabranch.read(VIEW, settings=settings, reader=name)
     back = step(settings)
-    assert (back.state, "it can't be checked" in route_history(settings, VIEW)[-1].why) == ("rolled back", True)
+    assert (back.state, "a check can't run" in route_history(settings, VIEW)[-1].why) == ("rolled back", True)
     assert anabranch.read(VIEW, settings=settings, reader=name).version == 1
 
 
@@ -326,15 +326,15 @@ def test_two_at_once_are_refused_and_of_two_steps_at_once_one(
 ) -> None:
     begin(settings)
     assert refused(settings) == "MIGRATION_ACTIVE"
-    checked = migration.checked
+    checked = migration.run_checks
 
-    def slow(*given: object, **more: object) -> Checked:
+    def slow(*given: object, **more: object) -> CheckOutcome:
         """Another process takes the step while this one checks."""
-        monkeypatch.setattr(migration, "checked", checked)
+        monkeypatch.setattr(migration, "run_checks", checked)
         assert step(settings).share == 1
-        return Checked(())
+        return CheckOutcome(())
 
-    monkeypatch.setattr(migration, "checked", slow)
+    monkeypatch.setattr(migration, "run_checks", slow)
     with pytest.raises(Conflict) as late:
         step(settings)
     assert late.value.code == "ROUTE_MOVED"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from anabranch.change.migration_request import asked_migration, asked_retirement
+from anabranch.change.migration_request import parse_migration_request, parse_retirement_request
 from anabranch.change.promotion_checks import Expectations
 from anabranch.core.errors import BadInput
 
@@ -14,14 +14,14 @@ LEAST: dict[str, Any] = {"view": "delays", "why": "v2 is better"}
 
 
 def test_what_is_left_out_has_a_value() -> None:
-    found = asked_migration({**LEAST, "from": None, "to": None, "steps": "", "changed": None})
+    found = parse_migration_request({**LEAST, "from": None, "to": None, "steps": "", "changed": None})
     assert (found.old, found.new, found.steps, found.soak_seconds) == (None, None, (1, 5, 25, 50, 100), 600)
     assert found.promise == Expectations()
 
 
 def test_all_of_it() -> None:
     more = {"from": 1, "to": 3, "steps": "10, 100", "soak": "2 hours", "behind": 5}
-    found = asked_migration(LEAST | more | {"changed": ["delayed ", ""], "checks": ["flights >= delayed"]})
+    found = parse_migration_request(LEAST | more | {"changed": ["delayed ", ""], "checks": ["flights >= delayed"]})
     assert (found.old, found.new, found.steps, found.soak_seconds) == (1, 3, (10, 100), 7200)
     assert found.promise == Expectations(("delayed",), ("flights >= delayed",), 5)
 
@@ -60,13 +60,13 @@ def test_all_of_it() -> None:
 )
 def test_what_is_wrong_is_named(field: str, value: object) -> None:
     with pytest.raises(BadInput) as refusal:
-        asked_migration(LEAST | {field: value})
+        parse_migration_request(LEAST | {field: value})
     assert refusal.value.fields["field"] == field
     assert "nothing was started" in str(refusal.value)
 
 
 def test_a_retirement() -> None:
-    found = asked_retirement(LEAST | {"version": 1})
+    found = parse_retirement_request(LEAST | {"version": 1})
     assert (found.view, found.version, found.grace_seconds, found.why) == ("delays", 1, 7 * 86_400, "v2 is better")
 
 
@@ -75,5 +75,5 @@ def test_a_retirement() -> None:
 )
 def test_what_is_wrong_in_a_retirement_is_named(field: str, value: object) -> None:
     with pytest.raises(BadInput) as refusal:
-        asked_retirement(LEAST | {"version": 1, field: value})
+        parse_retirement_request(LEAST | {"version": 1, field: value})
     assert refusal.value.fields["field"] == field

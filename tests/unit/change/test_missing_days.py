@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from anabranch.change.reprocess_plan import make_plan
-from anabranch.change.reprocess_request import asked
+from anabranch.change.reprocess_request import parse_reprocess_request
 from anabranch.compute.batch import missing_days as module
 from anabranch.compute.batch.missing_days import Missing, MissingDay, missing, missing_now
 from anabranch.core.settings import Settings
@@ -110,25 +110,27 @@ def test_the_answer_is_kept_until_something_lands_or_is_published(
 
 def test_a_plan_of_what_is_missing_names_each_day_and_says_why(settings: Settings) -> None:
     publish(settings, a_view(), {FIRST: 1})
-    plan = make_plan(settings, a_view(), TOPIC, asked({"missing": True}, ["flights"], THIRD))
+    plan = make_plan(settings, a_view(), TOPIC, parse_reprocess_request({"missing": True}, ["flights"], THIRD))
     assert (plan.partitions, plan.published, plan.missing) == (
         (FIRST, SECOND, THIRD),
         1,
         missing(settings, a_view(), at(3)),
     )
     assert plan.to_text().splitlines()[1:5] == [
-        "2 never published days, and 1 published day lacking late events; 3 late events are in no half",
+        "2 never published days, and 1 published day without all late events; 3 late events are in no half",
         "partition       events      late",
         "2013-01-01           2         2",
         "2013-01-02           1         1",
     ]
-    older = make_plan(settings, a_view(), TOPIC, asked({"missing": True, "cut": "flights@1"}, ["flights"], THIRD))
+    older = make_plan(
+        settings, a_view(), TOPIC, parse_reprocess_request({"missing": True, "cut": "flights@1"}, ["flights"], THIRD)
+    )
     assert (older.partitions, str(older.cut)) == ((THIRD,), "flights@1")
 
 
 def test_nothing_to_publish_is_a_plan_of_no_day(settings: Settings) -> None:
     publish(settings, a_view(), {FIRST: 3, SECOND: 3, THIRD: 3})
-    plan = make_plan(settings, a_view(), TOPIC, asked({"missing": True}, ["flights"], THIRD))
+    plan = make_plan(settings, a_view(), TOPIC, parse_reprocess_request({"missing": True}, ["flights"], THIRD))
     assert (plan.partitions, plan.empty, plan.span, plan.to_json()["days"]) == ((), True, "no day", "")
 
 

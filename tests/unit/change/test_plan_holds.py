@@ -15,7 +15,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk.exceptions import AirflowFailException
 from anabranch.apps.airflow.spark_job import RebuildJob
 from anabranch.change.publish_run import publish_run
-from anabranch.change.reprocess_plan import check_still_counted, check_still_published, make_plan, shown_in
+from anabranch.change.reprocess_plan import check_still_counted, check_still_published, make_plan, published_in_plan
 from anabranch.change.reprocess_request import ReprocessRequest
 from anabranch.compute.batch import publications
 from anabranch.compute.batch.rebuild import cut_at
@@ -182,7 +182,7 @@ def test_landing_that_holds_other_events_up_to_the_cut_stops_the_rebuild(clinic:
         )
     )
     assert error.fields == {"changed": "landing", "cut": planned["cut"]}
-    assert "4 events (1 late) up to flights@2 were planned, and landing holds 3 events" in error.what
+    assert "4 events (1 late) up to flights@2 were planned, but landing has 3 events" in error.what
 
 
 def test_a_cut_that_landing_does_not_reach_any_more_stops_the_rebuild(clinic: Clinic) -> None:
@@ -256,5 +256,5 @@ def test_a_changed_definition_is_not_published(clinic: Clinic) -> None:
 
 def test_a_plan_of_before_an_upgrade_is_outdated() -> None:
     with pytest.raises(Conflict) as told:
-        shown_in({"view": "delays", "version": 1, "days": "2013-01-01"})
+        published_in_plan({"view": "delays", "version": 1, "days": "2013-01-01"})
     assert (told.value.code, told.value.fields["changed"]) == ("PLAN_OUTDATED", "plan")

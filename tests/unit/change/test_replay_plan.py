@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from anabranch.apps.cli.main import app
 from anabranch.change.replay.rate_limit import Pace
-from anabranch.change.replay.state import PUBLISHED, ReplayState, write_standing
+from anabranch.change.replay.state import PUBLISHED, ReplayState, write_state
 from anabranch.change.replay_plan import ReplayPlan, make_replay_plan
-from anabranch.change.replay_request import asked_replay, asked_view
+from anabranch.change.replay_request import parse_replay_parameters, parse_view
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings
 from test_reprocess_plan import DAY, TOPIC, a_view, land, landed
@@ -36,7 +36,7 @@ def settings(tmp_path: Path) -> Settings:
 
 def planned(settings: Settings, **asked: Any) -> ReplayPlan:
     view = a_view(**asked.pop("view", {}))
-    return make_replay_plan(settings, view, TOPIC, asked_replay(asked, ["flights"]))
+    return make_replay_plan(settings, view, TOPIC, parse_replay_parameters(asked, ["flights"]))
 
 
 def test_the_whole_view(settings: Settings) -> None:
@@ -46,7 +46,7 @@ def test_the_whole_view(settings: Settings) -> None:
     text = made.to_text()
     assert "delays v1: the whole view, replayed from landing up to flights@4" in text
     assert "uses at most 25% of the cores, at most 100 times real time" in text
-    assert "the stream goes on with the replay's state" in text
+    assert "the live stream then continues with the replay's state" in text
 
 
 def test_days(settings: Settings) -> None:
@@ -103,7 +103,7 @@ def test_a_wrong_wish_is_refused_by_field(settings: Settings, asked: dict[str, A
 )
 def test_a_wrong_view_is_refused_by_field(params: dict[str, Any], field: str) -> None:
     with pytest.raises(BadInput) as error:
-        asked_view(params)
+        parse_view(params)
     assert error.value.fields["field"] == field
 
 
@@ -117,7 +117,7 @@ def test_earlier_replays_say_how_long_it_takes(settings: Settings) -> None:
         done = ReplayState(
             "delays", 1, run, phase=PUBLISHED, done=records, total=records, seconds=seconds, started_ms=1
         )
-        write_standing(settings, done)
+        write_state(settings, done)
     made = planned(settings)
     assert made.estimate is not None
     assert made.estimate.runs == 2

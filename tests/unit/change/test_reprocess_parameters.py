@@ -6,7 +6,7 @@ from datetime import date
 from typing import Any
 
 import pytest
-from anabranch.change.reprocess_request import asked
+from anabranch.change.reprocess_request import parse_reprocess_request
 from anabranch.core.errors import BadInput
 
 pytestmark = pytest.mark.unit
@@ -14,24 +14,24 @@ OWN = date(2013, 5, 6)
 
 
 def test_without_parameters_it_is_the_run_s_own_day_at_the_newest_cut() -> None:
-    wish = asked({"from": None, "to": "", "cut": None}, ["flights"], OWN)
+    wish = parse_reprocess_request({"from": None, "to": "", "cut": None}, ["flights"], OWN)
     assert (wish.partitions, wish.epochs, wish.explicit) == ((OWN,), {}, False)
 
 
 def test_a_range_holds_both_ends() -> None:
-    wish = asked({"from": "2013-02-27", "to": "2013-03-01", "cut": "flights@12"}, ["flights"], OWN)
+    wish = parse_reprocess_request({"from": "2013-02-27", "to": "2013-03-01", "cut": "flights@12"}, ["flights"], OWN)
     assert [p.isoformat() for p in wish.partitions] == ["2013-02-27", "2013-02-28", "2013-03-01"]
     assert (wish.epochs, wish.explicit) == ({"flights": 12}, True)
 
 
 def test_only_from_is_one_day() -> None:
-    assert asked({"from": "2013-02-27"}, ["flights"], OWN).partitions == (date(2013, 2, 27),)
+    assert parse_reprocess_request({"from": "2013-02-27"}, ["flights"], OWN).partitions == (date(2013, 2, 27),)
 
 
 def test_those_that_are_missing_are_found_by_the_plan() -> None:
-    wish = asked({"missing": True, "from": None, "to": "", "cut": "flights@12"}, ["flights"], OWN)
+    wish = parse_reprocess_request({"missing": True, "from": None, "to": "", "cut": "flights@12"}, ["flights"], OWN)
     assert (wish.partitions, wish.epochs, wish.explicit, wish.missing) == ((), {"flights": 12}, False, True)
-    assert not asked({"missing": False}, ["flights"], OWN).missing
+    assert not parse_reprocess_request({"missing": False}, ["flights"], OWN).missing
 
 
 HOSTILE = [
@@ -60,7 +60,7 @@ HOSTILE = [
 def test_what_is_no_date_is_refused_by_field(field: str, value: str) -> None:
     params = {"from": "2013-01-01", "to": "2013-01-02"} | {field: value}
     with pytest.raises(BadInput) as refusal:
-        asked(params, ["flights"], OWN)
+        parse_reprocess_request(params, ["flights"], OWN)
     assert (refusal.value.code, refusal.value.fields["field"]) == ("DATE_UNREADABLE", field)
     assert len(str(refusal.value)) < 400
 
@@ -92,7 +92,7 @@ def test_what_is_no_date_is_refused_by_field(field: str, value: str) -> None:
 )
 def test_a_wrong_parameter_is_refused_by_field(params: dict[str, Any], code: str, field: str) -> None:
     with pytest.raises(BadInput) as refusal:
-        asked(params, ["flights"], OWN)
+        parse_reprocess_request(params, ["flights"], OWN)
     assert (refusal.value.code, refusal.value.fields["field"]) == (code, field)
     assert field in str(refusal.value)
     assert refusal.value.next_step

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from anabranch.change.reprocess_plan import check_still_holds, make_plan
-from anabranch.change.reprocess_request import ReprocessRequest, asked
+from anabranch.change.reprocess_request import ReprocessRequest, parse_reprocess_request
 from anabranch.contracts import Topic
 from anabranch.contracts.declarations import load_declarations
 from anabranch.core.errors import AnabranchError, BadDefinition, BadInput, Conflict, TryAgain
@@ -63,7 +63,7 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def wish(**params: str) -> ReprocessRequest:
-    return asked(params, ["flights"], DAY)
+    return parse_reprocess_request(params, ["flights"], DAY)
 
 
 def test_a_plan_counts_valid_events_of_the_view_s_types_by_partition(settings: Settings) -> None:
@@ -92,7 +92,7 @@ def test_several_event_types_are_counted_together(settings: Settings) -> None:
 
 
 def test_a_run_of_its_own_day_may_find_nothing(settings: Settings) -> None:
-    plan = make_plan(settings, a_view(), TOPIC, asked({}, ["flights"], date(2020, 1, 1)))
+    plan = make_plan(settings, a_view(), TOPIC, parse_reprocess_request({}, ["flights"], date(2020, 1, 1)))
     assert plan.empty
     assert plan.events == {date(2020, 1, 1): 0}
 
@@ -106,13 +106,13 @@ def test_a_published_day_without_events_is_work_it_has_to_become_empty(settings:
     create(
         uri, columns, ["partition_date"], CommitMetadata("view/delays/v1/batch", "r", cut, extra={"published": [shown]})
     )
-    for wish_of in (asked({}, ["flights"], day), wish(**{"from": f"{day}"})):
+    for wish_of in (parse_reprocess_request({}, ["flights"], day), wish(**{"from": f"{day}"})):
         plan = make_plan(settings, view, TOPIC, wish_of)
         assert (plan.read, plan.published, plan.untouched, plan.empty) == (0, 1, 0, False)
     other = make_plan(settings, view, TOPIC, wish(**{"from": "2013-01-02"}))
     assert (other.published, other.untouched) == (0, 1)
     assert "replaces 0 published days; 1 other published day, the speed half" in other.to_text()
-    assert "no earlier run of this version to go by" in other.to_text()
+    assert "there is no earlier run of this version" in other.to_text()
 
 
 def test_a_plan_holds_for_the_definition_that_it_was_made_for(settings: Settings) -> None:
@@ -126,11 +126,11 @@ def test_a_plan_holds_for_the_definition_that_it_was_made_for(settings: Settings
 def test_a_day_without_events_between_those_that_landed_is_work_and_one_outside_is_not(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path)
     land(settings, [landed(date(2013, 1, 1), 1), landed(date(2013, 1, 9), 1)])
-    own_day = asked({}, ["flights"], date(2013, 1, 5))
+    own_day = parse_reprocess_request({}, ["flights"], date(2013, 1, 5))
     for wish_of in (own_day, wish(**{"from": "2013-01-05", "to": "2013-01-06"})):
         plan = make_plan(settings, a_view(), TOPIC, wish_of)
         assert (plan.read, plan.published, plan.empty) == (0, 0, False)
-    assert make_plan(settings, a_view(), TOPIC, asked({}, ["flights"], date(2013, 1, 10))).empty
+    assert make_plan(settings, a_view(), TOPIC, parse_reprocess_request({}, ["flights"], date(2013, 1, 10))).empty
 
 
 @pytest.mark.parametrize(

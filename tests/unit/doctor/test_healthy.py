@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from anabranch import lake
-from anabranch.change.replay.state import CANCELLED, PUBLISHED, REFUSED, standings
+from anabranch.change.replay.state import CANCELLED, PUBLISHED, REFUSED, list_states
 from anabranch.core.settings import Settings
 from anabranch.operate.doctor.run_checks import CHECKS, examine
 from anabranch.operate.maintenance.report import DAY, Policy
@@ -158,5 +158,5 @@ def kinds(clinic: Clinic) -> dict[str, bool]:
         "moved": route is not None,
         "retired": route is not None and bool(route.retired),
         "dropped": not (settings.lake / "views" / NAME / "v1").exists(),
-        "replayed": any(standing.ended for standing in standings(settings, NAME, 1)),
+        "replayed": any(standing.ended for standing in list_states(settings, NAME, 1)),
     }

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anabranch.change.run_heartbeat import looked, newest_look
+from anabranch.change.run_heartbeat import last_heartbeat, record_heartbeat
 from anabranch.contracts import Declarations
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import speed_table
@@ -98,7 +98,7 @@ def test_a_migration_whose_run_looks_is_carried(clinic: Clinic) -> None:
     migrating(clinic, run="run-1")
     assert not codes(clinic), "it has just moved"
     assert codes(clinic, now=later(20)) == ["MIGRATION_STOPPED"]
-    looked(clinic.settings, NAME, "run-1")
+    record_heartbeat(clinic.settings, NAME, "run-1")
     path = clinic.settings.home / "control" / "migrations" / f"{NAME}.json"
     os.utime(path, (later(19), later(19)))
     assert not codes(clinic, now=later(20))
@@ -122,9 +122,9 @@ def test_a_look_that_cannot_be_read_is_told(clinic: Clinic) -> None:
 def test_a_look_that_cannot_be_written_stops_no_migration(clinic: Clinic) -> None:
     (clinic.settings.home / "control").mkdir(exist_ok=True)
     (clinic.settings.home / "control" / "migrations").write_text("in the way")
-    looked(clinic.settings, NAME, "run-1")
+    record_heartbeat(clinic.settings, NAME, "run-1")
     (clinic.settings.home / "control" / "migrations").unlink()
-    assert newest_look(clinic.settings, NAME, "run-1") is None
+    assert last_heartbeat(clinic.settings, NAME, "run-1") is None
 
 
 def test_a_stream_of_a_platform_that_is_stopped_need_not_follow(clinic: Clinic) -> None:

@@ -21,8 +21,8 @@ from anabranch.certify.certificates import SCHEMA, Certificate
 from anabranch.certify.certificates import record as record_certificates
 from anabranch.change.migration import Migration
 from anabranch.change.promotion_checks import Expectations
-from anabranch.change.replay.state import REFUSED, standing_file
-from anabranch.change.run_heartbeat import looked
+from anabranch.change.replay.state import REFUSED, state_file
+from anabranch.change.run_heartbeat import record_heartbeat
 from anabranch.compute.batch.publish import publish
 from anabranch.compute.speed.checkpoint_handover import REPLAY
 from anabranch.lake import CommitMetadata, Cut, Position
@@ -231,7 +231,7 @@ def replay_stopped(c: Clinic) -> None:
 
 def standing_unreadable(c: Clinic) -> None:
     c.replay("dead")
-    standing_file(c.settings, NAME, 1, "dead").write_text("")
+    state_file(c.settings, NAME, 1, "dead").write_text("")
 
 
 def replay_left(c: Clinic) -> None:
@@ -293,7 +293,7 @@ def migrating(c: Clinic, state: str = "moving", share: int = 25, run: str = "gon
 
 def migration_stopped(c: Clinic) -> None:
     migrating(c)
-    looked(c.settings, NAME, "gone")
+    record_heartbeat(c.settings, NAME, "gone")
 
 
 def migration_halted_and_left(c: Clinic) -> None:
@@ -303,7 +303,7 @@ def migration_halted_and_left(c: Clinic) -> None:
 def migration_of_another_run(c: Clinic) -> Mapping[str, Any]:
     """The run that looks is another one."""
     migrating(c)
-    looked(c.settings, NAME, "another")
+    record_heartbeat(c.settings, NAME, "another")
     return {"now": time.time() + 20 * 60}
 
 

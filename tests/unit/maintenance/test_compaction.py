@@ -172,18 +172,18 @@ def test_what_landed_since_an_epoch_is_still_found_by_name(clinic: Clinic) -> No
 
 def test_a_mirror_gives_out_the_same_epochs_across_it(clinic: Clinic, tmp_path: Path) -> None:
     under_way = Mirror(clinic.uri, tmp_path / "under-way")
-    under_way.give(4)
+    under_way.release(4)
     compacted(clinic, "landing")
     clinic.land([departed(500)])
-    whole, commits = rows(clinic.uri), LandedCommits(clinic.uri).more()
+    whole, commits = rows(clinic.uri), LandedCommits(clinic.uri).read_new()
     assert sum(commit.rows for commit in commits) == sum(whole.values())
     assert [c.version for c in commits] == list(range(EPOCHS + 3))
     begun = Mirror(clinic.uri, tmp_path / "begun")
-    assert begun.given == 0
+    assert begun.released == 0
     for mirror in (under_way, begun):
-        mirror.give(EPOCHS)
+        mirror.release(EPOCHS)
         assert len(rows(mirror.uri)) == len(whole) - 1
-        mirror.give(EPOCHS + 2)
+        mirror.release(EPOCHS + 2)
         assert rows(mirror.uri) == whole
 
 

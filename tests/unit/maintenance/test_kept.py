@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 from anabranch.change.estimates import NEWEST, Outcome, outcomes, record_outcome
 from anabranch.change.replay.landing_mirror import Mirror
-from anabranch.change.replay.state import PUBLISHED, standing_file, standings
+from anabranch.change.replay.state import PUBLISHED, list_states, state_file
 from anabranch.compute.batch.manifest import manifests, read_manifest
 from anabranch.compute.batch.publish import publish
 from anabranch.core.atomic_files import locked
@@ -57,7 +57,7 @@ def test_a_reader_has_seven_days(clinic: Clinic) -> None:
     maintain(clinic.settings)
     maintain(clinic.settings, later(SIX))
     assert len(read(NAME, settings=clinic.settings).to_arrow()) == expected
-    assert all(Path(path).exists() for path in held._pinned.files())
+    assert all(Path(path).exists() for path in held._plan.files())
     assert DeltaTable(speed_of(clinic), version=3).to_pyarrow_table().num_rows
     maintain(clinic.settings, later(EIGHT))
     with pytest.raises(TryAgain) as expired:
@@ -97,11 +97,11 @@ def test_landings_files_are_there_as_long_as_its_log_names_them(clinic: Clinic, 
         assert len(log(clinic)) == 2
     maintain(clinic.settings, later(29))
     assert before <= on_disk(clinic.uri)
-    assert Mirror(clinic.uri, tmp_path / "early").given == 0, "a replay is given one epoch after the other"
+    assert Mirror(clinic.uri, tmp_path / "early").released == 0, "a replay is given one epoch after the other"
     maintain(clinic.settings, later(MONTH))
     assert on_disk(clinic.uri) == set(files(clinic.uri))
     late = Mirror(clinic.uri, tmp_path / "late")
-    assert late.given == DeltaTable(clinic.uri).version(), "all of it at once"
+    assert late.released == DeltaTable(clinic.uri).version(), "all of it at once"
     assert not aside or not list((Path(clinic.uri) / ARCHIVE).iterdir())
     assert rows(late.uri) == rows(clinic.uri)
 
@@ -123,7 +123,7 @@ def test_a_replay_under_way_keeps_landings_files_and_commits(clinic: Clinic, kil
     clinic.replay("r1")
     _, mirrors, _ = clinic.folders_of("r1")
     mirror = Mirror(clinic.uri, mirrors / "flights")
-    mirror.give(3)
+    mirror.release(3)
     maintain(clinic.settings)
     before, commits = on_disk(clinic.uri), log(clinic)
     done = maintain(clinic.settings, later(400))
@@ -133,15 +133,15 @@ def test_a_replay_under_way_keeps_landings_files_and_commits(clinic: Clinic, kil
         f"replay r1 of {NAME} v1 is under way"
     )
     mirror = Mirror(clinic.uri, mirrors / "flights") if killed else mirror
-    mirror.give(EPOCHS + 1)
+    mirror.release(EPOCHS + 1)
     assert rows(mirror.uri) == rows(clinic.uri)
 
 
 @pytest.mark.usefixtures("ancient")
 def test_a_replay_whose_state_is_torn_counts_as_under_way(clinic: Clinic) -> None:
     clinic.replay("r1")
-    Mirror(clinic.uri, clinic.folders_of("r1")[1] / "flights").give(3)
-    standing_file(clinic.settings, NAME, 1, "r1").write_text("")
+    Mirror(clinic.uri, clinic.folders_of("r1")[1] / "flights").release(3)
+    state_file(clinic.settings, NAME, 1, "r1").write_text("")
     maintain(clinic.settings)
     before, commits = on_disk(clinic.uri), log(clinic)
     done = maintain(clinic.settings, later(400))
@@ -296,10 +296,10 @@ def test_how_old_replays_ended_is_forgotten_and_their_checkpoints_go(clinic: Cli
     clinic.replay("days", PUBLISHED, "2013-01-01")
     _, _, checkpoint = clinic.folders_of("whole")
     maintain(clinic.settings, later(29))
-    assert len(standings(clinic.settings, NAME, 1)) == 2
+    assert len(list_states(clinic.settings, NAME, 1)) == 2
     assert not checkpoint.exists(), "its turn never came"
     maintain(clinic.settings, later(MONTH))
-    assert standings(clinic.settings, NAME, 1) == []
+    assert list_states(clinic.settings, NAME, 1) == []
     assert not said(clinic).findings
 
 
@@ -309,7 +309,7 @@ def test_the_checkpoint_that_a_live_stream_goes_on_with_stays(clinic: Clinic) ->
     (checkpoint / "metadata").write_text('{"id": "speed-v1"}')
     maintain(clinic.settings, later(400))
     assert checkpoint.exists()
-    assert len(standings(clinic.settings, NAME, 1)) == 1
+    assert len(list_states(clinic.settings, NAME, 1)) == 1
 
 
 def test_the_newest_outcomes_stay_for_estimates(clinic: Clinic) -> None:

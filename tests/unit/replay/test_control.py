@@ -14,11 +14,11 @@ from anabranch.change.replay.state import (
     PUBLISHED,
     ControlRequest,
     ReplayState,
-    standing_file,
-    standing_of,
-    standings,
-    wish,
-    write_standing,
+    list_states,
+    read_control,
+    read_state,
+    state_file,
+    write_state,
 )
 from anabranch.core.errors import BadInput, BrokenState, Conflict
 from anabranch.core.settings import Settings
@@ -36,7 +36,7 @@ def settings(tmp_path: Path) -> Settings:
 
 def begun(settings: Settings, run: str = "one", at: int = 1) -> list[Path]:
     """A replay that was killed, with something everywhere."""
-    write_standing(settings, ReplayState(VIEW.name, 1, run, started_ms=at))
+    write_state(settings, ReplayState(VIEW.name, 1, run, started_ms=at))
     folders = [Path(replay_table(settings, VIEW.name, 1, run)), replay_mirrors(settings, VIEW.name, 1) / run]
     folders.append(replay_checkpoints(settings, VIEW.name, 1) / run)
     for folder in folders:
@@ -49,7 +49,7 @@ def test_a_killed_one_is_cancelled_at_once_and_leaves_nothing(settings: Settings
     ended = cancel(settings, VIEW.name, 1, "bert")
     assert (ended.phase, "cancelled by bert" in ended.said) == (CANCELLED, True)
     assert not [folder for folder in folders if folder.parent.exists()]
-    assert standings(settings, VIEW.name, 1) == [ended]
+    assert list_states(settings, VIEW.name, 1) == [ended]
 
 
 def test_a_running_one_is_asked_to_end(settings: Settings) -> None:
@@ -57,7 +57,7 @@ def test_a_running_one_is_asked_to_end(settings: Settings) -> None:
     with exclusive(settings, VIEW, "one"):
         asked = cancel(settings, VIEW.name, 1, "bert")
         assert not asked.ended
-        assert wish(settings, asked).cancelled_by == "bert"
+        assert read_control(settings, asked).cancelled_by == "bert"
         assert all(folder.exists() for folder in folders)
 
 
@@ -68,17 +68,17 @@ def test_another_one_waits_its_turn(settings: Settings) -> None:
     assert error.value.code == "REPLAY_RUNNING"
     with exclusive(settings, VIEW, "one"), pytest.raises(Conflict), exclusive(settings, VIEW, "one"):
         pass
-    write_standing(settings, ReplayState(VIEW.name, 1, "one", phase=PUBLISHED))
+    write_state(settings, ReplayState(VIEW.name, 1, "one", phase=PUBLISHED))
     with exclusive(settings, VIEW, "two"):
         pass
 
 
 def test_its_pace_is_changed_while_it_runs(settings: Settings) -> None:
-    write_standing(settings, ReplayState(VIEW.name, 1, "one", share=0.5))
+    write_state(settings, ReplayState(VIEW.name, 1, "one", share=0.5))
     now = active_replay(settings, VIEW.name, 1)
-    assert wish(settings, now).pace == Pace(0.5)
+    assert read_control(settings, now).pace == Pace(0.5)
     set_pace(settings, now, Pace(0.1, 20))
-    assert wish(settings, now).pace == Pace(0.1, 20)
+    assert read_control(settings, now).pace == Pace(0.1, 20)
 
 
 def test_another_pace_takes_no_cancel_back(settings: Settings) -> None:
@@ -86,7 +86,7 @@ def test_another_pace_takes_no_cancel_back(settings: Settings) -> None:
     with exclusive(settings, VIEW, "one"):
         now = cancel(settings, VIEW.name, 1, "bert")
         set_pace(settings, now, Pace(0.1))
-        assert wish(settings, now) == ControlRequest(Pace(0.1), "bert")
+        assert read_control(settings, now) == ControlRequest(Pace(0.1), "bert")
 
 
 @pytest.mark.parametrize("_", range(5))
@@ -98,7 +98,7 @@ def test_a_cancel_beside_other_paces_is_never_lost(settings: Settings, _: int) -
         acts.insert(20, partial(cancel, settings, VIEW.name, 1, "bert"))
         for done in [pool.submit(act) for act in acts]:
             done.result()
-        assert wish(settings, now).cancelled_by == "bert"
+        assert read_control(settings, now).cancelled_by == "bert"
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"share": 7}'])
@@ -106,12 +106,12 @@ def test_what_can_not_be_read_is_no_reason_to_go_on(settings: Settings, text: st
     begun(settings)
     now = active_replay(settings, VIEW.name, 1)
     set_pace(settings, now, Pace(0.1))
-    standing_file(settings, VIEW.name, 1, "one").with_suffix(".wish.1").write_text(text)
+    state_file(settings, VIEW.name, 1, "one").with_suffix(".wish.1").write_text(text)
     with pytest.raises(BrokenState) as error:
-        wish(settings, now)
+        read_control(settings, now)
     assert error.value.code == "STANDING_UNREADABLE"
-    standing_file(settings, VIEW.name, 1, "one").write_text(text)
-    for asked in (partial(active_replay, settings, VIEW.name, 1), partial(standing_of, settings, VIEW.name, 1, "one")):
+    state_file(settings, VIEW.name, 1, "one").write_text(text)
+    for asked in (partial(active_replay, settings, VIEW.name, 1), partial(read_state, settings, VIEW.name, 1, "one")):
         with pytest.raises(BrokenState):
             asked()
 
@@ -125,16 +125,16 @@ def test_what_isnt_under_way_can_not_be_steered(settings: Settings) -> None:
 
 @pytest.mark.parametrize(("view", "version"), [("../etc", 1), ("Delays", 1), ("delays", 0)])
 def test_names_lead_nowhere_else(settings: Settings, view: str, version: int) -> None:
-    for act in (active_replay, partial(cancel, by="bert"), standings):
+    for act in (active_replay, partial(cancel, by="bert"), list_states):
         with pytest.raises(BadInput):
             act(settings, view, version)
     with pytest.raises(BadInput):
-        standing_of(settings, "delays", 1, "../../x")
+        read_state(settings, "delays", 1, "../../x")
 
 
 def test_it_says_how_fast_it_is(settings: Settings) -> None:
     now = ReplayState("delays", 1, "r", cut="flights@3", done=500, total=1000, seconds=10.0, event_seconds=86_400.0)
     assert str(now) == (
-        "delays v1, the whole view: streaming; 500 of 1,000 records (50%), 50 a second, 8,640 times real time; "
+        "delays v1, the whole view: streaming; 500 of 1,000 records (50%), 50 per second, 8,640 times real time; "
         "at flights@3"
     )

@@ -50,9 +50,9 @@ def committed_at(landing: Landing, version: int, time: int) -> None:
 
 def test_it_is_the_table_as_it_was_under_the_same_id(landing: Landing, tmp_path: Path) -> None:
     mirror = Mirror(landing.uri, tmp_path / "mirror")
-    assert (mirror.given, flights_in(mirror.uri)) == (0, [])
+    assert (mirror.released, flights_in(mirror.uri)) == (0, [])
     for version, epochs in ((1, [1]), (2, [1, 2, 2]), (3, [1, 2, 2, 3])):
-        mirror.give(version)
+        mirror.release(version)
         assert (flights_in(mirror.uri), DeltaTable(mirror.uri).version()) == (epochs, version)
         committed = latest_commit(mirror.uri)
         assert committed is not None
@@ -61,17 +61,17 @@ def test_it_is_the_table_as_it_was_under_the_same_id(landing: Landing, tmp_path:
 
 
 def test_opened_again_it_goes_on(landing: Landing, tmp_path: Path) -> None:
-    Mirror(landing.uri, tmp_path / "mirror").give(2)
+    Mirror(landing.uri, tmp_path / "mirror").release(2)
     again = Mirror(landing.uri, tmp_path / "mirror")
-    assert again.given == 2
+    assert again.released == 2
     landing.land([departed(5)])
-    again.give(4)
+    again.release(4)
     assert flights_in(again.uri) == [1, 2, 2, 3, 4]
 
 
 def test_nothing_of_landing_is_changed_or_copied(landing: Landing, tmp_path: Path) -> None:
     before = {p: (p.stat().st_size, p.stat().st_mtime_ns) for p in Path(landing.uri).rglob("*") if p.is_file()}
-    Mirror(landing.uri, tmp_path / "mirror").give(3)
+    Mirror(landing.uri, tmp_path / "mirror").release(3)
     assert {p: (p.stat().st_size, p.stat().st_mtime_ns) for p in before} == before
     assert not [p for p in (tmp_path / "mirror").iterdir() if p.is_dir() and not p.is_symlink() and p.name[0] != "_"]
 
@@ -84,13 +84,13 @@ def test_it_has_todays_schema_from_the_start_and_says_nothing_of_it_on_the_way(
     landing.land([departed(5)])
     mirror = Mirror(landing.uri, tmp_path / "mirror")
     assert "grown" in DeltaTable(mirror.uri).schema().to_arrow().names
-    mirror.give(5)
+    mirror.release(5)
     logs = (Path(mirror.uri) / "_delta_log").glob("*.json")
     assert sum("metaData" in path.read_text() for path in logs) == 1
     assert flights_in(mirror.uri) == [1, 2, 2, 3, 4]
 
     widen(landing.table, pa.schema([("later", pa.int64())]), CommitMetadata("landing/flights", "grow", landing.cut))
-    mirror.give(6)
+    mirror.release(6)
     assert "later" in DeltaTable(mirror.uri).schema().to_arrow().names, "what grows meanwhile is told, as to any stream"
 
 
@@ -101,8 +101,8 @@ def test_what_was_compacted_and_taken_away_comes_at_once(landing: Landing, tmp_p
     landing.land([departed(5)])
     compacted = next(e["version"] for e in landing.table.history() if e["operation"] == "OPTIMIZE")
     mirror = Mirror(landing.uri, tmp_path / "mirror")
-    assert (mirror.given, flights_in(mirror.uri)) == (compacted, [1, 2, 2, 3])
-    mirror.give(landing.table.version())
+    assert (mirror.released, flights_in(mirror.uri)) == (compacted, [1, 2, 2, 3])
+    mirror.release(landing.table.version())
     assert flights_in(mirror.uri) == [1, 2, 2, 3, 4]
 
 
@@ -112,22 +112,22 @@ def test_it_begins_where_the_kept_log_does(landing: Landing, tmp_path: Path) -> 
     for version in range(4):
         (Path(landing.uri) / "_delta_log" / f"{version:020d}.json").unlink()
     mirror = Mirror(landing.uri, tmp_path / "mirror")
-    assert (mirror.given, flights_in(mirror.uri)) == (4, [1, 2, 2, 3, 4])
+    assert (mirror.released, flights_in(mirror.uri)) == (4, [1, 2, 2, 3, 4])
 
 
 @pytest.mark.parametrize("begun", [False, True])
 def test_commits_that_were_set_aside_are_given_out_too(landing: Landing, tmp_path: Path, begun: bool) -> None:
     landing.land([departed(5)])
     slow, commits = Mirror(landing.uri, tmp_path / "mirror"), LandedCommits(landing.uri)
-    slow.give(1)
-    before = LandedCommits(landing.uri).more()
+    slow.release(1)
+    before = LandedCommits(landing.uri).read_new()
     shorten(landing.uri)
     assert not (Path(landing.uri) / "_delta_log" / f"{2:020d}.json").exists()
     mirror = slow if begun else Mirror(landing.uri, tmp_path / "another")
     for version, epochs in ((2, [1, 2, 2]), (4, [1, 2, 2, 3, 4])):
-        mirror.give(version)
+        mirror.release(version)
         assert flights_in(mirror.uri) == epochs
-    assert commits.more() == before
+    assert commits.read_new() == before
 
 
 def test_without_a_commit_there_is_nothing_to_give(tmp_path: Path) -> None:
@@ -139,12 +139,12 @@ def test_without_a_commit_there_is_nothing_to_give(tmp_path: Path) -> None:
 
 def test_commits_are_read_once_with_what_they_landed(landing: Landing) -> None:
     commits = LandedCommits(landing.uri)
-    assert [(c.version, c.rows, c.cut.epoch("flights") if c.cut else None) for c in commits.more()] == [
+    assert [(c.version, c.rows, c.cut.epoch("flights") if c.cut else None) for c in commits.read_new()] == [
         (0, 0, 0), (1, 1, 1), (2, 2, 2), (3, 1, 3),
     ]  # fmt: skip
-    assert commits.more() == []
+    assert commits.read_new() == []
     landing.land([departed(5)])
-    assert [c.version for c in commits.more()] == [4]
+    assert [c.version for c in commits.read_new()] == [4]
 
 
 def test_slices_are_whole_epochs_up_to_a_size_and_an_end(landing: Landing, tmp_path: Path) -> None:
@@ -153,12 +153,12 @@ def test_slices_are_whole_epochs_up_to_a_size_and_an_end(landing: Landing, tmp_p
     slices._size = 2
     assert (slices.total, slices.done) == (4, 0)
     given = []
-    while slices.look():
-        given.append((slices.give().cut.epoch("flights"), slices.done))
+    while slices.poll():
+        given.append((slices.release_next().cut.epoch("flights"), slices.done))
     assert given == [(1, 1), (2, 3), (3, 4)]
     assert flights_in(slices.uris["flights"]) == [1, 2, 2, 3]
     again = LandingFeed({"flights": landing.uri}, tmp_path / "mirrors", {"flights": 3})
-    assert (again.done, again.total, again.look()) == (4, 4, False)
+    assert (again.done, again.total, again.poll()) == (4, 4, False)
 
 
 def test_nothing_behind_the_end_is_given_not_even_by_a_commit_that_lands_nothing(
@@ -167,8 +167,8 @@ def test_nothing_behind_the_end_is_given_not_even_by_a_commit_that_lands_nothing
     landing.table.optimize.compact()
     landing.table.update_incremental()
     slices = LandingFeed({"flights": landing.uri}, tmp_path / "mirrors", {"flights": 2})
-    while slices.look():
-        slices.give()
+    while slices.poll():
+        slices.release_next()
     assert flights_in(slices.uris["flights"]) == [1, 2, 2]
 
 
@@ -178,8 +178,8 @@ def test_a_clock_that_went_back_turns_no_epochs_round(landing: Landing, tmp_path
     slices = LandingFeed({"flights": landing.uri}, tmp_path / "mirrors")
     slices._size = -1
     given = []
-    while slices.look():
-        given.append(slices.give().cut.epoch("flights"))
+    while slices.poll():
+        given.append(slices.release_next().cut.epoch("flights"))
     assert given == [0, 1, 2, 3][-len(given) :]
     assert flights_in(slices.uris["flights"]) == [1, 2, 2, 3]
 
@@ -195,8 +195,8 @@ def test_slices_of_several_topics_come_in_the_order_of_their_commits(tmp_path: P
     slices = LandingFeed({"flights": first.uri, "weather": second.uri}, tmp_path / "mirrors")
     slices._size = -1
     seen = []
-    while slices.look():
-        cut = slices.give().cut
+    while slices.poll():
+        cut = slices.release_next().cut
         seen.append((cut.epoch("flights"), cut.epoch("weather")))
     assert [each for each in seen if each != (0, 0)][-4:] == [(1, 0), (1, 1), (1, 2), (2, 2)]
     assert FLIGHTS.name == "flights"

@@ -7,7 +7,7 @@ from pathlib import Path
 import anabranch
 import pytest
 from anabranch import lake
-from anabranch.change.replay.publish import publish_days, publish_whole, published
+from anabranch.change.replay.publish import is_published, publish_days, publish_whole
 from anabranch.compute.speed.table import SpeedTable
 from anabranch.core.errors import AnabranchError
 from anabranch.core.settings import Settings
@@ -65,8 +65,8 @@ def test_a_commit_that_is_in_keeps_its_files_whatever_failed_behind_it(clinic: C
 
     show(clinic, whole=whole)
 
-    assert published(clinic.settings, NAME, 1, RUN, 0)
-    assert not published(clinic.settings, NAME, 1, RUN, DeltaTable(live_table(clinic.settings)).version())
+    assert is_published(clinic.settings, NAME, 1, RUN, 0)
+    assert not is_published(clinic.settings, NAME, 1, RUN, DeltaTable(live_table(clinic.settings)).version())
     files = DeltaTable(live_table(clinic.settings)).file_uris()
     assert all(Path(file.removeprefix("file://")).exists() for file in files)
     assert anabranch.read(NAME, settings=clinic.settings, version=1).to_arrow().num_rows == before

@@ -12,7 +12,7 @@ import anabranch
 import pytest
 import served
 from anabranch.apps.cli.main import app
-from anabranch.change.promotion_checks import behind
+from anabranch.change.promotion_checks import epochs_behind
 from anabranch.change.reprocess_plan import make_plan
 from anabranch.change.reprocess_request import ReprocessRequest
 from anabranch.compute.speed.service import Slot, Speed
@@ -36,7 +36,7 @@ NOW = timedelta(0)
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """Two versions; all readers have the second one."""
     monkeypatch.setattr(routes, "PATIENCE", 0.3)
-    monkeypatch.setattr(named_readers, "_told", {})
+    monkeypatch.setattr(named_readers, "_last_written", {})
     settings = Settings(home=tmp_path)
     for version in (1, 2):
         served.start_speed(settings, 3, version=version)
@@ -101,10 +101,10 @@ def test_the_only_version_can_not_be_retired(tmp_path: Path) -> None:
 def test_who_names_it_keeps_it(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     anabranch.read(VIEW, version=1, settings=settings, reader="dashboard-7")
     anabranch.read(VIEW, settings=settings, reader="dashboard-8")
-    behind(settings, VIEW, 1)
-    monkeypatch.setattr("anabranch.serve.retirement._left", lambda *_: datetime.now(UTC) - timedelta(days=9))
+    epochs_behind(settings, VIEW, 1)
+    monkeypatch.setattr("anabranch.serve.retirement._readers_left_at", lambda *_: datetime.now(UTC) - timedelta(days=9))
     error = refused(lambda: gone(settings, grace=timedelta(days=7)))
-    assert (error.code, "named by dashboard-7 (" in error.what) == ("READERS_PINNED", True)
+    assert (error.code, "read by its number by dashboard-7 (" in error.what) == ("READERS_PINNED", True)
     assert "dashboard-8" not in error.what, "who names no version is led, not pinned"
     assert error.what.count("UTC") == 1, "the platform's own reads are no readers"
     for file in (settings.home / "control" / "named_readers").rglob("v1/*"):

@@ -247,7 +247,7 @@ def test_a_change_that_can_not_be_made_says_why(client: TestClient, settings: Se
     answer = press(client, "halt")
     assert answer.status_code == 409
     page = text_of(answer.text)
-    assert "there is no migration to go on with: rolled back (enough) NOT_MOVING" in page
+    assert "there is no active migration: rolled back (enough) NOT_MOVING" in page
     assert "Now: nothing was changed" in page
 
 

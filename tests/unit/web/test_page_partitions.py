@@ -18,7 +18,7 @@ ELSEWHERE, UNSEEN = date(2012, 12, 31), date(2012, 12, 30)
 REPORT = f"""delays v1: 1 rows differ on {DIFFERS + timedelta(days=20)}
 │ LGA    │ changed │ flights │ 3     │ 2        │ flights[1]@43    │
 delays v1: 1 rows differ on {DIFFERS}
-┃ origin ┃ row is  ┃ column  ┃ speed ┃ expected ┃ events behind it ┃
+┃ origin ┃ row is  ┃ column  ┃ speed ┃ expected ┃ source events    ┃
 │ <JFK>  │ changed │ flights │ 8     │ 7        │ flights[1]@42    │"""
 
 

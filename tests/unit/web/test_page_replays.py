@@ -10,9 +10,9 @@ from anabranch.change.replay.state import (
     PUBLISHED,
     ControlRequest,
     ReplayState,
-    standings,
-    wish,
-    write_standing,
+    list_states,
+    read_control,
+    write_state,
 )
 from anabranch.core.settings import Settings
 from fastapi.testclient import TestClient
@@ -30,7 +30,7 @@ NOW = ReplayState(
 @pytest.fixture
 def begun(settings: Settings) -> Settings:
     declare(settings)
-    write_standing(settings, NOW)
+    write_state(settings, NOW)
     return settings
 
 
@@ -40,7 +40,7 @@ def press(client: TestClient, action: str, **form: str) -> httpx.Response:
 
 
 def wanted(settings: Settings) -> ControlRequest:
-    return wish(settings, NOW)
+    return read_control(settings, NOW)
 
 
 def test_it_says_how_far_and_how_fast(client: TestClient, begun: Settings) -> None:
@@ -56,7 +56,7 @@ def test_it_says_how_far_and_how_fast(client: TestClient, begun: Settings) -> No
 
 def test_how_those_ended_that_have(client: TestClient, begun: Settings) -> None:
     said = "published: 31 of 31 partitions equal at flights@3; <b>2</b> rows"
-    write_standing(begun, ReplayState(VIEW, 1, NOW.run, phase=PUBLISHED, said=said, started_ms=1))
+    write_state(begun, ReplayState(VIEW, 1, NOW.run, phase=PUBLISHED, said=said, started_ms=1))
     html = client.get(PAGE).text
     assert "31 of 31 partitions equal" in html
     assert "<b>2</b>" not in html, "everything is escaped"
@@ -79,7 +79,7 @@ def test_its_pace_and_its_end_are_a_click(client: TestClient, begun: Settings) -
     assert wanted(begun) == ControlRequest(Pace(0.125)), "what isn't said stays as it was asked for"
 
     assert press(client, "cancel").status_code == 303
-    (ended,) = standings(begun, VIEW, 1)
+    (ended,) = list_states(begun, VIEW, 1)
     assert (ended.phase, "cancelled by anna" in ended.said) == (CANCELLED, True), "nothing ran: it ends at once"
 
 
@@ -115,7 +115,7 @@ def test_only_who_may_edit_runs_of_replay_changes_anything(
         login("USER").post(STEER, data={"action": "cancel"}, headers={"origin": "http://evil.test"}).status_code == 403
     )
     assert wanted(begun) == ControlRequest(Pace(0.5))
-    assert [s.ended for s in standings(begun, VIEW, 1)] == [False]
+    assert [s.ended for s in list_states(begun, VIEW, 1)] == [False]
 
 
 def test_who_may_not_change_it_sees_no_buttons(login: Login, begun: Settings) -> None:

@@ -74,11 +74,11 @@ class WaitUntilCaughtUp(BaseSensorOperator):
         self.planned = planned
 
     def poke(self, context: Context) -> bool:
-        from anabranch.change.promotion_checks import behind
+        from anabranch.change.promotion_checks import epochs_behind
 
         settings, view, version = load_settings(), self.planned["view"], self.planned["new"]
         try:
-            epochs = behind(settings, view, version)
+            epochs = epochs_behind(settings, view, version)
         except (TryAgain, BadInput) as wait:
             self.log.info("%s", wait)
             return False
@@ -172,10 +172,10 @@ class ShiftReaders(BaseSensorOperator):
     def _look(self, settings: Settings, context: Context) -> Migration:
         """One step; or what became of the migration, when it has ended."""
         from anabranch.change.migration import advance, of_run, start
-        from anabranch.change.run_heartbeat import looked
+        from anabranch.change.run_heartbeat import record_heartbeat
 
         run = self.planned["run"]
-        looked(settings, self.planned["view"], run)
+        record_heartbeat(settings, self.planned["view"], run)
         wish, old, new, _ = _asked(settings, context["params"], self.planned)
         known = of_run(settings, wish.view, run)
         if known is None:
@@ -219,10 +219,10 @@ def _asked(settings: Settings, params: Any, planned: dict[str, Any] | None = Non
     """The wish, both versions, and what the new one reads. The versions are those of ``planned``, once there is a
     plan: what is served or declared by now doesn't change what was planned."""
     from anabranch.change.migration import majority_version
-    from anabranch.change.migration_request import asked_migration
+    from anabranch.change.migration_request import parse_migration_request
     from anabranch.views.project import Project
 
-    wish, registry = asked_migration(params), Project(settings).readable_views()
+    wish, registry = parse_migration_request(params), Project(settings).readable_views()
     old = planned["old"] if planned else wish.old or majority_version(settings, registry.get(wish.view).name)
     new = registry.get(wish.view, planned["new"] if planned else wish.new)
     return wish, registry.get(wish.view, old), new, registry.topic(new)

@@ -27,14 +27,14 @@ def plan_replay() -> dict[str, Any]:
     """
     from anabranch.apps.airflow.run_key import run_key
     from anabranch.change.replay_plan import make_replay_plan
-    from anabranch.change.replay_request import asked_replay, asked_view
+    from anabranch.change.replay_request import parse_replay_parameters, parse_view
     from anabranch.views.project import Project
 
     context = get_current_context()
     run, params, settings = context["dag_run"], context["params"], load_settings()
     with failing():
-        view, topics = Project(settings).registered(*asked_view(params))
-        made = make_replay_plan(settings, view, topics, asked_replay(params, [t.name for t in topics.each]))
+        view, topics = Project(settings).registered(*parse_view(params))
+        made = make_replay_plan(settings, view, topics, parse_replay_parameters(params, [t.name for t in topics.each]))
     text = made.to_text()
     log.info("%s", text)
     tell(settings, run, f"Planned: {text}")
@@ -61,11 +61,11 @@ class ReplayApproval(PlanApproval):
 @task
 def outcome(planned: dict[str, Any]) -> str:
     """Say how it ended. Fails, without a retry, where nothing was published."""
-    from anabranch.change.replay.state import PUBLISHED, standing_of
+    from anabranch.change.replay.state import PUBLISHED, read_state
 
     run, settings = get_current_context()["dag_run"], load_settings()
     with failing():
-        ended = standing_of(settings, planned["view"], planned["version"], planned["run"])
+        ended = read_state(settings, planned["view"], planned["version"], planned["run"])
     if ended is None or not ended.ended:
         raise AirflowFailException("the replay has left no word of its end. Next: clear its task, and it goes on")
     tell(settings, run, f"Replayed {ended}")

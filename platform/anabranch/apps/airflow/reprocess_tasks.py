@@ -29,7 +29,7 @@ def plan(view_name: str) -> dict[str, Any]:
     nobody asked for by name.
     """
     from anabranch.change.reprocess_plan import make_plan
-    from anabranch.change.reprocess_request import asked
+    from anabranch.change.reprocess_request import parse_reprocess_request
     from anabranch.ingest.landing.epoch_pacing import run_first
     from anabranch.views.project import Project
 
@@ -37,7 +37,9 @@ def plan(view_name: str) -> dict[str, Any]:
     run, params, settings = context["dag_run"], context["params"], load_settings()
     with failing(), run_first(settings):
         view, topics = Project(settings).registered(view_name, params.get("version"))
-        made = make_plan(settings, view, topics, asked(params, [t.name for t in topics.each], own_day(run)))
+        made = make_plan(
+            settings, view, topics, parse_reprocess_request(params, [t.name for t in topics.each], own_day(run))
+        )
     log.info("%s", made.to_text())
     if made.missing is not None and not made.partitions:
         raise AirflowSkipException(made.to_text())
@@ -109,25 +111,25 @@ def publish(planned: dict[str, Any]) -> dict[str, Any]:
     Fails, without a retry, when partitions had to be held back; the others are published then all the same. The Data
     Docs are written behind it, whatever came of it: readers don't wait for them.
     """
-    from anabranch.change.publish_run import document
+    from anabranch.change.publish_run import write_data_docs
 
     run, settings = get_current_context()["dag_run"], load_settings()
     try:
         return _publish(settings, run, planned)
     finally:
-        document(settings, planned)
+        write_data_docs(settings, planned)
 
 
 def _publish(settings: Settings, run: Any, planned: dict[str, Any]) -> dict[str, Any]:
     from anabranch.apps.airflow.links import page
     from anabranch.apps.airflow.run_notes import listed, outcome_note
-    from anabranch.change.publish_run import publish_run, remember
+    from anabranch.change.publish_run import publish_run, save_outcome
     from anabranch.ingest.landing.epoch_pacing import run_first
 
     with failing(), run_first(settings):
         outcome = publish_run(settings, planned)
     outcome["seconds"] = round((datetime.now(UTC) - (run.start_date or run.run_after)).total_seconds(), 1)
-    remember(settings, planned, outcome)
+    save_outcome(settings, planned, outcome)
     tell(settings, run, outcome_note(planned, outcome, page("data_docs/index.html")))
     if outcome["refused"]:
         raise AirflowFailException(

@@ -18,14 +18,14 @@ log = logging.getLogger(__name__)
 @task
 def retire() -> dict[str, Any]:
     """Retire the version. Fails at once, without a retry, while readers have it or name it. May be repeated."""
-    from anabranch.change.migration_request import asked_retirement
+    from anabranch.change.migration_request import parse_retirement_request
     from anabranch.serve import retirement
     from anabranch.views.retired_versions import retired_versions
 
     context = get_current_context()
     run, settings = context["dag_run"], load_settings()
     with failing():
-        wish = asked_retirement(context["params"])
+        wish = parse_retirement_request(context["params"])
         by, grace = f"run {run.run_id}", timedelta(seconds=wish.grace_seconds)
         if wish.version not in retired_versions(settings, wish.view):
             retirement.retire(settings, wish.view, wish.version, by=by, why=wish.why, grace=grace)

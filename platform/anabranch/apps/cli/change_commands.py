@@ -105,14 +105,16 @@ def _planned(
 ) -> tuple[Settings, Plan]:
     from anabranch.apps.cli.context import project_views
     from anabranch.change.reprocess_plan import make_plan
-    from anabranch.change.reprocess_request import asked
-    from anabranch.change.request_fields import wrong
+    from anabranch.change.reprocess_request import parse_reprocess_request
+    from anabranch.change.request_fields import parameter_error
 
     settings, registry = project_views()
     view = registry.get(name, version)
     topics = registry.topic(view)
     days = {"from": first if first is None else first or "-", "to": last, "missing": all_missing}
-    wish = asked({**days, "cut": cut}, [topic.name for topic in topics.each], date.min)
+    wish = parse_reprocess_request({**days, "cut": cut}, [topic.name for topic in topics.each], date.min)
     if not wish.explicit and not wish.missing:  # a command has no day of its own, as a scheduled run has
-        raise wrong("from", "RANGE_OPEN", "no day is given", "give --from (and --to), or --missing for all that are")
+        raise parameter_error(
+            "from", "RANGE_OPEN", "no day is given", "give --from (and --to), or --missing for all that are"
+        )
     return settings, make_plan(settings, view, topics, wish)

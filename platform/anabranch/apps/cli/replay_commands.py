@@ -76,10 +76,10 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """How far the newest replay has come, how fast it is, and how it ended."""
-    from anabranch.change.replay.state import standings
+    from anabranch.change.replay.state import list_states
 
     settings, number = _version(view, version)
-    found = standings(settings, view, number)
+    found = list_states(settings, view, number)
     newest = found[-1] if found else None
     if as_json:
         typer.echo(json.dumps(newest.to_json() if newest else None))
@@ -91,12 +91,12 @@ def status(
 def pace(view: ViewName, version: Version = None, share: Share = None, speed: Speed = None) -> None:
     """Let the replay that is under way take more or less of the machine, from its next slice on."""
     from anabranch.change.replay.control import active_replay, set_pace
-    from anabranch.change.replay.state import wish
+    from anabranch.change.replay.state import read_control
     from anabranch.change.replay_request import pace_of
 
     settings, number = _version(view, version)
     standing = active_replay(settings, view, number)
-    wanted = pace_of(_asked(share=share, speed=speed), wish(settings, standing).pace)
+    wanted = pace_of(_asked(share=share, speed=speed), read_control(settings, standing).pace)
     set_pace(settings, standing, wanted)
     limit = f"at most {wanted.speed:,g} times real time" if wanted.speed else "no limit of its speed"
     typer.echo(f"{view} v{number}: at most {wanted.share:.0%} of the cores, {limit}")
@@ -130,12 +130,12 @@ def _asked(
 def _planned(name: str, version: int | None, asked: dict[str, Any]) -> tuple[Settings, ReplayPlan]:
     from anabranch.apps.cli.context import project_views
     from anabranch.change.replay_plan import make_replay_plan
-    from anabranch.change.replay_request import asked_replay
+    from anabranch.change.replay_request import parse_replay_parameters
 
     settings, registry = project_views()
     view = registry.get(name, version)
     topics = registry.topic(view)
-    wish = asked_replay(asked, [topic.name for topic in topics.each])
+    wish = parse_replay_parameters(asked, [topic.name for topic in topics.each])
     return settings, make_replay_plan(settings, view, topics, wish)
 
 

@@ -28,15 +28,15 @@ def show(
 ) -> None:
     """Where readers are led now."""
     from anabranch.core.settings import load_settings
-    from anabranch.serve.routes import oldest, route_of
+    from anabranch.serve.routes import oldest_version, route_of
 
     settings = load_settings()
     route = route_of(settings, view)
-    version = (route.version_for(reader) if route else oldest(settings, view)) if reader else None
+    version = (route.version_for(reader) if route else oldest_version(settings, view)) if reader else None
     if as_json:
         typer.echo(json.dumps({"route": _plain(route) if route else None, "reader": reader, "version": version}))
         return
-    typer.echo(_line(route) if route else f"no route: everybody gets v{oldest(settings, view)}, the oldest")
+    typer.echo(_line(route) if route else f"no route: everybody gets v{oldest_version(settings, view)}, the oldest")
     if reader:
         typer.echo(f"{printable(reader)} gets v{version}")
 

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from anabranch.certify.certificates import Certificate, recorded
+from anabranch.certify.certificates import Certificate, certificate_rows
 from anabranch.core.settings import Settings
 from anabranch.lake.commits import open_table
 from anabranch.lake.layout import certificates_table, safe_name
@@ -90,5 +90,5 @@ def newest_marks(settings: Settings) -> Mapping[tuple[str, int], Marks]:
 def all_certificates(settings: Settings, view: str, version: int, partition: date | None) -> list[Certificate]:
     """Every certificate that one partition has had, newest first."""
     where = f"partition = DATE '{partition}'" if partition else "partition IS NULL"
-    rows = recorded(settings, f"view = '{safe_name(view, 'view')}' AND version = {int(version)} AND {where}")
+    rows = certificate_rows(settings, f"view = '{safe_name(view, 'view')}' AND version = {int(version)} AND {where}")
     return [Certificate.from_row(row) for row in reversed(rows)]

@@ -10,7 +10,7 @@ from anabranch.apps.web.access import REPLAY, Edits, from_our_page
 from anabranch.apps.web.forms import form_of, number_of, one_of
 from anabranch.apps.web.pages import Platform, View
 from anabranch.change.replay import control
-from anabranch.change.replay.state import wish
+from anabranch.change.replay.state import read_control
 from anabranch.change.replay_request import pace_of
 from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import RedirectResponse
@@ -50,6 +50,6 @@ def steer(
         control.cancel(settings, known.name, version, user.get_name())
     else:
         standing = control.active_replay(settings, known.name, version)
-        wanted = pace_of({"share": form.share, "speed": form.speed}, wish(settings, standing).pace)
+        wanted = pace_of({"share": form.share, "speed": form.speed}, read_control(settings, standing).pace)
         control.set_pace(settings, standing, wanted)
     return RedirectResponse(f"{request.scope.get('root_path', '')}/views/{known.name}/replays", 303)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from anabranch.apps.web.failures import Failure, attempt
 from anabranch.change.replay.rate_limit import Pace
-from anabranch.change.replay.state import ReplayState, standings, wish
+from anabranch.change.replay.state import ReplayState, list_states, read_control
 from anabranch.core.settings import Settings
 
 SHOWN = 50
@@ -36,11 +36,11 @@ def replays_of(settings: Settings, view: str, version: int) -> list[Replay] | Fa
     """Newest first."""
 
     def found() -> list[Replay]:
-        return [_replay(settings, standing) for standing in reversed(standings(settings, view, version)[-SHOWN:])]
+        return [_replay(settings, standing) for standing in reversed(list_states(settings, view, version)[-SHOWN:])]
 
     return attempt(f"replays of {view} v{version}", found)
 
 
 def _replay(settings: Settings, standing: ReplayState) -> Replay:
-    wanted = wish(settings, standing)
+    wanted = read_control(settings, standing)
     return Replay(standing, wanted.pace, bool(wanted.cancelled_by))

@@ -1,1 +1,10 @@
-"""Run a view again from history, beside the live one (ADR 0018)."""
+"""Replay: run a view's stream again from history, next to the live one, and publish the result atomically (ADR 0018).
+
+In: a ``ReplayRequest`` (``request``). Out: one commit of the live speed table, or none, and a ``ReplayState``.
+
+``runner`` executes the steps in this order: ``control`` takes the lock of the version's replays; ``feed`` releases
+landing's commits in slices, through ``landing_mirror`` (or ``log_mirror``, which decodes the log's bytes again), to a
+second stream; ``rate_limit`` and ``cpu_throttle`` bound its use of CPU; ``keep_live_epochs`` gives unchanged rows their
+live epochs; ``certify`` compares the result with the view's function; ``publish`` commits it; ``cleanup`` deletes the
+replay's files. ``state`` stores the progress, and what people ask of a running replay.
+"""

@@ -1,4 +1,4 @@
-"""All that a replay has made beside what the view's function says of the same events, at the replay's own cut."""
+"""Certify a replay: compare its table with the view's function over the same events, at the replay's own cut."""
 
 from __future__ import annotations
 
@@ -28,47 +28,51 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """``equal`` of ``partitions`` at ``cut``; ``said`` is what differs, and empty where nothing does."""
+class CertifyResult:
+    """``equal`` of ``partitions`` are equal at ``cut``. ``difference``: what differs, empty if nothing does."""
 
     cut: Cut
     partitions: int
     equal: int
-    said: str
+    difference: str
 
 
-def certify(spark: SparkSession, settings: Settings, asked: ReplayRequest, table: str, live: StreamLocation) -> Found:
-    """Compare the replay's ``table``: its days, or every partition that has rows there or for readers. The first
-    difference goes to the log, row by row, with its events."""
-    state = state_at(asked.view, table)
-    days = _partitions(asked, table, live)
-    found = certificates_of(compare(spark, settings, asked.view, asked.topics, days, state=state), asked.run)
-    unequal = [certificate for certificate in found if not certificate.equal]
+def certify(
+    spark: SparkSession, settings: Settings, request: ReplayRequest, table: str, live: StreamLocation
+) -> CertifyResult:
+    """Certify the replay's ``table``: the requested days, or every partition that has rows there or in the live table.
+    Logs the first unequal partition row by row, with the source events."""
+    state = state_at(request.view, table)
+    days = _partitions(request, table, live)
+    comparison = compare(spark, settings, request.view, request.topics, days, state=state)
+    certificates = certificates_of(comparison, request.run)
+    unequal = [certificate for certificate in certificates if not certificate.equal]
     if unequal:
         day = unequal[0].partition
-        shown = differences(spark, settings, asked.view, asked.topics, day, state=state)
-        log.error("%s", render_differences(asked.view, day, shown))
-    return Found(state.cut, len(found), len(found) - len(unequal), _said(found, unequal))
+        rows = differences(spark, settings, request.view, request.topics, day, state=state)
+        log.error("%s", render_differences(request.view, day, rows))
+    equal = len(certificates) - len(unequal)
+    return CertifyResult(state.cut, len(certificates), equal, _difference_text(certificates, unequal))
 
 
-def _partitions(asked: ReplayRequest, table: str, live: StreamLocation) -> Sequence[date]:
-    """Those that should be empty are compared, too."""
-    if asked.view.kappa:
+def _partitions(request: ReplayRequest, table: str, live: StreamLocation) -> Sequence[date]:
+    """Return the partitions to compare, including those that should be empty."""
+    if request.view.kappa:
         return []
-    if asked.days is not None:
-        return asked.days
+    if request.days is not None:
+        return request.days
     tables = [open_table(uri) for uri in (table, live.table)]
-    held = {partition[PARTITION_DATE] for each in tables if each is not None for partition in each.partitions()}
-    days = {day if isinstance(day, date) else date.fromisoformat(str(day)) for day in held if day}
-    return sorted(days | set(touched_partitions(asked.view, landed_days(asked.view, asked.topics, live.landing))))
+    existing = {partition[PARTITION_DATE] for each in tables if each is not None for partition in each.partitions()}
+    days = {day if isinstance(day, date) else date.fromisoformat(str(day)) for day in existing if day}
+    return sorted(days | set(touched_partitions(request.view, landed_days(request.view, request.topics, live.landing))))
 
 
-def _said(found: Sequence[Certificate], unequal: Sequence[Certificate]) -> str:
+def _difference_text(certificates: Sequence[Certificate], unequal: Sequence[Certificate]) -> str:
     if not unequal:
         return ""
     first = unequal[0]
     return (
-        f"not published: {len(unequal)} of {len(found)} certificates differ at {first.cut}. "
+        f"not published: {len(unequal)} of {len(certificates)} certificates differ at {first.cut}. "
         f"{first.partition or 'The whole view'}: {first.speed.rows} rows replayed, {first.expected.rows} expected. "
-        "Readers keep what they had, and nothing of the replay is left"
+        "Readers keep what they had, and the replay's files are deleted"
     )

@@ -1,4 +1,4 @@
-"""What a replay has on disk, and taking it away."""
+"""Delete a replay's files when it ends, and checkpoints that are no longer used."""
 
 from __future__ import annotations
 
@@ -9,38 +9,38 @@ from dataclasses import replace
 from pathlib import Path
 
 from anabranch.change.replay.publish import owns_live
-from anabranch.change.replay.state import PUBLISHED, ReplayState, forget, standing_of, write_standing
+from anabranch.change.replay.state import PUBLISHED, ReplayState, delete_control, read_state, write_state
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import replay_checkpoints, replay_mirrors, replay_table
 from anabranch.views.definition import View
 
 
-def finish(settings: Settings, standing: ReplayState, phase: str, said: str) -> ReplayState:
-    """Write down how a replay has ended. What it has on disk goes first: who reads that it has ended finds nothing of
-    it but the checkpoint of a whole one that is published, with which the live stream goes on."""
-    view, version, run = standing.view, standing.version, standing.run
+def finish(settings: Settings, state: ReplayState, phase: str, said: str) -> ReplayState:
+    """Store how a replay ended, after its files are deleted: an ended replay has no files, except the checkpoint of a
+    published replay of the whole view, with which the live stream continues."""
+    view, version, run = state.view, state.version, state.run
     folders = [Path(replay_table(settings, view, version, run)), replay_mirrors(settings, view, version) / run]
-    if phase != PUBLISHED or standing.days:
+    if phase != PUBLISHED or state.days:
         folders.append(replay_checkpoints(settings, view, version) / run)
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
-        with suppress(OSError):  # of other runs
+        with suppress(OSError):  # not empty: other runs have folders there
             os.removedirs(folder.parent)
-    forget(settings, standing)
-    return write_standing(settings, replace(standing, phase=phase, said=said))
+    delete_control(settings, state)
+    return write_state(settings, replace(state, phase=phase, said=said))
 
 
-def clear_replaced(settings: Settings, view: View) -> None:
-    """Delete the checkpoints of replays that were published and never went on, because another one came first."""
-    for path in replaced(settings, view.name, view.version):
+def delete_unused_checkpoints(settings: Settings, view: View) -> None:
+    """Delete the checkpoints of ended replays that the live stream doesn't use, because another one replaced them."""
+    for path in unused_checkpoints(settings, view.name, view.version):
         shutil.rmtree(path)
 
 
-def replaced(settings: Settings, view: str, version: int) -> list[Path]:
-    """The checkpoints of replays that have ended, and whose turn it is not."""
-    found = []
+def unused_checkpoints(settings: Settings, view: str, version: int) -> list[Path]:
+    """Return the checkpoints of ended replays that don't own the live table."""
+    unused = []
     for path in sorted(replay_checkpoints(settings, view, version).glob("*")):
-        standing = standing_of(settings, view, version, path.name)
-        if (standing is None or standing.ended) and not owns_live(settings, view, version, path):
-            found.append(path)
-    return found
+        state = read_state(settings, view, version, path.name)
+        if (state is None or state.ended) and not owns_live(settings, view, version, path):
+            unused.append(path)
+    return unused

@@ -1,4 +1,4 @@
-"""One replay of a view version at a time, and what people may do to it while it runs or waits."""
+"""The lock that allows one replay per view version, and what people can do to an active replay: change pace, cancel."""
 
 from __future__ import annotations
 
@@ -7,9 +7,16 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 from anabranch.change.replay.cleanup import finish
-from anabranch.change.replay.publish import published
+from anabranch.change.replay.publish import is_published
 from anabranch.change.replay.rate_limit import Pace
-from anabranch.change.replay.state import CANCELLED, PUBLISHED, ReplayState, cancelled, change_wish, standings
+from anabranch.change.replay.state import (
+    CANCELLED,
+    PUBLISHED,
+    ReplayState,
+    cancelled_text,
+    list_states,
+    update_control,
+)
 from anabranch.core.atomic_files import locked
 from anabranch.core.errors import BadInput, Conflict
 from anabranch.core.settings import Settings
@@ -19,56 +26,57 @@ from anabranch.views.definition import View
 
 @contextmanager
 def exclusive(settings: Settings, view: View, run: str) -> Iterator[None]:
-    """Hold the lock of this version's replays; it goes with the process. Conflict REPLAY_RUNNING."""
-    with hold(settings, view.name, view.version):
-        waiting = [s.run for s in standings(settings, view.name, view.version) if not s.ended and s.run != run]
+    """Hold the lock of this version's replays; a killed process releases it. Raises Conflict REPLAY_RUNNING if another
+    replay runs, or was killed and hasn't ended."""
+    with replay_lock(settings, view.name, view.version):
+        waiting = [s.run for s in list_states(settings, view.name, view.version) if not s.ended and s.run != run]
         if waiting:
             what = f"replay {waiting[0]} of it has not ended"
-            raise _running(view.name, view.version, what, "clear its run, so that it goes on")
+            raise _running(view.name, view.version, what, "clear its run, so that it continues")
         yield
 
 
 def active_replay(settings: Settings, view: str, version: int) -> ReplayState:
-    """The replay that runs, or that was killed and waits. BadInput NO_REPLAY."""
-    found = [standing for standing in standings(settings, view, version) if not standing.ended]
-    if not found:
+    """Return the replay that runs, or was killed and hasn't ended. Raises BadInput NO_REPLAY."""
+    active = [state for state in list_states(settings, view, version) if not state.ended]
+    if not active:
         raise BadInput(
             "NO_REPLAY",
-            f"no replay of {view} v{version} is under way",
+            f"no replay of {view} v{version} is active",
             state="nothing was changed",
             next_step=f"anabranch replay status {view}",
         )
-    return found[-1]
+    return active[-1]
 
 
-def set_pace(settings: Settings, standing: ReplayState, pace: Pace) -> None:
-    """Let it go on at another pace, from its next slice on. One that is cancelled stays so."""
-    change_wish(settings, standing, lambda wanted: replace(wanted, pace=pace))
+def set_pace(settings: Settings, state: ReplayState, pace: Pace) -> None:
+    """Change the pace from the next slice on. A cancelled replay stays cancelled."""
+    update_control(settings, state, lambda control: replace(control, pace=pace))
 
 
 def cancel(settings: Settings, view: str, version: int, by: str) -> ReplayState:
-    """End the replay, and leave nothing of it: at once where it was killed, else before its next slice or step; what is
-    published by then stays. BadInput NO_REPLAY."""
-    standing = active_replay(settings, view, version)
-    change_wish(settings, standing, lambda wanted: replace(wanted, cancelled_by=by))
+    """Cancel the replay and delete its files: at once if it was killed, otherwise before its next slice or step. If it
+    is published by then, it stays published. Raises BadInput NO_REPLAY."""
+    state = active_replay(settings, view, version)
+    update_control(settings, state, lambda control: replace(control, cancelled_by=by))
     try:
-        with hold(settings, view, version):
-            if published(settings, view, version, standing.run, standing.began_at):
-                return finish(settings, standing, PUBLISHED, "published before it was cancelled")
-            return finish(settings, standing, CANCELLED, cancelled(by))
-    except Conflict:
-        return standing
+        with replay_lock(settings, view, version):
+            if is_published(settings, view, version, state.run, state.began_at):
+                return finish(settings, state, PUBLISHED, "published before it was cancelled")
+            return finish(settings, state, CANCELLED, cancelled_text(by))
+    except Conflict:  # it runs: its own process ends it
+        return state
 
 
 @contextmanager
-def hold(settings: Settings, view: str, version: int) -> Iterator[None]:
-    """The lock of a version's replays. Conflict REPLAY_RUNNING."""
-    view_folder(settings, view, version)  # checks the names
-    with ExitStack() as held:
+def replay_lock(settings: Settings, view: str, version: int) -> Iterator[None]:
+    """Hold the lock of a version's replays. Raises Conflict REPLAY_RUNNING."""
+    view_folder(settings, view, version)  # validates the names
+    with ExitStack() as stack:
         try:
-            held.enter_context(locked(settings.locks / f"replay-{view}-v{version}"))
+            stack.enter_context(locked(settings.locks / f"replay-{view}-v{version}"))
         except BlockingIOError:
-            raise _running(view, version, "another replay of it runs", "wait for it") from None
+            raise _running(view, version, "another replay of it runs", "wait until it ends") from None
         yield
 
 

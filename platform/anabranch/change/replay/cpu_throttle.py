@@ -1,11 +1,10 @@
-"""A process that runs for a part of each tenth of a second only.
+"""CPU throttle: let a process run only for a share of each tenth of a second, with SIGSTOP and SIGCONT.
 
-Priorities don't do it: two processes share caches and memory even where each has a core, and what a live stream feels
-of a burst it feels for the whole of the burst. Nor does the kernel's own quota (cpu.max): it needs rights that a
-container rarely has. So somebody stops the process and lets it go on, ten times a second.
+A low priority is not enough: two processes share caches and memory even if each has a core, so a live stream is slowed
+for the whole of each burst. The kernel's quota (cpu.max) needs rights that a container rarely has.
 
-Whoever does that must not die in between, for a stopped process never goes on by itself. It is a program of its own
-(this file): it lets go when its owner dies, and its owner lets go when it does.
+A stopped process never continues by itself, so whatever stops it must not die in between. The throttle is therefore a
+separate program (this file): it sends SIGCONT when its owner dies, and its owner sends SIGCONT when the program dies.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ import threading
 import time
 
 PERIOD = 0.1
-"""Seconds. A stream's micro-batch takes longer, so it meets the same share of them always."""
+"""Seconds. A stream's micro-batch takes longer, so each one is slowed by the same share."""
 
 
 class Throttle:
-    """Holds process ``pid`` to a share of its time, until ``close``."""
+    """Limits process ``pid`` to a share of the time, until ``close``."""
 
     def __init__(self, pid: int) -> None:
         self._pid, self._share, self._closed = pid, 1.0, False
@@ -32,17 +31,17 @@ class Throttle:
         self._lock = threading.Lock()
 
     def set(self, share: float) -> None:
-        """It runs for ``share`` (above 0, up to 1) of each period from now on."""
+        """Let it run for ``share`` (above 0, up to 1) of each period from now on."""
         with self._lock:
             self._share = share
             if self._closed or (share >= 1 and self._process is None):
                 return
             if self._process is None:
                 self._start()
-            self._say()
+            self._send_share()
 
     def close(self) -> None:
-        """Let it run freely."""
+        """Let it run without a limit."""
         with self._lock:
             self._closed, process = True, self._process
         if process is not None and process.stdin is not None:
@@ -53,10 +52,10 @@ class Throttle:
         self._process = subprocess.Popen([sys.executable, __file__, str(self._pid)], stdin=subprocess.PIPE)
         threading.Thread(target=self._watch, args=(self._process,), name="throttle", daemon=True).start()
 
-    def _say(self) -> None:
+    def _send_share(self) -> None:
         assert self._process is not None  # noqa: S101 - started before
         assert self._process.stdin is not None  # noqa: S101 - it is a pipe
-        with contextlib.suppress(BrokenPipeError):  # it has died: whoever watches starts another one
+        with contextlib.suppress(BrokenPipeError):  # it has died: the watching thread starts another one
             self._process.stdin.write(f"{self._share}\n".encode())
             self._process.stdin.flush()
 
@@ -71,16 +70,16 @@ class Throttle:
         with self._lock:
             if not self._closed:
                 self._start()
-                self._say()
+                self._send_share()
 
 
 def main(pid: int) -> None:
-    """Stop and continue ``pid``; shares come as lines of stdin, whose end is the end."""
+    """Stop and continue ``pid`` in turns. Reads shares as lines from stdin, and ends when stdin is closed."""
     try:
         process = os.pidfd_open(pid)
     except ProcessLookupError:
         return
-    share, told = 1.0, b""
+    share, buffer = 1.0, b""
     for stop in (signal.SIGTERM, signal.SIGINT):
         signal.signal(stop, lambda *_: sys.exit(0))
     try:
@@ -94,7 +93,7 @@ def main(pid: int) -> None:
                 read = os.read(0, 4096)
                 if not read:
                     return
-                *lines, told = (told + read).split(b"\n")
+                *lines, buffer = (buffer + read).split(b"\n")
                 share = float(lines[-1]) if lines else share
     except ProcessLookupError:
         return

@@ -1,4 +1,4 @@
-"""Landing's commits in the order in which a replay is given them, slice by slice, from all topics of a view."""
+"""The feed of a replay: releases landing's commits to the replay's stream, in slices, from all topics of a view."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from anabranch.lake import Cut, Position
 
 _FIRST_RECORDS = 20_000
 _SPEED_SECONDS = 5.0
-"""How long a slice may last that is held to a multiple of real time."""
+"""How long a slice may take when the speed is limited to a multiple of real time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """What was given: up to which ``cut``, how many records, and how far event time went on by it (seconds)."""
+    """A released slice: the ``cut`` it ends at, its number of records, and by how many seconds event time advanced."""
 
     cut: Cut
     records: int
@@ -27,9 +27,9 @@ class Slice:
 
 @dataclass
 class LandingFeed:
-    """``landing``: the table of each topic. ``mirrors``: where their mirrors are. ``until``: the last epochs to give,
-    by topic; those of a topic that is left out have no end. ``mirror``: makes the mirror of a topic, given its table
-    and its folder."""
+    """``landing``: the table of each topic. ``mirrors``: the folder of their mirrors. ``until``: the last epoch to
+    release, by topic; a topic that isn't listed has no end. ``mirror``: creates a topic's mirror from the topic's name,
+    its table and the mirror's folder."""
 
     landing: Mapping[str, str]
     mirrors: Path
@@ -48,62 +48,63 @@ class LandingFeed:
         self.done = 0
         self.total = 0
         self.event_seconds = 0.0
-        self.look()
+        self.poll()
 
     @property
     def uris(self) -> dict[str, str]:
-        """The mirrors, for the stream."""
+        """The mirrors' tables, which the stream reads."""
         return {topic: mirror.uri for topic, mirror in self._mirrors.items()}
 
     @property
     def cut(self) -> Cut:
-        """What has been given so far."""
+        """The cut that has been released so far."""
         return Cut(dict(self._positions))
 
-    def look(self) -> bool:
-        """Find what has landed since; whether there is anything to give."""
-        found = [(time, topic, commit) for topic in self._commits for time, commit in self._more(topic)]
-        for _, topic, commit in sorted(found, key=lambda each: each[0]):
+    def poll(self) -> bool:
+        """Read new commits of landing. Returns whether there is anything to release."""
+        new = [(time, topic, commit) for topic in self._commits for time, commit in self._new_commits(topic)]
+        for _, topic, commit in sorted(new, key=lambda each: each[0]):
             self.total += commit.rows
-            if commit.version <= self._mirrors[topic].given:  # before a kill
-                self._note(topic, commit)
+            if commit.version <= self._mirrors[topic].released:  # released before a kill
+                self._count(topic, commit)
             else:
                 self._waiting.append((topic, commit))
         return bool(self._waiting)
 
-    def give(self, event_seconds: float | None = None) -> Slice:
-        """Give the next slice, of at most ``event_seconds`` of event time (None: no matter)."""
-        records, begin, given = 0, self.event_seconds, dict[str, int]()
+    def release_next(self, event_seconds: float | None = None) -> Slice:
+        """Release the next slice, of at most ``event_seconds`` of event time (None: no limit)."""
+        records, begin, released = 0, self.event_seconds, dict[str, int]()
         while self._waiting:
             topic, commit = self._waiting[0]
-            if given and records + commit.rows > self._size:
+            if released and records + commit.rows > self._size:
                 break
-            if given and event_seconds is not None and self.event_seconds - begin >= event_seconds:
+            if released and event_seconds is not None and self.event_seconds - begin >= event_seconds:
                 break
             self._waiting.popleft()
-            self._note(topic, commit)
-            given[topic] = commit.version
+            self._count(topic, commit)
+            released[topic] = commit.version
             records += commit.rows
-        for topic, version in given.items():
-            self._mirrors[topic].give(version)
+        for topic, version in released.items():
+            self._mirrors[topic].release(version)
         return Slice(self.cut, records, self.event_seconds - begin)
 
-    def took(self, given: Slice, seconds: float) -> None:
-        """Let the next slice be so large that it takes about as long as one should."""
-        if given.records:
-            self._size = next_size(given.records, seconds)
+    def adjust_size(self, released: Slice, seconds: float) -> None:
+        """Set the size of the next slice so that it takes about as long as a slice should."""
+        if released.records:
+            self._size = next_size(released.records, seconds)
 
-    def _more(self, topic: str) -> Iterator[tuple[int, LandedCommit]]:
-        """The topic's next commits up to its end, each with a time that never goes back: a clock may."""
+    def _new_commits(self, topic: str) -> Iterator[tuple[int, LandedCommit]]:
+        """Yield the topic's new commits up to its end, each with a commit time made monotonic, since clocks may go
+        back."""
         last = self.until.get(topic)
-        for commit in self._commits[topic].more():
+        for commit in self._commits[topic].read_new():
             if last is not None and commit.cut is not None and commit.cut.epoch(topic) > last:
                 self._ended.add(topic)
             if topic not in self._ended:
                 self._times[topic] = max(self._times.get(topic, 0), commit.commit_time_ms)
                 yield self._times[topic], commit
 
-    def _note(self, topic: str, commit: LandedCommit) -> None:
+    def _count(self, topic: str, commit: LandedCommit) -> None:
         self.done += commit.rows
         if commit.cut is not None:
             self._positions[topic] = commit.cut.positions.get(topic, Position(0, {}))
@@ -114,5 +115,5 @@ class LandingFeed:
 
 
 def event_limit(speed: float) -> float | None:
-    """The event time of a slice that is held to ``speed`` times real time."""
+    """Return the seconds of event time per slice at ``speed`` times real time; None for no limit."""
     return speed * _SPEED_SECONDS if speed else None

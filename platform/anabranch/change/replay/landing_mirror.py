@@ -1,4 +1,5 @@
-"""A landing table that is given out commit by commit, to a stream that would take all of it at once."""
+"""Mirror of a landing table that releases its commits one by one. A view's stream has no rate limit: it reads all
+commits that it sees at once."""
 
 from __future__ import annotations
 
@@ -23,13 +24,14 @@ from anabranch.lake.version_checksum import metadata_of
 
 _METADATA = '"metaData"'
 _SCHEMA_OF = ".schema_of"
-"""The version up to which landing's log says nothing of a schema that the mirror doesn't have from its start."""
+"""A file with a version of landing: the mirror starts with the schema of this version, so schema changes up to it are
+left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class LandedCommit:
-    """One commit of landing. ``rows`` is how many records it landed; ``newest_us`` the largest event time up to it
-    (microseconds since 1970; None before the first event); ``cut`` None for a commit that landed nothing."""
+    """One commit of landing. ``rows``: how many records it landed. ``newest_us``: the largest event time up to it
+    (microseconds since 1970; None before the first event). ``cut``: None for a commit without landing's metadata."""
 
     version: int
     commit_time_ms: int
@@ -39,10 +41,10 @@ class LandedCommit:
 
 
 class Mirror:
-    """The folder ``folder`` as a Delta table: ``landing`` as it was at version ``given``.
+    """A Delta table in ``folder`` that shows ``landing`` as of version ``released``.
 
-    Its commits are landing's own, under their own numbers and the same table id, so a checkpoint of a stream over it
-    goes on over landing itself. The data isn't copied. Opened again after a kill it goes on where it was.
+    Its commits are landing's own, with the same version numbers and table id, so a stream's checkpoint over the mirror
+    can continue over landing itself. Data files are linked, not copied. After a kill it continues where it was.
     """
 
     def __init__(self, landing: str, folder: Path) -> None:
@@ -50,19 +52,19 @@ class Mirror:
         self._landing, self._folder = Path(landing.removeprefix("file://")), folder
         self._log = folder / LOG
         if not versions(folder):
-            self._begin()
-        self.given = max(versions(folder))
+            self._create()
+        self.released = max(versions(folder))
         self._schema_of = int((self._folder / _SCHEMA_OF).read_text())
 
-    def give(self, version: int) -> None:
-        """Let the commits up to ``version`` be seen, in their order. A repeat changes nothing."""
+    def release(self, version: int) -> None:
+        """Make the commits up to ``version`` visible, in order. Idempotent."""
         self._link_data()
-        for number in range(self.given + 1, version + 1):
+        for number in range(self.released + 1, version + 1):
             self._copy(number)
-            self.given = number
+            self.released = number
 
-    def _begin(self) -> None:
-        """Everything up to the base in one step, with the newest schema: its log gets its name last."""
+    def _create(self) -> None:
+        """Create the mirror at its base version, with the newest schema. Atomic: the log folder is renamed last."""
         self._folder.mkdir(parents=True, exist_ok=True)
         self._link_data()
         commits = versions(self._landing)
@@ -71,7 +73,7 @@ class Mirror:
                 "LANDING_GONE",
                 f"{self._landing} has no commit",
                 state="nothing was replayed",
-                next_step="anabranch doctor says what else is missing; put the table back, or land the log again",
+                next_step="anabranch doctor shows what else is missing; restore the table, or land the log again",
             )
         base, schema_of = self._base(commits)
         (self._folder / _SCHEMA_OF).write_text(str(schema_of))
@@ -87,14 +89,14 @@ class Mirror:
         draft.rename(self._log)
 
     def _base(self, commits: Sequence[int]) -> tuple[int, int]:
-        """The oldest version to begin with, and the newest one that says something of the schema. The kept log reaches
-        back to the oldest, and no file that a later commit names has been taken away since (by a compaction, say: then
-        all up to it comes at once)."""
+        """Return the oldest version that the mirror can start at, and the newest version that changes the schema. The
+        log reaches back to the base, and no file that a later commit removes has been deleted since (for example after
+        a compaction: then everything up to it is released at once)."""
         base = commits[0]
-        if base > 0:  # what came before is in a checkpoint
+        if base > 0:  # older commits are only in a checkpoint
             names = ((version, path.name) for version, path in log_files(self._landing))
             checkpoints = (v for v, name in names if not name.startswith(".") and ".checkpoint" in name)
-            # Where the newest commit is the only one that is left, the checkpoint of its own version.
+            # If only the newest commit is left, its own version's checkpoint is used.
             base = min(max(base, min(checkpoints, default=base) + 1), commits[-1])
         schema_of = base
         for version in commits:
@@ -107,7 +109,7 @@ class Mirror:
         return base, max(base, schema_of)
 
     def _copy(self, version: int) -> None:
-        """A commit under its own number, without what it says of a schema that the mirror has from its start."""
+        """Copy a commit under its own number, without a schema that the mirror already has from its start."""
         path = commit_file(self._landing, version)
         if version > self._schema_of:
             checksum = path.with_suffix(".crc")
@@ -122,7 +124,7 @@ class Mirror:
         _write(self._log / commit_name(version), actions)
 
     def _landed(self, version: int) -> LandedCommit:
-        return _landed(version, read_commit(self._landing, version))
+        return _parse_commit(version, read_commit(self._landing, version))
 
     def _actions(self, version: int) -> Iterator[dict[str, Any]]:
         return (json.loads(line) for line in read_commit(self._landing, version).splitlines() if line)
@@ -135,32 +137,32 @@ class Mirror:
 
 
 class LandedCommits:
-    """The commits of one landing table, in their order; each is read once."""
+    """Reads the commits of one landing table in order, each once."""
 
     def __init__(self, landing: str) -> None:
         self._table = Path(landing.removeprefix("file://"))
         self._next: int | None = None
 
-    def more(self) -> list[LandedCommit]:
-        """Those that were made since the last call."""
+    def read_new(self) -> list[LandedCommit]:
+        """Return the commits since the last call."""
         if self._next is None:
             self._next = min(versions(self._table), default=0)
-        found = []
+        new = []
         with suppress(FileNotFoundError):
             while True:
-                found.append(_landed(self._next, read_commit(self._table, self._next)))
+                new.append(_parse_commit(self._next, read_commit(self._table, self._next)))
                 self._next += 1
-        return found
+        return new
 
 
-def _landed(version: int, text: str) -> LandedCommit:
-    said: dict[str, object] = {}
+def _parse_commit(version: int, text: str) -> LandedCommit:
+    info: dict[str, object] = {}
     for line in text.splitlines():
         if line.startswith('{"commitInfo"'):
-            said = json.loads(line)["commitInfo"]
+            info = json.loads(line)["commitInfo"]
             break
-    note = CommitMetadata.from_text(str(said.get("userMetadata") or ""))
-    time = int(str(said.get("timestamp") or 0))
+    note = CommitMetadata.from_text(str(info.get("userMetadata") or ""))
+    time = int(str(info.get("timestamp") or 0))
     if note is None:
         return LandedCommit(version, time, 0, None, None)
     newest, rows = note.extra.get("watermark_us"), int(note.extra.get("rows", 0))
@@ -168,7 +170,7 @@ def _landed(version: int, text: str) -> LandedCommit:
 
 
 def _write(path: Path, actions: Sequence[Mapping[str, Any]]) -> None:
-    """Whole or not there: a stream looks at this folder while it is written."""
+    """Write a commit atomically: a stream lists this folder meanwhile."""
     draft = path.with_name(f".{path.name}")
     draft.write_text("".join(map(log_line, actions)), encoding="utf-8")
     draft.rename(path)
@@ -179,7 +181,7 @@ def _link(source: Path, target: Path) -> None:
         os.link(source, target)
     except FileExistsError:
         return
-    except OSError:  # another file system
+    except OSError:  # a different file system
         draft = target.with_name(f".{target.name}")
         shutil.copy2(source, draft)
         draft.rename(target)

@@ -1,4 +1,4 @@
-"""Landing given out with what the log itself holds: its bytes are read and decoded again, where it still reaches."""
+"""Mirror of a landing table whose typed data is decoded again from the log's bytes, as far back as the log reaches."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TopicSource:
-    """The log of ``topic``, and who reads it."""
+    """The log of ``topic``, and the session and settings to read it with."""
 
     spark: SparkSession
     settings: Settings
@@ -33,37 +33,38 @@ class TopicSource:
 
 
 class LogMirror(Mirror):
-    """As Mirror, but the typed data of each record is made from the log's own bytes.
+    """As Mirror, but the typed data of each record is decoded from the log's bytes.
 
-    What was decided about a record (its epoch, valid or not, late or not, its event time) is landing's: it was decided
-    once. A record that the log doesn't hold any more is landing's as a whole. BrokenState LOG_DIFFERS when the bytes of
-    one aren't those that were landed.
+    Landing's decisions about a record (epoch, valid, late, event time) are kept, because they are made once. A record
+    that the log no longer has is taken from landing. Raises BrokenState LOG_DIFFERS if the log's bytes of a record
+    aren't those that were landed.
     """
 
     def __init__(self, landing: str, folder: Path, log: TopicSource) -> None:
         self._source = log
         self.reread = 0
-        """How many offsets of the log were read, by this process."""
+        """How many offsets of the log this process has read."""
         super().__init__(landing, folder)
 
-    def give(self, version: int) -> None:
-        """All records of the commits are in the first of them, in one pass: a slice is whole when it is given."""
-        if version <= self.given:
+    def release(self, version: int) -> None:
+        """Make the commits up to ``version`` visible. One pass decodes all of their records, and the first commit gets
+        all files. That is safe because a slice is released as a whole."""
+        if version <= self.released:
             return
-        first = self.given + 1
-        added = self._relanded(range(first, version + 1))
+        first = self.released + 1
+        added = self._decode_again(range(first, version + 1))
         for number in range(first, version + 1):
             kept = [a for a in self._actions(number) if not {"add", "remove"} & a.keys()]
-            known = [a for a in kept if "metaData" not in a or number > self._schema_of]
-            self._commit(number, [*known, *(added if number == first else ())])
-            self.given = number
+            actions = [a for a in kept if "metaData" not in a or number > self._schema_of]
+            self._commit(number, [*actions, *(added if number == first else ())])
+            self.released = number
 
     def _base(self, commits: Sequence[int]) -> tuple[int, int]:
         base, schema_of = super()._base(commits)
         if base > 0:
             raise BadInput(
                 "LOG_SHORT",
-                f"parameter source: the commits of {self._landing} don't reach back to its first epoch any more",
+                f"parameter source: the commits of {self._landing} no longer reach back to its first epoch",
                 state="nothing was started",
                 next_step="replay from landing",
                 field="source",
@@ -71,9 +72,9 @@ class LogMirror(Mirror):
         return base, schema_of
 
     def _link_data(self) -> None:
-        """None of landing's files is read through this mirror."""
+        """Does nothing: this mirror has its own data files."""
 
-    def _relanded(self, versions: Iterable[int]) -> list[dict[str, Any]]:
+    def _decode_again(self, versions: Iterable[int]) -> list[dict[str, Any]]:
         files, offsets = list[str](), dict[int, tuple[int, int]]()
         for version in versions:
             for action in self._actions(version):
@@ -96,15 +97,15 @@ class LogMirror(Mirror):
         return [{"add": _add(file)} for file in staged]
 
     def _offsets(self, version: int) -> dict[int, tuple[int, int]]:
-        """What the commit landed of each partition: its first offset, and the one behind its last."""
+        """Return the offsets that the commit landed, per partition: the first one, and the one after the last."""
         commit, before = self._landed(version), self._landed(version - 1) if version else None
         if commit.cut is None or not commit.cut.positions:
             return {}
         (position,) = commit.cut.positions.values()
-        known: Mapping[int, int] = {}
+        begins: Mapping[int, int] = {}
         if before is not None and before.cut is not None and before.cut.positions:
-            known = next(iter(before.cut.positions.values())).offsets
-        return {p: (known.get(p, 0), end) for p, end in position.offsets.items() if end > known.get(p, 0)}
+            begins = next(iter(before.cut.positions.values())).offsets
+        return {p: (begins.get(p, 0), end) for p, end in position.offsets.items() if end > begins.get(p, 0)}
 
     def _rows(self, files: list[str], offsets: Mapping[int, tuple[int, int]]) -> DataFrame:
         from pyspark.sql import functions as F
@@ -112,31 +113,32 @@ class LogMirror(Mirror):
         spark, topic = self._source.spark, self._source.topic
         schema = spark.read.format("delta").load(str(self._landing)).drop(EVENT_DATE).schema
         landed = spark.read.schema(schema).option("recursiveFileLookup", "true").parquet(*files)
-        reach = begin_offsets(self._source.settings, topic.name)
-        held = {p: (max(a, reach.get(p, 0)), b) for p, (a, b) in offsets.items() if b > reach.get(p, 0)}
+        oldest = begin_offsets(self._source.settings, topic.name)
+        available = {p: (max(a, oldest.get(p, 0)), b) for p, (a, b) in offsets.items() if b > oldest.get(p, 0)}
         dated = landed.withColumn(EVENT_DATE, F.to_date("event_time"))
-        if not held:
+        if not available:
             return dated
-        self.reread += sum(b - a for a, b in held.values())
+        self.reread += sum(b - a for a, b in available.values())
         typed = [topic.newest(name).column for name in topic.event_types]
-        again = decode(read_range(spark, self._source.settings, topic, held), topic)
-        log = again.select(F.struct("partition", "offset", "value", "decision", *typed).alias("log"))
+        decoded = decode(read_range(spark, self._source.settings, topic, available), topic)
+        log = decoded.select(F.struct("partition", "offset", "value", "decision", *typed).alias("log"))
         same = (F.col("log.partition") == F.col("partition")) & (F.col("log.offset") == F.col("offset"))
         joined = dated.join(log, same & F.col("released_from").isNull(), "left")
         readable = (F.col("log.decision") == VALID) & (F.col("decision") != QUARANTINED)
-        fresh = {name: F.when(readable, F.col(f"log.{name}")).otherwise(F.col(name)).alias(name) for name in typed}
-        fresh["value"] = _checked()
-        return joined.select(*(fresh.get(name, F.col(name)) for name in dated.columns))
+        columns = {name: F.when(readable, F.col(f"log.{name}")).otherwise(F.col(name)).alias(name) for name in typed}
+        columns["value"] = _checked_value()
+        return joined.select(*(columns.get(name, F.col(name)) for name in dated.columns))
 
 
-def _checked() -> Column:
+def _checked_value() -> Column:
+    """Return landing's bytes; the query fails if the log has different bytes."""
     from pyspark.sql import functions as F
 
-    other = F.col("log").isNotNull() & ~F.col("log.value").eqNullSafe(F.col("value"))
-    where = F.concat(
-        F.lit("the log holds other bytes than landing in partition "), "partition", F.lit(" at offset "), "offset"
+    differs = F.col("log").isNotNull() & ~F.col("log.value").eqNullSafe(F.col("value"))
+    message = F.concat(
+        F.lit("the log has different bytes than landing in partition "), "partition", F.lit(" at offset "), "offset"
     )
-    return F.when(other, F.raise_error(where).cast("binary")).otherwise(F.col("value")).alias("value")
+    return F.when(differs, F.raise_error(message).cast("binary")).otherwise(F.col("value")).alias("value")
 
 
 def _add(file: StagedFile) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""From a certified replay to what readers see: one commit of the live speed table, or none."""
+"""Publish a certified replay: one commit of the live speed table, or none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from uuid import uuid4
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from anabranch.certify.affected_partitions import closed_between, touched
+from anabranch.certify.affected_partitions import closed_between, count_affected_events
 from anabranch.compute.speed.checkpoint_handover import REPLAY, id_of, owner_of
 from anabranch.compute.speed.table import SpeedTable
 from anabranch.contracts import Sources
@@ -30,73 +30,74 @@ from anabranch.views.definition import PARTITION_DATE, View
 
 
 def live_cut(settings: Settings, view: View) -> Cut:
-    """What readers have of the live half; an empty cut before its first commit."""
-    found = latest_commit(speed_table(settings, view.name, view.version))
-    return found.note.cut if found else Cut()
+    """Return the cut of the live speed table; an empty cut before its first commit."""
+    commit = latest_commit(speed_table(settings, view.name, view.version))
+    return commit.note.cut if commit else Cut()
 
 
-def published(settings: Settings, view: str, version: int, run: str, since: int) -> bool:
-    """Whether the replay ``run`` has made its commit already, behind the version ``since`` of the live table."""
+def is_published(settings: Settings, view: str, version: int, run: str, since: int) -> bool:
+    """Whether the live table has a commit of replay ``run`` after table version ``since``."""
     table = open_table(speed_table(settings, view, version))
-    for committed in commit_history(table) if table is not None else ():
-        if committed.version <= since:
+    for commit in commit_history(table) if table is not None else ():
+        if commit.version <= since:
             break
-        if committed.note.extra.get(REPLAY) == run:
+        if commit.note.extra.get(REPLAY) == run:
             return True
     return False
 
 
 def publish_whole(settings: Settings, view: View, run: str, uri: str) -> None:
-    """Replace the live table by the one at ``uri``, whose stream has ended.
+    """Replace the live table's rows by those of the table at ``uri``, whose stream has stopped.
 
-    TryAgain REPLAY_BEHIND when readers have a newer cut by now. Conflict TABLE_MOVED when the live stream was quicker.
-    Either way nothing was written.
+    Raises TryAgain REPLAY_BEHIND if readers have a newer cut by now; Conflict TABLE_MOVED if the live stream committed
+    first. Nothing was written then.
     """
-    made, live = _made(uri), _live(settings, view, uri)
+    replayed, live = _newest_commit(uri), _live(settings, view, uri)
     before = live.newest()
-    if not made.note.cut.covers(before.note.cut):
+    if not replayed.note.cut.covers(before.note.cut):
         raise TryAgain(
             "REPLAY_BEHIND",
-            f"the replay of {view.writer} is at {made.note.cut}, readers at {before.note.cut}",
+            f"the replay of {view.writer} is at {replayed.note.cut}, readers are at {before.note.cut}",
             state="nothing was published",
-            next_step="let the replay go on to there",
+            next_step="let the replay continue to that cut",
         )
     with _linked(uri, live.uri, run, None) as files:
-        live.refresh(files, replace(made.note, extra={**made.note.extra, REPLAY: run}))
+        live.refresh(files, replace(replayed.note, extra={**replayed.note.extra, REPLAY: run}))
 
 
 def publish_days(settings: Settings, view: View, topics: Sources, run: str, uri: str, days: Sequence[date]) -> None:
-    """Replace ``days`` of the live table by those of the one at ``uri``, under the live table's own note.
+    """Replace ``days`` of the live table by those of the table at ``uri``. The live table keeps its commit metadata.
 
-    TryAgain DAYS_TOUCHED when one of them has changed between the two cuts; Conflict TABLE_MOVED. Nothing was written.
+    Raises TryAgain DAYS_TOUCHED if one of the days changed between the two cuts; Conflict TABLE_MOVED. Nothing was
+    written then.
     """
-    made, live = _made(uri), _live(settings, view, uri)
+    replayed, live = _newest_commit(uri), _live(settings, view, uri)
     before = live.newest()
-    counts = touched(settings, view, topics, days, made.note.cut, before.note.cut)
-    moved = {day for day in days if counts[day].between}
-    moved |= closed_between(settings, view, topics, made.note.cut, before.note.cut) & set(days)
-    if moved:
+    counts = count_affected_events(settings, view, topics, days, replayed.note.cut, before.note.cut)
+    changed = {day for day in days if counts[day].between}
+    changed |= closed_between(settings, view, topics, replayed.note.cut, before.note.cut) & set(days)
+    if changed:
         raise TryAgain(
             "DAYS_TOUCHED",
-            f"{', '.join(map(str, sorted(moved)[:3]))} of {view.writer} changed between {made.note.cut}, where the "
-            f"replay is, and {before.note.cut}, where readers are",
+            f"{', '.join(map(str, sorted(changed)[:3]))} of {view.writer} changed between {replayed.note.cut}, where "
+            f"the replay is, and {before.note.cut}, where readers are",
             state="nothing was published",
-            next_step="replay up to where readers are, or other days",
+            next_step="replay up to the readers' cut, or replay other days",
         )
     with _linked(uri, live.uri, run, days) as files:
         live.replace(files, days, replace(before.note, extra={**before.note.extra, REPLAY: run}))
 
 
 def owns_live(settings: Settings, view: str, version: int, checkpoint: Path) -> bool:
-    """Whether the live table belongs to the stream of this checkpoint, which may be none."""
-    known, found = id_of(checkpoint), latest_commit(speed_table(settings, view, version))
-    return known is not None and found is not None and owner_of(found.note) == known
+    """Whether the live table belongs to the stream of this checkpoint. False if there is no such checkpoint."""
+    known, commit = id_of(checkpoint), latest_commit(speed_table(settings, view, version))
+    return known is not None and commit is not None and owner_of(commit.note) == known
 
 
-def _made(uri: str) -> Commit:
-    made = latest_commit(uri)
-    assert made is not None  # noqa: S101 - the stream made the table before anything of it was certified
-    return made
+def _newest_commit(uri: str) -> Commit:
+    commit = latest_commit(uri)
+    assert commit is not None  # noqa: S101 - the replay's stream has committed, else nothing was certified
+    return commit
 
 
 def _live(settings: Settings, view: View, like: str) -> SpeedTable:
@@ -106,9 +107,10 @@ def _live(settings: Settings, view: View, like: str) -> SpeedTable:
 
 @contextmanager
 def _linked(source: str, target: str, run: str, days: Sequence[date] | None) -> Iterator[list[StagedFile]]:
-    """The table's files as staged files of ``target``: links, so nothing is copied where both are on one disk. None of
-    them stays when the commit that would have named them isn't made; all do where nobody knows, or where a signal came
-    in between: they are nobody's then, and maintenance takes them away."""
+    """Stage the source table's files in ``target``, as hard links where both are on one file system.
+
+    If the commit fails, they are deleted. They stay if its outcome is unknown, or after a signal: maintenance then
+    deletes them if no commit refers to them."""
     actions = pa.table(DeltaTable(source).get_add_actions(flatten=True))
     paths = [unquote(path) for path in actions["path"].to_pylist()]
     if days is not None:

@@ -1,4 +1,4 @@
-"""What somebody wants replayed."""
+"""The request of a replay: view, days, cut, pace and source."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ Source = Literal["landing", "log"]
 
 @dataclass(frozen=True, slots=True)
 class ReplayRequest:
-    """What is replayed: ``days`` of ``view`` (None: all of it) up to the epochs ``until`` (by topic; the newest of one
-    that is left out), by the name ``run``. ``pace`` holds until somebody wishes for another one;
-    ``estimated``: how many seconds its plan has said. ``source``: whose bytes are read; the log's where it still
-    reaches."""
+    """What to replay: ``days`` of ``view`` (None: the whole view), up to the epochs ``until`` by topic (a topic that
+    isn't listed has no bound). ``run``: its name. ``pace``: the initial pace. ``estimated``: the seconds that its plan
+    estimated. ``source``: whose bytes are read; ``log`` means the log as far back as it reaches, else landing."""
 
     view: View
     topics: Sources

@@ -1,4 +1,4 @@
-"""Run a view's stream again over its history, certify what came of it, and show it to readers in one step."""
+"""Run a replay: stream a view again over its history, certify the result, and publish it atomically."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from anabranch.change.replay.certify import certify
-from anabranch.change.replay.cleanup import clear_replaced, finish
+from anabranch.change.replay.cleanup import delete_unused_checkpoints, finish
 from anabranch.change.replay.control import exclusive
 from anabranch.change.replay.feed import LandingFeed, Slice, event_limit
-from anabranch.change.replay.keep_live_epochs import settle
+from anabranch.change.replay.keep_live_epochs import keep_live_epochs
 from anabranch.change.replay.landing_mirror import Mirror
 from anabranch.change.replay.log_mirror import LogMirror, TopicSource
-from anabranch.change.replay.publish import live_cut, publish_days, publish_whole, published
+from anabranch.change.replay.publish import is_published, live_cut, publish_days, publish_whole
 from anabranch.change.replay.rate_limit import Pace, Processes
 from anabranch.change.replay.request import ReplayRequest
 from anabranch.change.replay.state import (
@@ -30,10 +30,10 @@ from anabranch.change.replay.state import (
     REFUSED,
     STREAMING,
     ReplayState,
-    cancelled,
-    standing_of,
-    wish,
-    write_standing,
+    cancelled_text,
+    read_control,
+    read_state,
+    write_state,
 )
 from anabranch.compute.batch.manifest import days_text
 from anabranch.compute.speed.view_stream import SpeedQuery, StreamLocation, live_location, start
@@ -47,179 +47,183 @@ from anabranch.lake.layout import landing_files_lock, replay_checkpoints, replay
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_LOOK_SECONDS = 0.05
-_LEVEL_SECONDS = 0.2
-"""Where readers are is in a table's log, which costs more than a look at a stream."""
+_POLL_SECONDS = 0.05
+_CATCH_UP_SECONDS = 0.2
+"""How often the readers' cut is read from the live table's log, which costs more than polling a stream."""
 _ROUNDS = 20
-"""How often a replay that has all but reached readers tries to come level with them."""
+"""How often publishing is tried while the live stream keeps moving ahead."""
 log = logging.getLogger(__name__)
 
 
 class _Cancelled(Exception):
-    """By whom."""
+    """The replay was cancelled; the argument is the name of the person."""
 
 
 def replay(
-    spark: SparkSession, settings: Settings, asked: ReplayRequest, *, lowest_priority: bool = False
+    spark: SparkSession, settings: Settings, request: ReplayRequest, *, lowest_priority: bool = False
 ) -> ReplayState:
-    """Replay, and say how it ended: published, refused (a certificate isn't equal) or cancelled.
+    """Replay, and return how it ended: published, refused (a certificate isn't equal) or cancelled.
 
-    Called again with the same ``run`` after a kill, it goes on where it was; of one that has ended, it says how. One
-    that isn't published leaves nothing but its standing. Conflict REPLAY_RUNNING while another one of this version runs
-    or waits to be gone on with. TryAgain REPLAY_BEHIND or DAYS_TOUCHED when readers were always ahead: call it again.
-    ``lowest_priority``: of this whole process and its engine, for good.
+    Called again with the same ``run`` after a kill, it continues where it was; for a replay that has ended it returns
+    how. A replay that isn't published leaves only its state. ``lowest_priority``: for this process and its Spark JVM,
+    permanently.
+
+    Raises Conflict REPLAY_RUNNING while another replay of this version runs, or was killed and hasn't ended. TryAgain
+    REPLAY_BEHIND or DAYS_TOUCHED if the live stream was ahead in each attempt to publish: call it again.
     """
-    view = asked.view
-    known = standing_of(settings, view.name, view.version, asked.run)
+    view = request.view
+    known = read_state(settings, view.name, view.version, request.run)
     if known is not None and known.ended:
         return known
-    with exclusive(settings, view, asked.run):
-        standing = known or _begin(settings, asked)
-        if known and published(settings, view.name, view.version, asked.run, known.began_at):
-            return finish(settings, standing, PUBLISHED, _outcome(standing))
-        return _Replay(spark, settings, asked, standing, Processes(spark, lowest_priority=lowest_priority)).run()
+    with exclusive(settings, view, request.run):
+        state = known or _begin(settings, request)
+        if known and is_published(settings, view.name, view.version, request.run, known.began_at):
+            return finish(settings, state, PUBLISHED, _outcome(state))
+        return _Replay(spark, settings, request, state, Processes(spark, lowest_priority=lowest_priority)).run()
 
 
-def _begin(settings: Settings, asked: ReplayRequest) -> ReplayState:
-    clear_replaced(settings, asked.view)
-    live_now = open_table(speed_table(settings, asked.view.name, asked.view.version))
-    standing = ReplayState(
-        asked.view.name, asked.view.version, asked.run,
-        days=days_text(asked.days) if asked.days is not None else "",
-        share=asked.pace.share, speed=asked.pace.speed, estimated=asked.estimated,
-        started_ms=int(time.time() * 1000), began_at=live_now.version() if live_now is not None else 0,
+def _begin(settings: Settings, request: ReplayRequest) -> ReplayState:
+    delete_unused_checkpoints(settings, request.view)
+    live_table = open_table(speed_table(settings, request.view.name, request.view.version))
+    state = ReplayState(
+        request.view.name, request.view.version, request.run,
+        days=days_text(request.days) if request.days is not None else "",
+        share=request.pace.share, speed=request.pace.speed, estimated=request.estimated,
+        started_ms=int(time.time() * 1000), began_at=live_table.version() if live_table is not None else 0,
     )  # fmt: skip
-    return write_standing(settings, standing)
+    return write_state(settings, state)
 
 
 class _Replay:
-    """One run of one process."""
+    """One replay in one process."""
 
     def __init__(
-        self, spark: SparkSession, settings: Settings, asked: ReplayRequest, standing: ReplayState, processes: Processes
+        self, spark: SparkSession, settings: Settings, request: ReplayRequest, state: ReplayState, processes: Processes
     ) -> None:
-        view = asked.view
-        self._spark, self._settings, self._asked, self._standing = spark, settings, asked, standing
-        self._live = live_location(settings, view, asked.topics)
-        mirrors = replay_mirrors(settings, view.name, view.version) / asked.run
-        # A mirror begins where all files of later commits are there; from then on they are kept for it.
+        view = request.view
+        self._spark, self._settings, self._request, self._state = spark, settings, request, state
+        self._live = live_location(settings, view, request.topics)
+        mirrors = replay_mirrors(settings, view.name, view.version) / request.run
+        # A mirror starts at a version from which on no file is missing; from then on maintenance keeps them for it.
         with locked(landing_files_lock(settings), shared=True, wait=True):
-            self._slices = LandingFeed(self._live.landing, mirrors, asked.until, self._mirror)
-        table = replay_table(settings, view.name, view.version, asked.run)
-        checkpoint = replay_checkpoints(settings, view.name, view.version) / asked.run
-        self._place = StreamLocation(self._slices.uris, table, checkpoint, asked.days)
+            self._feed = LandingFeed(self._live.landing, mirrors, request.until, self._mirror)
+        table = replay_table(settings, view.name, view.version, request.run)
+        checkpoint = replay_checkpoints(settings, view.name, view.version) / request.run
+        self._location = StreamLocation(self._feed.uris, table, checkpoint, request.days)
         self._processes = processes
         self._query: SpeedQuery | None = None
-        self._before = standing
+        self._before = state
         self._started = time.monotonic()
 
     def _mirror(self, topic: str, uri: str, folder: Path) -> Mirror:
-        if self._asked.source == "landing":
+        if self._request.source == "landing":
             return Mirror(uri, folder)
-        declared = next(each for each in self._asked.topics.each if each.name == topic)
+        declared = next(each for each in self._request.topics.each if each.name == topic)
         return LogMirror(uri, folder, TopicSource(self._spark, self._settings, declared))
 
     def run(self) -> ReplayState:
         try:
             self._stream()
-            mended = self._settle()
-            unequal = self._certify(mended)
-            if unequal:
-                return self._ended(REFUSED, unequal)
+            corrected = self._keep_live_epochs()
+            difference = self._certify(corrected)
+            if difference:
+                return self._end(REFUSED, difference)
             return self._publish()
-        except _Cancelled as wish_of:
-            return self._ended(CANCELLED, cancelled(str(wish_of)))
+        except _Cancelled as by:
+            return self._end(CANCELLED, cancelled_text(str(by)))
         finally:
             self._stop()
             self._processes.close()
 
-    def _ended(self, phase: str, said: str) -> ReplayState:
+    def _end(self, phase: str, said: str) -> ReplayState:
         self._stop()
-        return finish(self._settings, self._standing, phase, said)
+        return finish(self._settings, self._state, phase, said)
 
     def _stream(self) -> None:
-        """Give all that has landed, slice by slice, and rest between them."""
+        """Release all that has landed, slice by slice, with a pause after each."""
         self._running()
-        self._wait(self._slices.cut)  # what was given before a kill
-        while self._slices.look():
+        self._wait(self._feed.cut)  # slices that were released before a kill
+        while self._feed.poll():
             pace = self._pace()
             began, used = time.monotonic(), self._processes.cpu_seconds()
-            given = self._slices.give(event_limit(pace.speed))
-            self._wait(given.cut)
+            released = self._feed.release_next(event_limit(pace.speed))
+            self._wait(released.cut)
             self._processes.yield_to_others(pace)
             took = time.monotonic() - began
-            self._slices.took(given, took)
-            self._tell(STREAMING)
-            self._rest(pace, given, took, self._processes.cpu_seconds() - used)
+            self._feed.adjust_size(released, took)
+            self._save(STREAMING)
+            self._rest(pace, released, took, self._processes.cpu_seconds() - used)
 
-    def _rest(self, pace: Pace, given: Slice, took: float, cpu_seconds: float) -> None:
-        """As long as the pace says, unless somebody wishes for another one meanwhile."""
-        end = time.monotonic() + pace.rest(os.cpu_count() or 1, took, cpu_seconds, given.event_seconds)
+    def _rest(self, pace: Pace, released: Slice, took: float, cpu_seconds: float) -> None:
+        """Pause as long as the pace requires, or until somebody changes it."""
+        end = time.monotonic() + pace.rest(os.cpu_count() or 1, took, cpu_seconds, released.event_seconds)
         while (left := end - time.monotonic()) > 0 and self._pace() == pace:
             time.sleep(min(left, 0.5))
 
     def _pace(self) -> Pace:
-        wanted = wish(self._settings, self._standing)
-        if wanted.cancelled_by:
-            raise _Cancelled(wanted.cancelled_by)
-        return wanted.pace
+        """Return the current pace. Raises _Cancelled if somebody cancelled the replay."""
+        control = read_control(self._settings, self._state)
+        if control.cancelled_by:
+            raise _Cancelled(control.cancelled_by)
+        return control.pace
 
-    def _settle(self) -> int:
-        self._idle()
+    def _keep_live_epochs(self) -> int:
+        self._wait_until_idle()
         table = self._running().sink.table
-        return settle(self._spark, self._asked.view, table, self._live.table, self._asked.days)
+        return keep_live_epochs(self._spark, self._request.view, table, self._live.table, self._request.days)
 
-    def _certify(self, mended: int) -> str:
-        """What differs from the function at the replay's own cut, in words; nothing where all is equal."""
-        self._tell(CERTIFYING)
-        found = certify(self._spark, self._settings, self._asked, self._place.table, self._live)
-        self._standing = replace(
-            self._standing,
-            partitions=found.partitions, equal=found.equal, mended=mended, certified=str(found.cut),
-            bytes=sum(pa.table(DeltaTable(self._place.table).get_add_actions())["size_bytes"].to_pylist()),
+    def _certify(self, corrected: int) -> str:
+        """Return what differs from the view's function at the replay's own cut; empty if nothing does."""
+        self._save(CERTIFYING)
+        result = certify(self._spark, self._settings, self._request, self._location.table, self._live)
+        self._state = replace(
+            self._state,
+            partitions=result.partitions, equal=result.equal, mended=corrected, certified=str(result.cut),
+            bytes=sum(pa.table(DeltaTable(self._location.table).get_add_actions())["size_bytes"].to_pylist()),
         )  # fmt: skip
         self._pace()
-        return found.said
+        return result.difference
 
     def _publish(self) -> ReplayState:
-        """The last steps are tried again while the live stream is quicker: each time a little more is replayed."""
+        """Catch up and publish. Retried while the live stream commits first; each time a little more is replayed."""
         for attempt in range(_ROUNDS):
-            self._level()
-            self._tell(PUBLISHING)
+            self._catch_up()
+            self._save(PUBLISHING)
             try:
                 self._show()
-            except AnabranchError as moved:
-                if moved.code not in ("REPLAY_BEHIND", "DAYS_TOUCHED", "TABLE_MOVED") or attempt == _ROUNDS - 1:
+            except AnabranchError as error:
+                if error.code not in ("REPLAY_BEHIND", "DAYS_TOUCHED", "TABLE_MOVED") or attempt == _ROUNDS - 1:
                     raise
-                log.info("%s", moved.what)
+                log.info("%s", error.what)
                 continue
-            return self._ended(PUBLISHED, _outcome(self._standing))
+            return self._end(PUBLISHED, _outcome(self._state))
         raise AssertionError("unreachable")
 
-    def _level(self) -> None:
-        """Give what has landed meanwhile, without a rest, until readers are nowhere ahead."""
+    def _catch_up(self) -> None:
+        """Release what has landed meanwhile, without pauses, until the replay covers the readers' cut."""
         self._running()
         while True:
             self._pace()
-            if self._slices.look():
-                self._wait(self._slices.give().cut)
+            if self._feed.poll():
+                self._wait(self._feed.release_next().cut)
                 continue
-            ahead = self._asked.days is None and not self._slices.cut.covers(live_cut(self._settings, self._asked.view))
-            if not ahead:
+            whole, view = self._request.days is None, self._request.view
+            if not (whole and not self._feed.cut.covers(live_cut(self._settings, view))):
                 return
-            time.sleep(_LEVEL_SECONDS)
+            time.sleep(_CATCH_UP_SECONDS)
 
     def _show(self) -> None:
-        asked, uri = self._asked, self._place.table
-        if asked.days is None:
+        """Commit the replayed rows to the live table."""
+        request, uri = self._request, self._location.table
+        if request.days is None:
             self._stop()  # from here on the checkpoint may become the live stream's
-            publish_whole(self._settings, asked.view, asked.run, uri)
+            publish_whole(self._settings, request.view, request.run, uri)
         else:
-            publish_days(self._settings, asked.view, asked.topics, asked.run, uri, asked.days)
+            publish_days(self._settings, request.view, request.topics, request.run, uri, request.days)
 
     def _wait(self, cut: Cut) -> None:
-        """Until the stream has committed ``cut``. What stopped it is raised; it is started again where its landing
-        table has grown."""
+        """Wait until the stream has committed ``cut``. Raises the stream's error, except that the stream is restarted
+        when its landing table got new columns."""
         while True:
             query = self._running()
             if query.sink.cut.covers(cut):
@@ -230,18 +234,19 @@ class _Replay:
                 if not (isinstance(failure, TryAgain) and failure.code == "LANDING_GREW"):
                     raise failure or TryAgain("STREAM_ENDED", "the replay's stream has ended", next_step="start again")
             self._pace()
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
 
-    def _idle(self) -> None:
-        """Until the stream has nothing in hand: what is closed comes in a micro-batch of its own."""
+    def _wait_until_idle(self) -> None:
+        """Wait until the stream has no micro-batch to run: closed windows are emitted in a micro-batch of their own."""
         query = self._running()
         while query.isActive and (query.status["isTriggerActive"] or query.status["isDataAvailable"]):
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
 
     def _running(self) -> SpeedQuery:
+        """Return the replay's stream; starts it if it doesn't run."""
         if self._query is None:
-            asked = self._asked
-            self._query = start(self._spark, self._settings, asked.view, asked.topics, place=self._place)
+            request = self._request
+            self._query = start(self._spark, self._settings, request.view, request.topics, place=self._location)
             self._processes.yield_to_others(self._pace())
         return self._query
 
@@ -250,28 +255,29 @@ class _Replay:
             self._query.stop()
             self._query = None
 
-    def _tell(self, phase: str) -> None:
-        pace, slices = self._pace(), self._slices
-        self._standing = write_standing(
+    def _save(self, phase: str) -> None:
+        """Store and log the progress."""
+        pace, feed = self._pace(), self._feed
+        self._state = write_state(
             self._settings,
             replace(
-                self._standing,
+                self._state,
                 phase=phase,
-                cut=str(slices.cut),
-                done=slices.done,
-                total=slices.total,
+                cut=str(feed.cut),
+                done=feed.done,
+                total=feed.total,
                 seconds=round(self._before.seconds + time.monotonic() - self._started, 3),
                 cpu_seconds=round(self._before.cpu_seconds + self._processes.cpu_seconds(), 3),
-                event_seconds=slices.event_seconds,
+                event_seconds=feed.event_seconds,
                 share=pace.share,
                 speed=pace.speed,
             ),
         )
-        log.info("%s", self._standing)
+        log.info("%s", self._state)
 
 
-def _outcome(standing: ReplayState) -> str:
+def _outcome(state: ReplayState) -> str:
     return (
-        f"published: {standing.equal} of {standing.partitions} partitions equal at {standing.certified}; "
-        f"{standing.mended:,} rows were other ones before"
+        f"published: {state.equal} of {state.partitions} partitions equal at {state.certified}; "
+        f"{state.mended:,} rows were different before"
     )

@@ -1,6 +1,6 @@
-"""Where a replay stands, which its own process says, and what people want of it, which any of them may change.
+"""The stored state of a replay, written by its own process, and its control file, which anybody may change.
 
-What is there and can't be read is an error, never "no replay": files that it needs would be taken away.
+A state that can't be read is an error, never "no replay": otherwise files that the replay needs would be deleted.
 """
 
 from __future__ import annotations
@@ -32,12 +32,13 @@ ENDED: Final = frozenset({PUBLISHED, REFUSED, CANCELLED})
 
 @dataclass(frozen=True, slots=True)
 class ReplayState:
-    """``done`` and ``total`` count records of landing; ``event_seconds`` is how much of event time they span, done in
-    ``seconds`` of work and rest, ``cpu_seconds`` of all cores together. Times are ms since 1970; ``began_at`` is the
-    version that the live table had then, which its own commit is behind. ``equal`` of
-    ``partitions`` are certified at ``certified``; ``mended`` rows said something else in the live table. ``bytes`` are
-    those of its table, ``estimated`` is how many seconds its plan had said. ``said`` is what there is to know of the
-    end."""
+    """The progress of a replay.
+
+    ``done`` and ``total`` count records of landing. ``event_seconds``: the event time that the done ones span;
+    ``seconds``: work and pauses; ``cpu_seconds``: over all cores. Times in ms are since 1970. ``began_at``: the live
+    table's version at the start; the replay's own commit is later. ``equal`` of ``partitions`` are equal at the cut
+    ``certified``. ``mended``: how many rows were different in the live table. ``bytes``: the size of its table.
+    ``estimated``: the seconds that its plan estimated. ``said``: a text about its end."""
 
     view: str
     version: int
@@ -65,7 +66,7 @@ class ReplayState:
 
     @property
     def real_time(self) -> float | None:
-        """Seconds of event time in a second; None before there is any."""
+        """Seconds of event time per second; None before any event time has passed."""
         return self.event_seconds / self.seconds if self.seconds and self.event_seconds else None
 
     @property
@@ -82,96 +83,97 @@ class ReplayState:
 
     def __str__(self) -> str:
         what = f"{self.view} v{self.version}, {self.days or 'the whole view'}: {self.phase}"
-        far = f"{self.done:,} of {self.total:,} records" + (f" ({self.done / self.total:.0%})" if self.total else "")
-        fast = f", {self.records_per_second:,.0f} a second" if self.seconds else ""
-        fast += f", {self.real_time:,.0f} times real time" if self.real_time else ""
-        return f"{what}; {far}{fast}; at {self.cut or 'nothing'}" + (f"\n  {self.said}" if self.said else "")
+        done = f"{self.done:,} of {self.total:,} records" + (f" ({self.done / self.total:.0%})" if self.total else "")
+        rate = f", {self.records_per_second:,.0f} per second" if self.seconds else ""
+        rate += f", {self.real_time:,.0f} times real time" if self.real_time else ""
+        return f"{what}; {done}{rate}; at {self.cut or 'no cut yet'}" + (f"\n  {self.said}" if self.said else "")
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "real_time": self.real_time, "records_per_second": self.records_per_second}
 
 
-def write_standing(settings: Settings, standing: ReplayState) -> ReplayState:
-    now = replace(standing, updated_ms=int(time.time() * 1000))
-    write_atomically(standing_file(settings, now.view, now.version, now.run), json.dumps(asdict(now)))
+def write_state(settings: Settings, state: ReplayState) -> ReplayState:
+    """Store the state with the current time, and return it."""
+    now = replace(state, updated_ms=int(time.time() * 1000))
+    write_atomically(state_file(settings, now.view, now.version, now.run), json.dumps(asdict(now)))
     return now
 
 
-def standing_of(settings: Settings, view: str, version: int, run: str) -> ReplayState | None:
-    """None: nobody knows of such a replay. BrokenState STANDING_UNREADABLE."""
-    return _read(standing_file(settings, view, version, run))
+def read_state(settings: Settings, view: str, version: int, run: str) -> ReplayState | None:
+    """Return the state of one replay; None if there is no such replay. Raises BrokenState STANDING_UNREADABLE."""
+    return _read(state_file(settings, view, version, run))
 
 
-def standings(settings: Settings, view: str, version: int) -> list[ReplayState]:
-    """Every replay of one version, the newest one last. BrokenState STANDING_UNREADABLE."""
+def list_states(settings: Settings, view: str, version: int) -> list[ReplayState]:
+    """Return the states of all replays of one version, newest last. Raises BrokenState STANDING_UNREADABLE."""
     files = _folder(settings, view, version).glob("*.json")
-    found = [standing for path in files if (standing := _read(path))]
-    return sorted(found, key=lambda standing: standing.started_ms)
+    states = [state for path in files if (state := _read(path))]
+    return sorted(states, key=lambda state: state.started_ms)
 
 
-def cancelled(by: str) -> str:
-    return f"cancelled by {by}: nothing was published, and nothing of it is left"
+def cancelled_text(by: str) -> str:
+    return f"cancelled by {by}: nothing was published, and its files are deleted"
 
 
-def forget(settings: Settings, standing: ReplayState) -> None:
-    """Delete what people wanted of it. How it ended stays, to be read."""
-    remove(_wishes(settings, standing))
+def delete_control(settings: Settings, state: ReplayState) -> None:
+    """Delete the replay's control file. Its state stays."""
+    remove(_control_file(settings, state))
 
 
 @dataclass(frozen=True, slots=True)
 class ControlRequest:
-    """What people want of a running replay; looked at before each slice. ``cancelled_by``: who wants it to end."""
+    """What people ask of a running replay; it is read before each slice. ``cancelled_by``: who cancelled it, or ''."""
 
     pace: Pace
     cancelled_by: str = ""
 
 
-def wish(settings: Settings, standing: ReplayState) -> ControlRequest:
-    """What was asked for since it began; the pace that it has where nobody asked for another one. BrokenState
+def read_control(settings: Settings, state: ReplayState) -> ControlRequest:
+    """Return what people have asked for since the replay began; by default its own pace. Raises BrokenState
     STANDING_UNREADABLE."""
-    path = _wishes(settings, standing)
+    path = _control_file(settings, state)
     try:
-        return _wish(standing, current(path)[1])
+        return _parse_control(state, current(path)[1])
     except (OSError, ValueError, KeyError, TypeError, BadInput) as error:
         raise _unreadable(path, error) from error
 
 
-def change_wish(settings: Settings, standing: ReplayState, wanted: Callable[[ControlRequest], ControlRequest]) -> None:
-    """Make what was asked for into what ``wanted`` gives for it; of two at once none is lost. BrokenState
+def update_control(settings: Settings, state: ReplayState, update: Callable[[ControlRequest], ControlRequest]) -> None:
+    """Atomically replace the control request by ``update`` of it; no concurrent update is lost. Raises BrokenState
     STANDING_UNREADABLE."""
 
-    def made(text: str | None) -> str:
-        new = wanted(_wish(standing, text))
+    def updated(text: str | None) -> str:
+        new = update(_parse_control(state, text))
         return json.dumps({**asdict(new.pace), "cancelled_by": new.cancelled_by})
 
-    path = _wishes(settings, standing)
+    path = _control_file(settings, state)
     try:
-        change(path, made)
+        change(path, updated)
     except (ValueError, KeyError, TypeError, BadInput) as error:
         raise _unreadable(path, error) from error
 
 
-def _wish(standing: ReplayState, text: str | None) -> ControlRequest:
+def _parse_control(state: ReplayState, text: str | None) -> ControlRequest:
     if text is None:
-        return ControlRequest(Pace(standing.share, standing.speed))
+        return ControlRequest(Pace(state.share, state.speed))
     content = json.loads(text)
     return ControlRequest(Pace(float(content["share"]), float(content["speed"])), str(content["cancelled_by"]))
 
 
 def _folder(settings: Settings, view: str, version: int) -> Path:
-    view_folder(settings, view, version)  # checks the names
+    view_folder(settings, view, version)  # validates the names
     return settings.home / "control" / "replays" / view / f"v{version}"
 
 
-def standing_file(settings: Settings, view: str, version: int, run: str) -> Path:
-    """Where it is written down. BadInput RUN_ID."""
+def state_file(settings: Settings, view: str, version: int, run: str) -> Path:
+    """Return the file of a replay's state. Raises BadInput RUN_ID."""
     if not RUN.fullmatch(run):
-        raise BadInput("RUN_ID", f"{run!r} is no run id", next_step="use a-z, 0-9 and -", field="run")
+        raise BadInput("RUN_ID", f"{run!r} is not a run id", next_step="use a-z, 0-9 and -", field="run")
     return _folder(settings, view, version) / f"{run}.json"
 
 
-def _wishes(settings: Settings, standing: ReplayState) -> Path:
-    return standing_file(settings, standing.view, standing.version, standing.run).with_suffix(".wish")
+def _control_file(settings: Settings, state: ReplayState) -> Path:
+    return state_file(settings, state.view, state.version, state.run).with_suffix(".wish")
 
 
 def _read(path: Path) -> ReplayState | None:
@@ -187,7 +189,7 @@ def _unreadable(path: Path, error: Exception) -> BrokenState:
     return BrokenState(
         "STANDING_UNREADABLE",
         f"{path} can't be read: {error}",
-        state="it counts as a replay that has not ended: nothing that it may need is taken away",
-        next_step="put it back from a copy; or delete it, and what anabranch doctor then says is left of the replay",
+        state="it counts as a replay that has not ended: no file that it may need is deleted",
+        next_step="restore it from a copy; or delete it, and the replay's files that anabranch doctor then reports",
         file=str(path),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from anabranch.certify.certificates import recorded
+from anabranch.certify.certificates import certificate_rows
 from anabranch.operate.doctor.commits import reprocessed
 from anabranch.operate.doctor.context import Context, TableRef, TableState, each
 from anabranch.operate.doctor.findings import Finding, Severity
@@ -19,7 +19,7 @@ _CLOCK = "set the clock of the machine that wrote it (timedatectl), then "
 def certificates(platform: Context, _: TableState) -> Iterator[Finding]:
     """DATED_AHEAD: the newest certificate of a partition. Of those from before they were numbered the one that is dated
     last counts as the newest, and hides the others."""
-    newest = {(row["view"], row["version"], row["partition"]): row for row in recorded(platform.settings)}
+    newest = {(row["view"], row["version"], row["partition"]): row for row in certificate_rows(platform.settings)}
     ahead = [row for row in newest.values() if row["created"].timestamp() > platform.now + APART]
     if ahead:
         row, more = ahead[0], f"; so are those of {len(ahead) - 1} more partitions" if len(ahead) > 1 else ""

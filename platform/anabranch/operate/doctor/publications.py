@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import date
 from typing import Any
 
-from anabranch.certify.certificates import recorded
+from anabranch.certify.certificates import certificate_rows
 from anabranch.compute.batch.publish import Published, published_in
 from anabranch.core.settings import SAFE_NAME
 from anabranch.operate.doctor.commits import rebuilt, reprocessed
@@ -25,7 +25,7 @@ def certified(platform: Context, held: TableState) -> Iterator[Finding]:
     place, published = held.place, _published(held)
     if not published:
         return
-    found = recorded(platform.settings, f"view = '{place.name}' and version = {place.version}")
+    found = certificate_rows(platform.settings, f"view = '{place.name}' and version = {place.version}")
     equal = {(row["partition"], row["run"]) for row in found if _is_equal(row)}
     without = sorted(day for day, shown in published.items() if (day, shown.run) not in equal)
     if without:
@@ -70,7 +70,7 @@ def rows(_: Context, held: TableState) -> Iterator[Finding]:
 @each("certificates")
 def numbers(platform: Context, _: TableState) -> Iterator[Finding]:
     """CERTIFICATE_WRONG: the newest of a partition says equal where its numbers differ, or the other way round."""
-    rows = recorded(platform.settings)
+    rows = certificate_rows(platform.settings)
     newest = {(row["view"], row["version"], row["partition"]): row for row in rows}
     for (view, version, day), row in newest.items():
         if bool(row["equal"]) != _is_equal(row):
@@ -86,7 +86,7 @@ def subjects(platform: Context, held: TableState) -> Iterator[Finding]:
     """CERTIFIED_NOTHING: certificates of a version that has no table, and that was never retired: those stay, as
     history, when a retired version is dropped."""
     settings = platform.settings
-    for view, version in sorted({(row["view"], row["version"]) for row in recorded(settings)}):
+    for view, version in sorted({(row["view"], row["version"]) for row in certificate_rows(settings)}):
         if not SAFE_NAME.fullmatch(view) or version in served_versions(settings, view):
             continue
         if not any(version in route.retired for route in route_history(settings, view)):

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from anabranch.change.replay.publish import owns_live
-from anabranch.change.replay.state import PUBLISHED, ReplayState, standing_of, standings
+from anabranch.change.replay.state import PUBLISHED, ReplayState, list_states, read_state
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import SAFE_NAME, Settings
 from anabranch.lake.layout import replay_checkpoints, replay_mirrors, replay_table, view_folder
@@ -22,7 +22,7 @@ def stopped(platform: Context) -> Iterator[Finding]:
     settings = platform.settings
     for view, version in _versions(settings):
         try:
-            known = standings(settings, view, version)
+            known = list_states(settings, view, version)
         except BrokenState as error:
             where = f"replays of {view} v{version}"
             yield Finding("STANDING_UNREADABLE", where, f"{error.what}; {error.state}", error.next_step)
@@ -30,7 +30,7 @@ def stopped(platform: Context) -> Iterator[Finding]:
         for standing in known:
             if standing.ended or _locked(settings.locks / f"replay-{view}-v{version}"):
                 continue
-            again = standing_of(settings, view, version, standing.run)  # it may have ended before its lock was free
+            again = read_state(settings, view, version, standing.run)  # it may have ended before its lock was free
             if again is not None and not again.ended:
                 yield Finding(
                     "REPLAY_STOPPED",
@@ -48,7 +48,7 @@ def leftovers(platform: Context) -> Iterator[Finding]:
     for view, version in _versions(settings):
         for folder, run in _folders(settings, view, version):
             try:
-                standing = standing_of(settings, view, version, run)
+                standing = read_state(settings, view, version, run)
             except BrokenState:  # told by ``stopped``
                 continue
             if standing is not None and not standing.ended:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from anabranch.change.run_heartbeat import newest_look
+from anabranch.change.run_heartbeat import last_heartbeat
 from anabranch.lake import latest_commit
 from anabranch.lake.layout import landing_table
 from anabranch.operate.doctor.context import Context, TableState, each
@@ -59,7 +59,7 @@ def migrations(platform: Context, held: TableState) -> Iterator[Finding]:
     if migration.get("state") not in ACTIVE or not migration.get("run"):
         return
     view, run = held.place.name, migration["run"]
-    looks = [datetime.fromisoformat(said["changed_at"]).timestamp(), newest_look(platform.settings, view, run)]
+    looks = [datetime.fromisoformat(said["changed_at"]).timestamp(), last_heartbeat(platform.settings, view, run)]
     # A look that is dated ahead says nothing of when it was.
     ages = [age for look in looks if look is not None and (age := platform.now - look) > -UNSEEN]
     if not ages or min(ages) > UNSEEN:

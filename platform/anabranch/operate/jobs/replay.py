@@ -11,7 +11,7 @@ import logging
 import sys
 from datetime import date
 
-from anabranch.change.replay.rate_limit import DEFAULT_SHARE, Pace, give_way
+from anabranch.change.replay.rate_limit import DEFAULT_SHARE, Pace, lower_own_priority
 from anabranch.change.replay.request import ReplayRequest
 from anabranch.change.replay.runner import replay
 from anabranch.change.reprocess_plan import check_still_holds
@@ -45,7 +45,7 @@ def main() -> int:
     args = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.ERROR)
-    give_way()
+    lower_own_priority()
     settings = load_settings()
     registry = Project(settings).readable_views()
     try:

@@ -10,9 +10,9 @@ from pathlib import Path
 import psutil
 from anabranch.certify.verdict import verdict_path
 from anabranch.change.estimates import outcome_files
-from anabranch.change.replay.cleanup import replaced
-from anabranch.change.replay.control import hold
-from anabranch.change.replay.state import standing_file, standings
+from anabranch.change.replay.cleanup import unused_checkpoints
+from anabranch.change.replay.control import replay_lock
+from anabranch.change.replay.state import list_states, state_file
 from anabranch.compute.batch.manifest import EXPIRED, expire, expired_manifests, manifests
 from anabranch.core.atomic_files import ATOMIC_FOLDERS, abandoned_drafts, locked
 from anabranch.core.errors import Conflict
@@ -53,7 +53,7 @@ def replays(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Actio
     homes = (settings.home / "control" / "replays", settings.checkpoints / "replay")
     for view, version in sorted({each for home in homes for each in _versions(home)}):
         try:
-            with hold(settings, view, version):
+            with replay_lock(settings, view, version):
                 yield from _replays_of(settings, view, version, policy, plan=plan)
         except Conflict:
             yield Action(ActionKind.HELD_BACK, f"{view} v{version}", "what its replays left stays: one is under way")
@@ -61,11 +61,13 @@ def replays(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Actio
 
 def _replays_of(settings: Settings, view: str, version: int, policy: Policy, *, plan: bool) -> Iterator[Action]:
     live = speed_checkpoint(settings, view, version).resolve()
-    old = [p for p in replaced(settings, view, version) if p.resolve() != live and touched(p) < policy.now - DAY]
+    old = [
+        p for p in unused_checkpoints(settings, view, version) if p.resolve() != live and touched(p) < policy.now - DAY
+    ]
     yield from _deleted(f"{view} v{version}", "checkpoints of replays whose turn is over", old, plan=plan)
     left = {path.name for path in replay_checkpoints(settings, view, version).glob("*")} - {path.name for path in old}
-    told = [s for s in standings(settings, view, version) if s.ended and s.updated_ms / 1000 < policy.ended_before()]
-    gone = [standing_file(settings, view, version, each.run) for each in told if each.run not in left]
+    told = [s for s in list_states(settings, view, version) if s.ended and s.updated_ms / 1000 < policy.ended_before()]
+    gone = [state_file(settings, view, version, each.run) for each in told if each.run not in left]
     yield from _deleted(f"{view} v{version}", "standings of ended replays", gone, plan=plan)
 
 

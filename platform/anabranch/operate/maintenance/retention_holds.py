@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anabranch.change.replay.state import standing_of
+from anabranch.change.replay.state import read_state
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import SAFE_NAME, Settings
 
@@ -15,7 +15,7 @@ def replay_over(settings: Settings, topic: str) -> str:
         if not (SAFE_NAME.fullmatch(view) and version.isdecimal()):
             continue
         try:
-            standing = standing_of(settings, view, int(version), run)
+            standing = read_state(settings, view, int(version), run)
         except BrokenState as error:
             return f"replay {run} of {view} v{version}, of which nobody knows whether it has ended ({error.what}),"
         if standing is not None and not standing.ended:
