@@ -119,7 +119,7 @@ def test_a_wheel_has_every_file_that_a_page_is_made_of() -> None:
     told = tomllib.loads((project_root() / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
     package = Path(anabranch.__file__).parent
     carried = {file for pattern in told["anabranch"] for file in package.glob(pattern)}
-    page = package / "airflow" / "page"
+    page = package / "apps" / "web"
     needed = {file for file in page.rglob("*") if file.is_file() and file.suffix not in (".py", ".pyc")}
     assert needed
     assert needed <= carried

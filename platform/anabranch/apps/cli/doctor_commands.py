@@ -63,15 +63,15 @@ def _more_checks(settings: Settings, rows: int | None, sent: Path | None) -> Ite
     """Those that have to be asked for: they compute."""
     from anabranch.apps.cli.sample_oracle import expected
     from anabranch.core.spark import session
-    from anabranch.operate.doctor.recompute import computed
-    from anabranch.operate.doctor.typed_columns import decoded
+    from anabranch.operate.doctor.recompute import recompute_checks
+    from anabranch.operate.doctor.typed_columns import decode_check
 
     if sent is not None and not sent.is_file():
         wrong = f"--sent: {sent} is no file"
         raise BadInput("NO_FILE", wrong, state="nothing was looked at", next_step="name one of produced/", field="sent")
     spark = session(settings, "anabranch-doctor") if rows is not None else None
     try:
-        found = [*computed(spark, rows), decoded(spark)] if spark is not None and rows is not None else []
+        found = [*recompute_checks(spark, rows), decode_check(spark)] if spark is not None and rows is not None else []
         yield [*found, *([expected(sent)] if sent is not None else [])]
     finally:
         if spark is not None:
