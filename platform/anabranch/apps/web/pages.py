@@ -1,4 +1,4 @@
-"""The pages that one looks at. None of them changes anything, and none waits for anything but a few small files."""
+"""The read-only pages. They change nothing, and wait for nothing but a few small files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from fastapi.responses import Response
 
 router = APIRouter()
 WHOLE = "whole"
-"""In place of a day: a kappa view has no partitions."""
+"""Used instead of a day for a kappa view, which has no partitions."""
 LOOKUP = Lookup()
 log = logging.getLogger(__name__)
 
@@ -38,13 +38,13 @@ def platform() -> Settings:
 
 @cache
 def warm() -> threading.Thread:
-    """Open every table once, beside whatever the server does: else the first look at the page does, for seconds where
-    there are many."""
+    """Opens every table once in the background, so that the first request needn't, which takes seconds for many
+    tables."""
 
     def look() -> None:
         try:
             overview(platform(), LOOKUP)
-        except Exception as error:  # the page itself says so
+        except Exception as error:  # the page itself will show the error
             log.warning("the page can't be warmed up: %s", error)
 
     thread = threading.Thread(target=look, name="anabranch-warm", daemon=True)
@@ -53,7 +53,7 @@ def warm() -> threading.Thread:
 
 
 def of_view(view: str, settings: Annotated[Settings, Depends(platform)]) -> KnownView:
-    """The view that an address names; HTTP 404."""
+    """Returns the view in the address. Raises HTTP 404 if there is none."""
     known = known_view(settings, view)
     if known is None:
         raise HTTPException(404, "there is no view of this name")
@@ -123,8 +123,7 @@ def replays(
 
 
 class _Calendar:
-    """What a version's part of the page shows: a year, what is not of a day, and how many days there are of each
-    state."""
+    """A version's part of the page: one year, the state of a view without days, and the number of days per state."""
 
     def __init__(self, days: dict[date | None, Day], year: int | None) -> None:
         self.whole = days.get(None)
@@ -144,7 +143,7 @@ def _days(settings: Settings, look: Look, standing: VersionStatus) -> dict[date 
 
 
 def _day(text: str) -> date | None:
-    """HTTP 404 for what is no day; None for the whole of a view."""
+    """Parses a day; None for a whole view. Raises HTTP 404 for any other text."""
     if text == WHOLE:
         return None
     try:
@@ -156,7 +155,7 @@ def _day(text: str) -> date | None:
 
 
 def _line(story: Story) -> tuple[charts.Axis, list[charts.Dot]]:
-    """Certificates and publications over time."""
+    """The timeline of certificates and publications."""
     judged = [(each.certificate.created, "equal" if each.certificate.equal else "held") for each in story.judged]
     moments = [*judged, *((each.at, "publication") for each in story.publications)]
     axis = charts.Axis.over((moment for moment, _ in moments), datetime.now(UTC))

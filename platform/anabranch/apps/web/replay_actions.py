@@ -1,4 +1,4 @@
-"""The buttons of a replay: another pace, or its end. POST only, from our own page."""
+"""The buttons of a replay: change its pace, or cancel it. POST only, from our own page."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ router = APIRouter(dependencies=[Depends(from_our_page), Depends(Edits(REPLAY))]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What the form says: ``share`` in percent, ``speed`` in times real time; None: as it is."""
+class ReplayForm:
+    """The form's fields: ``share`` in percent, ``speed`` as a multiple of real time; None: unchanged."""
 
     action: str
     share: float | None
     speed: float | None
 
 
-async def asked(request: Request) -> Asked:
-    """HTTP 413 or 415; BadInput FORM_UNREADABLE or ACTION_UNKNOWN."""
-    said = await form_of(request)
-    action = one_of(("pace", "cancel"), said)
-    return Asked(action, number_of(said, "share", float), number_of(said, "speed", float))
+async def parse_form(request: Request) -> ReplayForm:
+    """Parses the form. Raises HTTP 413 or 415, or BadInput FORM_UNREADABLE or ACTION_UNKNOWN."""
+    fields = await form_of(request)
+    action = one_of(("pace", "cancel"), fields)
+    return ReplayForm(action, number_of(fields, "share", float), number_of(fields, "speed", float))
 
 
 @router.post("/views/{view}/v{version}/replay")
@@ -41,9 +41,9 @@ def steer(
     version: int,
     settings: Platform,
     user: GetUserDep,
-    form: Annotated[Asked, Depends(asked)],
+    form: Annotated[ReplayForm, Depends(parse_form)],
 ) -> RedirectResponse:
-    """Do it in the user's name, and show the page again."""
+    """Makes the change in the user's name, and redirects to the page."""
     if version not in known.versions:
         raise HTTPException(404, f"{known.name} has no such version")
     if form.action == "cancel":
