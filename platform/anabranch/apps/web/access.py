@@ -44,7 +44,7 @@ class MayEdit:
 
 
 @dataclass(frozen=True, slots=True)
-class Edits:
+class RequireEdit:
     """Raises HTTP 403 unless the user may edit runs of the DAG."""
 
     dag: str

@@ -17,12 +17,12 @@ from anabranch.lake.layout import certificates_table, safe_name
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-Marks = Mapping[date | None, "Mark"]
+CertificateSummaries = Mapping[date | None, "CertificateSummary"]
 _COLUMNS = ["version", "partition", "run", "late_events", "equal", "created", "sequence"]
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class CertificateSummary:
     """The newest certificate of a partition, in short; ``run`` is the run that wrote it."""
 
     equal: bool
@@ -39,7 +39,7 @@ class _CachedTable:
     table: DeltaTable
     version: int = -1
     files: set[str] = field(default_factory=set)
-    marks: dict[tuple[str, int], dict[date | None, Mark]] = field(default_factory=dict)
+    marks: dict[tuple[str, int], dict[date | None, CertificateSummary]] = field(default_factory=dict)
 
     def refresh(self) -> None:
         self.table.update_incremental()
@@ -55,9 +55,11 @@ class _CachedTable:
         self.marks, self.version = marks, self.table.version()
 
 
-def _add_newest(marks: dict[tuple[str, int], dict[date | None, Mark]], view: str, file: str) -> None:
+def _add_newest(marks: dict[tuple[str, int], dict[date | None, CertificateSummary]], view: str, file: str) -> None:
     for row in pq.ParquetFile(file).read(_COLUMNS).to_pylist():
-        mark = Mark(row["equal"], row["created"], row["run"], row["late_events"], row.get("sequence") or 0)
+        mark = CertificateSummary(
+            row["equal"], row["created"], row["run"], row["late_events"], row.get("sequence") or 0
+        )
         of_version = marks.setdefault((view, row["version"]), {})
         before = of_version.get(row["partition"])
         if before is None or (before.sequence, before.created) <= (mark.sequence, mark.created):
@@ -68,7 +70,7 @@ _cache: dict[str, _CachedTable] = {}
 _lock = Lock()
 
 
-def newest_marks(settings: Settings) -> Mapping[tuple[str, int], Marks]:
+def newest_summaries(settings: Settings) -> Mapping[tuple[str, int], CertificateSummaries]:
     """Returns the newest certificates by view and version. Reads only those recorded since the last call."""
     uri = certificates_table(settings)
     with _lock:

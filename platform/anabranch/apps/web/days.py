@@ -10,9 +10,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from anabranch.apps.web.certificate_cache import Mark, Marks
+from anabranch.apps.web.certificate_cache import CertificateSummaries, CertificateSummary
 from anabranch.apps.web.dirty_days import Days as DirtyDays
-from anabranch.apps.web.dirty_days import Looked, Since
+from anabranch.apps.web.dirty_days import LookupResult, NewEvents
 from anabranch.certify.verdict import Verdict, verdict_path
 from anabranch.compute.batch import Published
 from anabranch.compute.batch.publish import published_in
@@ -44,9 +44,9 @@ class Day:
     day: date | None
     serves: HalfName | None = None
     published: Published | None = None
-    mark: Mark | None = None
+    mark: CertificateSummary | None = None
     refused: str = ""
-    dirty: Since | None = None
+    dirty: NewEvents | None = None
     lacking: int = 0
 
     @property
@@ -105,7 +105,7 @@ class Halves:
 
 
 def days_of(
-    settings: Settings, view: str, version: int, halves: Halves, marks: Marks, looked: Looked
+    settings: Settings, view: str, version: int, halves: Halves, marks: CertificateSummaries, looked: LookupResult
 ) -> dict[date | None, Day]:
     """Returns every partition that anything is known about, in order."""
     serving = halves.serving()
@@ -131,13 +131,13 @@ def days_of(
     return found
 
 
-def still_dirty(dirty: DirtyDays, day: date | None, halves: Halves) -> Since | None:
+def still_dirty(dirty: DirtyDays, day: date | None, halves: Halves) -> NewEvents | None:
     """Returns what was found dirty about a day, unless it was published again since."""
     since, published = (dirty.get(day), halves.published.get(day)) if day else (None, None)
     return since if since and published and since.at == str(published.cut) else None
 
 
-def still_lacking(looked: Looked, day: date | None, halves: Halves) -> int:
+def still_lacking(looked: LookupResult, day: date | None, halves: Halves) -> int:
     """Returns how many late events of a day are in no half; 0 if it was published since."""
     return looked.never.get(day, 0) if day is not None and day not in halves.published else 0
 

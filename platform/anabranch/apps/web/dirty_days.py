@@ -28,14 +28,14 @@ LIMIT_SECONDS = 180.0
 """Timeout of one process, for all its views."""
 Key = tuple[str, int]
 """A view and its version."""
-Wanted = tuple[str, int]
+Reference = tuple[str, int]
 """The state that a result refers to: landing's position, and the version of the batch table (-1: there is none)."""
-Found = Mapping[Key, "Looked | str"]
-Days = Mapping[date, "Since"]
+Found = Mapping[Key, "LookupResult | str"]
+Days = Mapping[date, "NewEvents"]
 
 
 @dataclass(frozen=True, slots=True)
-class Since:
+class NewEvents:
     """The events that landed for a day since it was published ``at`` a cut: all, and the late ones."""
 
     events: int
@@ -44,7 +44,7 @@ class Since:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class LookupResult:
     """The dirty ``days`` of a version. ``late_missing``: number of late events in neither half. ``never``: how many of
     these each never-published day has."""
 
@@ -54,12 +54,12 @@ class Looked:
 
 
 @dataclass(frozen=True, slots=True)
-class Dirty:
+class DirtyStatus:
     """The result ``found`` at ``position`` of landing. ``failed``: why the lookup failed. ``pending``: a lookup is
     running or queued. ``outdated``: something has landed or was published since. ``looked``: time of the last result,
     None before the first."""
 
-    found: Looked = field(default_factory=Looked)
+    found: LookupResult = field(default_factory=LookupResult)
     position: str = ""
     looked: datetime | None = None
     failed: str = ""
@@ -73,8 +73,8 @@ class Dirty:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    dirty: Dirty
-    wanted: Wanted
+    dirty: DirtyStatus
+    wanted: Reference
     at: float
 
 
@@ -85,12 +85,12 @@ class Lookup:
     find: Callable[[Settings, Sequence[Key]], Found] = lambda settings, keys: find_dirty(settings, keys)
     clock: Callable[[], float] = time.monotonic
     _known: dict[tuple[Any, Key], _Answer] = field(default_factory=dict)
-    _queue: dict[tuple[Any, Key], tuple[Settings, Wanted]] = field(default_factory=dict)
+    _queue: dict[tuple[Any, Key], tuple[Settings, Reference]] = field(default_factory=dict)
     _busy: set[tuple[Any, Key]] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _thread: threading.Thread | None = None
 
-    def ask(self, settings: Settings, wanted: Mapping[Key, Wanted]) -> dict[Key, Dirty]:
+    def ask(self, settings: Settings, wanted: Mapping[Key, Reference]) -> dict[Key, DirtyStatus]:
         """Returns the cached results, and queues a lookup of those that are missing or don't refer to ``wanted``."""
         with self._lock:
             for key, wanted_state in wanted.items():
@@ -110,10 +110,12 @@ class Lookup:
         if thread is not None:
             thread.join(seconds)
 
-    def _result(self, place: tuple[Any, Key], wanted_state: Wanted) -> Dirty:
+    def _result(self, place: tuple[Any, Key], wanted_state: Reference) -> DirtyStatus:
         known, pending = self._known.get(place), place in self._queue or place in self._busy
         return replace(
-            known.dirty if known else Dirty(), pending=pending, outdated=bool(known and known.wanted != wanted_state)
+            known.dirty if known else DirtyStatus(),
+            pending=pending,
+            outdated=bool(known and known.wanted != wanted_state),
         )
 
     def _work(self) -> None:
@@ -137,9 +139,9 @@ class Lookup:
                 for place, (_, wanted_state) in batch.items():
                     self._known[place] = self._answer(found.get(place[1], "no answer"), wanted_state)
 
-    def _answer(self, found: Looked | str, wanted_state: Wanted) -> _Answer:
-        failed, looked = (found, Looked()) if isinstance(found, str) else ("", found)
-        return _Answer(Dirty(looked, wanted_state[0], datetime.now(UTC), failed), wanted_state, self.clock())
+    def _answer(self, found: LookupResult | str, wanted_state: Reference) -> _Answer:
+        failed, looked = (found, LookupResult()) if isinstance(found, str) else ("", found)
+        return _Answer(DirtyStatus(looked, wanted_state[0], datetime.now(UTC), failed), wanted_state, self.clock())
 
 
 def find_dirty(settings: Settings, keys: Sequence[Key]) -> Found:
@@ -156,17 +158,19 @@ def find_dirty(settings: Settings, keys: Sequence[Key]) -> Found:
         output = done.stdout
     except subprocess.TimeoutExpired as late:
         output, missing = late.stdout or b"", f"it took longer than {LIMIT_SECONDS:.0f} s"
-    found: dict[Key, Looked | str] = dict.fromkeys(keys, missing)
+    found: dict[Key, LookupResult | str] = dict.fromkeys(keys, missing)
     return found | {key: looked for key, looked in _read(output.decode(errors="replace").splitlines()) if key in found}
 
 
-def _read(lines: Iterable[str]) -> Iterable[tuple[Key, Looked | str]]:
+def _read(lines: Iterable[str]) -> Iterable[tuple[Key, LookupResult | str]]:
     for line in lines:
         try:
             answer = json.loads(line)
             key = str(answer["view"]), int(answer["version"])
-            days = {date.fromisoformat(day): Since(int(n), int(late), str(at)) for day, n, late, at in answer["days"]}
+            days = {
+                date.fromisoformat(day): NewEvents(int(n), int(late), str(at)) for day, n, late, at in answer["days"]
+            }
             never = {date.fromisoformat(day): int(late) for day, late in answer["never"]}
-            yield key, str(answer["failed"]) or Looked(days, int(answer["late_missing"]), never)
+            yield key, str(answer["failed"]) or LookupResult(days, int(answer["late_missing"]), never)
         except (ValueError, KeyError, TypeError, AttributeError):
             continue  # not a line of ours

@@ -19,7 +19,7 @@ _MOST = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Behind:
+class Lag:
     """``epochs``: landed epochs that the view doesn't cover. ``seconds``: since the first of them landed; ``more``: it
     landed even earlier than the commits that were searched."""
 
@@ -48,7 +48,7 @@ class Landing:
         found = {topic: self.newest(topic) for topic in sorted(cut.positions)}
         return ",".join(f"{topic}@{at.note.cut.epoch(topic)}" for topic, at in found.items() if at) or "nothing"
 
-    def behind(self, cut: Cut) -> Behind:
+    def behind(self, cut: Cut) -> Lag:
         epochs, since, more = 0, None, False
         for topic in cut.positions:
             landed = self.newest(topic)
@@ -57,7 +57,7 @@ class Landing:
                 first, unseen = self._first_missing(topic, cut.epoch(topic), missing)
                 epochs, more = epochs + missing, more or unseen
                 since = min(since or first, first)
-        return Behind(epochs, max(0.0, self.clock() - since / 1000) if since else 0.0, more)
+        return Lag(epochs, max(0.0, self.clock() - since / 1000) if since else 0.0, more)
 
     def _first_missing(self, topic: str, epoch: int, missing: int) -> tuple[int, bool]:
         """Returns when (ms since 1970) the first epoch after ``epoch`` landed, or the oldest that was searched; and

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from airflow.api_fastapi.core_api.security import GetUserDep
-from anabranch.apps.web.access import MIGRATE, Edits, from_our_page
+from anabranch.apps.web.access import MIGRATE, RequireEdit, from_our_page
 from anabranch.apps.web.forms import Form, form_of, number_of, one_of
 from anabranch.apps.web.migrations import ACTIONS
 from anabranch.apps.web.pages import Platform, View
@@ -17,7 +17,7 @@ from anabranch.serve.routes import route_of
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import RedirectResponse
 
-router = APIRouter(dependencies=[Depends(from_our_page), Depends(Edits(MIGRATE))])
+router = APIRouter(dependencies=[Depends(from_our_page), Depends(RequireEdit(MIGRATE))])
 _LONG = 500
 
 

@@ -26,7 +26,7 @@ _POSSIBLE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Moving:
+class MigrationPage:
     """``history``: newest first. ``migration``: the one in the newest route; None if a person has changed the route
     since, or if there never was one."""
 
@@ -64,10 +64,10 @@ class Moving:
         return [(action, ACTIONS[action]) for action in _POSSIBLE.get(state, ())]
 
 
-def moving_of(settings: Settings, view: str) -> Moving:
+def migration_page(settings: Settings, view: str) -> MigrationPage:
     """Reads the view's current route and its history."""
     history = route_history(settings, view)
     stored = history[-1].migration if history else None
     axis = Axis.over((route.changed_at for route in history), datetime.now(UTC))
     migration = Migration.from_json(stored) if stored else None
-    return Moving(migration, tuple(reversed(history)), axis, tuple(shares(history, axis)))
+    return MigrationPage(migration, tuple(reversed(history)), axis, tuple(shares(history, axis)))

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from anabranch.apps.web.certificate_cache import Marks, newest_marks
-from anabranch.apps.web.dirty_days import Dirty, Key, Lookup, Wanted
+from anabranch.apps.web.certificate_cache import CertificateSummaries, newest_summaries
+from anabranch.apps.web.dirty_days import DirtyStatus, Key, Lookup, Reference
 from anabranch.apps.web.failures import Failure, attempt
 from anabranch.apps.web.known_views import KnownView, known_views
-from anabranch.apps.web.lag import Behind, Landing
+from anabranch.apps.web.lag import Lag, Landing
 from anabranch.compute.speed.status import ViewStatus, progress_file, read
 from anabranch.core.settings import Settings
 from anabranch.lake import Cut
@@ -38,7 +38,7 @@ class VersionStatus:
     declared: bool
     cut: Cut | None = None
     committed: datetime | None = None
-    behind: Behind = field(default_factory=Behind)
+    behind: Lag = field(default_factory=Lag)
     kappa: bool = False
     published: int = 0
     equal: int = 0
@@ -47,8 +47,8 @@ class VersionStatus:
     share: int = 0
     stream: ViewStatus | None = None
     retired: bool = False
-    wanted: Wanted = ("", 0)
-    dirty: Dirty | None = None
+    wanted: Reference = ("", 0)
+    dirty: DirtyStatus | None = None
     failed: Failure | None = None
 
     @property
@@ -62,7 +62,7 @@ class VersionStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class ViewStanding:
+class ViewOverview:
     """A view and its versions, newest first. ``failed``: its route can't be read."""
 
     known: KnownView
@@ -81,7 +81,7 @@ class ViewStanding:
 class Overview:
     """All views. ``failures``: what couldn't be read of the data that they share."""
 
-    views: tuple[ViewStanding, ...]
+    views: tuple[ViewOverview, ...]
     streams: Streams
     failures: tuple[Failure, ...]
 
@@ -105,39 +105,41 @@ class Streams:
 
 def overview(settings: Settings, lookup: Lookup) -> Overview:
     """Returns the status of every view. What can't be read is reported as a failure."""
-    look = Look(settings)
+    look = StatusReader(settings)
     views = tuple(look.view(known) for known in known_views(settings).values())
     return Overview(with_dirty(settings, lookup, views), look.streams, tuple(look.failures))
 
 
-def with_dirty(settings: Settings, lookup: Lookup, views: tuple[ViewStanding, ...]) -> tuple[ViewStanding, ...]:
+def with_dirty(settings: Settings, lookup: Lookup, views: tuple[ViewOverview, ...]) -> tuple[ViewOverview, ...]:
     """Adds the known dirty days, and starts the lookup of the missing ones."""
     candidates = [each for view in views for each in view.versions if each.days_differ]
     wanted = {(each.view, each.version): each.wanted for each in candidates}
     dirty = lookup.ask(settings, wanted)
 
-    def versions_of(view: ViewStanding) -> tuple[VersionStatus, ...]:
+    def versions_of(view: ViewOverview) -> tuple[VersionStatus, ...]:
         return tuple(replace(each, dirty=dirty.get((each.view, each.version))) for each in view.versions)
 
     return tuple(replace(view, versions=versions_of(view)) for view in views)
 
 
-class Look:
+class StatusReader:
     """Reads the status of views at one moment. Data that views share is read once."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._landing = Landing(settings)
         self.failures: list[Failure] = []
-        self.marks: Mapping[Key, Marks] = self._read_shared("certificates", lambda: newest_marks(settings)) or {}
+        self.marks: Mapping[Key, CertificateSummaries] = (
+            self._read_shared("certificates", lambda: newest_summaries(settings)) or {}
+        )
         self.streams: Streams = self._read_shared("streams", lambda: _streams(settings)) or Streams()
 
-    def view(self, known: KnownView) -> ViewStanding:
+    def view(self, known: KnownView) -> ViewOverview:
         route = attempt(f"route of {known.name}", lambda: route_of(self._settings, known.name))
         versions = tuple(self._version(known, version) for version in known.versions)
         if isinstance(route, Failure):
-            return ViewStanding(known, versions, failed=route)
-        return ViewStanding(known, tuple(_with_shares(versions, route)), route)
+            return ViewOverview(known, versions, failed=route)
+        return ViewOverview(known, tuple(_with_shares(versions, route)), route)
 
     def _version(self, known: KnownView, version: int) -> VersionStatus:
         stream = self.streams.views.get((known.name, version))

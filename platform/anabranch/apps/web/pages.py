@@ -12,12 +12,12 @@ from airflow.api_fastapi.core_api.security import GetUserDep
 from anabranch.apps.web import charts
 from anabranch.apps.web.access import MIGRATE, REPLAY, MayEdit
 from anabranch.apps.web.days import Day, Halves, days_of
-from anabranch.apps.web.dirty_days import Looked, Lookup
+from anabranch.apps.web.dirty_days import Lookup, LookupResult
 from anabranch.apps.web.failures import Failure, attempt
 from anabranch.apps.web.known_views import KnownView, known_view
-from anabranch.apps.web.migrations import SHOWN, moving_of
-from anabranch.apps.web.overview import Look, VersionStatus, overview, with_dirty
-from anabranch.apps.web.partition_history import Story, story_of
+from anabranch.apps.web.migrations import SHOWN, migration_page
+from anabranch.apps.web.overview import StatusReader, VersionStatus, overview, with_dirty
+from anabranch.apps.web.partition_history import PartitionHistory, history_of
 from anabranch.apps.web.render import page
 from anabranch.apps.web.replays import replays_of
 from anabranch.change.request_fields import DATE
@@ -71,7 +71,7 @@ def all_views(request: Request, settings: Platform) -> Response:
 
 @router.get("/views/{view}")
 def one_view(request: Request, known: View, settings: Platform, year: int | None = None) -> Response:
-    look = Look(settings)
+    look = StatusReader(settings)
     (view,) = with_dirty(settings, LOOKUP, (look.view(known),))
     days = {each.version: _days(settings, look, each) for each in view.versions}
     years = sorted({day.year for found in days.values() if not isinstance(found, Failure) for day in found if day})
@@ -89,9 +89,9 @@ def one_partition(request: Request, known: View, settings: Platform, version: in
     if version not in known.versions:
         raise HTTPException(404, f"{known.name} has no such version")
     day = _day(partition)
-    (view,) = with_dirty(settings, LOOKUP, (Look(settings).view(known),))
+    (view,) = with_dirty(settings, LOOKUP, (StatusReader(settings).view(known),))
     standing = next(each for each in view.versions if each.version == version)
-    story = story_of(settings, known.name, version, day, standing.dirty)
+    story = history_of(settings, known.name, version, day, standing.dirty)
     if story is None:
         raise HTTPException(404, f"nothing is known of this partition of {known.name} v{version}")
     return page(
@@ -107,7 +107,7 @@ def migration(
     user: GetUserDep,
     allowed: Annotated[bool, Depends(MayEdit(MIGRATE))],
 ) -> Response:
-    moving = attempt(f"route of {known.name}", lambda: moving_of(settings, known.name))
+    moving = attempt(f"route of {known.name}", lambda: migration_page(settings, known.name))
     return page(
         request, "migration.html", known=known, moving=moving, user=user.get_name(), allowed=allowed, dag=MIGRATE,
         shown=SHOWN,
@@ -132,9 +132,9 @@ class _Calendar:
         self.counts = {state: in_year.count(state) for state in in_year}
 
 
-def _days(settings: Settings, look: Look, standing: VersionStatus) -> dict[date | None, Day] | Failure:
+def _days(settings: Settings, look: StatusReader, standing: VersionStatus) -> dict[date | None, Day] | Failure:
     key = standing.view, standing.version
-    looked = standing.dirty.found if standing.dirty else Looked()
+    looked = standing.dirty.found if standing.dirty else LookupResult()
     marks = look.marks.get(key, {})
     return attempt(
         f"{standing.view} v{standing.version}",
@@ -154,7 +154,7 @@ def _day(text: str) -> date | None:
         raise HTTPException(404, "there is no such day") from None
 
 
-def _line(story: Story) -> tuple[charts.Axis, list[charts.Dot]]:
+def _line(story: PartitionHistory) -> tuple[charts.Axis, list[charts.Dot]]:
     """The timeline of certificates and publications."""
     judged = [(each.certificate.created, "equal" if each.certificate.equal else "held") for each in story.judged]
     moments = [*judged, *((each.at, "publication") for each in story.publications)]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
-from anabranch.apps.web.certificate_cache import Mark, all_certificates
+from anabranch.apps.web.certificate_cache import CertificateSummary, all_certificates
 from anabranch.apps.web.days import Day, Halves, refusal, still_dirty, still_lacking, verdict_of
-from anabranch.apps.web.dirty_days import Dirty
+from anabranch.apps.web.dirty_days import DirtyStatus
 from anabranch.apps.web.failures import Failure, attempt
 from anabranch.certify.certificates import Certificate
 from anabranch.certify.late_changes import LateChanges
@@ -32,7 +32,7 @@ class Publication:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class CertificateEntry:
     """A certificate, with the verdict of its run. ``differs``: the difference as that run stored it, with both values
     and the events behind them."""
 
@@ -45,15 +45,15 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class PartitionHistory:
     """``judged``: newest first; ``more``: the number of older certificates that are not shown. ``publications``: newest
     first, also of runs without a certificate. ``failures``: what couldn't be read."""
 
     day: Day
-    judged: tuple[Judged, ...]
+    judged: tuple[CertificateEntry, ...]
     more: int
     publications: tuple[Publication, ...]
-    dirty: Dirty | None
+    dirty: DirtyStatus | None
     failures: tuple[Failure, ...]
 
     @property
@@ -62,7 +62,9 @@ class Story:
         return [publication for publication in self.publications if publication.run not in known]
 
 
-def story_of(settings: Settings, view: str, version: int, partition: date | None, dirty: Dirty | None) -> Story | None:
+def history_of(
+    settings: Settings, view: str, version: int, partition: date | None, dirty: DirtyStatus | None
+) -> PartitionHistory | None:
     """Returns everything that is stored about a partition; None if there is nothing."""
     failures: list[Failure] = []
     halves = attempt("tables", lambda: Halves.of(settings, view, version))
@@ -84,12 +86,14 @@ def story_of(settings: Settings, view: str, version: int, partition: date | None
         partition,
         serves,
         halves.published.get(partition) if partition else None,
-        Mark(newest.equal, newest.created, newest.run, newest.late_events) if newest else None,
+        CertificateSummary(newest.equal, newest.created, newest.run, newest.late_events) if newest else None,
         judged[0].refused if judged else "",
         still_dirty(dirty.days if dirty else {}, partition, halves),
         lacking,
     )
-    return Story(day, tuple(judged), len(certificates) - len(judged), tuple(publications), dirty, tuple(failures))
+    return PartitionHistory(
+        day, tuple(judged), len(certificates) - len(judged), tuple(publications), dirty, tuple(failures)
+    )
 
 
 def publications_of(settings: Settings, view: str, version: int, partition: date | None) -> list[Publication]:
@@ -104,12 +108,12 @@ def publications_of(settings: Settings, view: str, version: int, partition: date
     return found
 
 
-def _judged(settings: Settings, certificate: Certificate, publications: list[Publication]) -> Judged:
+def _judged(settings: Settings, certificate: Certificate, publications: list[Publication]) -> CertificateEntry:
     verdict = verdict_of(settings, certificate.view, certificate.version, certificate.run)
     day = certificate.partition
     published = next((each for each in publications if each.run == certificate.run), None)
     changes = next((each for each in verdict.late_changes if each.partition == day), None) if verdict else None
-    return Judged(certificate, verdict, published, refusal(verdict, day), changes, _differs(verdict, day))
+    return CertificateEntry(certificate, verdict, published, refusal(verdict, day), changes, _differs(verdict, day))
 
 
 def _differs(verdict: Verdict | None, day: date | None) -> str:

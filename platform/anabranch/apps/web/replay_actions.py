@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from airflow.api_fastapi.core_api.security import GetUserDep
-from anabranch.apps.web.access import REPLAY, Edits, from_our_page
+from anabranch.apps.web.access import REPLAY, RequireEdit, from_our_page
 from anabranch.apps.web.forms import form_of, number_of, one_of
 from anabranch.apps.web.pages import Platform, View
 from anabranch.change.replay import control
@@ -15,7 +15,7 @@ from anabranch.change.replay_request import pace_of
 from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import RedirectResponse
 
-router = APIRouter(dependencies=[Depends(from_our_page), Depends(Edits(REPLAY))])
+router = APIRouter(dependencies=[Depends(from_our_page), Depends(RequireEdit(REPLAY))])
 
 
 @dataclass(frozen=True, slots=True)
