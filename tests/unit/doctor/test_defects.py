@@ -190,7 +190,7 @@ def test_what_only_one_look_finds_is_none(clinic: Clinic) -> None:
         yield from check.run(platform)
         path.unlink()
 
-    assert not examined(clinic, None, [replace(check, look=once)]).findings
+    assert not examined(clinic, None, [replace(check, run=once)]).findings
 
 
 def test_the_command_says_what_and_where_and_ends_with_1(clinic: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,4 +208,4 @@ def test_the_command_says_what_and_where_and_ends_with_1(clinic: Clinic, monkeyp
     loud = CliRunner().invoke(app, ["doctor"])
     assert loud.exit_code == 1
     assert "[CUT_BEYOND]\n  where: departure_delays v1, speed half" in loud.stdout
-    assert "\n  next:  put landing back" in loud.stdout
+    assert "\n  next:  restore landing" in loud.stdout

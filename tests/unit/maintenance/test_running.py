@@ -140,9 +140,9 @@ def at_call(number: int, before: bool) -> Callable[[Any], Any]:
 KILLS = [
     *[(compaction_journal, "begin", 1, before) for before in (True, False)],
     *[(compaction, "merge", number, False) for number in (1, 2)],
-    *[(compaction, "move", 1, before) for before in (True, False)],
+    *[(compaction, "commit_move", 1, before) for before in (True, False)],
     *[(file_commits.os, "link", 1, before) for before in (True, False)],
-    *[(file_commits, "confirm", 1, before) for before in (True, False)],
+    *[(file_commits, "publish", 1, before) for before in (True, False)],
     *[(compaction_journal, "end", 1, before) for before in (True, False)],
 ]
 
@@ -166,13 +166,13 @@ def test_a_kill_in_a_compaction_leaves_the_table_as_it_was_or_as_it_was_to_be(
     assert not said(clinic).findings
     maintain(clinic.settings, later(31))
     assert on_disk(speed_of(clinic)) == set(files(speed_of(clinic))), "nothing is left that nobody knows"
-    assert compaction_journal.in_hand(clinic.settings) is None
+    assert compaction_journal.in_progress(clinic.settings) is None
 
 
 def cut_off(patched: pytest.MonkeyPatch) -> None:
     """What a process does when an exception passes, a killed one doesn't."""
-    patched.setattr(runner, "journal", _Dead(compaction_journal))
-    patched.setattr(file_commits, "withdraw", lambda _: None)
+    patched.setattr(runner, "compaction_journal", _Dead(compaction_journal))
+    patched.setattr(file_commits, "discard", lambda _: None)
 
 
 class _Dead:

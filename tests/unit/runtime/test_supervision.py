@@ -305,7 +305,7 @@ def test_live_leftovers_are_refused_dead_ones_tidied(settings: Settings) -> None
     os.kill(record.pid, signal.SIGKILL)
     _wait_gone(record.pid)
     assert [part.state for part in lifecycle.status(settings)] == ["dead"]
-    assert "kafka" in lifecycle._tidy(settings)[0]
+    assert "kafka" in lifecycle._clean_up(settings)[0]
     assert process_registry.read(settings) == {}
 
 
