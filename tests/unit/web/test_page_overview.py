@@ -236,5 +236,7 @@ def test_certificates_are_read_once_however_many_views(
     from anabranch.apps.web import certificate_cache
 
     seen(client)
-    monkeypatch.setattr(certificate_cache, "_add_newest", lambda *_: pytest.fail("a file that was known was read again"))
+    monkeypatch.setattr(
+        certificate_cache, "_add_newest", lambda *_: pytest.fail("a file that was known was read again")
+    )
     seen(client)
