@@ -15,7 +15,7 @@ version=$("$java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\)[."].*/\1/p' | 
 [ "${version:-0}" -ge 17 ] || fail "Java is version ${version:-unknown}; 17 or newer is needed" "install a newer Java, or set JAVA_HOME to one"
 
 stamp=.venv/.anabranch-setup
-made_from=$(cat requirements.lock pyproject.toml infra/*.jars.lock infra/setup.sh infra/install_lock.sh infra/archive_classes.py | sha256sum | cut -d' ' -f1)
+made_from=$(cat requirements.lock pyproject.toml setup.py platform/anabranch/operate/setup/*.* infra/setup.sh infra/install_lock.sh | sha256sum | cut -d' ' -f1)
 if [ "$(cat "$stamp" 2>/dev/null)" = "$made_from" ] && .venv/bin/python -c '' 2>/dev/null && [ -f .jars/spark/resolved.lock ] && [ -f .jars/kafka/resolved.lock ]; then
   exit 0
 fi
@@ -35,11 +35,6 @@ fi
 echo "setup: installing requirements.lock"
 infra/install_lock.sh .venv/bin/python --quiet
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-echo "setup: resolving JARs"
-.venv/bin/python infra/resolve_jars.py infra/spark.jars.lock .jars/spark 2>.venv/jars.log || { cat .venv/jars.log >&2; exit 1; }
-.venv/bin/python infra/resolve_jars.py infra/kafka.jars.lock .jars/kafka --transitive 2>.venv/jars.log || { cat .venv/jars.log >&2; exit 1; }
-echo "setup: archiving the engine's classes"
-# Engines start without it, too, only slower.
-.venv/bin/python infra/archive_classes.py >.venv/archive.log 2>&1 || echo "setup: no archive of classes: see .venv/archive.log"
+.venv/bin/anabranch setup
 echo "$made_from" > "$stamp"
 echo "setup: done"

@@ -1,27 +1,10 @@
-"""Land every declared topic, each by its own streaming query, until told to stop.
-
-Started by `anabranch up`, or by hand: python spark_jobs/landing.py [--topic NAME ...]
-"""
+"""Land every declared topic until told to stop: see ``anabranch.operate.jobs.landing``."""
 
 from __future__ import annotations
 
-import argparse
 import sys
 
-from anabranch.core.errors import AnabranchError
-from anabranch.core.settings import load_settings
-from anabranch.ingest.landing.service import run
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--topic", action="append", default=[], help="only this topic (may be repeated)")
-    try:
-        return run(load_settings(), parser.parse_args().topic)
-    except AnabranchError as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
-
+from anabranch.operate.jobs.landing import main
 
 if __name__ == "__main__":
     sys.exit(main())

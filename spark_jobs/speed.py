@@ -1,27 +1,10 @@
-"""Keep the speed half of every registered view up to date, until told to stop.
-
-Started by `anabranch up`, or by hand: python spark_jobs/speed.py [--view NAME ...]
-"""
+"""Keep the speed half of every registered view up to date until told to stop: see ``anabranch.operate.jobs.speed``."""
 
 from __future__ import annotations
 
-import argparse
 import sys
 
-from anabranch.compute.speed.service import run
-from anabranch.core.errors import AnabranchError
-from anabranch.core.settings import load_settings
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--view", action="append", default=[], help="only this view (may be repeated)")
-    try:
-        return run(load_settings(), parser.parse_args().view)
-    except AnabranchError as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
-
+from anabranch.operate.jobs.speed import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -103,7 +103,7 @@ def prepared(world: World, views: Sequence[str], name: str) -> Settings:
     (project / "spark_jobs" / "views").mkdir()
     for view in views:
         shutil.copy(real / "views" / f"{view}.py", project / "spark_jobs" / "views")
-    for main in ("ingest/landing.py", "compute/speed.py"):
+    for main in ("landing.py", "speed.py"):
         shutil.copy(real / main, project / "spark_jobs")
     return fresh.model_copy(update={"project": project})
 

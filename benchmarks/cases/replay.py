@@ -142,7 +142,7 @@ def _replayed(settings: Settings, sending: threading.Thread, seconds: Seconds, s
     stretch = Stretch()
     program = [
         sys.executable,
-        str(project_root() / "spark_jobs" / "change/replay.py"),
+        str(project_root() / "spark_jobs" / "replay.py"),
         "--view",
         VIEW,
         "--version",

@@ -71,7 +71,7 @@ def settings(tmp_path: Path, hangs: Path) -> Settings:
     project = tmp_path / "project"
     (project / "spark_jobs" / "views").mkdir(parents=True)
     shutil.copytree(project_root() / "spark_jobs" / "contracts", project / "spark_jobs" / "contracts")
-    shutil.copy(project_root() / "spark_jobs" / "compute/speed.py", project / "spark_jobs")
+    shutil.copy(project_root() / "spark_jobs" / "speed.py", project / "spark_jobs")
     (project / "spark_jobs" / "views" / "waiting.py").write_text(VIEW.replace("{hangs}", str(hangs)))
     return load_settings(home=tmp_path / "home", project=project, shuffle_partitions=1)
 

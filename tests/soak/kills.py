@@ -11,7 +11,7 @@ from anabranch.core.settings import Settings
 from anabranch.operate.runtime import process_registry
 from anabranch.operate.runtime.process_registry import SUPERVISOR
 
-ENGINES = ("rebuild.py", "change/replay.py")
+ENGINES = ("rebuild.py", "replay.py")
 
 
 def kill(settings: Settings, rng: Random) -> str:

@@ -44,7 +44,11 @@ def test_the_parts_are_the_same(settings: Settings) -> None:
 
 
 def test_the_images_have_the_versions_of_the_locks() -> None:
-    kafka = re.search(r"^org\.apache\.kafka:kafka_2\.13:(\S+)$", (ROOT / "infra/kafka.jars.lock").read_text(), re.M)
+    kafka = re.search(
+        r"^org\.apache\.kafka:kafka_2\.13:(\S+)$",
+        (ROOT / "platform/anabranch/operate/setup/kafka.jars.lock").read_text(),
+        re.M,
+    )
     assert kafka
     assert SERVICES["kafka"]["image"] == f"apache/kafka:{kafka[1]}"
     # the wheel's third number is the wheel's own

@@ -8,12 +8,20 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import tomllib
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from anabranch.core.errors import BadInput
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
+from pydantic_settings import (
+    BaseSettings,
+    DotEnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
 
 Port = Annotated[int, Field(ge=1024, le=65535)]
 SAFE_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
@@ -31,9 +39,43 @@ UNFIT_PASSWORD = (
 )
 
 
+def find_project(start: Path) -> Path | None:
+    """The nearest folder from ``start`` upwards that is a project: its pyproject.toml has a table [tool.anabranch]."""
+    return next((folder for folder in (start, *start.parents) if _is_project(folder)), None)
+
+
+@cache
+def _is_project(folder: Path) -> bool:
+    try:
+        declared = tomllib.loads((folder / "pyproject.toml").read_text())
+    except (OSError, ValueError):
+        return False
+    return "anabranch" in declared.get("tool", {})
+
+
+def current_project() -> Path | None:
+    """The project that the working directory is in; else the checkout that this package is installed from, if it is."""
+    checkout = Path(__file__).resolve().parents[3]
+    return find_project(Path.cwd()) or (checkout if _is_project(checkout) else None)
+
+
 def project_root() -> Path:
-    """The checkout that this package is installed from (it holds dags/, spark_jobs/ and infra/)."""
-    return Path(__file__).resolve().parents[3]
+    """The current project. BadInput NO_PROJECT."""
+    found = current_project()
+    if found is None:
+        raise no_project(Path.cwd())
+    return found
+
+
+def no_project(folder: Path) -> BadInput:
+    """``folder`` is in no project, or is none that declares anything."""
+    return BadInput(
+        "NO_PROJECT",
+        f"no project of Anabranch in {folder} or above it",
+        state="nothing was started or written",
+        next_step="go to the project's folder, set ANABRANCH_PROJECT, or make one: anabranch init NAME",
+        folder=str(folder),
+    )
 
 
 def _absolute(path: Path) -> Path:
@@ -50,12 +92,10 @@ File = Annotated[
 class Settings(BaseSettings):
     """All settings, validated when made. Times are seconds unless the name says otherwise."""
 
-    model_config = SettingsConfigDict(
-        env_prefix="ANABRANCH_", env_file=project_root() / "anabranch.env", extra="forbid", frozen=True,
-        hide_input_in_errors=True,
-    )  # fmt: skip
+    model_config = SettingsConfigDict(env_prefix="ANABRANCH_", extra="forbid", frozen=True, hide_input_in_errors=True)
 
-    project: Folder = Field(default_factory=project_root)
+    project: Folder = Field(default_factory=lambda: current_project() or Path.cwd())
+    """The folder with dags/, spark_jobs/contracts and spark_jobs/views."""
     home: Folder = Field(default_factory=lambda: project_root() / ".anabranch")
     """Everything that the platform writes: tables, checkpoints, logs, the broker's and Postgres' data."""
     jars: Folder = Field(default_factory=lambda: project_root() / ".jars")
@@ -122,6 +162,20 @@ class Settings(BaseSettings):
 
     reader: str = Field(default="", max_length=200)
     """Who this process reads as, for routes between versions; empty: the user and the machine."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments, then the environment, then ``anabranch.env`` of the project that is current now."""
+        project = current_project()
+        file = project / "anabranch.env" if project else None
+        return init_settings, env_settings, DotEnvSettingsSource(settings_cls, env_file=file)
 
     @model_validator(mode="after")
     def _secrets_are_given_as_such(self) -> Self:

@@ -101,13 +101,16 @@ def jar_paths(settings: Settings) -> list[Path]:
     jars = sorted((settings.jars / "spark").glob("*.jar"))
     if not jars:
         raise BrokenState(
-            "JARS_MISSING", f"no JARs in {settings.jars / 'spark'}", state="nothing was started", next_step="make setup"
+            "JARS_MISSING",
+            f"no JARs in {settings.jars / 'spark'}",
+            state="nothing was started",
+            next_step="anabranch setup",
         )
     return jars
 
 
 def class_archive(settings: Settings) -> Path:
-    """The JVM's archive of the classes that an engine loads; ``infra/archive_classes.py`` writes it."""
+    """The JVM's archive of the classes that an engine loads; ``operate.setup`` writes it."""
     return settings.jars / "classes.jsa"
 
 

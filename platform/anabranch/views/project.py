@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from anabranch.contracts import Declarations, Sources, load_declarations
-from anabranch.core.settings import Settings
+from anabranch.core.settings import Settings, no_project
 from anabranch.views.definition import View
 from anabranch.views.registry import Registry, load_views, readable_views
 
@@ -21,7 +21,9 @@ class Project:
     settings: Settings
 
     def declarations(self) -> Declarations:
-        """The topics with their contracts. BadDefinition."""
+        """The topics with their contracts. BadDefinition; BadInput NO_PROJECT."""
+        if not self.settings.contracts_folder.is_dir():
+            raise no_project(self.settings.project)
         return load_declarations(self.settings.contracts_folder)
 
     def views(self) -> Registry:

@@ -1,4 +1,4 @@
-"""Operators for Spark work: submit a main module of spark_jobs/ with the platform's engine settings."""
+"""Operators for Spark work: submit a program of ``operate.jobs`` with the platform's engine settings."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from anabranch.core.errors import EXIT_NEEDS_FIX
 from anabranch.core.settings import Settings, load_settings
 from anabranch.core.spark import engine_conf, hold_scratch, scratch_conf
 from anabranch.ingest.landing.epoch_pacing import run_first
+from anabranch.operate.jobs import job_file
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class SparkJob(SparkSubmitOperator):
-    """Submits ``spark_jobs/<task_id>.py --view V --version N --run ID``, with a flag for each entry of the plan that is
+    """Submits the job ``task_id`` with ``--view V --version N --run ID``, and a flag for each entry of the plan that is
     named in ``options`` and isn't None. The job writes its result to a record that the next task reads.
 
     A retry submits the job again. The job is keyed by ``--run``, so a second try repeats or completes the first. Errors
@@ -50,7 +51,7 @@ class SparkJob(SparkSubmitOperator):
         settings = load_settings()
         plan: dict[str, Any] = self.planned
         flags = {name: plan[name] for name in ("view", "version", "run", *self.options)}
-        self.application = str(settings.project / "spark_jobs" / f"{self.task_id}.py")
+        self.application = str(job_file(settings, self.task_id))
         given = {name: str(value) for name, value in flags.items() if value is not None}
         self.application_args = [text for name, value in given.items() for text in (f"--{name}", value)]
         self.properties_file = str(engine_properties(settings))

@@ -20,8 +20,8 @@ def project_views() -> tuple[Settings, Registry]:
 
 
 def project() -> tuple[Settings, Declarations]:
-    from anabranch.contracts import load_declarations
     from anabranch.core.settings import load_settings
+    from anabranch.views.project import Project
 
     settings = load_settings()
-    return settings, load_declarations(settings.contracts_folder)
+    return settings, Project(settings).declarations()

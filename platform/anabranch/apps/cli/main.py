@@ -11,6 +11,7 @@ from anabranch.core.terminal_text import printable
 from typer.core import TyperGroup
 
 MODULES = (  # of ``anabranch.apps``
+    "cli.project_commands",
     "cli.platform_commands",
     "cli.topics_commands",
     "cli.produce_commands",

@@ -1,4 +1,4 @@
-"""``anabranch produce``: sends sample events to the log, and keeps a file of all that was sent."""
+"""``anabranch produce``: sends events of a file, or sample events, and keeps a file of all that was sent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import typer
 from anabranch.core.errors import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from anabranch.core.settings import Settings
     from anabranch.samples.faults import Faults
@@ -29,7 +29,7 @@ def _share(told: str) -> Any:
     return typer.Option(rich_help_panel=_FAULTS, metavar="SHARE", help=told)
 
 
-produce = typer.Typer(no_args_is_help=True, help="Send sample events to the log.")
+produce = typer.Typer(no_args_is_help=True, help="Send events to the log.")
 
 
 def register(app: typer.Typer) -> None:
@@ -38,7 +38,7 @@ def register(app: typer.Typer) -> None:
 
 @produce.callback()
 def _group() -> None:
-    """Send sample events to the log."""
+    """Send events to the log."""
 
 
 @produce.command()
@@ -78,6 +78,28 @@ def flights(
 
     summary = produce_flights(load_settings(), begin, span, pace, chosen, seed, file=log, quiet=as_json)
     typer.echo(json.dumps(summary.as_dict())) if as_json else _print(summary)
+
+
+@produce.command()
+def events(
+    file: Annotated[Path, typer.Argument(help="CloudEvents, one JSON object a line: id, source, type, time, data.")],
+) -> None:
+    """Events of your own from a file: checked against their contracts, sent in order, each once."""
+    from anabranch.apps.cli.context import project
+    from anabranch.ingest.kafka import Producer, ensure_topics
+    from anabranch.ingest.kafka.event_files import read_events
+
+    settings, declarations = project()
+    found = read_events(file, declarations)
+    ensure_topics(settings, declarations, {declarations.topic_of(event.type).name for event in found})
+    with Producer(settings, declarations) as producer:
+        receipts = [producer.send(event) for event in found]
+    ends = {(r.topic, r.partition): r.offset for r in (receipt.result() for receipt in receipts)}
+    typer.echo(f"{len(found):,} events of {file} are in the log: " + _ends(ends))
+
+
+def _ends(ends: Mapping[tuple[str, int], int]) -> str:
+    return ", ".join(f"{topic}[{partition}] up to offset {end}" for (topic, partition), end in sorted(ends.items()))
 
 
 def produce_flights(

@@ -67,7 +67,7 @@ def check_java(program: str) -> int:
 def check_jars(settings: Settings) -> None:
     for folder in (settings.jars / "spark", settings.jars / "kafka"):
         if not any(folder.glob("*.jar")):
-            raise BrokenState("JARS_MISSING", f"no JARs in {folder}", state=NOT_STARTED, next_step="make setup")
+            raise BrokenState("JARS_MISSING", f"no JARs in {folder}", state=NOT_STARTED, next_step="anabranch setup")
 
 
 def check_disk(folder: Path, needed: int) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings
+from anabranch.operate.jobs import job_file
 from anabranch.operate.runtime.airflow_parts import COMPONENTS, airflow_parts
 from anabranch.operate.runtime.environment import environment
 from anabranch.operate.runtime.kafka_server import kafka_part
@@ -52,12 +53,11 @@ def parts_named(settings: Settings, names: Sequence[str] = ()) -> tuple[Service,
 
 
 def _streams(settings: Settings) -> tuple[Service, ...]:
-    """The two streaming processes, if the project has their main modules."""
-    mains = {name: settings.project / "spark_jobs" / f"{name}.py" for name in STREAMS}
+    """The two streaming processes."""
     return tuple(
         Service(
             name=name,
-            command=(sys.executable, str(main)),
+            command=(sys.executable, str(job_file(settings, name))),
             cwd=settings.project,
             log=settings.logs / f"{name}.log",
             env=environment(settings),
@@ -66,6 +66,5 @@ def _streams(settings: Settings) -> tuple[Service, ...]:
             depends_on=("kafka",),
             grace=30.0,
         )
-        for name, main in mains.items()
-        if main.exists()
+        for name in STREAMS
     )

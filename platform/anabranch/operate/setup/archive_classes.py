@@ -1,7 +1,5 @@
 """Write the classes that a Spark engine loads into an archive, which every later start of an engine maps into memory.
 
-Usage: archive_classes.py
-
 Parsing and verifying these classes is a large part of the CPU time of a short job. The archive (class data sharing of
 the JVM, some 200 MB in the folder of the JARs) belongs to one JVM and one class path: where either is another one, the
 JVM starts without it. So it is safe to leave out, and to delete.
@@ -29,6 +27,8 @@ def main() -> None:
         spark = session(settings, "anabranch-archive")
         _work(spark, home)
         gateway = spark.sparkContext._gateway
+        if gateway is None:
+            raise RuntimeError("this process has no engine of its own")
         spark.stop()
         gateway.shutdown()
         gateway.proc.stdin.close()  # the JVM ends then, and writes the archive

