@@ -82,9 +82,9 @@ def flights(
 
 @produce.command()
 def events(
-    file: Annotated[Path, typer.Argument(help="CloudEvents, one JSON object a line: id, source, type, time, data.")],
+    file: Annotated[Path, typer.Argument(help="CloudEvents, one JSON object per line: id, source, type, time, data.")],
 ) -> None:
-    """Events of your own from a file: checked against their contracts, sent in order, each once."""
+    """Send your own events from a file: each is checked against its contract, and sent once, in order."""
     from anabranch.apps.cli.context import project
     from anabranch.ingest.kafka import Producer, ensure_topics
     from anabranch.ingest.kafka.event_files import read_events
