@@ -17,7 +17,7 @@ from benchmarks.world import World, landed_events
 PLATFORM, HANDWRITTEN = "platform: rebuild, publish", "hand-written"
 STAGES = {
     "rebuild: Spark writes the files": "anabranch.compute.batch.rebuild:stage_frame",
-    "rebuild: strays sorted out": "anabranch.compute.batch.rebuild:keep",
+    "rebuild: strays sorted out": "anabranch.compute.batch.rebuild:select_files",
 }
 COLUMNS = ("origin", "window_start", "window_end", "flights", "delayed", "delay_minutes", "average_delay")
 

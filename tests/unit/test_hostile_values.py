@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 from collections.abc import Callable
 from datetime import UTC, date, datetime
+from importlib import import_module
 from io import StringIO
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import httpx
@@ -26,7 +25,7 @@ from anabranch.certify.rendering import render_differences, shown_value
 from anabranch.change.replay.state import standing_of
 from anabranch.compute.batch.manifest import manifest_path
 from anabranch.core.errors import EXIT_NEEDS_FIX, AnabranchError, BadInput
-from anabranch.core.settings import Settings, project_root
+from anabranch.core.settings import Settings
 from anabranch.core.terminal_text import cell, printable
 from anabranch.ingest.landing.contract_usage import Producer, VersionUsage
 from anabranch.ingest.landing.quarantine import Quarantined
@@ -161,15 +160,6 @@ def test_no_run_leads_out_of_its_folder(settings: Settings, text: str) -> None:
     assert manifest_path(settings, "delays", 1, run_key(text, 0)).parent.name == "v1"
 
 
-def job(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"tried_{name}", project_root() / "spark_jobs" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 GIVEN = {"view": "departure_delays", "version": "1", "run": "run-a"}
 JOBS = [
     *[("rebuild", name) for name in ("view", "version", "days", "cut", "fingerprint", "run", "events")],
@@ -182,7 +172,7 @@ def test_no_argument_of_a_job_is_more_than_a_value(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, parameter: str
 ) -> None:
     """They are refused before Spark starts, or soon after: here it must not."""
-    module = job(name)
+    module = import_module(f"anabranch.operate.jobs.{name}")
 
     def started(*_: Any, **__: Any) -> Any:
         raise BadInput("SPARK_STARTED", "it went on")

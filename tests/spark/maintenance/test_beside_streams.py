@@ -187,7 +187,7 @@ def test_a_compaction_that_is_quicker_than_a_large_merge_makes_it_read_again(
             versions.append(DeltaTable(uri).version())
         return rewrite(table, *given)
 
-    monkeypatch.setattr(large_merge, "rewrite", late)
+    monkeypatch.setattr(large_merge, "commit_rewrite", late)
     catch_up(spark, settings.model_copy(update={"small_commit_rows": 0}), DELAYS, FLIGHTS)
     first, compacted = versions
     assert (compacted, DeltaTable(uri).version()) == (first + 1, first + 2)

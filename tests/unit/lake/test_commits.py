@@ -227,7 +227,7 @@ def test_a_table_without_any_note_says_so(tmp_path: Path) -> None:
 STOPPED = """
 import os, signal, sys
 from anabranch.core.errors import Conflict
-from anabranch.lake import Cut, Note, append, commits, stage_arrow
+from anabranch.lake import Cut, CommitMetadata, append, commits, stage_arrow
 from anabranch.lake.commits import open_table
 import pyarrow as pa, datetime
 
@@ -241,7 +241,7 @@ commits.settled = stopped
 table = open_table(sys.argv[1])
 rows = pa.table({"n": [9], "day": [datetime.date(2013, 1, 1)]})
 try:
-    append(table, stage_arrow(rows, sys.argv[1], "sleeper", "day"), Note("w", "s", Cut()))
+    append(table, stage_arrow(rows, sys.argv[1], "sleeper", "day"), CommitMetadata("w", "s", Cut()))
 except Conflict as conflict:
     sys.exit(conflict.code)
 """

@@ -11,9 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import anabranch
 import pytest
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings
+from anabranch.operate.jobs import job_file
 from anabranch.operate.runtime.airflow_parts import airflow_environment
 from anabranch.operate.runtime.environment import environment
 from anabranch.operate.runtime.kafka_server import kafka_home, prepare, properties, unpacked
@@ -45,13 +47,14 @@ def test_a_name_brings_what_it_needs(settings: Settings) -> None:
     assert len(airflow) == 5
 
 
-def test_streams_only_where_the_project_has_them(settings: Settings, tmp_path: Path) -> None:
-    project = tmp_path / "project"
-    (project / "spark_jobs").mkdir(parents=True)
-    bare = settings.model_copy(update={"project": project})
-    assert not {"landing", "speed"} & set(names(bare))
-    (project / "spark_jobs/landing.py").touch()
+def test_a_project_s_own_program_is_run_in_place_of_ours(settings: Settings, tmp_path: Path) -> None:
+    bare = settings.model_copy(update={"project": tmp_path / "project"})
     assert names(bare, "landing") == ["kafka", "landing"]
+    assert job_file(bare, "landing").is_relative_to(Path(anabranch.__file__).parent)
+    own = bare.project / "spark_jobs" / "landing.py"
+    own.parent.mkdir(parents=True)
+    own.touch()
+    assert job_file(bare, "landing") == own
 
 
 def test_no_broker_of_ours_beside_another_cluster(tmp_path: Path) -> None:

@@ -123,4 +123,4 @@ def test_no_jars(tmp_path: Path) -> None:
     part = Service("kafka", ("true",), tmp_path, tmp_path / "log")
     with pytest.raises(AnabranchError) as refused:
         check_all(Settings(home=tmp_path, jars=tmp_path / "none"), [part])
-    assert (refused.value.code, refused.value.next_step) == ("JARS_MISSING", "make setup")
+    assert (refused.value.code, refused.value.next_step) == ("JARS_MISSING", "anabranch setup")

@@ -13,12 +13,12 @@ from anabranch.serve import duckdb_pool
 pytestmark = pytest.mark.unit
 FORKING = """
 import os
-from anabranch.serve import databases
+from anabranch.serve import duckdb_pool
 query = "select sum(i) from range(1_000_000) t(i)"
-databases.scanner().execute(query).fetchall(), databases.parser().execute("select 1").fetchall()
+duckdb_pool.scanner().execute(query).fetchall(), duckdb_pool.parser().execute("select 1").fetchall()
 child = os.fork()
 if not child:
-    databases.scanner().execute(query).fetchall(), databases.parser().execute("select 1").fetchall()
+    duckdb_pool.scanner().execute(query).fetchall(), duckdb_pool.parser().execute("select 1").fetchall()
     os._exit(7)
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """

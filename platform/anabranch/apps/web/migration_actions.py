@@ -19,6 +19,8 @@ from fastapi.responses import RedirectResponse
 
 router = APIRouter(dependencies=[Depends(from_our_page), Depends(RequireEdit(MIGRATE))])
 _LONG = 500
+_FUNCTIONS = {"hasten": "skip_soak"}
+"""Functions of ``change.migration`` whose name differs from the button's action."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,8 @@ def change(
     """Makes the change in the user's name, and redirects to the page."""
     if form.after is not None and form.action != "rollback":
         _check_route_unchanged(settings, known.name, form.after)
-    getattr(migration, form.action)(settings, known.name, by=user.get_name(), why=form.why)
+    function = _FUNCTIONS.get(form.action, form.action)
+    getattr(migration, function)(settings, known.name, by=user.get_name(), why=form.why)
     return RedirectResponse(f"{request.scope.get('root_path', '')}/views/{known.name}/migration", 303)
 
 
