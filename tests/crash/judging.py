@@ -6,10 +6,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from anabranch.apps.cli.sample_oracle import expected
+from anabranch.apps.cli.sample_oracle import oracle_check
 from anabranch.ingest.landing.verify import verify
 from anabranch.operate.doctor.context import Context
-from anabranch.operate.doctor.recompute import computed
+from anabranch.operate.doctor.recompute import recompute_checks
 from anabranch.operate.doctor.run_checks import examine, log_of
 from anabranch.views import Registry
 
@@ -29,9 +29,9 @@ def wrong(stage: Stage, act: Act, sent: Path | None) -> list[str]:
     none."""
     platform = Context(stage.settings, stage.declared, stage.registry, log_of(stage.settings))
     about = Registry(tuple(stage.view(name, version) for name, version in act.views), stage.declared)
-    rows = (*computed(stage.spark, 0), *([expected(sent)] if sent is not None else []))
+    rows = (*recompute_checks(stage.spark, 0), *([oracle_check(sent)] if sent is not None else []))
     reports = (examine(platform, pause=0.1), examine(replace(platform, views=about), rows, pause=0.1))
     found = [str(finding) for report in reports for finding in report.findings]
-    unseen = [f"not looked at: {each}" for report in reports for each in report.unseen]
+    unseen = [f"not checked: {each}" for report in reports for each in report.unseen]
     proof = verify(stage.settings, stage.flights if act.template != "quarantined" else stage.parcels)
     return [*found, *unseen, *([] if proof.sound else [f"landing: {proof.to_json()}"])]

@@ -22,7 +22,7 @@ import psutil
 import pytest
 from anabranch.apps.airflow.client import Run
 from anabranch.apps.cli.produce_commands import produce_flights
-from anabranch.apps.demo.change import deploy, level, own_project, send_late
+from anabranch.apps.demo.change import caught_up, deploy, own_project, send_late
 from anabranch.change.migration import migration_of
 from anabranch.core.settings import Settings
 from anabranch.operate.runtime import lifecycle, process_registry
@@ -62,17 +62,17 @@ def late(settings: Settings) -> None:
     known = landed(settings)
     send_late(settings, date(2013, 1, 1), next(NUMBERS))  # those of before are duplicates
     eventually(lambda: landed(settings) > known)
-    eventually(lambda: level(settings, 1, lambda _: None))
+    eventually(lambda: caught_up(settings, 1, lambda _: None))
 
 
 def to_the_next(settings: Settings) -> None:
-    eventually(lambda: level(settings, 1, lambda _: None) and level(settings, 2, lambda _: None))
+    eventually(lambda: caught_up(settings, 1, lambda _: None) and caught_up(settings, 2, lambda _: None))
     set_route(settings, VIEW, {1: 0, 2: 100}, **BY)
 
 
 def back_again(settings: Settings) -> None:
     retirement.reinstate(settings, VIEW, 1, **BY)
-    eventually(lambda: level(settings, 1, lambda _: None))
+    eventually(lambda: caught_up(settings, 1, lambda _: None))
     set_route(settings, VIEW, {1: 100, 2: 0}, **BY)
 
 
@@ -104,7 +104,7 @@ def whole(own_settings: Callable[[str], Settings]) -> Iterator[Settings]:
         told = produce_flights(settings, date(2013, 1, 1), 3, Pace(), Faults(days_late=0.01), 7, quiet=True)
         sent = sum(number for (topic, _, _), number in told.records.items() if topic == "flights")
         eventually(lambda: landed(settings) == sent, 300)
-        eventually(lambda: level(settings, 1, lambda _: None) and level(settings, 2, lambda _: None), 300)
+        eventually(lambda: caught_up(settings, 1, lambda _: None) and caught_up(settings, 2, lambda _: None), 300)
         with asking(settings) as asked:
             for version in ("", ".v1"):
                 run = asked.ended(f"reprocess_{VIEW}{version}", {**DAYS, "to": "2013-01-03"}, f"first{version}")

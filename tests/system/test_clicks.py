@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from anabranch import read
 from anabranch.apps.airflow.client import Client, Run
-from anabranch.apps.demo.change import CHECK, NEXT, VIEW, deploy, level
+from anabranch.apps.demo.change import CHECK, NEXT, VIEW, caught_up, deploy
 from anabranch.certify.certificates import newest_certificates
 from anabranch.compute.speed import status
 from anabranch.core.settings import Settings
@@ -192,7 +192,7 @@ def _streams(settings: Settings) -> list[int]:
 
 def _level(settings: Settings, *versions: int) -> bool:
     """Whether their streams cover all that has landed."""
-    return all(level(settings, version, lambda _: None) for version in versions)
+    return all(caught_up(settings, version, lambda _: None) for version in versions)
 
 
 def _versions_read(settings: Settings) -> set[int]:

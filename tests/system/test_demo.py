@@ -33,7 +33,7 @@ def test_days_go_the_whole_way(own_settings: Callable[[str], Settings], runs: li
         assert told.stdout.count("served rows agree") == 3
         if second:
             assert "Certificates: 1 of 1 equal" in told.stdout, "the day that late events came for was not repaired"
-            assert "rolled back by itself: a check failed: v1 and v2 differ in delay_minutes" in told.stdout
+            assert "rolled back automatically: a check failed: v1 and v2 differ in delay_minutes" in told.stdout
             assert "v2 100 %  by run" in told.stdout, "the good version didn't come to all readers"
             assert "0 reads were wrong" in told.stdout
         assert "gap-free" in told.stdout

@@ -91,7 +91,7 @@ def test_status_names_the_stream_of_each_view(platform: Settings) -> None:
 
 def test_a_second_start_waits_for_what_runs(platform: Settings) -> None:
     before = {record.pid for record in process_registry.read(platform).values()}
-    assert lifecycle.start(platform) == ["the platform runs already"]
+    assert lifecycle.start(platform) == ["the platform is already running"]
     assert {record.pid for record in process_registry.read(platform).values()} == before
 
 

@@ -1,4 +1,4 @@
-"""One good record made into a bad one. Every function takes a good event's bytes (or data) and breaks it."""
+"""Breaks single records. Each function takes a good event's bytes (or data) and returns a bad one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CHANGED = {"dep_delay": 4000, "arr_delay": 4000, "distance": 11_999, "visib": 9
 
 
 def other_payload(data: str) -> str:
-    """Data that still keeps its contract, but says something that the tables never say."""
+    """Returns data that still satisfies its contract, with values that the tables never have."""
     content = json.loads(data)
     for name, value in _CHANGED.items():
         if name in content:
@@ -38,7 +38,7 @@ def other_payload(data: str) -> str:
 
 
 def malformed(value: bytes, rng: np.random.Generator) -> bytes | None:
-    """Bytes that no event can be read from; None is a record without a value."""
+    """Returns bytes that can't be read as an event; None is a record without a value."""
     makers: tuple[Callable[[], bytes | None], ...] = (
         lambda: b"\xff" + rng.bytes(64),
         lambda: value[: int(rng.integers(1, len(value) - 1))],
@@ -53,7 +53,7 @@ def malformed(value: bytes, rng: np.random.Generator) -> bytes | None:
 
 
 def broken_contract(value: bytes, rng: np.random.Generator) -> bytes:
-    """An event that can be read, but breaks its contract or its envelope."""
+    """Returns an event that can be read, but violates its contract or its envelope."""
     body = json.loads(value)
     name = _BREAKS[int(rng.integers(len(_BREAKS)))]
     name(body)
@@ -61,7 +61,7 @@ def broken_contract(value: bytes, rng: np.random.Generator) -> bytes:
 
 
 def absurd_time(value: bytes, rng: np.random.Generator) -> bytes:
-    """An event whose time is before any, far ahead, or no time at all."""
+    """Returns an event whose time is far in the past, far in the future, or not a time."""
     body = json.loads(value)
     body["time"] = ABSURD_TIMES[int(rng.integers(len(ABSURD_TIMES)))]
     return _dump(body).encode()

@@ -1,8 +1,8 @@
-"""Faults made on purpose, from a seed: the same events, rates and seed give the same records.
+"""Injects faults, deterministic by seed: the same events, rates and seed give the same records.
 
-An event gets at most one fault. ``duplicate``, ``conflict`` and ``malformed`` are records more, after the good one;
-``broken_contract`` and ``absurd_time`` stand in the place of the good event (its producer was broken), which a
-release from quarantine may bring back; ``wrong_clock`` and ``days_late`` are good events on a bad day.
+An event gets at most one fault. ``duplicate``, ``conflict`` and ``malformed`` are additional records after the good
+one. ``broken_contract`` and ``absurd_time`` replace the good event (its producer was broken); a release from quarantine
+may restore it. ``wrong_clock`` and ``days_late`` are valid events with a wrong clock or a late arrival.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DAY = 86_400
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """The share of events, 0 to 1, that each fault hits. Raises FAULT_RATE, naming the switch."""
+    """The share of events, 0 to 1, with each fault. Raises BadInput FAULT_RATE with the name of the option."""
 
     duplicates: float = 0.0
     conflicts: float = 0.0
@@ -38,9 +38,9 @@ class Faults:
     def __post_init__(self) -> None:
         for name, rate in asdict(self).items():
             if not (math.isfinite(rate) and 0 <= rate <= 1):
-                raise _bad_rate("--" + name.replace("_", "-"), f"{rate} is no share between 0 and 1")
+                raise _bad_rate("--" + name.replace("_", "-"), f"{rate} is not a share between 0 and 1")
         if sum(asdict(self).values()) > 1:
-            raise _bad_rate("the faults", "the shares add up to more than 1, but an event has one fault at most")
+            raise _bad_rate("the faults", "the shares add up to more than 1, but an event has at most one fault")
 
     @property
     def any(self) -> bool:
@@ -48,11 +48,11 @@ class Faults:
 
 
 SMALL = Faults(0.005, 0.001, 0.001, 0.001, 0.0005, 0.002, 0.001)
-"""What ``--faults`` switches on."""
+"""The faults of ``--faults``."""
 
 
 def inject(events: pl.DataFrame, faults: Faults, seed: int) -> pl.DataFrame:
-    """The events with faults among them, again in publish order. ``fault`` names each one's kind."""
+    """Returns the events with faults, in publish order. ``fault`` is each one's kind."""
     if not faults.any:
         return events
     rng = np.random.default_rng(seed)
@@ -74,7 +74,7 @@ def _seconds(rng: np.random.Generator, count: int, low: int, high: int) -> pl.Se
 
 
 def _again(hit: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
-    """The same bytes once more, up to a day later: a producer that never saw the answer."""
+    """The same bytes again, up to a day later: a producer that never got the acknowledgement."""
     return hit.with_columns(pl.col("publish_time") + _seconds(rng, hit.height, 1, _DAY))
 
 
@@ -102,15 +102,15 @@ def _rewritten(change: Callable[[bytes, np.random.Generator], bytes]) -> Callabl
 
 
 def _wrong_clock(hit: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
-    """A device whose clock is hours or days off: ``time`` and ``senttime`` are wrong by the same, the server's
-    ``receivedtime`` is right, so the corrected event time is the true one."""
+    """A device whose clock is wrong by hours or days: ``time`` and ``senttime`` are wrong by the same amount, the
+    server's ``receivedtime`` is right, so the corrected event time is the true one."""
     sign = pl.Series(rng.choice([-1, 1], hit.height))
     off = (_seconds(rng, hit.height, 3600, 5 * _DAY).cast(pl.Int64) * sign).cast(pl.Duration("us"))
     return hit.with_columns(pl.col("time") + off, (pl.col("receivedtime") + off).alias("senttime"))
 
 
 def _days_late(hit: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
-    """One to five days late at the first server too."""
+    """One to five days late, also at the first server."""
     published = hit["publish_time"] + timedelta(days=1) + _seconds(rng, hit.height, 0, 4 * _DAY)
     return hit.with_columns(published, published.alias("receivedtime"))
 

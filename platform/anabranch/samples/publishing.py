@@ -1,11 +1,10 @@
-"""Send prepared events at a pace, and keep the producer's own file of what was sent and where it landed.
+"""Sends prepared events at a pace, and writes the producer's file: what was sent, with partitions and offsets.
 
-The file is Parquet, one row per record with a receipt: topic, partition, offset, append_time, key, value,
-event_type (of the event that was made, also where a fault then
-broke it; null for malformed records), fault (null for clean ones), publish_time. Whoever checks the platform from
-outside reads this file and nothing of ours. It appears under its name when the run ends, also by an error or Ctrl-C,
-and then holds exactly the records with a receipt. A run that was killed leaves only ``NAME.part``; run it again: the
-same ids are sent once more, and landing keeps the first of each.
+The file is Parquet, one row per acknowledged record: topic, partition, offset, append_time, key, value, event_type (of
+the original event, also if a fault broke it; null for malformed records), fault (null for clean ones), publish_time. An
+independent check of the platform needs only this file. It appears under its name when the run ends, also by an error or
+Ctrl-C, and then has exactly the acknowledged records. A killed run leaves only ``NAME.part``; run it again: the same
+ids are sent again, and landing keeps the first of each.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from anabranch.samples.rendering import render
 SLICE = 50_000
 _PROGRESS_EVERY = 2_000
 _TICK = 0.02
-"""The shortest rest of a paced run, in seconds: a rest for each of 1,000 events/s takes half a core."""
+"""The shortest pause of a paced run, in seconds: a pause per event at 1,000 events/s takes half a core."""
 _INSTANT = pa.timestamp("us", "UTC")
 FILE_SCHEMA = pa.schema(
     [
@@ -52,14 +51,14 @@ FILE_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast to send: ``rate`` records a second, or ``speed`` seconds of publish time in one second, or neither
-    (as fast as it goes)."""
+    """How fast to send: ``rate`` records per second, or ``speed`` seconds of publish time per second, or neither (as
+    fast as possible)."""
 
     rate: float | None = None
     speed: float | None = None
 
     def due(self, events: pl.DataFrame, begin: datetime, already: int) -> np.ndarray[Any, np.dtype[np.float64]] | None:
-        """For each event, the second of the run at which it is sent."""
+        """Returns for each event the second of the run at which it is sent; None without a limit."""
         if self.rate is not None:
             return (already + np.arange(events.height)) / self.rate
         if self.speed is not None:
@@ -69,11 +68,11 @@ class Pace:
 
 @dataclass(slots=True)
 class Summary:
-    """What a run sent, counted from the delivery reports."""
+    """What a run sent, by the delivery reports."""
 
     file: Path
     records: Counter[tuple[str, str, int]] = field(default_factory=Counter)
-    """By topic, event type ("(malformed)" where none) and partition."""
+    """Counts by topic, event type ("(malformed)" if none) and partition."""
     faults: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
 
@@ -98,7 +97,7 @@ class Summary:
 
 
 class _Receipts:
-    """Where the records of one slice landed, filled in by delivery reports."""
+    """The partitions and offsets of one slice's records, filled in by delivery reports."""
 
     def __init__(self, size: int) -> None:
         self.partition = np.full(size, -1, np.int32)
@@ -126,8 +125,8 @@ def publish(
     pace: Pace,
     on_progress: Callable[[int], None] = lambda count: None,
 ) -> Summary:
-    """Send every event and write the file. ``on_progress`` gets the number of records handed over since its last
-    call. Raises DELIVERY_FAILED, EVENT_REFUSED and FILE_EXISTS; the file then holds what has a receipt."""
+    """Sends every event and writes the file. ``on_progress`` gets the number of records queued since its last call.
+    Raises DELIVERY_FAILED, EVENT_REFUSED or FILE_EXISTS; the file then has the acknowledged records."""
     summary = Summary(file)
     begin, began = events["publish_time"][0], time.monotonic()
     already = 0
@@ -139,7 +138,7 @@ def publish(
                 _send(producer, rendered, pace.due(part, begin, already), began, receipts, on_progress)
             finally:
                 producer.flush()
-                _keep(writer, rendered, receipts, summary)
+                _record(writer, rendered, receipts, summary)
                 summary.seconds = time.monotonic() - began
             if receipts.failed:
                 raise producer.failure(receipts.failed[0], len(receipts.failed))
@@ -176,7 +175,7 @@ def _send(
     on_progress(waiting)
 
 
-def _keep(writer: pq.ParquetWriter, records: pl.DataFrame, receipts: _Receipts, summary: Summary) -> None:
+def _record(writer: pq.ParquetWriter, records: pl.DataFrame, receipts: _Receipts, summary: Summary) -> None:
     landed = records.with_columns(receipts.columns()).filter(pl.col("offset") >= 0)
     counted = landed.group_by("topic", pl.col("event_type").fill_null("(malformed)"), "partition").len()
     for topic, kind, partition, count in counted.iter_rows():
@@ -187,13 +186,13 @@ def _keep(writer: pq.ParquetWriter, records: pl.DataFrame, receipts: _Receipts, 
 
 @contextmanager
 def _parquet(file: Path) -> Iterator[pq.ParquetWriter]:
-    """A Parquet file that appears under its name when it is whole."""
+    """Yields a writer of a Parquet file that gets its name when it is complete."""
     if file.exists():
         raise BadInput(
             "FILE_EXISTS",
-            f"{file} is there already",
+            f"{file} already exists",
             state="nothing was sent",
-            next_step="give --log another name; each run keeps its own file",
+            next_step="give --log another name; each run writes its own file",
             file=str(file),
         )
     unfinished = file.with_name(file.name + ".part")
@@ -205,11 +204,11 @@ def _parquet(file: Path) -> Iterator[pq.ParquetWriter]:
             "FILE_UNWRITABLE",
             f"{unfinished} can't be written: {error}",
             state="nothing was sent",
-            next_step="give --log a file in a folder that can be written",
+            next_step="give --log a file in a writable folder",
             file=str(file),
         ) from None
     try:
         yield writer
     finally:
-        writer.close()  # raises when the disk is full: then the name stays free
+        writer.close()  # raises if the disk is full: then the file doesn't get its name
         unfinished.rename(file)

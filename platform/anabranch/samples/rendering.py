@@ -1,4 +1,4 @@
-"""From columns to the bytes of log records, thousands at a time: the same bytes that Event.to_json writes."""
+"""Renders columns as the bytes of log records, thousands at a time: the same bytes as Event.to_json."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from anabranch.samples.flights import instant
 
 
 def render(events: pl.DataFrame) -> pl.DataFrame:
-    """The events with ``value`` filled in, where a fault hasn't filled it already."""
+    """Returns the events with ``value`` filled in, except where a fault has already set it."""
     members = [
         pl.lit(f'"specversion":"{SPEC_VERSION}"'),
         *[_member(name, pl.col(column)) for name, column in (("id", "id"), ("source", "source"))],

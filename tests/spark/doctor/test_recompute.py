@@ -15,7 +15,7 @@ from anabranch.lake.commits import open_table
 from anabranch.lake.layout import batch_table, speed_table
 from anabranch.operate.doctor.context import Context
 from anabranch.operate.doctor.findings import Finding
-from anabranch.operate.doctor.recompute import computed
+from anabranch.operate.doctor.recompute import recompute_checks
 from anabranch.operate.doctor.run_checks import examine
 from landed import DECLARED, FLIGHTS, Event, Landing, sample_views
 
@@ -45,7 +45,7 @@ def test_rows_are_computed_anew_and_a_wrong_one_of_each_half_is_named(spark: Spa
     catch_up(spark, settings, DELAYS, FLIGHTS)
 
     def look(sample: int = 0) -> tuple[Finding, ...]:
-        return examine(Context(settings, DECLARED, VIEWS), computed(spark, sample), pause=0).findings
+        return examine(Context(settings, DECLARED, VIEWS), recompute_checks(spark, sample), pause=0).findings
 
     assert look() == ()
 

@@ -26,7 +26,7 @@ from anabranch.lake.layout import landing_table
 from anabranch.operate.doctor.context import Context
 from anabranch.operate.doctor.findings import Finding
 from anabranch.operate.doctor.run_checks import examine
-from anabranch.operate.doctor.typed_columns import decoded
+from anabranch.operate.doctor.typed_columns import decode_check
 from anabranch.views import Registry
 from deltalake import DeltaTable, write_deltalake
 from evolved import ONE, TWO, TYPE, Departure, declared
@@ -88,7 +88,7 @@ def copied(platform: Context, tmp_path: Path) -> Context:
 
 
 def look(spark: SparkSession, platform: Context) -> tuple[Finding, ...]:
-    return examine(platform, [decoded(spark)], pause=0).findings
+    return examine(platform, [decode_check(spark)], pause=0).findings
 
 
 def changed(platform: Context, offset: int, change: Callable[[Row], Row]) -> None:
@@ -138,5 +138,5 @@ def test_a_row_that_says_other_than_its_bytes_is_named(name: str, spark: SparkSe
     [finding] = look(spark, copied)
     assert finding.code == "RECORD_DIFFERS"
     assert f"partition 0, offset {offset}, epoch" in finding.where
-    assert finding.what.startswith("1 rows say other than their bytes")
+    assert finding.what.startswith("1 rows differ from their bytes")
     assert column in finding.what.partition("this one in ")[2].split(", ")

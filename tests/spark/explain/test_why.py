@@ -216,7 +216,7 @@ def test_a_row_that_is_not_there_lists_near_ones_and_says_what_became_of_its_eve
         anabranch.explain("never_arrived", key, settings=world.settings, registry=REGISTRY, spark=spark)
     assert gone.value.code == "ROW_MISSING"
     assert gone.value.fields["seen"] == 1
-    assert "makes no row" in gone.value.state
+    assert "returns no row" in gone.value.state
 
 
 def test_the_terminal_and_json_say_what_was_found(ask: Ask, world: World) -> None:

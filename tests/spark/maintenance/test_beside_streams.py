@@ -164,7 +164,7 @@ def test_a_live_stream_never_stops_while_it_is_maintained_all_the_time(
         thread.join()
     assert live.isActive
     assert not any(done.failed for done in runs)
-    merged = {deed.where for done in runs for deed in done.deeds}
+    merged = {deed.where for done in runs for deed in done.actions}
     assert merged == {"landing of flights", "departure_delays v1, speed half"}
     assert codes <= known
     assert counted(rows_of(settings)) == 33

@@ -47,7 +47,7 @@ def test_it_is_retired_once_and_dropped_when_a_person_says_so(asked: dict[str, A
     assert (route.number, route.retired, route.changed_by, route.why) == (3, {1}, "run by-hand", "v2 is it")
     subject, text = DropApproval(task_id="approve", planned=planned).question()
     assert subject == f"Delete the tables of {VIEW} v1?"
-    assert "can only be made again from history" in text
+    assert "can only be rebuilt from history" in text
     assert view_folder(settings, VIEW, 1).exists()
     assert retire_tasks.drop.function(planned) == planned["size"] > 0
     assert not view_folder(settings, VIEW, 1).exists()

@@ -108,7 +108,7 @@ def test_that_readers_follow_is_not_silent(settings: Settings, monkeypatch: pyte
     run(*START, "--changed", "written_by", "--yes")
     served.merge_speed(settings, 4, DAYS[:1])
     run("migrate", "advance", VIEW)
-    monkeypatch.setattr(migrate_commands, "_LOOK", 0)
+    monkeypatch.setattr(migrate_commands, "_POLL_SECONDS", 0)
     looks: list[float] = []
 
     def stream_goes_on(seconds: float) -> None:

@@ -187,10 +187,10 @@ def test_what_only_one_look_finds_is_none(clinic: Clinic) -> None:
     [path] = (clinic.settings.home / "control").glob(".one*")
 
     def once(platform: Any) -> Any:
-        yield from check.look(platform)
+        yield from check.run(platform)
         path.unlink()
 
-    assert not examined(clinic, None, [replace(check, look=once)]).findings
+    assert not examined(clinic, None, [replace(check, run=once)]).findings
 
 
 def test_the_command_says_what_and_where_and_ends_with_1(clinic: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,10 +202,10 @@ def test_the_command_says_what_and_where_and_ends_with_1(clinic: Clinic, monkeyp
     quiet = CliRunner().invoke(app, ["doctor"])
     assert (quiet.exit_code, quiet.stdout.splitlines()) == (
         0,
-        [f"all {len(CHECKS)} checks are quiet", "not looked at: landing against the log: the broker doesn't answer"],
+        [f"all {len(CHECKS)} checks passed", "not checked: landing against the log: the broker doesn't answer"],
     )
     cut_beyond(clinic)
     loud = CliRunner().invoke(app, ["doctor"])
     assert loud.exit_code == 1
     assert "[CUT_BEYOND]\n  where: departure_delays v1, speed half" in loud.stdout
-    assert "\n  next:  put landing back" in loud.stdout
+    assert "\n  next:  restore landing" in loud.stdout

@@ -91,7 +91,7 @@ def test_every_row_counts_and_the_first_is_named(clinic: Clinic) -> None:
     for number in (100, 104, 108):
         clinic.commit([clinic.row(departed(number), late=False)], clinic.offsets)
     [finding] = examine(clinic.platform(), pause=0).findings
-    assert finding.what == "3 rows, the first is said to be on time, by landing's rule it is late"
+    assert finding.what == "3 rows: the first is stored as on time, by landing's rule it is late"
 
 
 def test_a_migration_whose_run_looks_is_carried(clinic: Clinic) -> None:

@@ -129,7 +129,7 @@ def test_a_replay_under_way_keeps_landings_files_and_commits(clinic: Clinic, kil
     done = maintain(clinic.settings, later(400))
     assert before <= on_disk(clinic.uri)
     assert commits <= log(clinic)
-    assert next(deed.said for deed in done.deeds if deed.act is ActionKind.HELD_BACK).endswith(
+    assert next(deed.said for deed in done.actions if deed.act is ActionKind.HELD_BACK).endswith(
         f"replay r1 of {NAME} v1 is under way"
     )
     mirror = Mirror(clinic.uri, mirrors / "flights") if killed else mirror
@@ -147,7 +147,7 @@ def test_a_replay_whose_state_is_torn_counts_as_under_way(clinic: Clinic) -> Non
     done = maintain(clinic.settings, later(400))
     assert before <= on_disk(clinic.uri)
     assert commits <= log(clinic)
-    assert any("nobody knows whether it has ended" in deed.said for deed in done.deeds)
+    assert any("whose state can't be read" in deed.said for deed in done.actions)
 
 
 def log(clinic: Clinic) -> set[str]:
@@ -256,7 +256,7 @@ def test_commits_end_at_a_checkpoint_that_is_old_enough(clinic: Clinic) -> None:
     clinic.land([departed(100)])
     maintain(clinic.settings, later(29))
     assert 0 in versions(clinic)
-    assert any(deed.said == "old files of its log" for deed in maintain(clinic.settings, later(MONTH)).deeds)
+    assert any(deed.said == "old files of its log" for deed in maintain(clinic.settings, later(MONTH)).actions)
     left = versions(clinic)
     assert left == list(range(left[0], DeltaTable(clinic.uri).version() + 1))
     assert DeltaTable(clinic.uri, version=left[0]).file_uris()
@@ -277,7 +277,7 @@ def test_a_newest_commit_that_says_nothing_keeps_the_log(clinic: Clinic) -> None
     clinic.table.create_checkpoint()
     before = versions(clinic)
     done = maintain(clinic.settings, later(MONTH))
-    assert any("the newest says nothing" in deed.said for deed in done.deeds)
+    assert any("the newest one has no metadata" in deed.said for deed in done.actions)
     assert versions(clinic) == before
 
 

@@ -42,13 +42,13 @@ def test_a_run_leaves_few_files_the_same_rows_and_a_quiet_doctor(clinic: Clinic)
     assert not said(clinic).findings
     done = maintain(clinic.settings)
     assert (rows(clinic.uri), rows(speed_of(clinic))) == (landed, speed)
-    assert [(deed.act, deed.where) for deed in done.deeds] == [
+    assert [(deed.act, deed.where) for deed in done.actions] == [
         (ActionKind.MERGED, f"{NAME} v1, speed half"),
         (ActionKind.MERGED, "landing of flights"),
     ]
     assert len(files(clinic.uri)) + len(files(speed_of(clinic))) < 10
     assert not said(clinic).findings
-    assert not maintain(clinic.settings).deeds
+    assert not maintain(clinic.settings).actions
 
 
 def test_a_month_later_only_what_is_named_is_on_disk(clinic: Clinic) -> None:
@@ -69,8 +69,8 @@ def test_a_plan_says_what_would_be_done_and_changes_nothing(clinic: Clinic) -> N
         planned = maintain(clinic.settings, policy, plan=True)
         assert tree(clinic.settings.home) == before
         done = maintain(clinic.settings, policy)
-        assert [(d.act, d.where, d.files) for d in planned.deeds] == [(d.act, d.where, d.files) for d in done.deeds]
-        assert planned.deeds
+        assert [(d.act, d.where, d.files) for d in planned.actions] == [(d.act, d.where, d.files) for d in done.actions]
+        assert planned.actions
         assert (planned.planned, done.planned) == (True, False)
         assert str(planned).endswith("nothing was changed")
 
@@ -97,7 +97,7 @@ def test_what_fails_at_one_table_is_told_and_the_others_go_on(clinic: Clinic, mo
     monkeypatch.setattr(runner, "compact", failing)
     done = maintain(clinic.settings)
     assert done.failed
-    assert [(deed.act, deed.said) for deed in done.deeds if deed.act is ActionKind.FAILED] == [
+    assert [(deed.act, deed.said) for deed in done.actions if deed.act is ActionKind.FAILED] == [
         (ActionKind.FAILED, "no space left on device")
     ]
     assert len(files(clinic.uri)) < 10
@@ -166,7 +166,7 @@ def test_a_kill_in_a_compaction_leaves_the_table_as_it_was_or_as_it_was_to_be(
     assert not said(clinic).findings
     maintain(clinic.settings, later(31))
     assert on_disk(speed_of(clinic)) == set(files(speed_of(clinic))), "nothing is left that nobody knows"
-    assert compaction_journal.in_hand(clinic.settings) is None
+    assert compaction_journal.in_progress(clinic.settings) is None
 
 
 def cut_off(patched: pytest.MonkeyPatch) -> None:

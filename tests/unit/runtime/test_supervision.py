@@ -122,15 +122,15 @@ def test_a_part_that_dies_is_started_again(settings: Settings, supervised: Calla
 def test_a_part_that_ails_is_ended_and_started_again(settings: Settings, supervised: Callable[..., None]) -> None:
     asked = list[int]()
 
-    def ails(pid: int) -> str:
+    def unhealthy_reason(pid: int) -> str:
         asked.append(pid)
         return "it does nothing" if len(asked) == 1 else ""
 
-    supervised(part(settings, "lame", ails=ails))
+    supervised(part(settings, "lame", unhealthy_reason=unhealthy_reason))
     first = eventually(settings, state("lame", "running"))["lame"]
     told = eventually(settings, state("lame", "waiting"))["lame"]
     again = eventually(settings, lambda found: state("lame", "running")(found) and len(set(asked)) == 2)["lame"]
-    assert "Ailing: it does nothing; next start in 1 s" in told.detail
+    assert "Unhealthy: it does nothing; next start in 1 s" in told.detail
     assert (set(asked), again.restarts) == ({first.pid, again.pid}, 1)
     assert process_registry.family(first) == []
 
@@ -305,7 +305,7 @@ def test_live_leftovers_are_refused_dead_ones_tidied(settings: Settings) -> None
     os.kill(record.pid, signal.SIGKILL)
     _wait_gone(record.pid)
     assert [part.state for part in lifecycle.status(settings)] == ["dead"]
-    assert "kafka" in lifecycle._tidy(settings)[0]
+    assert "kafka" in lifecycle._clean_up(settings)[0]
     assert process_registry.read(settings) == {}
 
 

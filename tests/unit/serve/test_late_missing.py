@@ -49,7 +49,7 @@ def shown(*arguments: str) -> str:
 
 def test_history_that_landed_late_is_in_no_half_until_its_days_are_published(clinic: Clinic) -> None:
     assert reading(clinic).late_missing == 3
-    assert "but 3 late events that no half holds" in shown("read", NAME)
+    assert "but 3 late events in no half" in shown("read", NAME)
     assert json.loads(shown("read", NAME, "--json"))["late_missing"] == 3
     dirty = shown("views", "dirty", NAME)
     assert "2013-01-01 never published, 2 late events are in no half 2013-01-02 never published, 1 late" in dirty
@@ -86,7 +86,7 @@ def test_without_a_definition_or_without_landing_nobody_can_tell_and_rows_are_re
     with pytest.raises(BrokenState) as broken:
         _ = reading(clinic).late_missing
     assert broken.value.code == "VIEW_RECORD"
-    assert "(late events that no half holds: can't be told, VIEW_RECORD)" in shown("read", NAME)
+    assert "(late events in no half: unknown, VIEW_RECORD)" in shown("read", NAME)
     assert late_missing(clinic.settings, NAME, 1) == "unknown (VIEW_RECORD)"
     record.unlink()
     assert reading(clinic).late_missing is None

@@ -226,7 +226,7 @@ def test_on_the_command_line(settings: Settings, monkeypatch: pytest.MonkeyPatch
     assert run("reinstate", VIEW, "1", "--why", "y")[0] == 0
     assert "[NOT_RETIRED]" in run("drop", VIEW, "1", "--yes")[1]
     run("retire", VIEW, "1", "--why", "x", "--grace", "0 days")
-    assert "MB are free again" in run("drop", VIEW, "1", "--yes")[1]
+    assert "MB freed" in run("drop", VIEW, "1", "--yes")[1]
 
 
 def test_two_changes_at_once_are_not_both_made(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -159,7 +159,7 @@ def test_the_commands(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> No
         result = CliRunner().invoke(app, ["routes", *arguments])
         return result.stdout if result.exit_code == 0 else result.stderr
 
-    assert "no route: everybody gets v1" in run("show", VIEW)
+    assert "no route: all readers get v1" in run("show", VIEW)
     assert "v1 75 %, v2 25 %" in run("set", VIEW, "1=75", "2=25", "--why", "a first quarter", "--by", "anna")
     assert "by anna: a first quarter" in run("history", VIEW)
     shown = json.loads(run("show", VIEW, "--reader", "dashboard-1", "--json"))

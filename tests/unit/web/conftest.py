@@ -42,11 +42,11 @@ def login(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Login
     from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
     from airflow.api_fastapi.core_api.security import get_user
     from airflow.models.dag import DagModel
-    from anabranch.apps.web.dirty_days import Looked, Lookup
+    from anabranch.apps.web.dirty_days import Lookup, LookupResult
 
     monkeypatch.setattr(_AuthManagerState, "instance", SimpleAuthManager())
     monkeypatch.setattr(DagModel, "get_team_name", lambda dag_id: None)
-    monkeypatch.setattr(pages, "LOOKUP", Lookup(find=lambda settings, keys: {key: Looked() for key in keys}))
+    monkeypatch.setattr(pages, "LOOKUP", Lookup(find=lambda settings, keys: {key: LookupResult() for key in keys}))
     server = FastAPI()
     server.mount("/anabranch", app)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from anabranch.apps.web import dirty_days
-from anabranch.apps.web.dirty_days import REST_SECONDS, Found, Key, Looked, Lookup, Since, find_dirty
+from anabranch.apps.web.dirty_days import REST_SECONDS, Found, Key, Lookup, LookupResult, NewEvents, find_dirty
 from anabranch.core.settings import Settings, project_root
 
 pytestmark = pytest.mark.unit
@@ -33,8 +33,8 @@ class Finder:
         self.most = max(self.most, self.inside)
         assert self.free.wait(10)
         self.inside -= 1
-        days = {DAY: Since(len(self.asked), 0, "flights@2")}
-        return {key: Looked(days) for key in keys}
+        days = {DAY: NewEvents(len(self.asked), 0, "flights@2")}
+        return {key: LookupResult(days) for key in keys}
 
 
 class Clock:
@@ -68,7 +68,7 @@ def test_the_first_page_does_not_wait_and_the_next_one_knows(
     finder.free.set()
     lookup.wait(5)
     told = lookup.ask(settings, {ONE: ("flights@3", 1)})[ONE]
-    assert (dict(told.days), told.position, told.pending) == ({DAY: Since(1, 0, "flights@2")}, "flights@3", False)
+    assert (dict(told.days), told.position, told.pending) == ({DAY: NewEvents(1, 0, "flights@2")}, "flights@3", False)
     assert told.looked is not None
 
 
@@ -99,7 +99,7 @@ def test_an_answer_is_kept_until_something_lands_and_then_until_it_has_rested(
     clock.now += REST_SECONDS
     finder.free.clear()
     told = lookup.ask(settings, {ONE: ("flights@4", 1)})[ONE]
-    assert (told.pending, told.position, dict(told.days)) == (True, "flights@3", {DAY: Since(1, 0, "flights@2")})
+    assert (told.pending, told.position, dict(told.days)) == (True, "flights@3", {DAY: NewEvents(1, 0, "flights@2")})
     finder.free.set()
     lookup.wait(5)
     assert len(finder.asked) == 2
@@ -133,7 +133,7 @@ def test_definitions_are_run_in_a_process_of_their_own(tmp_path: Path, monkeypat
     monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", "a secret of Airflow's")
     settings = Settings(home=tmp_path, project=project_root())
     found = find_dirty(settings, [("departure_delays", 1), ("nothing", 1)])
-    assert found["departure_delays", 1] == Looked()
+    assert found["departure_delays", 1] == LookupResult()
     assert "nothing" in str(found["nothing", 1])
 
 

@@ -167,7 +167,7 @@ def test_a_page_of_another_site_changes_nothing(
         assert answer.status_code == 303
         assert state(settings).state == "halted"
     else:
-        assert "changes are taken from this page itself only" in refused(answer, settings, status)
+        assert "changes are accepted only from this page" in refused(answer, settings, status)
 
 
 def test_the_base_address_of_airflow_is_ours_behind_a_proxy_that_changes_the_host(

@@ -12,8 +12,8 @@ from statistics import median
 
 import pytest
 from anabranch.apps.web import lag, pages
-from anabranch.apps.web.dirty_days import Looked, Lookup
-from anabranch.apps.web.lag import Behind, Landing
+from anabranch.apps.web.dirty_days import Lookup, LookupResult
+from anabranch.apps.web.lag import Lag, Landing
 from anabranch.compute.speed import status
 from anabranch.compute.speed.status import ViewStatus
 from anabranch.core.settings import Settings
@@ -73,7 +73,7 @@ def test_far_behind_only_the_newest_commits_are_looked_through(
 ) -> None:
     monkeypatch.setattr(lag, "_MOST", 2)
     land(settings, 4, 5, 6)
-    assert replace(Landing(settings).behind(at(3)), seconds=0.0) == Behind(3, 0.0, more=True)
+    assert replace(Landing(settings).behind(at(3)), seconds=0.0) == Lag(3, 0.0, more=True)
 
 
 def test_a_stream_that_failed_says_why(client: TestClient, settings: Settings) -> None:
@@ -167,7 +167,9 @@ def test_late_events_in_no_half_are_counted_of_what_was_never_published_too(
 ) -> None:
     shutil.rmtree(batch_table(settings, VIEW, 1))
     asked = list[object]()
-    monkeypatch.setattr(pages, "LOOKUP", Lookup(find=lambda _, keys: asked.extend(keys) or {keys[0]: Looked({}, 1234)}))
+    monkeypatch.setattr(
+        pages, "LOOKUP", Lookup(find=lambda _, keys: asked.extend(keys) or {keys[0]: LookupResult({}, 1234)})
+    )
     seen(client)
     pages.LOOKUP.wait(5)
     assert "1,234" in seen(client)
@@ -234,5 +236,7 @@ def test_certificates_are_read_once_however_many_views(
     from anabranch.apps.web import certificate_cache
 
     seen(client)
-    monkeypatch.setattr(certificate_cache, "_take", lambda *_: pytest.fail("a file that was known was read again"))
+    monkeypatch.setattr(
+        certificate_cache, "_add_newest", lambda *_: pytest.fail("a file that was known was read again")
+    )
     seen(client)

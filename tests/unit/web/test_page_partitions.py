@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 from anabranch.apps.web import pages
-from anabranch.apps.web.dirty_days import Looked, Lookup, Since
+from anabranch.apps.web.dirty_days import Lookup, LookupResult, NewEvents
 from anabranch.core.settings import Settings
 from fastapi.testclient import TestClient
 from paged import DAYS, VIEW, certify, changed, declare, judge, kappa, land, publish, speed, text_of
@@ -39,7 +39,7 @@ def settings(settings: Settings) -> Settings:
 
 @pytest.fixture
 def client(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> TestClient:
-    looked = Looked({DIRTY: Since(5, 4, "flights@2")}, 7, {ELSEWHERE: 2, UNSEEN: 1, EQUAL: 9})
+    looked = LookupResult({DIRTY: NewEvents(5, 4, "flights@2")}, 7, {ELSEWHERE: 2, UNSEEN: 1, EQUAL: 9})
     lookup = Lookup(find=lambda settings, keys: dict.fromkeys(keys, looked))
     monkeypatch.setattr(pages, "LOOKUP", lookup)
     return client

@@ -1,4 +1,4 @@
-"""A person's word before something large or lasting is carried out."""
+"""Operators that wait for a person's approval before something large or irreversible is done."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 NO_BREAK = "\u00a0"
 _FOLDED = re.compile(" {2,}|^ ")
-"""Spaces that a browser would make one of, or none."""
+"""Spaces that a browser would collapse or remove."""
 
 
 class Approval(ApprovalOperator):
-    """Shows ``question`` under "Required actions" and waits; the run's note says who answered what.
+    """Shows ``question`` under "Required actions" and waits. The run's note says who answered what.
 
-    A rejected one is over: the steps behind are skipped.
+    If it is rejected, the following tasks are skipped.
     """
 
     template_fields: Sequence[str] = (*ApprovalOperator.template_fields, "planned")
@@ -35,15 +35,15 @@ class Approval(ApprovalOperator):
         self.planned = planned
 
     def question(self) -> tuple[str, str]:
-        """What is asked, in a line, and what a person should know; plain text."""
+        """Returns the question in one line, and what a person should know to decide; plain text."""
         raise NotImplementedError
 
     def summary(self) -> str:
-        """What it is about, for the run's note."""
+        """Returns what the approval is about, for the run's note."""
         raise NotImplementedError
 
     def execute(self, context: Context) -> Any:
-        answer = self._lost_answer(context)
+        answer = self._earlier_answer(context)
         if answer is not None:
             return self.execute_complete(context, answer)
         self.subject, text = self.question()
@@ -52,19 +52,19 @@ class Approval(ApprovalOperator):
         return super().execute(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        if "error" not in event:  # noted first: a rejection ends in an exception, which skips the steps behind
+        if "error" not in event:  # write the note first: a rejection raises, which skips the following tasks
             approved = self.APPROVE in event["chosen_options"]
-            said = f"Approved by {answered_by(event)}."
+            approved_note = f"Approved by {answered_by(event)}."
             refused = f"Rejected by {answered_by(event)}: {self.refused}."
-            self._tell(context, f"{said if approved else refused} {self.summary()}")
+            self._tell(context, f"{approved_note if approved else refused} {self.summary()}")
         return super().execute_complete(context, event)
 
-    def _lost_answer(self, context: Context) -> dict[str, Any] | None:
-        """What was answered before this try began.
+    def _earlier_answer(self, context: Context) -> dict[str, Any] | None:
+        """Returns an answer that was given before this try began; None if there is none.
 
-        An answer within a second of the question finds Airflow still busy with the process that has asked: it takes
-        that for a failure and tries again, and asking again would delete the answer. Who clears the task wants to be
-        asked anew; that raises ``max_tries``.
+        If a person answers within a second of the question, the asking process is still running; Airflow treats that
+        as a failure and retries, and asking again would delete the answer. A cleared task must ask again; clearing
+        raises ``max_tries``.
         """
         ti = context["ti"]
         if ti.try_number == 1 or ti.max_tries > (self.retries or 0):
@@ -82,10 +82,10 @@ class Approval(ApprovalOperator):
 
 
 class PlanApproval(Approval):
-    """Where a plan reads more events than ``approval_events`` allows; a smaller one goes on at once.
+    """Asks if a plan reads more events than ``approval_events``; a smaller plan continues without a question.
 
-    What the plan fixed (days, cut, definition) holds however long the answer takes; what it can't be held to any more
-    is refused by the step that finds out.
+    What the plan fixed (days, cut, definition) stays valid however long the answer takes. If something has changed so
+    that the plan no longer applies, the step that detects it refuses.
     """
 
     refused = "nothing was rebuilt"
@@ -111,15 +111,15 @@ class PlanApproval(Approval):
 
 
 def as_markdown(text: str) -> str:
-    """Plain text for the UI, which reads Markdown: each line is a piece of code, with a hard break behind it.
+    """Formats plain text for the UI, which renders Markdown: each line is inline code with a hard break.
 
-    A fenced block is shown without its breaks and spaces, a comparison as one paragraph. Nothing that was in an event
-    may end a piece.
+    The UI shows a fenced block without its line breaks and spaces. Backticks are replaced, so that no value from an
+    event can end the inline code.
     """
     lines = (_FOLDED.sub(lambda found: NO_BREAK * len(found[0]), line.replace("`", "'")) for line in text.splitlines())
     return "\n".join(f"`{line}`  " if line.strip() else "" for line in lines)
 
 
 def answered_by(answer: dict[str, Any]) -> str:
-    """Who gave an answer, by the name that Airflow has of them."""
+    """Returns the Airflow user name of the person who answered."""
     return str((answer.get("responded_by_user") or {}).get("name") or "?")

@@ -1,7 +1,7 @@
-"""A small client of Airflow's public REST API: what the UI does, for programs.
+"""A small client of Airflow's public REST API.
 
-``Client`` holds one login; it logs in again when its token has run out. Every call may be repeated: a run is
-triggered under an id of the caller's, so a trigger whose answer got lost doesn't start a second one.
+``Client`` holds one login and logs in again when its token expires. All calls but ``post`` are safe to repeat: the
+caller gives a run its id, so a trigger whose answer was lost doesn't start a second run.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import httpx
 from anabranch.core.errors import AnabranchError, BadInput, BrokenState, TryAgain
 
 NOTE_LENGTH = 1000
-"""The most characters that Airflow keeps of a note."""
+"""The maximum length of a note in Airflow."""
 FINISHED = frozenset({"success", "failed"})
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A DAG run as it was last seen. ``tasks`` holds each task's state ("" before it is scheduled)."""
+    """A DAG run at the time of the last request. ``tasks``: each task's state ("" before it is scheduled)."""
 
     dag_id: str
     run_id: str
@@ -38,7 +38,7 @@ class Run:
 
 
 class Client:
-    """One login at one Airflow. ``address`` like ``http://127.0.0.1:18080``. Times are seconds."""
+    """One login at one Airflow. ``address``: for example ``http://127.0.0.1:18080``. Times are seconds."""
 
     def __init__(self, address: str, login: tuple[str, str], timeout: float = 30.0) -> None:
         self.address = address.rstrip("/")
@@ -54,9 +54,9 @@ class Client:
     def trigger(
         self, dag_id: str, conf: Mapping[str, Any], *, run_id: str | None = None, note: str = "", patience: float = 90.0
     ) -> Run:
-        """Start a run with these parameters. Waits up to ``patience`` seconds for a DAG that isn't parsed yet.
+        """Starts a run with these parameters. Waits up to ``patience`` seconds for a DAG that isn't parsed yet.
 
-        BadInput PARAMETERS_REFUSED when a parameter breaks the form's rules: no run was made.
+        Raises BadInput PARAMETERS_REFUSED if a parameter violates the form's rules; no run was created.
         """
         self._wait_for_dag(dag_id, patience)
         body = {"logical_date": None, "conf": dict(conf), "dag_run_id": run_id, "note": note or None}
@@ -67,13 +67,13 @@ class Client:
             raise BadInput(
                 "PARAMETERS_REFUSED",
                 f"Airflow refused the parameters of {dag_id}: {_detail(answer)}",
-                state="no run was made",
-                next_step="mend the parameter that it names",
+                state="no run was created",
+                next_step="correct the parameter that it names",
             )
         return self.run(dag_id, self._json(answer)["dag_run_id"])
 
     def run(self, dag_id: str, run_id: str) -> Run:
-        """The run as it is now, with its tasks."""
+        """Returns the run's current state, with its tasks."""
         path = f"/dags/{_part(dag_id)}/dagRuns/{_part(run_id)}"
         found = self.get(path)
         tasks = self.get(path + "/taskInstances")["task_instances"]
@@ -83,7 +83,8 @@ class Client:
         )  # fmt: skip
 
     def wait(self, run: Run, on_progress: Callable[[Run], None] = lambda _: None, timeout: float = 900.0) -> Run:
-        """Look every second until the run has ended. TryAgain RUN_UNFINISHED after ``timeout``; it goes on alone."""
+        """Polls every second until the run has ended. Raises TryAgain RUN_UNFINISHED after ``timeout``; the run
+        continues."""
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
             run = self.run(run.dag_id, run.run_id)
@@ -94,58 +95,58 @@ class Client:
         raise TryAgain(
             "RUN_UNFINISHED",
             f"{run.run_id} has not ended after {timeout:.0f} s: {dict(run.tasks)}",
-            state="the run goes on by itself",
-            next_step=f"look at {run.url}",
+            state="the run continues",
+            next_step=f"open {run.url}",
         )
 
     def xcom(self, run: Run, task: str, key: str = "return_value") -> Any:
-        """What a task of the run has handed on; None when it handed on nothing."""
+        """Returns an XCom value of a task; None if there is none."""
         path = f"/dags/{_part(run.dag_id)}/dagRuns/{_part(run.run_id)}/taskInstances/{_part(task)}"
         answer = self._send("GET", f"{path}/xcomEntries/{_part(key)}?deserialize=true")
         return None if answer.status_code == 404 else self._json(answer)["value"]
 
     def task_log(self, run: Run, task: str, attempt: int = 1) -> str:
-        """The messages of one try of a task, one a line, exceptions included."""
+        """Returns the log of one try of a task, one message per line, with exceptions."""
         path = f"/dags/{_part(run.dag_id)}/dagRuns/{_part(run.run_id)}/taskInstances/{_part(task)}"
         content = self.get(f"{path}/logs/{attempt}?full_content=true")["content"]
         return "\n".join(_line(entry) for entry in content)
 
     def respond(self, run: Run, task: str, option: str) -> None:
-        """Answer a task that waits for a person. BrokenState AIRFLOW_REFUSED when somebody has answered already."""
+        """Answers a task that waits for a person. Raises BrokenState AIRFLOW_REFUSED if it was already answered."""
         path = _hitl_path(run.dag_id, run.run_id, task)
         self._json(self._send("PATCH", path, {"chosen_options": [option], "params_input": {}}))
 
     def hitl_detail(self, dag_id: str, run_id: str, task: str) -> dict[str, Any]:
-        """What a task asks a person, and the answer."""
+        """Returns a task's question to a person, and the answer."""
         found: dict[str, Any] = self.get(_hitl_path(dag_id, run_id, task))
         return found
 
     def write_note(self, dag_id: str, run_id: str, note: str) -> None:
-        """Replace the note of a run; what is longer than Airflow keeps is cut off."""
+        """Replaces the note of a run. Longer text is truncated to Airflow's maximum."""
         text = note if len(note) <= NOTE_LENGTH else note[: NOTE_LENGTH - 4] + "\n..."
         path = f"/dags/{_part(dag_id)}/dagRuns/{_part(run_id)}?update_mask=note"
         self._json(self._send("PATCH", path, {"note": text}))
 
     def url(self, dag_id: str, run_id: str) -> str:
-        """The run's page in the UI."""
+        """Returns the address of the run's page in the UI."""
         return f"{self.address}/dags/{_part(dag_id)}/runs/{_part(run_id)}"
 
     def get(self, path: str) -> Any:
-        """The JSON answer to a GET below ``/api/v2``."""
+        """Returns the JSON answer to a GET below ``/api/v2``."""
         return self._json(self._send("GET", path))
 
     def post(self, path: str, body: Any) -> Any:
-        """The JSON answer to a POST below ``/api/v2``. Not keyed: what it starts may be started twice."""
+        """Returns the JSON answer to a POST below ``/api/v2``. Not idempotent: a repeat may start something twice."""
         return self._json(self._send("POST", path, body))
 
     def authorisation(self) -> dict[str, str]:
-        """The header that lets another client of HTTP in as this user."""
+        """Returns the header with which another HTTP client is authorised as this user."""
         if "authorization" not in self._http.headers:
             self._authorise()
         return {"authorization": self._http.headers["authorization"]}
 
     def _wait_for_dag(self, dag_id: str, patience: float) -> None:
-        """A DAG is known a few seconds after the dag processor has started, and again after each change."""
+        """Waits for a DAG: it appears a few seconds after the dag processor starts or its file changes."""
         deadline = time.monotonic() + patience
         while (answer := self._send("GET", f"/dags/{_part(dag_id)}")).status_code == 404:
             if time.monotonic() >= deadline:
@@ -154,7 +155,7 @@ class Client:
                 raise BrokenState(
                     "DAG_UNKNOWN",
                     f"Airflow has no DAG {dag_id!r} after {patience:.0f} s{': ' + why if why else ''}",
-                    next_step="anabranch status; is the view's file below spark_jobs/views?",
+                    next_step="check anabranch status, and that the view's file is below spark_jobs/views",
                 )
             time.sleep(0.5)
         self._json(answer)
@@ -164,7 +165,7 @@ class Client:
             if "authorization" not in self._http.headers:
                 self._authorise()
             answer = self._http.request(method, "/api/v2" + path, json=body)
-            if answer.status_code == 401:  # the token has run out
+            if answer.status_code == 401:  # the token has expired
                 self._authorise()
                 answer = self._http.request(method, "/api/v2" + path, json=body)
         except httpx.TransportError as error:
@@ -189,13 +190,13 @@ class Client:
             "AIRFLOW_REFUSED",
             f"Airflow answered {answer.status_code} to {answer.request.method} {answer.request.url.path}: "
             f"{_detail(answer)}",
-            next_step="look at the api-server's log",
+            next_step="read the api-server's log",
             status=answer.status_code,
         )
 
 
 def _line(entry: Any) -> str:
-    """One message of a task's log, with the exceptions that it tells of."""
+    """Formats one log message of a task, with its exceptions."""
     if not isinstance(entry, dict):
         return str(entry)
     causes = (f"{cause.get('exc_type')}: {cause.get('exc_value')}" for cause in entry.get("error_detail") or ())
@@ -216,5 +217,5 @@ def _detail(answer: httpx.Response) -> str:
 
 
 def _part(name: str) -> str:
-    """A name as one part of a path, whatever is in it: ``..`` alone would lead out of the path."""
+    """Quotes any name as one path segment. A name of dots only, like ``..``, would otherwise leave the path."""
     return quote(name, safe="").replace(".", "%2E") if not name.strip(".") else quote(name, safe="")

@@ -1,7 +1,7 @@
-"""The DAGs of a project, a function for each kind. A project's files in ``dags/`` call them, or
-``project_dags`` for all.
+"""Builds the DAGs of a project, with one function per kind. A project's files in ``dags/`` call these functions, or
+``project_dags`` for all DAGs.
 
-Parsing reads declarations as text (``static_views``): no author's code runs, no socket is opened.
+Parsing reads the declarations from source (``static_views``): it runs no author's code and opens no socket.
 """
 
 from __future__ import annotations
@@ -41,24 +41,24 @@ from airflow.sdk import (
 )
 
 _SIDE_BY_SIDE = 16
-"""Runs of a DAG whose runs wait, for a person or for days. What may not run twice is refused by its own lock."""
+"""Parallel runs of a DAG whose runs may wait for a person or for days. Locks prevent what must not run twice."""
 
 
 def project_views() -> dict[str, list[Declared]]:
-    """The declared versions of each view of this project, newest first."""
+    """Returns the declared versions of each view of this project, newest first."""
     return declared_views(load_settings().views_folder)
 
 
 def project_dags() -> dict[str, DAG]:
-    """All DAGs of this project by their ids, for ``globals().update(project_dags())``."""
+    """Returns all DAGs of this project by id, for ``globals().update(project_dags())``."""
     views = project_views()
     made = [*reprocess_dags(views), *repair_dags(views), replay_dag(views), migrate_dag(views), retire_dag(views)]
     return {dag.dag_id: dag for dag in [*made, maintain_dag()]}
 
 
 def reprocess_dags(views: Mapping[str, Sequence[Declared]]) -> list[DAG]:
-    """One for each version of each view with partitions: ``reprocess_VIEW`` for the newest, ``reprocess_VIEW.v1`` for
-    an older one, which stays current as long as it is declared."""
+    """Returns one DAG per version of each view with partitions: ``reprocess_VIEW`` for the newest,
+    ``reprocess_VIEW.v1`` for an older one, which is updated as long as it is declared."""
     return [
         _reprocess([view, *(other for other in versions if other is not view)])
         for versions in views.values()
@@ -68,9 +68,9 @@ def reprocess_dags(views: Mapping[str, Sequence[Declared]]) -> list[DAG]:
 
 
 def _reprocess(versions: Sequence[Declared]) -> DAG:
-    """Of the first of ``versions``; the form offers the others, too.
+    """The DAG of the first of ``versions``; its form offers the others, too.
 
-    A scheduled run takes the day before yesterday: events of yesterday may still come and be on time.
+    A scheduled run takes the day before yesterday, because on-time events of yesterday may still arrive.
     """
     view = versions[0]
     with DAG(
@@ -79,7 +79,7 @@ def _reprocess(versions: Sequence[Declared]) -> DAG:
         description=f"plan, rebuild, certify and publish days of {view.title}",
         schedule=CronPartitionTimetable("0 0 * * *", timezone="UTC", run_offset=-2, key_format="%Y-%m-%d"),
         catchup=False,
-        # A run may wait for a person's approval for days: others go on in the meantime.
+        # A run may wait days for a person's approval; others must run meanwhile.
         max_active_runs=8,
         params=parameters(versions),
         doc_md=documentation(versions),
@@ -91,10 +91,11 @@ def _reprocess(versions: Sequence[Declared]) -> DAG:
 
 
 def repair_dags(views: Mapping[str, Sequence[Declared]]) -> list[DAG]:
-    """One for each version of each view with partitions: rebuilds published days for which events have landed since.
+    """Returns one DAG per version of each view with partitions, which rebuilds published days for which events have
+    landed since.
 
-    Each run takes the days that are dirty when it plans; without one it is skipped. It runs every hour, and whenever
-    the view's asset is updated, by a DAG that has loaded late events, for example.
+    Each run takes the days that are dirty when it plans, and is skipped if there are none. It runs every hour, and
+    when the view's asset is updated, for example by a DAG that has loaded late events.
     """
     return [_repair(view) for versions in views.values() for view in versions if not view.kappa]
 
@@ -103,7 +104,7 @@ def _repair(view: Declared) -> DAG:
     with DAG(
         dag_id=f"repair_{view.title}",
         dag_display_name=f"Repair {view.title}",
-        description=f"rebuild the published days of {view.title} that late events touch",
+        description=f"rebuild the published days of {view.title} for which more events have landed",
         schedule=AssetOrTimeSchedule(
             timetable=DeltaTriggerTimetable(timedelta(hours=1)),
             assets=Asset(f"late_events_of_{view.name}", uri=f"anabranch://views/{view.name}/late-events"),
@@ -119,11 +120,11 @@ def _repair(view: Declared) -> DAG:
 
 
 def replay_dag(views: Mapping[str, Sequence[Declared]]) -> DAG:
-    """Runs the stream of a view again from history, and publishes it in one step."""
+    """The DAG that runs a view's stream again from history, and publishes it in one commit."""
     with DAG(
         dag_id="replay",
         dag_display_name="Replay a view",
-        description="run a view's stream again from history, certify it, and publish it in one step",
+        description="run a view's stream again from history, certify it, and publish it in one commit",
         schedule=None,
         catchup=False,
         max_active_runs=_SIDE_BY_SIDE,
@@ -137,11 +138,11 @@ def replay_dag(views: Mapping[str, Sequence[Declared]]) -> DAG:
 
 
 def migrate_dag(views: Mapping[str, Sequence[Declared]]) -> DAG:
-    """Moves the readers of a view to another version of it, with checks between the steps and a way back."""
+    """The DAG that moves a view's readers to another version in steps, with checks and rollback."""
     with DAG(
         dag_id="migrate",
         dag_display_name="Migrate a view",
-        description="build a version from history, compare it, and lead the readers of its view over, step by step",
+        description="build a version from history, compare it, and move the readers of its view to it in steps",
         schedule=None,
         catchup=False,
         max_active_runs=_SIDE_BY_SIDE,
@@ -155,11 +156,11 @@ def migrate_dag(views: Mapping[str, Sequence[Declared]]) -> DAG:
 
 
 def retire_dag(views: Mapping[str, Sequence[Declared]]) -> DAG:
-    """Ends a version of a view that nobody reads any more; a person says when its tables are deleted."""
+    """The DAG that retires a version without readers; a person approves the deletion of its tables."""
     with DAG(
         dag_id="retire",
         dag_display_name="Retire a version",
-        description="end a version that nobody reads, and delete its tables when a person says so",
+        description="retire a version without readers, and delete its tables after a person's approval",
         schedule=None,
         catchup=False,
         max_active_runs=_SIDE_BY_SIDE,
@@ -173,11 +174,11 @@ def retire_dag(views: Mapping[str, Sequence[Declared]]) -> DAG:
 
 
 def maintain_dag() -> DAG:
-    """Merges small files and deletes what is old and not needed; when: ANABRANCH_MAINTENANCE_SCHEDULE, cron in UTC."""
+    """The DAG that merges small files and deletes old ones, on ANABRANCH_MAINTENANCE_SCHEDULE (cron in UTC)."""
     with DAG(
         dag_id="maintain",
         dag_display_name="Maintenance",
-        description="merge small files; take away old files, commits, builds, checkpoints and logs",
+        description="merge small files; delete old files, commits, builds, checkpoints and logs",
         schedule=CronTriggerTimetable(load_settings().maintenance_schedule, timezone="UTC"),
         catchup=False,
         max_active_runs=1,

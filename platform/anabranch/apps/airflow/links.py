@@ -1,4 +1,4 @@
-"""Links on the page of a task, to what this platform has written: certificates and Data Docs."""
+"""Links from a task's page to its certificates and the Data Docs."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from airflow.sdk import BaseOperatorLink
 from airflow.sdk.configuration import conf
 
 PREFIX = "/anabranch"
-"""Where the plug-in's pages are mounted on Airflow's own server."""
+"""The path of the plug-in's pages on Airflow's own server."""
 
 
 def page(path: str) -> str:
-    """The full address of one of our pages."""
+    """Returns the full address of one of our pages."""
     base: str = conf.get("api", "base_url", fallback="")
     return f"{base.rstrip('/')}{PREFIX}/{path}"
 
 
 class CertificatesLink(BaseOperatorLink):
-    """The verdict on the build that this task made or judged."""
+    """Links to the verdict on the build that this task made or compared."""
 
     name = "Certificates"
 

@@ -1,4 +1,4 @@
-"""The one step of the maintenance inside Airflow."""
+"""The task of the maintenance DAG."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _LOWEST = 19
 
 @task
 def maintain() -> dict[str, Any]:
-    """Merge small files and take old ones away, at the lowest priority, and say so in the run's note. May be repeated.
+    """Runs the maintenance at the lowest CPU priority, and writes its report to the run's note. Safe to repeat.
 
-    Fails, without a retry, when it failed at a table; all others were done then all the same.
+    Fails without a retry if a table failed; all others were still processed.
     """
     from anabranch.operate.maintenance.runner import maintain as run_maintenance
 
@@ -28,5 +28,5 @@ def maintain() -> dict[str, Any]:
         done = run_maintenance(settings)
     tell(settings, run, str(done))
     if done.failed:
-        raise AirflowFailException(f"something could not be maintained; the rest was done:\n{done}")
+        raise AirflowFailException(f"the maintenance of some tables failed; the others were done:\n{done}")
     return done.to_json()

@@ -1,7 +1,6 @@
-"""The steps of a migration inside Airflow: what is missing is built, a person looks at it, readers move.
+"""The tasks of a migration: build what the new version lacks, compare, get a person's approval, move the readers.
 
-Where a migration stands is in the view's route and nowhere else (ADR 0016): each of these steps may be killed and
-repeated.
+The state of a migration is stored only in the view's route (ADR 0016), so each task may be killed and repeated.
 """
 
 from __future__ import annotations
@@ -27,21 +26,21 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 log = logging.getLogger(__name__)
-LOOK_SECONDS = 15.0
-_PATIENCE = 60 * 24 * 3600.0
-"""Seconds that readers may wait at one step: a halted migration waits for a person."""
+POLL_SECONDS = 15.0
+_TIMEOUT_SECONDS = 60 * 24 * 3600.0
+"""Maximum seconds at one step: a halted migration waits for a person."""
 _EXPECTED = frozenset({"SOAKING", "HALTED", "ROUTE_MOVED", "NOT_MOVING"})
-_AT_ONCE = 5.0
-"""A wait that is shorter than this is waited for in place: a new process takes longer."""
-_IN_PLACE = 30.0
-"""So many seconds of short waits one process spends, before it gives its slot away."""
+_SHORT_WAIT_SECONDS = 5.0
+"""Seconds. A shorter wait is done in the running process, because starting a new one takes longer."""
+_SHORT_WAITS_TOTAL = 30.0
+"""Total seconds of short waits in one process before it gives its slot free."""
 
 
 @task(multiple_outputs=True)
 def plan_migration() -> dict[str, Any]:
-    """Check the parameters, and plan what of the new version is still to be built. Nothing is written but a note.
+    """Checks the parameters, and plans what the new version still lacks. Writes only the run's note.
 
-    Fails at once, without a retry, on a wrong parameter, or when readers of the view are being moved already.
+    Fails without a retry on a wrong parameter, or if a migration of the view is already active.
     """
     from anabranch.apps.airflow.run_key import run_key
     from anabranch.change.migration import check_start, days_to_build
@@ -51,26 +50,26 @@ def plan_migration() -> dict[str, Any]:
     context = get_current_context()
     run, settings = context["dag_run"], load_settings()
     with failing():
-        wish, old, new, topics = _asked(settings, context["params"])
-        check_start(settings, old, new, wish.steps, wish.soak_seconds)
+        request, old, new, topics = _request(settings, context["params"])
+        check_start(settings, old, new, request.steps, request.soak_seconds)
         days = days_to_build(settings, old, new)
         built = make_plan(settings, new, topics, ReprocessRequest(tuple(days), {}, explicit=False)) if days else None
-    text = _plan_text(wish.view, old, new, wish.steps, wish.soak_seconds)
-    text += f"\n{built.to_text()}" if built else "\nnothing is to be built: every day that readers have is certified"
+    text = _plan_text(request.view, old, new, request.steps, request.soak_seconds)
+    text += f"\n{built.to_text()}" if built else "\nnothing to build: every day that readers have is certified"
     log.info("%s", text)
     tell(settings, run, f"Planned: {text.splitlines()[0]}")
     key = run_key(run.run_id, run.clear_number or 0)
-    both = {"view": wish.view, "old": old.version, "new": new.version, "text": text, "run": key}
+    both = {"view": request.view, "old": old.version, "new": new.version, "text": text, "run": key}
     return {**(built.to_json() if built else {"version": new.version, "partitions": []}), **both}
 
 
 class WaitUntilCaughtUp(BaseSensorOperator):
-    """Waits until the stream of the new version runs level with landing. Looks again later, without holding a slot."""
+    """Waits until the new version's stream has caught up with landing. Holds no slot between checks."""
 
     template_fields: Sequence[str] = ("planned",)
 
     def __init__(self, *, planned: Any, **kwargs: Any) -> None:
-        super().__init__(mode="reschedule", poke_interval=LOOK_SECONDS, timeout=_PATIENCE, **kwargs)
+        super().__init__(mode="reschedule", poke_interval=POLL_SECONDS, timeout=_TIMEOUT_SECONDS, **kwargs)
         self.planned = planned
 
     def poke(self, context: Context) -> bool:
@@ -87,44 +86,45 @@ class WaitUntilCaughtUp(BaseSensorOperator):
 
 
 class BuildApproval(PlanApproval):
-    """As before every large rebuild. Skipped, with the steps of the build, where nothing is to be built."""
+    """Asks for approval of a large rebuild. Skipped, with the build's tasks, if there is nothing to build."""
 
     def execute(self, context: Context) -> Any:
         if not self.planned["partitions"]:
-            raise AirflowSkipException("nothing is to be built")
+            raise AirflowSkipException("nothing to build")
         return super().execute(context)
 
 
 @task(trigger_rule=TriggerRule.NONE_FAILED)
 def compare(planned: dict[str, Any]) -> str:
-    """Both versions at one cut, in words for the person who approves. Fails, without a retry, when a check fails."""
+    """Compares both versions at one cut, and returns a text for the person who approves. Fails without a retry if a
+    check fails."""
     from anabranch.certify.compare_versions import compare_versions
     from anabranch.certify.rendering import version_lines
-    from anabranch.change.promotion_checks import failed_checks as gates
+    from anabranch.change.promotion_checks import failed_checks
 
     context = get_current_context()
     run, settings = context["dag_run"], load_settings()
     with failing():
-        wish, old, new, _ = _asked(settings, context["params"], planned)
+        request, old, new, _ = _request(settings, context["params"], planned)
         lines = [_headline(planned), ""]
-        lines += version_lines(compare_versions(settings, old, new, wish.promise.changed))
-        wrong = gates(settings, old, new, wish.promise)
+        lines += version_lines(compare_versions(settings, old, new, request.promise.changed))
+        wrong = failed_checks(settings, old, new, request.promise)
     text = "\n".join(lines)
     log.info("%s", text)
     if wrong:
-        tell(settings, run, f"{wish.view} v{new.version} can't take readers: {'; '.join(wrong)}")
+        tell(settings, run, f"{request.view} v{new.version} can't take readers: {'; '.join(wrong)}")
         raise AirflowFailException(
-            f"v{new.version} can't take readers: {'; '.join(wrong)}. Nobody was moved. Next: mend it, or name what is "
-            "meant to differ under changed columns"
+            f"v{new.version} can't take readers: {'; '.join(wrong)}. No reader was moved. Next: fix it, or list the "
+            "columns that are meant to differ under changed columns"
         )
     return text
 
 
 class MigrationApproval(Approval):
-    """A person approves, with the comparison of both versions before their eyes."""
+    """Asks for approval of the migration, and shows the comparison of both versions."""
 
     template_fields: Sequence[str] = (*Approval.template_fields, "compared")
-    refused = "nobody was moved"
+    refused = "no reader was moved"
 
     def __init__(self, *, compared: Any, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -132,57 +132,57 @@ class MigrationApproval(Approval):
 
     def question(self) -> tuple[str, str]:
         plan = self.planned
-        return f"Lead the readers of {plan['view']} from v{plan['old']} to v{plan['new']}?", self.compared
+        return f"Move the readers of {plan['view']} from v{plan['old']} to v{plan['new']}?", self.compared
 
     def summary(self) -> str:
         return _headline(self.planned)
 
 
 class ShiftReaders(BaseSensorOperator):
-    """Leads readers over, one look after the other, until the migration is done; fails when it was rolled back.
+    """Moves readers step by step, one check at a time, until the migration is done. Fails if it was rolled back.
 
-    The first look writes down that it begins, approved by whoever has approved it. A killed one goes on.
+    The first check records the start and who approved it. After a kill, it continues where it was.
     """
 
     template_fields: Sequence[str] = ("planned",)
 
     def __init__(self, *, planned: Any, **kwargs: Any) -> None:
-        super().__init__(mode="reschedule", poke_interval=LOOK_SECONDS, timeout=_PATIENCE, **kwargs)
+        super().__init__(mode="reschedule", poke_interval=POLL_SECONDS, timeout=_TIMEOUT_SECONDS, **kwargs)
         self.planned = planned
 
     def poke(self, context: Context) -> bool:
-        settings, until = load_settings(), time.monotonic() + _IN_PLACE
+        settings, until = load_settings(), time.monotonic() + _SHORT_WAITS_TOTAL
         with failing():
             while True:
                 try:
-                    made = self._look(settings, context)
+                    migration = self._advance(settings, context)
                 except TryAgain as wait:
-                    left = wait.fields.get("seconds", LOOK_SECONDS)
+                    left = wait.fields.get("seconds", POLL_SECONDS)
                     self.log.info("%s", wait)
                     if wait.code not in _EXPECTED:  # a stream is behind, or a check can't be made
                         tell(settings, context["dag_run"], f"{_headline(self.planned)} Waits: {wait.what}")
-                    if left > _AT_ONCE or time.monotonic() > until:
+                    if left > _SHORT_WAIT_SECONDS or time.monotonic() > until:
                         return False
                     time.sleep(left)
                     continue
-                self._tell(settings, context, made)
-                if not made.active:
+                self._tell(settings, context, migration)
+                if not migration.active:
                     return True
 
-    def _look(self, settings: Settings, context: Context) -> Migration:
-        """One step; or what became of the migration, when it has ended."""
+    def _advance(self, settings: Settings, context: Context) -> Migration:
+        """Makes one step; returns the final state if the migration has ended."""
         from anabranch.change.migration import advance, of_run, start
         from anabranch.change.run_heartbeat import record_heartbeat
 
         run = self.planned["run"]
         record_heartbeat(settings, self.planned["view"], run)
-        wish, old, new, _ = _asked(settings, context["params"], self.planned)
-        known = of_run(settings, wish.view, run)
+        request, old, new, _ = _request(settings, context["params"], self.planned)
+        known = of_run(settings, request.view, run)
         if known is None:
             by = answered_by(context["ti"].xcom_pull(task_ids="approve") or {})
             return start(
-                settings, old, new, by=by, why=wish.why, steps=wish.steps, soak_seconds=wish.soak_seconds,
-                promise=wish.promise, run=run,
+                settings, old, new, by=by, why=request.why, steps=request.steps, soak_seconds=request.soak_seconds,
+                promise=request.promise, run=run,
             )  # fmt: skip
         if not known[1].active:
             return known[1]
@@ -191,46 +191,48 @@ class ShiftReaders(BaseSensorOperator):
         except Conflict as conflict:
             if conflict.code not in ("ROUTE_MOVED", "NOT_MOVING"):
                 raise
-            # A person was faster: what they did is seen at the next look.
+            # A person changed the route first: the next check reads it.
             raise TryAgain(conflict.code, conflict.what, state=conflict.state, next_step="", seconds=0.5) from None
 
-    def _tell(self, settings: Settings, context: Context, made: Migration) -> None:
+    def _tell(self, settings: Settings, context: Context, migration: Migration) -> None:
         from anabranch.change.migration import of_run
 
-        found = of_run(settings, made.view, self.planned["run"])
-        text = f"{made}: {found[0].why} (by {found[0].changed_by})" if found else f"{made}"
+        found = of_run(settings, migration.view, self.planned["run"])
+        text = f"{migration}: {found[0].why} (by {found[0].changed_by})" if found else f"{migration}"
         tell(settings, context["dag_run"], text)
-        if made.state == "rolled back":
-            raise AirflowFailException(f"{text}. All readers have v{made.old}. Next: see why, and trigger it again")
+        if migration.state == "rolled back":
+            raise AirflowFailException(
+                f"{text}. All readers have v{migration.old}. Next: fix the reason, and trigger the migration again"
+            )
 
 
 def carry_out_migration() -> None:
-    """plan, level, approve_build, rebuild, publish, compare, approve, move."""
+    """Wires the tasks plan, level, approve_build, rebuild, publish, compare, approve, move."""
     planned: Any = plan_migration()
-    level = WaitUntilCaughtUp(task_id="level", planned=planned)
-    allowed = BuildApproval(task_id="approve_build", planned=planned, fail_on_reject=True)
+    caught_up = WaitUntilCaughtUp(task_id="level", planned=planned)
+    build_approved = BuildApproval(task_id="approve_build", planned=planned, fail_on_reject=True)
     compared = compare(planned)
     approved = MigrationApproval(task_id="approve", planned=planned, compared=compared)
     moved = ShiftReaders(task_id="move", planned=planned)
-    planned >> level >> allowed >> rebuilt(planned) >> publish(planned) >> compared >> approved >> moved
+    planned >> caught_up >> build_approved >> rebuilt(planned) >> publish(planned) >> compared >> approved >> moved
 
 
-def _asked(settings: Settings, params: Any, planned: dict[str, Any] | None = None) -> tuple[Any, View, View, Any]:
-    """The wish, both versions, and what the new one reads. The versions are those of ``planned``, once there is a
-    plan: what is served or declared by now doesn't change what was planned."""
+def _request(settings: Settings, params: Any, planned: dict[str, Any] | None = None) -> tuple[Any, View, View, Any]:
+    """Returns the request, both versions, and what the new one reads. If there is a plan, the versions are those of
+    ``planned``: what is served or declared meanwhile doesn't change the plan."""
     from anabranch.change.migration import majority_version
     from anabranch.change.migration_request import parse_migration_request
     from anabranch.views.project import Project
 
-    wish, registry = parse_migration_request(params), Project(settings).readable_views()
-    old = planned["old"] if planned else wish.old or majority_version(settings, registry.get(wish.view).name)
-    new = registry.get(wish.view, planned["new"] if planned else wish.new)
-    return wish, registry.get(wish.view, old), new, registry.topic(new)
+    request, registry = parse_migration_request(params), Project(settings).readable_views()
+    old = planned["old"] if planned else request.old or majority_version(settings, registry.get(request.view).name)
+    new = registry.get(request.view, planned["new"] if planned else request.new)
+    return request, registry.get(request.view, old), new, registry.topic(new)
 
 
 def _plan_text(view: str, old: View, new: View, steps: Sequence[int], soak: float) -> str:
     shares = ", ".join(map(str, steps))
-    return f"{view} v{old.version} to v{new.version}: {shares} % of the readers, {soak:g} s of soaking each."
+    return f"{view} v{old.version} to v{new.version}: {shares} % of the readers, soak time {soak:g} s each."
 
 
 def _headline(planned: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The face of a reprocess DAG: its form of parameters and its page of documentation."""
+"""The trigger forms (parameters) and documentation pages of the platform's DAGs."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from anabranch.change.replay.rate_limit import DEFAULT_SHARE
 
 from airflow.sdk import Param
 
-# The form and the REST API check these; the plan checks each value again, since a form can be bypassed.
-# As CUT of anabranch.change.reprocess_request, which is too heavy for a file that is parsed every few seconds.
+# The form and the REST API check these patterns; the plan checks each value again, since a form can be bypassed.
+# Same as CUT of anabranch.change.reprocess_request, which is too slow to import in a file parsed every few seconds.
 _AT = "[a-z][a-z0-9_]{0,62}@[0-9]{1,18}"
 _DURATION = "^[0-9]{1,6} (second|minute|hour|day|week)s?$"
 _DAY: dict[str, Any] = {"type": ["null", "string"], "format": "date", "maxLength": 10}
 
 
 def parameters(versions: Sequence[Declared]) -> dict[str, Param]:
-    """``from``, ``to``, ``missing``, ``cut`` and ``version``, newest version first."""
+    """The form of a reprocess: ``from``, ``to``, ``missing``, ``cut`` and ``version``, newest version first."""
     return {
         "from": Param(
             None,
@@ -26,7 +26,9 @@ def parameters(versions: Sequence[Declared]) -> dict[str, Param]:
             description="First day to rebuild, YYYY-MM-DD (UTC day of event time). Empty: the run's own partition.",
             **_DAY,
         ),
-        "to": Param(None, title="To (partition)", description="Last day to rebuild, included. Empty: one day.", **_DAY),
+        "to": Param(
+            None, title="To (partition)", description="Last day to rebuild, inclusive. Empty: one day.", **_DAY
+        ),
         "missing": Param(
             False,
             title="All that are missing",
@@ -37,8 +39,8 @@ def parameters(versions: Sequence[Declared]) -> dict[str, Param]:
         "cut": Param(
             None,
             title="Cut",
-            description="Position of the log to rebuild at, like flights@12 (an epoch of landing); those of several "
-            "topics with commas between them. Empty: the newest.",
+            description="Position of the log to rebuild at, like flights@12 (an epoch of landing); separate several "
+            "topics with commas. Empty: the newest.",
             type=["null", "string"],
             pattern=rf"^$|^{_AT}(,{_AT})*$",
             maxLength=900,
@@ -54,19 +56,20 @@ def parameters(versions: Sequence[Declared]) -> dict[str, Param]:
 
 
 def migration_parameters(views: Mapping[str, Sequence[Declared]]) -> dict[str, Param]:
-    """The form of a migration: views with several versions first, those with one only where no other is declared."""
+    """The form of a migration. Offers only views with several versions; if there are none, all views."""
     several = [name for name, versions in views.items() if len(versions) > 1]
     names = several or list(views)
     version: dict[str, Any] = {"type": ["null", "integer"], "minimum": 1}
     return {
         "view": Param(
-            names[0] if names else None, title="View", description="Whose readers move.", type="string", enum=names
+            names[0] if names else None, title="View", description="The view whose readers move.", type="string",
+            enum=names,
         ),
-        "from": Param(None, title="From version", description="Empty: the one that all readers have.", **version),
-        "to": Param(None, title="To version", description="Empty: the newest that is declared.", **version),
-        "why": Param(title="Why", description="Kept for ever.", type="string", minLength=1, maxLength=500),
+        "from": Param(None, title="From version", description="Empty: the version that readers have now.", **version),
+        "to": Param(None, title="To version", description="Empty: the newest declared version.", **version),
+        "why": Param(title="Why", description="The reason; kept for ever.", type="string", minLength=1, maxLength=500),
         "steps": Param(
-            "1,5,25,50,100", title="Steps", description="Percent of the readers, growing, 100 at the end.",
+            "1,5,25,50,100", title="Steps", description="Percent of the readers per step: increasing, 100 at the end.",
             type="string", pattern=r"^[0-9]{1,3}( *, *[0-9]{1,3}){0,19}$",
         ),
         "soak": Param(
@@ -74,15 +77,15 @@ def migration_parameters(views: Mapping[str, Sequence[Declared]]) -> dict[str, P
             type="string", pattern=_DURATION,
         ),
         "changed": Param(
-            [], title="Changed columns", description="Columns that are meant to differ, one a line.",
+            [], title="Changed columns", description="Columns that are meant to differ, one per line.",
             type=["null", "array"], items={"type": "string", "maxLength": 200}, maxItems=20,
         ),
         "checks": Param(
-            [], title="Checks", description="SQL predicates that each row of the new version keeps, one a line.",
+            [], title="Checks", description="SQL predicates that every row of the new version satisfies, one per line.",
             type=["null", "array"], items={"type": "string", "maxLength": 2000}, maxItems=20,
         ),
         "behind": Param(
-            30, title="Epochs behind", description="How far either version may be behind landing.",
+            30, title="Epochs behind", description="How many epochs either version may be behind landing.",
             type="integer", minimum=0,
         ),
     }  # fmt: skip
@@ -93,10 +96,10 @@ def retirement_parameters(views: Mapping[str, Sequence[Declared]]) -> dict[str, 
     names = list(views)
     return {
         "view": Param(names[0] if names else None, title="View", type="string", enum=names),
-        "version": Param(title="Version", description="The one that nobody needs any more.", type="integer", minimum=1),
-        "why": Param(title="Why", description="Kept for ever.", type="string", minLength=1, maxLength=500),
+        "version": Param(title="Version", description="The version to retire.", type="integer", minimum=1),
+        "why": Param(title="Why", description="The reason; kept for ever.", type="string", minLength=1, maxLength=500),
         "grace": Param(
-            "7 days", title="Grace", description="How long nobody may have had it, nor named it.",
+            "7 days", title="Grace", description="How long the version must have been without readers.",
             type="string", pattern=_DURATION,
         ),
     }  # fmt: skip
@@ -109,7 +112,7 @@ def replay_parameters(views: Mapping[str, Sequence[Declared]]) -> dict[str, Para
     return {
         "view": Param(names[0] if names else None, title="View", type="string", enum=names),
         "version": Param(
-            None, title="Version", description="Empty: the newest that is declared.",
+            None, title="Version", description="Empty: the newest declared version.",
             type=["null", "integer"], minimum=1,
         ),
         "from": Param(
@@ -117,47 +120,48 @@ def replay_parameters(views: Mapping[str, Sequence[Declared]]) -> dict[str, Para
             description="First day to replay, YYYY-MM-DD (UTC day of event time). All four empty: the whole view.",
             **_DAY,
         ),
-        "to": Param(None, title="To (partition)", description="Last day, included. Empty: one day.", **_DAY),
+        "to": Param(None, title="To (partition)", description="Last day, inclusive. Empty: one day.", **_DAY),
         "since": Param(
             None, title="Since (cut)",
-            description="Instead of days: those that events touch which landed behind this cut, like flights@12.",
+            description="Instead of days: the days of events that landed after this cut, like flights@12.",
             **cut,
         ),
-        "until": Param(None, title="Until (cut)", description="How far. Empty: the newest.", **cut),
+        "until": Param(None, title="Until (cut)", description="Replay up to this cut. Empty: the newest.", **cut),
         "share": Param(
             round(DEFAULT_SHARE * 100), title="Share of the cores (percent)",
-            description="At most; it also runs at the lowest priority. Can be changed on the way.",
+            description="Maximum; it also runs at the lowest priority. Can be changed while it runs.",
             type="number", minimum=1, maximum=100,
         ),
         "speed": Param(
-            0, title="Times real time", description="At most, by event time. 0: as fast as the share goes.",
+            0, title="Times real time", description="Maximum speed, by event time. 0: limited only by the share.",
             type="number", minimum=0,
         ),
         "source": Param(
             "landing", title="Source",
-            description="Whose bytes are read. log: read and decoded again from the log, where it still reaches.",
+            description="Where the bytes are read from. log: read and decode them again from the log, if it still has "
+            "them.",
             type="string", enum=["landing", "log"],
         ),
     }  # fmt: skip
 
 
 def repair_documentation(view: Declared) -> str:
-    """The page of a repair DAG."""
+    """The documentation page of a repair DAG."""
     which = view.name if view.newest else f"{view.name} --version {view.version}"
     return f"""### Repair {view.name}
 
-Published days that more events have landed for since are rebuilt at the newest cut, certified, and shown to readers in
-one commit: exactly these days, and no run where there are none. Nobody marks a day, so no mark can be lost: a day is
-dirty as long as an event that its rows depend on has landed after the cut that it was published at.
+Rebuilds published days for which more events have landed since, at the newest cut, certifies them, and publishes them
+in one commit. Skipped if there are none. A day is dirty if an event that its rows depend on landed after the cut that
+it was published at. This is computed from landing, not from stored marks, so it can't get lost.
 
-`anabranch views dirty {view.name}` lists them. Days that were never published are not repaired: the plan's log says
-whether late events landed for such days, which are in no half then, and `anabranch reprocess {which} --missing`
-publishes them.
+`anabranch views dirty {view.name}` lists the dirty days. Days that were never published are not repaired. If late
+events landed for such days, they are in neither half: the plan's log says so, and `anabranch reprocess {which}
+--missing` publishes them.
 """
 
 
 def documentation(versions: Sequence[Declared]) -> str:
-    """The DAG's page, from the view's docstring and its declaration."""
+    """The documentation page of a reprocess DAG, from the view's docstring and its declaration."""
     view = versions[0]
     rows = {
         "version": ", ".join(f"v{v.version}" for v in versions),
@@ -176,55 +180,54 @@ def documentation(versions: Sequence[Declared]) -> str:
 | --- | --- |
 {table}
 
-**plan** counts what there is to do, **rebuild** computes the partitions beside what readers see, **reconcile**
-certifies each partition at one position of the log, **publish** shows the certified ones to readers in one commit.
-History that was loaded late is in no half of a day that was never published: *All that are missing* takes these days.
-Each step may be repeated. A partition that isn't certified isn't published: the run is red then and says why.
+**plan** counts what there is to do. **rebuild** computes the partitions in staging and certifies each at one cut.
+**publish** makes the certified ones visible to readers in one commit. Late events of a day that was never published are
+in neither half: *All that are missing* rebuilds these days. Each step is safe to repeat. A partition that isn't
+certified is not published; the run then fails and says why.
 """
 
 
 MIGRATION = """### Move the readers of a view to another version
 
-**plan** finds the days that readers have of the old version and that the new one lacks; **rebuild**, **reconcile** and
-**publish** make and certify these beside what readers see. **compare** holds both versions against each other at one
-position of the log; a person approves that (**approve**, under "Required actions"). **move** leads readers over, step
-by step: the same reader keeps its version as shares grow. While a step soaks certificates, freshness and failed reads
-are watched, before each step rows too. A check that fails leads everybody back at once: the run is red then and says
-why.
+**plan** finds the days that readers have of the old version and that the new one lacks; **rebuild** and **publish**
+build and certify them. **compare** compares both versions at one cut, and a person approves the result (**approve**,
+under "Required actions"). **move** moves readers step by step; a reader that has the new version keeps it as the share
+grows. During each soak time, certificates, freshness and failed reads are checked; before each step also the rows. If
+a check fails, all readers are moved back immediately; the run then fails and says why.
 
-To halt, go on at once, or roll back: the page *Anabranch*, or `anabranch migrate halt|hasten|rollback VIEW --why ...`.
-A run that was killed goes on where it was when it is cleared.
+To halt, skip the soak time, or roll back: the page *Anabranch*, or
+`anabranch migrate halt|hasten|rollback VIEW --why ...`. A killed run continues where it was when its task is cleared.
 """
 
 
 RETIREMENT = """### Retire a version of a view
 
-**retire** takes a version away that no reader has any more: its stream ends, nothing repairs it, and reading it by
-its number is refused. It is refused itself while the route gives the version readers, within the grace time after it
-lost its last ones, and while anybody names it. **approve** asks a person whether its tables may be deleted; **drop**
-deletes them. Until then `anabranch migrate reinstate VIEW VERSION --why ...` takes it all back.
+**retire** retires a version without readers: its stream ends, it is no longer repaired, and reads of this version are
+refused. It fails while the route gives the version readers, during the grace time after it lost the last ones, and
+while readers still request this version. **approve** asks a person whether its tables may be deleted; **drop** deletes
+them. Before that, `anabranch migrate reinstate VIEW VERSION --why ...` undoes the retirement.
 """
 
 
 MAINTENANCE = """### Maintenance
 
-**maintain** merges the small files that streams write, makes checkpoints of Delta's logs, and takes away what nobody
-needs any more: data files that no version names since 7 days (landing's: 30), commits older than 30 days, old builds,
-what ended replays left, logs. It changes no row, stops no stream, and may be killed at any point. Its note says what it
-did; `anabranch maintain --plan` says what it would do now.
+**maintain** merges the small files that streams write, writes Delta checkpoints, and deletes what is no longer needed:
+data files that were removed from their table more than 7 days ago (landing's: 30), commits older than 30 days, old
+builds, leftovers of ended replays, logs. It changes no row, stops no stream, and may be killed at any point. The run's
+note says what it did; `anabranch maintain --plan` shows what it would do now.
 """
 
 
 REPLAY = """### Replay a view
 
-**plan_replay** says how much of landing is walked and what is replaced; a large one waits for a person (**approve**).
-**replay** runs the view's stream again, from the first epoch on, into a table of its own, at most at the share of the
-cores that was asked for. When every certificate of it is equal, one commit shows it to readers; else nothing of it is
-left, and the run is red and says why.
+**plan_replay** says how much of landing is read and what is replaced; a large replay waits for a person (**approve**).
+**replay** runs the view's stream again from the first epoch into a separate table, with at most the given share of the
+cores. If every certificate is equal, one commit makes the result visible to readers; otherwise everything is deleted,
+and the run fails and says why.
 
-All four of From, To, Since and Until empty: the whole view, and the live stream goes on with the replay's state. With
-days or cuts: only these partitions are replaced.
+If From, To, Since and Until are all empty, the whole view is replaced, and the live stream continues with the replay's
+state. With days or cuts, only these partitions are replaced.
 
-Progress and pace: `anabranch replay status|pace VIEW`, and the page *Anabranch*. A run that was killed goes on where it
-was when its task is cleared; `anabranch replay cancel VIEW` leaves nothing of it.
+Progress and pace: `anabranch replay status|pace VIEW`, and the page *Anabranch*. A killed run continues where it was
+when its task is cleared; `anabranch replay cancel VIEW` stops it and deletes everything that it made.
 """

@@ -1,4 +1,4 @@
-"""The steps of a replay inside Airflow: plan, a person's word for a large one, the replay itself, how it ended."""
+"""The tasks of a replay: plan, approval of a large one, the replay itself, its outcome."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from airflow.sdk.exceptions import AirflowFailException
 
 log = logging.getLogger(__name__)
 _LONGEST = timedelta(days=30)
-"""A replay that is held to a small share takes its time."""
+"""A replay with a small share of the cores may take long."""
 
 
 @task(multiple_outputs=True)
 def plan_replay() -> dict[str, Any]:
-    """Check the parameters, and plan. Nothing is written but the run's note.
+    """Checks the parameters and makes the plan. Writes only the run's note.
 
-    Fails at once, without a retry, on a wrong parameter.
+    Fails without a retry on a wrong parameter.
     """
     from anabranch.apps.airflow.run_key import run_key
     from anabranch.change.replay_plan import make_replay_plan
@@ -45,7 +45,7 @@ def plan_replay() -> dict[str, Any]:
 
 
 class ReplayApproval(PlanApproval):
-    """As before every large rebuild."""
+    """Asks for approval of a large replay."""
 
     refused = "nothing was replayed"
 
@@ -60,14 +60,14 @@ class ReplayApproval(PlanApproval):
 
 @task
 def outcome(planned: dict[str, Any]) -> str:
-    """Say how it ended. Fails, without a retry, where nothing was published."""
+    """Returns how the replay ended. Fails without a retry if nothing was published."""
     from anabranch.change.replay.state import PUBLISHED, read_state
 
     run, settings = get_current_context()["dag_run"], load_settings()
     with failing():
         ended = read_state(settings, planned["view"], planned["version"], planned["run"])
     if ended is None or not ended.ended:
-        raise AirflowFailException("the replay has left no word of its end. Next: clear its task, and it goes on")
+        raise AirflowFailException("the replay has not recorded its end. Next: clear its task to continue it")
     tell(settings, run, f"Replayed {ended}")
     if ended.phase != PUBLISHED:
         raise AirflowFailException(f"{ended.phase}: {ended.said}")
@@ -75,7 +75,7 @@ def outcome(planned: dict[str, Any]) -> str:
 
 
 def carry_out_replay() -> None:
-    """plan_replay, approve (a large one), replay, outcome."""
+    """Wires the tasks plan_replay, approve (a large one), replay, outcome."""
     planned: Any = plan_replay()
     approved = ReplayApproval(task_id="approve", planned=planned)
     options = ("fingerprint", "days", "until", "share", "speed", "estimated", "source")

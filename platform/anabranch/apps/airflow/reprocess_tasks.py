@@ -1,4 +1,4 @@
-"""The two steps of a reprocess that need no Spark: plan before, publish after. Each may be repeated."""
+"""The tasks of a reprocess that need no Spark: plan before, publish after. Each is safe to repeat."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ log = logging.getLogger(__name__)
 
 @task(multiple_outputs=True)
 def plan(view_name: str) -> dict[str, Any]:
-    """Check the parameters, fix the cut, count what there is to do. Nothing is written but the run's note.
+    """Checks the parameters, fixes the cut, and counts the work. Writes only the run's note.
 
-    Fails at once, without a retry, on a wrong parameter; is skipped when there is nothing to do in a run that
-    nobody asked for by name.
+    Fails without a retry on a wrong parameter. Skipped if there is nothing to do in a run whose days were not
+    requested explicitly.
     """
     from anabranch.change.reprocess_plan import make_plan
     from anabranch.change.reprocess_request import parse_reprocess_request
@@ -44,16 +44,16 @@ def plan(view_name: str) -> dict[str, Any]:
     if made.missing is not None and not made.partitions:
         raise AirflowSkipException(made.to_text())
     if made.empty:
-        raise AirflowSkipException(f"{made.span} lies outside of what has landed for {view_name}: nothing to rebuild")
+        raise AirflowSkipException(f"no events have landed for {made.span} of {view_name}: nothing to rebuild")
     return _planned(settings, run, made)
 
 
 @task(multiple_outputs=True)
 def plan_repair(view_name: str, version: int) -> dict[str, Any]:
-    """Find the published days of this version that more events have landed for since, and plan exactly these, at the
+    """Finds the published days of this version for which more events have landed since, and plans exactly these at the
     newest cut.
 
-    Is skipped where there is none. What lands from now on leaves its days dirty: the next run repairs them.
+    Skipped if there are none. Days of events that land from now on stay dirty: the next run repairs them.
     """
     from anabranch.change.dirty_partitions import dirty_partitions
     from anabranch.change.reprocess_plan import make_plan
@@ -66,7 +66,7 @@ def plan_repair(view_name: str, version: int) -> dict[str, Any]:
     with failing():
         view, topics = Project(settings).registered(view_name, version)
         if view.version in retired_versions(settings, view.name):
-            log.info("%s v%d is retired: nobody reads it, and nothing is repaired", view.name, view.version)
+            log.info("%s v%d is retired and has no readers: nothing is repaired", view.name, view.version)
             raise AirflowSkipException(f"{view.name} v{view.version} is retired")
         never = missing_now(settings, view, topics).never_published
         if never:
@@ -77,7 +77,7 @@ def plan_repair(view_name: str, version: int) -> dict[str, Any]:
             log.warning("%s: they are not repaired; %s publishes them", said, command)
         dirty = dirty_partitions(settings, view, topics)
         if not dirty:
-            log.info("all published days of %s hold everything that has landed for them", view_name)
+            log.info("all published days of %s include everything that has landed for them", view_name)
             raise AirflowSkipException(f"no published day of {view_name} is dirty")
         days = tuple(day.partition for day in dirty)
         made = make_plan(settings, view, topics, ReprocessRequest(days, {}, explicit=False))
@@ -88,7 +88,7 @@ def plan_repair(view_name: str, version: int) -> dict[str, Any]:
 
 
 def _planned(settings: Settings, run: Any, made: Plan) -> dict[str, Any]:
-    """Tell people of the plan, and hand it on to the steps that carry it out."""
+    """Writes the plan to the run's note, and returns it for the following tasks."""
     from anabranch.apps.airflow.run_key import run_key
     from anabranch.apps.airflow.run_notes import planned_note
 
@@ -98,7 +98,7 @@ def _planned(settings: Settings, run: Any, made: Plan) -> dict[str, Any]:
 
 
 def tell(settings: Settings, run: Any, text: str) -> None:
-    """Log it, and make it the note of the run."""
+    """Logs the text, and makes it the run's note."""
     from anabranch.apps.airflow.run_notes import write_note
 
     write_note(settings, _address(settings), run.dag_id, run.run_id, text)
@@ -106,10 +106,10 @@ def tell(settings: Settings, run: Any, text: str) -> None:
 
 @task
 def publish(planned: dict[str, Any]) -> dict[str, Any]:
-    """Show readers the certified partitions of this run's build, in one commit, and say so in the run's note.
+    """Publishes the certified partitions of this run's build in one commit, and writes the result to the run's note.
 
-    Fails, without a retry, when partitions had to be held back; the others are published then all the same. The Data
-    Docs are written behind it, whatever came of it: readers don't wait for them.
+    Fails without a retry if partitions could not be published; the others are still published. The Data Docs are
+    written afterwards in any case, so that readers don't wait for them.
     """
     from anabranch.change.publish_run import write_data_docs
 
@@ -134,14 +134,14 @@ def _publish(settings: Settings, run: Any, planned: dict[str, Any]) -> dict[str,
     if outcome["refused"]:
         raise AirflowFailException(
             f"{len(outcome['refused'])} of {len(planned['partitions'])} partitions were not published: "
-            f"{listed(outcome['refused'])}. Published: {len(outcome['published'])}; readers keep what they had of "
-            f"the others. Next: anabranch differences {planned['view']} --partition DAY"
+            f"{listed(outcome['refused'])}. Published: {len(outcome['published'])}; for the others readers keep what "
+            f"they had. Next: anabranch differences {planned['view']} --partition DAY"
         )
     return outcome
 
 
 def hitl_detail(settings: Settings, dag_id: str, run_id: str, task_id: str) -> dict[str, Any]:
-    """What a task that waits for a person has asked, and what was answered. What the client raises."""
+    """Returns the question and the answer of a task that waits for a person. Raises what the client raises."""
     from anabranch.apps.airflow.client import Client
     from anabranch.operate.runtime.secret_files import airflow_login
 
@@ -150,7 +150,7 @@ def hitl_detail(settings: Settings, dag_id: str, run_id: str, task_id: str) -> d
 
 
 def own_day(run: Any) -> date:
-    """The partition that a run without parameters is about: its partition key, else its date (UTC)."""
+    """The partition of a run without parameters: its partition key, else its date (UTC)."""
     if run.partition_key:
         with failing():
             return _day_of(run.partition_key)
@@ -166,21 +166,21 @@ def _day_of(key: str) -> date:
     except ValueError:
         raise BadInput(
             "PARTITION_KEY",
-            f"partition key {key[:60]!r} is no day",
+            f"partition key {key[:60]!r} is not a day",
             next_step="write 2013-01-31",
             field="partition_key",
         ) from None
 
 
 def _address(settings: Settings) -> str:
-    """Where Airflow's API answers a task: the address of its UI is that of people's browsers, and need not be it."""
+    """The API's address for a task. It may differ from the UI's address, which is for browsers."""
     found: str = settings.airflow_url or conf.get("api", "base_url", fallback="http://127.0.0.1:8080")
     return found.rstrip("/")
 
 
 @contextmanager
 def failing() -> Iterator[None]:
-    """Errors that a repeat can't mend fail the task for good, with their whole text; others are tried again."""
+    """Errors that a retry can't fix fail the task without retries, with their full text; others are retried."""
     try:
         yield
     except AnabranchError as error:

@@ -1,4 +1,4 @@
-"""The steps of a retirement inside Airflow: nobody gets the version any more; a person says when its tables go."""
+"""The tasks of a retirement: retire the version, get a person's approval, delete its tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 @task
 def retire() -> dict[str, Any]:
-    """Retire the version. Fails at once, without a retry, while readers have it or name it. May be repeated."""
+    """Retires the version. Fails without a retry while it has readers or readers request it. Safe to repeat."""
     from anabranch.change.migration_request import parse_retirement_request
     from anabranch.serve import retirement
     from anabranch.views.retired_versions import retired_versions
@@ -25,26 +25,26 @@ def retire() -> dict[str, Any]:
     context = get_current_context()
     run, settings = context["dag_run"], load_settings()
     with failing():
-        wish = parse_retirement_request(context["params"])
-        by, grace = f"run {run.run_id}", timedelta(seconds=wish.grace_seconds)
-        if wish.version not in retired_versions(settings, wish.view):
-            retirement.retire(settings, wish.view, wish.version, by=by, why=wish.why, grace=grace)
-        size = retirement.size(settings, wish.view, wish.version)
-    tell(settings, run, f"{wish.view} v{wish.version} is retired; its tables hold {size / 1e6:,.1f} MB.")
-    return {"view": wish.view, "version": wish.version, "size": size}
+        request = parse_retirement_request(context["params"])
+        by, grace = f"run {run.run_id}", timedelta(seconds=request.grace_seconds)
+        if request.version not in retired_versions(settings, request.view):
+            retirement.retire(settings, request.view, request.version, by=by, why=request.why, grace=grace)
+        size = retirement.size(settings, request.view, request.version)
+    tell(settings, run, f"{request.view} v{request.version} is retired; its tables hold {size / 1e6:,.1f} MB.")
+    return {"view": request.view, "version": request.version, "size": size}
 
 
 class DropApproval(Approval):
-    """What is deleted can only be made again from history, so a person says when."""
+    """Asks before the tables are deleted, because they can then only be rebuilt from history."""
 
-    refused = "its tables stay, retired"
+    refused = "it stays retired, and its tables are kept"
 
     def question(self) -> tuple[str, str]:
         view, version, size = (self.planned[name] for name in ("view", "version", "size"))
         text = (
-            f"{view} v{version} is retired: nobody reads it. Its tables hold {size / 1e6:,.1f} MB.\n"
-            "What is deleted can only be made again from history; the certificates stay.\n"
-            f"Not sure? Reject: anabranch migrate drop {view} {version} deletes them later."
+            f"{view} v{version} is retired: it has no readers. Its tables hold {size / 1e6:,.1f} MB.\n"
+            "Deleted tables can only be rebuilt from history; the certificates stay.\n"
+            f"If you are not sure, reject: anabranch migrate drop {view} {version} deletes them later."
         )
         return f"Delete the tables of {view} v{version}?", text
 
@@ -54,7 +54,7 @@ class DropApproval(Approval):
 
 @task
 def drop(planned: dict[str, Any]) -> int:
-    """Delete the tables; the bytes that are free again. May be repeated."""
+    """Deletes the tables. Returns the bytes freed. Safe to repeat."""
     from anabranch.serve import retirement
 
     run, settings = get_current_context()["dag_run"], load_settings()
@@ -65,7 +65,7 @@ def drop(planned: dict[str, Any]) -> int:
 
 
 def carry_out_retirement() -> None:
-    """retire, approve, drop."""
+    """Wires the tasks retire, approve, drop."""
     planned: Any = retire()
     approved = DropApproval(task_id="approve", planned=planned)
     planned >> approved >> drop(planned)

@@ -1,4 +1,4 @@
-"""How often a task is tried. What has to be mended first is never tried again; what was killed, or away, is."""
+"""The retry policy of all DAGs. Kills and outages are retried; errors that need a fix are not (``failing``)."""
 
 from __future__ import annotations
 
@@ -10,4 +10,4 @@ from typing import Any, Final
 DEFAULT_ARGS: Final[Mapping[str, Any]] = MappingProxyType(
     {"owner": "anabranch", "retries": 3, "retry_delay": timedelta(seconds=10)}
 )
-"""Of every DAG. Three: on a bad night a task of minutes is killed more than once."""
+"""Default arguments of every DAG. Three retries, because a task of minutes may be killed more than once."""

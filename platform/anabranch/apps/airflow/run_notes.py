@@ -1,4 +1,4 @@
-"""The note of a run: what was asked, what came of it. Written for people; nothing reads it."""
+"""Writes a run's note: what was planned, and the outcome. For people only; no program reads it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from anabranch.core.settings import Settings
 
 log = logging.getLogger(__name__)
 SHOWN = 6
-"""How many partitions are named one by one."""
+"""Maximum number of partitions listed by name."""
 
 
 def planned_note(plan: Mapping[str, Any]) -> str:
@@ -27,7 +27,7 @@ def planned_note(plan: Mapping[str, Any]) -> str:
 
 
 def outcome_note(plan: Mapping[str, Any], outcome: Mapping[str, Any], docs: str) -> str:
-    """What was rebuilt, from how many events, at which cut, with which certificates, and what is not published."""
+    """Says what was rebuilt, from how many events, at which cut, with which certificates, and what isn't published."""
     published, refused = outcome["published"], outcome["refused"]
     count = len(published) + len(refused)
     lines = [
@@ -46,14 +46,14 @@ def outcome_note(plan: Mapping[str, Any], outcome: Mapping[str, Any], docs: str)
 
 
 def listed(refused: Mapping[str, str]) -> str:
-    """The refused partitions with their reasons, the first few of them by name."""
+    """Lists the first few refused partitions with their reasons."""
     shown = [f"{day} ({reason})" for day, reason in sorted(refused.items())[:SHOWN]]
     more = len(refused) - len(shown)
     return "; ".join(shown) + (f"; and {more} more" if more > 0 else "")
 
 
 def write_note(settings: Settings, address: str, dag_id: str, run_id: str, text: str) -> bool:
-    """Set the run's note through the public REST API. A note is no truth: where that fails, it is only logged."""
+    """Sets the run's note through the public REST API. Nothing depends on a note, so a failure is only logged."""
     from anabranch.apps.airflow.client import Client
     from anabranch.operate.runtime.secret_files import airflow_login
 

@@ -1,4 +1,4 @@
-"""Spark work of a DAG: a program of ``operate.jobs`` given to spark-submit with the platform's own engine settings."""
+"""Operators for Spark work: submit a program of ``operate.jobs`` with the platform's engine settings."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 
 class SparkJob(SparkSubmitOperator):
-    """The job ``task_id`` with ``--view V --version N --run ID`` and an ``options`` flag for each named entry of
-    the plan that isn't None. What the job found out is in the record that it leaves for the next step.
+    """Submits the job ``task_id`` with ``--view V --version N --run ID``, and a flag for each entry of the plan that is
+    named in ``options`` and isn't None. The job writes its result to a record that the next task reads.
 
-    A retry submits the job again; the job is keyed by ``--run``, so a second try repeats or finishes the first. What a
-    person has to mend first is not tried again. The job ends with the task, and with the worker that carries it out.
-    Nothing is read from this machine before the task runs, so parsing the DAG needs neither JARs nor settings.
-    Values go to the job as separate arguments, never through a shell.
+    A retry submits the job again. The job is keyed by ``--run``, so a second try repeats or completes the first. Errors
+    that need a fix are not retried. The job is killed when the task or its worker ends. Nothing is read from this
+    machine before the task runs, so parsing the DAG needs neither JARs nor settings. Values are passed as separate
+    arguments, never through a shell.
     """
 
     template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "planned")
@@ -68,8 +68,8 @@ class SparkJob(SparkSubmitOperator):
 
 
 class RebuildJob(SparkJob):
-    """Days of a plan, as long as readers have of them what the plan says that it replaces. (The job counts again
-    what the plan has counted in landing.)"""
+    """Rebuilds the days of a plan. Fails without a retry if what readers have of these days has changed since the plan.
+    (The job itself counts the landed events again.)"""
 
     def execute(self, context: Context) -> None:
         from anabranch.change.reprocess_plan import check_still_published
@@ -80,23 +80,24 @@ class RebuildJob(SparkJob):
 
 
 def reprocess_steps(planned: Any) -> None:
-    """The steps behind every plan: approve (a large one), rebuild, publish."""
+    """Wires the tasks after a plan: approve (a large one), rebuild, publish."""
     approved = PlanApproval(task_id="approve", planned=planned)
     planned >> approved >> rebuilt(planned) >> publish(planned)
 
 
 def rebuilt(planned: Any) -> SparkJob:
-    """Days are rebuilt and judged, by one engine: to start another one takes longer than to judge them.
+    """The task that rebuilds days and certifies them in one Spark engine: starting another one takes longer than to
+    certify.
 
-    Runs of one DAG take turns at Spark, not at everything: one that waits for a person keeps no other from its work.
+    Runs of one DAG take turns only at this task, so a run that waits for a person blocks no other.
     """
     return RebuildJob(task_id="rebuild", planned=planned, options=("days", "cut", "fingerprint", "events", "late"))
 
 
 def engine_properties(settings: Settings) -> Path:
-    """The engine's settings as a file, so that a command in a log or an error is short enough to read.
+    """Writes the engine's settings to a file, so that commands in logs and errors stay readable.
 
-    Equal settings make an equal file, and it appears in one step: tasks side by side can't disturb each other.
+    Equal settings give an equal file, written atomically, so parallel tasks don't disturb each other.
     """
     conf = {**engine_conf(settings), "spark.pyspark.python": sys.executable, "spark.log.level": "WARN"}
     equal = {key: value for key, value in conf.items() if key not in scratch_conf(settings)}

@@ -1,8 +1,8 @@
-"""The declarations of views, read from their source without running it.
+"""Reads view declarations from their source without running it.
 
-A DAG file is parsed every few seconds; importing the views would import pyspark each time, and code of an author
-would run in Airflow's own process. So only the literals of each ``@view(...)`` are read. Whether a definition is
-any good is decided by registration, in the first step of a run.
+A DAG file is parsed every few seconds. Importing the views would import pyspark each time and run authors' code in
+Airflow's own process, so only the literals of each ``@view(...)`` are read. Registration, in the first task of a run,
+decides whether a definition is valid.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What ``@view(...)`` says of one version of a view, and its function's docstring."""
+    """The arguments of one ``@view(...)``, and its function's docstring."""
 
     name: str
     version: int
@@ -38,11 +38,11 @@ class Declared:
 
     def __post_init__(self) -> None:
         if not SAFE_NAME.fullmatch(self.name) or self.version < 1 or not self.events or not self.key:
-            raise ValueError(f"{self.name!r} v{self.version} is no declaration of a view")
+            raise ValueError(f"{self.name!r} v{self.version} is not a valid view declaration")
 
     @property
     def title(self) -> str:
-        """``view`` for its newest version, ``view.v1`` for an older one: what its DAGs are called."""
+        """The name of its DAGs: ``view`` for the newest version, ``view.v1`` for an older one."""
         return self.name if self.newest else f"{self.name}.v{self.version}"
 
     @property
@@ -51,9 +51,9 @@ class Declared:
 
 
 def declared_views(folder: Path) -> dict[str, list[Declared]]:
-    """Every version of every view below ``folder`` (``spark_jobs/views``), by name, newest version first.
+    """Returns all versions of every view below ``folder`` (``spark_jobs/views``) by name, newest version first.
 
-    A file that can't be read is left out with an error in the log: it must not take the other views' DAGs away.
+    A file that can't be read is skipped and logged as an error: it must not remove the other views' DAGs.
     """
     found: dict[str, list[Declared]] = {}
     for path in sorted(folder.glob("[a-z]*.py")):
@@ -78,19 +78,19 @@ def _in_module(path: Path) -> Iterator[Declared]:
             continue
         for decorator in node.decorator_list:
             if isinstance(decorator, ast.Call) and _is_view(decorator.func):
-                said = {k.arg: _literal(k.value, constants) for k in decorator.keywords if k.arg}
-                yield _declared(said, node, path)
+                arguments = {k.arg: _literal(k.value, constants) for k in decorator.keywords if k.arg}
+                yield _declared(arguments, node, path)
 
 
-def _declared(said: Mapping[str, Any], node: ast.FunctionDef, path: Path) -> Declared:
+def _declared(arguments: Mapping[str, Any], node: ast.FunctionDef, path: Path) -> Declared:
     return Declared(
-        name=said["name"],
-        version=said["version"],
-        events=names(said["events"]),
-        key=names(said["key"]),
-        partition_by=said.get("partition_by"),
-        lookback=str(said.get("lookback", "0 hours")),
-        lookahead=str(said.get("lookahead", "0 hours")),
+        name=arguments["name"],
+        version=arguments["version"],
+        events=names(arguments["events"]),
+        key=names(arguments["key"]),
+        partition_by=arguments.get("partition_by"),
+        lookback=str(arguments.get("lookback", "0 hours")),
+        lookahead=str(arguments.get("lookahead", "0 hours")),
         doc=ast.get_docstring(node) or "",
         file=path.name,
         line=node.lineno,
@@ -104,7 +104,7 @@ def _is_view(function: ast.expr) -> bool:
 
 
 def _constants(tree: ast.Module) -> Iterator[tuple[str, Any]]:
-    """Names of the module that stand for a literal: ``DEPARTED = "flight.departed"``."""
+    """Yields the module's constants with literal values, like ``DEPARTED = "flight.departed"``."""
     for node in tree.body:
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
             try:
@@ -118,6 +118,6 @@ def _literal(node: ast.expr, constants: Mapping[str, Any]) -> Any:
         return constants[node.id]
     if isinstance(node, (ast.List, ast.Tuple)):
         return [_literal(item, constants) for item in node.elts]
-    if isinstance(node, ast.Call):  # timedelta(hours=36): only shown, never computed with
+    if isinstance(node, ast.Call):  # timedelta(hours=36): only for display
         return ast.unparse(node)
     return ast.literal_eval(node)

@@ -1,4 +1,4 @@
-"""``anabranch census``: which versions of the contracts are in use."""
+"""``anabranch census``: which contract versions are in use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def census_command(
     topic: Annotated[str | None, typer.Argument(help="A topic; all declared topics when left out.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Which versions of which contracts have ever landed: how many events, from when to when, and who sends them."""
+    """List the contract versions that have ever landed: number of events, first and last, and producers."""
     from anabranch.ingest.landing.contract_usage import census
     from rich.console import Console
 
@@ -36,7 +36,7 @@ def census_command(
 
 
 def census_table(found: Sequence[VersionUsage]) -> Table:
-    """One line per version. Nothing that a producer says of itself is taken for markup."""
+    """One line per version. Text from producers is escaped, so that it isn't interpreted as markup."""
     from anabranch.core.terminal_text import cell
     from rich.table import Table
 

@@ -1,4 +1,4 @@
-"""``anabranch certificates`` and ``anabranch differences``: whether both paths agree, and where they don't."""
+"""``anabranch certificates`` and ``anabranch differences``: whether both paths are equal, and where they differ."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def register(app: typer.Typer) -> None:
 
 
 def certificates_command(view: ViewName, version: Version = None, as_json: AsJson = False) -> None:
-    """The newest certificate of each partition. Exit code 1 when one of them says that both paths differ."""
+    """Show the newest certificate of each partition. Exit code 1 if one of them says that the paths differ."""
     from anabranch.certify.certificates import newest_certificates
     from anabranch.core.settings import load_settings
     from anabranch.serve.served_versions import newest_speed
@@ -42,11 +42,11 @@ def differences_command(
     view: ViewName,
     partition: Annotated[str | None, typer.Option(help="The day; left out for a kappa view.")] = None,
     version: Version = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="Keys at most.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Maximum number of keys.")] = 20,
 ) -> None:
     """Compare one partition now: which keys differ, in which columns, and the events behind them. Starts Spark.
 
-    Exit code 1 when anything differs.
+    Exit code 1 if anything differs.
     """
     from anabranch.apps.cli.context import project_views
     from anabranch.certify.differences import differences
@@ -58,8 +58,8 @@ def differences_command(
     found_view = registry.get(view, version)
     day = day_of(partition) if partition else None
     if (day is None) != found_view.kappa:
-        says = "has no partitions" if found_view.kappa else "is compared day by day"
-        raise BadInput("PARTITION_NEEDED", f"{view} {says}", next_step="use --partition 2013-01-31, or leave it out")
+        says = "has no partitions" if found_view.kappa else "is compared by day"
+        raise BadInput("PARTITION_NEEDED", f"{view} {says}", next_step="give --partition 2013-01-31, or leave it out")
     spark = session(settings, f"anabranch-differences-{view}")
     try:
         found = differences(spark, settings, found_view, registry.topic(found_view), day, limit=limit)

@@ -1,4 +1,4 @@
-"""``anabranch plan``, ``reprocess`` and ``compare``: before, while and after days or versions of a view change."""
+"""``anabranch plan``, ``reprocess`` and ``compare``: plan and rebuild days of a view, and compare its versions."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 ViewName = Annotated[str, typer.Argument(help="The view's name.")]
 From = Annotated[str | None, typer.Option("--from", help="The first day, YYYY-MM-DD.")]
-To = Annotated[str, typer.Option("--to", help="The last day, included; one day when left out.")]
+To = Annotated[str, typer.Option("--to", help="The last day, inclusive; one day when left out.")]
 AllMissing = Annotated[
     bool,
-    typer.Option("--missing", help="Instead of days: all that were never published or lack late events."),
+    typer.Option("--missing", help="Instead of days: all days that were never published or lack late events."),
 ]
 At = Annotated[str, typer.Option("--cut", help="A position of the log, like flights@12; the newest when left out.")]
 Version = Annotated[int | None, typer.Option(help="The view's version; the newest one when left out.")]
@@ -38,7 +38,7 @@ def plan_command(
     all_missing: AllMissing = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """What a reprocess of these days would read, replace and leave alone, and how long it takes. Changes nothing."""
+    """Show what a reprocess of these days would read and replace, and how long it would take. Changes nothing."""
     _, plan = _planned(view, first, last, cut, version, all_missing)
     typer.echo(json.dumps(plan.to_json()) if as_json else plan.to_text())
 
@@ -53,10 +53,10 @@ def reprocess_command(
     wait: Annotated[bool, typer.Option(help="Wait until the run has ended.")] = True,
     approve: Annotated[bool, typer.Option("--approve", help="Give the approval that a large plan needs.")] = False,
 ) -> None:
-    """Plan these days, then have the view's DAG rebuild, certify and publish them. Airflow must run.
+    """Plan these days, then run the view's DAG, which rebuilds, certifies and publishes them. Requires Airflow.
 
-    With --missing the run plans anew, and takes what is missing then.
-    Exit code 1 when the run fails, or a day could not be published; the days that it published stay.
+    With --missing the run makes its own plan, of the days that are missing then.
+    Exit code 1 if the run fails or a day could not be published; published days stay published.
     """
     from anabranch.apps.cli.run_progress import carried_out
 
@@ -65,8 +65,8 @@ def reprocess_command(
     if not plan.partitions:
         return
     days = {"missing": True} if all_missing else {"from": first, "to": last or None}
-    asked = {**days, "cut": cut or None, "version": plan.version}
-    carried_out(settings, f"reprocess_{plan.view}", asked, wait=wait, approve=approve)
+    params = {**days, "cut": cut or None, "version": plan.version}
+    carried_out(settings, f"reprocess_{plan.view}", params, wait=wait, approve=approve)
 
 
 def compare_command(
@@ -74,14 +74,14 @@ def compare_command(
     old: Annotated[int, typer.Argument(help="One version.")],
     new: Annotated[int, typer.Argument(help="The other one.")],
     changed: Annotated[
-        list[str] | None, typer.Option(help="A column that means something else in the new version; repeatable.")
+        list[str] | None, typer.Option(help="A column that is meant to differ in the new version; repeatable.")
     ] = None,
     partition: Annotated[str | None, typer.Option(help="Only this day.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Two versions of a view at one cut: what is equal, where they differ, and by which rows. Changes nothing.
+    """Compare two versions of a view at one cut: what is equal, and which rows differ. Changes nothing.
 
-    Exit code 1 when anything differs that --changed doesn't name.
+    Exit code 1 if anything differs that --changed doesn't name.
     """
     from anabranch.apps.cli.context import project_views
     from anabranch.apps.cli.read_commands import day_of, plain
@@ -112,9 +112,9 @@ def _planned(
     view = registry.get(name, version)
     topics = registry.topic(view)
     days = {"from": first if first is None else first or "-", "to": last, "missing": all_missing}
-    wish = parse_reprocess_request({**days, "cut": cut}, [topic.name for topic in topics.each], date.min)
-    if not wish.explicit and not wish.missing:  # a command has no day of its own, as a scheduled run has
+    request = parse_reprocess_request({**days, "cut": cut}, [topic.name for topic in topics.each], date.min)
+    if not request.explicit and not request.missing:  # unlike a scheduled run, a command has no default day
         raise parameter_error(
-            "from", "RANGE_OPEN", "no day is given", "give --from (and --to), or --missing for all that are"
+            "from", "RANGE_OPEN", "no day is given", "give --from (and --to), or --missing for all missing days"
         )
-    return settings, make_plan(settings, view, topics, wish)
+    return settings, make_plan(settings, view, topics, request)

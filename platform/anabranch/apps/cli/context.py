@@ -1,4 +1,4 @@
-"""What nearly every command begins with: the settings of this process and what the project declares."""
+"""Loads what most commands need: the settings and the project's declarations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def project_views() -> tuple[Settings, Registry]:
-    """With the views that the project declares. BadDefinition."""
+    """Returns the settings and the project's views. Raises BadDefinition."""
     from anabranch.core.settings import load_settings
     from anabranch.views.project import Project
 

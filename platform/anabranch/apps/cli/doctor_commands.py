@@ -1,4 +1,4 @@
-"""``anabranch doctor``: what is wrong, where, and the command that mends it."""
+"""``anabranch doctor``: what is wrong, where, and the command that fixes it."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from anabranch.operate.doctor.findings import Check
 
 Commits = Annotated[
-    int, typer.Option(min=0, help="So many of the newest commits of each table one by one; 0: all that are kept.")
+    int, typer.Option(min=0, help="How many of the newest commits of each table to check one by one; 0: all kept.")
 ]
 
 Rows = Annotated[
     int | None,
     typer.Option(
-        min=0, help="Compute so many partitions of each half anew (0: all), and decode landing. Starts Spark."
+        min=0, help="Recompute this number of partitions of each half (0: all), and decode landing. Starts Spark."
     ),
 ]
 Sent = Annotated[
     Path | None,
-    typer.Option(help="A file that anabranch produce has kept of all it sent: hold the sample views to it, in DuckDB."),
+    typer.Option(help="The producer's file of all that was sent: compare the sample views with it, in DuckDB."),
 ]
 
 
@@ -41,8 +41,8 @@ def doctor(
     rows: Rows = None,
     sent: Sent = None,
 ) -> None:
-    """Hold tables, control files and the log's offsets to what must be true, running or stopped. Changes nothing.
-    Exit code 1 when something is broken."""
+    """Check the invariants of tables, control files and the log's offsets, running or stopped. Changes nothing.
+    Exit code 1 if something is broken."""
     from anabranch.apps.cli.context import project
     from anabranch.operate.doctor.context import Context
     from anabranch.operate.doctor.run_checks import CHECKS, examine, log_of
@@ -60,19 +60,19 @@ def doctor(
 
 @contextmanager
 def _more_checks(settings: Settings, rows: int | None, sent: Path | None) -> Iterator[list[Check]]:
-    """Those that have to be asked for: they compute."""
-    from anabranch.apps.cli.sample_oracle import expected
+    """The optional checks, which compute rows."""
+    from anabranch.apps.cli.sample_oracle import oracle_check
     from anabranch.core.spark import session
-    from anabranch.operate.doctor.recompute import computed
-    from anabranch.operate.doctor.typed_columns import decoded
+    from anabranch.operate.doctor.recompute import recompute_checks
+    from anabranch.operate.doctor.typed_columns import decode_check
 
     if sent is not None and not sent.is_file():
-        wrong = f"--sent: {sent} is no file"
-        raise BadInput("NO_FILE", wrong, state="nothing was looked at", next_step="name one of produced/", field="sent")
+        wrong = f"--sent: {sent} is not a file"
+        raise BadInput("NO_FILE", wrong, state="nothing was checked", next_step="give one of produced/", field="sent")
     spark = session(settings, "anabranch-doctor") if rows is not None else None
     try:
-        found = [*computed(spark, rows), decoded(spark)] if spark is not None and rows is not None else []
-        yield [*found, *([expected(sent)] if sent is not None else [])]
+        found = [*recompute_checks(spark, rows), decode_check(spark)] if spark is not None and rows is not None else []
+        yield [*found, *([oracle_check(sent)] if sent is not None else [])]
     finally:
         if spark is not None:
             spark.stop()

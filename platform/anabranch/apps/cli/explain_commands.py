@@ -1,4 +1,4 @@
-"""``anabranch explain``: from one number to the events behind it."""
+"""``anabranch explain``: the events behind one row."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ def register(app: typer.Typer) -> None:
 
 def explain_command(
     view: Annotated[str, typer.Argument(help="The view's name.")],
-    key: Annotated[list[str], typer.Option(help="A column of the row's key, origin=JFK; one for each (null is null).")],
+    key: Annotated[list[str], typer.Option(help="A column of the row's key, like origin=JFK; repeat for each.")],
     version: Annotated[int | None, typer.Option(help="Its version; the one readers get when left out.")] = None,
-    prefer: Annotated[str, typer.Option(help="default, complete, fresh or speed: who serves the row.")] = "default",
-    cut: Annotated[str | None, typer.Option(help="The row as it was at this cut, flights@7.")] = None,
-    against: Annotated[str | None, typer.Option(help="And why it differs from this cut.")] = None,
-    against_version: Annotated[int | None, typer.Option(help="And why it differs in this version.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Events shown; JSON has all of them.")] = 20,
-    seconds: Annotated[float, typer.Option(min=1, help="For finding them, beside the start of Spark.")] = 8.0,
+    prefer: Annotated[str, typer.Option(help="Which half serves it: default, complete, fresh or speed.")] = "default",
+    cut: Annotated[str | None, typer.Option(help="Explain the row at this cut, like flights@7.")] = None,
+    against: Annotated[str | None, typer.Option(help="Also explain how it differs from this cut.")] = None,
+    against_version: Annotated[int | None, typer.Option(help="Also explain how it differs in this version.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of events shown; JSON has all.")] = 20,
+    seconds: Annotated[float, typer.Option(min=1, help="Time limit, without the start of Spark.")] = 8.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Show the events behind one row, what each contributed, what changed it last and why. Starts Spark."""
+    """Show the events behind one row, what each contributed, and what changed the row last. Starts Spark."""
     import anabranch
     from anabranch.operate.explain.row_key import key_parts
 

@@ -1,4 +1,4 @@
-"""``anabranch landing``: the proof that everything was landed once, and what to do when the log has lost records."""
+"""``anabranch landing``: proves that every record landed once, and accepts losses of the log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from anabranch.apps.cli.context import project
 TopicName = Annotated[str | None, typer.Argument(help="A topic; all declared topics when left out.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
-commands = typer.Typer(no_args_is_help=True, help="What was landed from the log, and the proof of it.")
+commands = typer.Typer(no_args_is_help=True, help="Landing: prove completeness, list conflicts, accept losses.")
 
 
 def register(app: typer.Typer) -> None:
@@ -20,7 +20,7 @@ def register(app: typer.Typer) -> None:
 
 @commands.command("verify")
 def verify_command(topic: TopicName = None, as_json: AsJson = False) -> None:
-    """Prove that every offset of the log is in landing or quarantine exactly once. Exit code 1 when not."""
+    """Prove that every offset of the log is in landing or quarantine exactly once. Exit code 1 if not."""
     from anabranch.ingest.landing.report import proof_table
     from anabranch.ingest.landing.verify import verify
     from rich.console import Console
@@ -39,7 +39,7 @@ def verify_command(topic: TopicName = None, as_json: AsJson = False) -> None:
 
 @commands.command("conflicts")
 def conflicts_command(topic: TopicName = None, as_json: AsJson = False) -> None:
-    """List duplicates whose payload differs from the record landed first. Exit code 1 when there are any."""
+    """List duplicates whose payload differs from the record that landed first. Exit code 1 if there are any."""
     from anabranch.core.terminal_text import printable
     from anabranch.ingest.landing.verify import conflicts
 
@@ -62,18 +62,18 @@ def conflicts_command(topic: TopicName = None, as_json: AsJson = False) -> None:
 def accept_loss_command(
     topic: Annotated[str, typer.Argument()], why: Annotated[str, typer.Option(prompt=True)]
 ) -> None:
-    """Go on behind records that the log deleted before they were landed; the loss stays on the record."""
+    """Continue after records that the log deleted before they landed; the loss is recorded in landing."""
     from anabranch.ingest.landing.accepted_losses import accept_loss
 
     settings, declared = project()
     for loss in accept_loss(settings, declared.topic(topic), why):
-        typer.echo(f"{topic}/{loss['partition']}: {loss['from']}..{loss['to'] - 1} are lost, on the record")
+        typer.echo(f"{topic}/{loss['partition']}: {loss['from']}..{loss['to'] - 1} are recorded as lost")
 
 
 @commands.command("accept-log")
 def accept_log_command(topic: Annotated[str, typer.Argument()], why: Annotated[str, typer.Option(prompt=True)]) -> None:
-    """Go on from a topic that was made anew and holds the same records at the same offsets; it stays on the record."""
+    """Continue from a recreated topic that has the same records at the same offsets; this is recorded in landing."""
     from anabranch.ingest.landing.accepted_losses import accept_log
 
     settings, declared = project()
-    typer.echo(f"{topic}: landing goes on from the topic of the id {accept_log(settings, declared.topic(topic), why)}")
+    typer.echo(f"{topic}: landing continues from the topic with id {accept_log(settings, declared.topic(topic), why)}")

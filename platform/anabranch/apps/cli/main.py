@@ -1,4 +1,4 @@
-"""``anabranch``: one app; each module of commands registers itself and imports what is heavy when it is called."""
+"""Builds the app ``anabranch``. Each command module registers itself, and imports heavy packages only when called."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ MODULES = (  # of ``anabranch.apps``
     "cli.maintain_commands",
     "demo.command",
 )
-"""In the order in which the help lists them."""
+"""In the order of the help."""
 
 
 class Commands(TyperGroup):
-    """Shows an error that we raised on purpose as its text alone, and ends with 1."""
+    """Prints an ``AnabranchError`` as text without a traceback, and exits with 1."""
 
-    def invoke(self, ctx: Any) -> Any:  # typer's own click, whose types it keeps to itself
+    def invoke(self, ctx: Any) -> Any:  # Typer bundles Click and doesn't export its types
         try:
             return super().invoke(ctx)
         except AnabranchError as error:
@@ -56,7 +56,7 @@ app = typer.Typer(
 
 @app.callback()
 def _options(debug: Annotated[bool, typer.Option("--debug", help="Show where an error was raised.")] = False) -> None:
-    """The options in front of every command."""
+    """Options before every command."""
 
 
 def _register() -> None:

@@ -1,4 +1,4 @@
-"""``anabranch maintain``: small files merged, old ones taken away, and what was done."""
+"""``anabranch maintain``: merges small files, deletes old ones, and reports it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ def register(app: typer.Typer) -> None:
 
 
 def maintain(
-    plan: Annotated[bool, typer.Option("--plan", help="Say what would be done, and change nothing.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Show what would be done, and change nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Merge small files; take away old files, commits, builds, checkpoints and logs that nobody needs any more. The DAG
-    maintain does it every hour. Exit code 1 when it failed at something; the rest was done."""
+    """Merge small files; delete old files, commits, builds, checkpoints and logs that are no longer needed. The DAG
+    maintain does it every hour. Exit code 1 if something failed; the rest was done."""
     from anabranch.core.settings import load_settings
     from anabranch.operate.maintenance.runner import maintain as run
 

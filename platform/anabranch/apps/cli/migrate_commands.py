@@ -1,4 +1,4 @@
-"""``anabranch migrate``: readers to the next version of a view, in steps, with checks between them and a way back."""
+"""``anabranch migrate``: moves readers to another version of a view in steps, with checks and rollback."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from anabranch.core.settings import Settings
     from anabranch.views import Registry, View
 
-migrate = typer.Typer(no_args_is_help=True, help="Migrations: readers from one version of a view to the next.")
+migrate = typer.Typer(no_args_is_help=True, help="Migrations: move readers from one version of a view to another.")
 ViewName = Annotated[str, typer.Argument(help="The view's name.")]
 VersionNumber = Annotated[int, typer.Argument(min=1, help="The version.")]
-Why = Annotated[str, typer.Option(help="Why, for the history.")]
+Why = Annotated[str, typer.Option(help="The reason, for the history.")]
 By = Annotated[str | None, typer.Option(help="Who does it; user@host when left out.")]
-_LOOK = 2.0
-"""Seconds between two looks while a step soaks."""
+_POLL_SECONDS = 2.0
+"""Seconds between two checks while a step soaks."""
 
 
 def register(app: typer.Typer) -> None:
@@ -31,18 +31,18 @@ def register(app: typer.Typer) -> None:
 @migrate.command()
 def start(
     view: ViewName,
-    old: Annotated[int, typer.Argument(help="The version that all readers have.")],
-    new: Annotated[int, typer.Argument(help="The version that they should come to.")],
+    old: Annotated[int, typer.Argument(help="The version that readers have now.")],
+    new: Annotated[int, typer.Argument(help="The version that they move to.")],
     why: Why,
-    steps: Annotated[str, typer.Option(help="The shares in percent, one after the other.")] = "1,5,25,50,100",
+    steps: Annotated[str, typer.Option(help="The share of readers in each step, in percent.")] = "1,5,25,50,100",
     soak: Annotated[str, typer.Option(help="How long each step is watched, '10 minutes'.")] = "10 minutes",
     changed: Annotated[list[str] | None, typer.Option(help="A column that is meant to differ; repeatable.")] = None,
-    check: Annotated[list[str] | None, typer.Option(help="An SQL predicate that each row keeps; repeatable.")] = None,
+    check: Annotated[list[str] | None, typer.Option(help="An SQL predicate every row satisfies; repeatable.")] = None,
     behind: Annotated[int, typer.Option(min=0, help="Epochs that a version may be behind landing.")] = 30,
     by: By = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Approve it without being asked.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Approve without a question.")] = False,
 ) -> None:
-    """Compare both versions, ask for your approval, and write it down. Moves nobody yet: `migrate run` does."""
+    """Compare both versions, ask for your approval, and record it. Moves no reader yet: `migrate run` does."""
     from anabranch.apps.cli.context import project_views
     from anabranch.certify.compare_versions import compare_versions
     from anabranch.certify.rendering import version_lines
@@ -56,8 +56,8 @@ def start(
     for line in version_lines(compare_versions(settings, *versions, changed or ())):
         typer.echo(line)
     if not yes:
-        typer.confirm(f"Lead the readers of {view} from v{old} to v{new}?", abort=True)
-    made = begin(
+        typer.confirm(f"Move the readers of {view} from v{old} to v{new}?", abort=True)
+    migration = begin(
         settings,
         *versions,
         by=by or this_reader(),
@@ -66,12 +66,12 @@ def start(
         soak_seconds=seconds_of(soak, "soak"),
         promise=Expectations(tuple(changed or ()), tuple(check or ()), behind),
     )
-    typer.echo(str(made))
+    typer.echo(str(migration))
 
 
 @migrate.command()
 def status(view: ViewName, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """How far the newest migration of a view has come, and why its readers are where they are."""
+    """Show the progress of a view's newest migration, and the reason for its last change."""
     from anabranch.change.migration import migration_of
     from anabranch.core.settings import load_settings
 
@@ -86,23 +86,23 @@ def status(view: ViewName, as_json: Annotated[bool, typer.Option("--json", help=
 
 @migrate.command()
 def advance(view: ViewName, by: By = None) -> None:
-    """Check, and go one step further. Exit code 1 when a check failed: readers are back on the old version then."""
+    """Run the checks and take one step. Exit code 1 if a check failed: readers are then back on the old version."""
     from anabranch.apps.cli.context import project_views
     from anabranch.change.migration import advance as step
     from anabranch.serve.routes import this_reader
 
     settings, registry = project_views()
-    made = step(settings, *_versions(settings, registry, view), by=by or this_reader())
-    _told(settings, made)
-    if made.state == "rolled back":
+    migration = step(settings, *_versions(settings, registry, view), by=by or this_reader())
+    _print_migration(settings, migration)
+    if migration.state == "rolled back":
         raise typer.Exit(1)
 
 
 @migrate.command("run")
 def run_command(view: ViewName, by: By = None) -> None:
-    """Go on step by step until it is done, looking every two seconds. May be broken off and started again.
+    """Take step after step until it is done, checking every two seconds. May be interrupted and started again.
 
-    Exit code 1 when a check failed, or somebody rolled it back: readers are on the old version then.
+    Exit code 1 if a check failed or somebody rolled it back: readers are then on the old version.
     """
     from anabranch.apps.cli.context import project_views
     from anabranch.change.migration import advance as step
@@ -110,27 +110,27 @@ def run_command(view: ViewName, by: By = None) -> None:
     from anabranch.serve.routes import this_reader
 
     settings, registry = project_views()
-    versions, told = _versions(settings, registry, view), ""
+    versions, printed_code = _versions(settings, registry, view), ""
     while True:
         try:
-            made = step(settings, *versions, by=by or this_reader())
+            migration = step(settings, *versions, by=by or this_reader())
         except TryAgain as wait:
-            # It soaks, or a stream is behind, or a check can't be made: then somebody must know.
-            if wait.code not in ("SOAKING", told):
+            # Print why it waits (a stream is behind, a check can't run), once, and not for a normal soak time.
+            if wait.code not in ("SOAKING", printed_code):
                 typer.echo(str(wait), err=True)
-            told = wait.code
-            time.sleep(_LOOK)
+            printed_code = wait.code
+            time.sleep(_POLL_SECONDS)
             continue
-        _told(settings, made)
-        if made.state != "moving":
+        _print_migration(settings, migration)
+        if migration.state != "moving":
             break
-    if made.state == "rolled back":
+    if migration.state == "rolled back":
         raise typer.Exit(1)
 
 
 @migrate.command()
 def halt(view: ViewName, why: Why, by: By = None) -> None:
-    """Hold it where it is: readers keep their versions, and every check goes on."""
+    """Halt it: readers keep their versions, and the checks continue."""
     from anabranch.change.migration import halt as change
 
     _change(change, view, by, why)
@@ -138,7 +138,7 @@ def halt(view: ViewName, why: Why, by: By = None) -> None:
 
 @migrate.command()
 def resume(view: ViewName, why: Why, by: By = None) -> None:
-    """Go on after a halt; the newest step soaks anew."""
+    """Continue after a halt; the soak time of the current step starts again."""
     from anabranch.change.migration import resume as change
 
     _change(change, view, by, why)
@@ -146,7 +146,7 @@ def resume(view: ViewName, why: Why, by: By = None) -> None:
 
 @migrate.command()
 def hasten(view: ViewName, why: Why, by: By = None) -> None:
-    """Let the next step be taken as soon as its checks are green, without waiting until the newest one has soaked."""
+    """Take the next step as soon as its checks pass, without waiting for the current soak time."""
     from anabranch.change.migration import skip_soak as change
 
     _change(change, view, by, why)
@@ -154,7 +154,7 @@ def hasten(view: ViewName, why: Why, by: By = None) -> None:
 
 @migrate.command()
 def rollback(view: ViewName, why: Why, by: By = None) -> None:
-    """Lead all readers back to the old version, now. Also of a migration that is done."""
+    """Move all readers back to the old version immediately. Works also after a migration is done."""
     from anabranch.change.migration import rollback as change
 
     _change(change, view, by, why)
@@ -165,10 +165,10 @@ def retire(
     view: ViewName,
     version: VersionNumber,
     why: Why,
-    grace: Annotated[str, typer.Option(help="How long nobody may have had or named it, '7 days'.")] = "7 days",
+    grace: Annotated[str, typer.Option(help="How long it must have been without readers, '7 days'.")] = "7 days",
     by: By = None,
 ) -> None:
-    """Nobody gets this version any more, and nothing keeps it up to date. Its tables stay; see `reinstate`, `drop`."""
+    """Retire a version: it can't be read, and is no longer updated. Its tables stay; see `reinstate`, `drop`."""
     from datetime import timedelta
 
     from anabranch.change.migration_request import seconds_of
@@ -178,12 +178,12 @@ def retire(
 
     patience = timedelta(seconds=seconds_of(grace, "grace"))
     change(load_settings(), view, version, by=by or this_reader(), why=why, grace=patience)
-    typer.echo(f"{view} v{version} is retired; its tables stay until: anabranch migrate drop {view} {version}")
+    typer.echo(f"{view} v{version} is retired; to delete its tables: anabranch migrate drop {view} {version}")
 
 
 @migrate.command()
 def reinstate(view: ViewName, version: VersionNumber, why: Why, by: By = None) -> None:
-    """Take a retirement back: the version's stream goes on where it was."""
+    """Undo a retirement: the version's stream continues where it was."""
     from anabranch.core.settings import load_settings
     from anabranch.serve.retirement import reinstate as change
     from anabranch.serve.routes import this_reader
@@ -198,13 +198,13 @@ def drop(
     version: VersionNumber,
     yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
 ) -> None:
-    """Delete the tables of a retired version. They can only be made again from history."""
+    """Delete the tables of a retired version. They can only be rebuilt from history."""
     from anabranch.core.settings import load_settings
     from anabranch.serve.retirement import drop as change
 
     if not yes:
         typer.confirm(f"Delete the tables of {view} v{version}?", abort=True)
-    typer.echo(f"{change(load_settings(), view, version) / 1e6:,.1f} MB are free again")
+    typer.echo(f"{change(load_settings(), view, version) / 1e6:,.1f} MB freed")
 
 
 def _change(change: Callable[..., Migration], view: str, by: str | None, why: str) -> None:
@@ -212,19 +212,19 @@ def _change(change: Callable[..., Migration], view: str, by: str | None, why: st
     from anabranch.serve.routes import this_reader
 
     settings = load_settings()
-    _told(settings, change(settings, view, by=by or this_reader(), why=why))
+    _print_migration(settings, change(settings, view, by=by or this_reader(), why=why))
 
 
 def _versions(settings: Settings, registry: Registry, view: str) -> tuple[View, View]:
-    """The old and the new version of the view's migration; Conflict NOT_MOVING where there is none."""
+    """Returns the old and the new version of the view's migration. Raises Conflict NOT_MOVING if there is none."""
     from anabranch.change.migration import active_migration
 
     _, migration = active_migration(settings, registry.get(view).name)
     return registry.get(view, migration.old), registry.get(view, migration.new)
 
 
-def _told(settings: Settings, made: Migration) -> None:
+def _print_migration(settings: Settings, migration: Migration) -> None:
     from anabranch.serve.routes import route_of
 
-    route = route_of(settings, made.view)
-    typer.echo(printable(f"{made}{f': {route.why}' if route else ''}"))
+    route = route_of(settings, migration.view)
+    typer.echo(printable(f"{migration}{f': {route.why}' if route else ''}"))

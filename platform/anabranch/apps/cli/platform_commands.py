@@ -24,10 +24,10 @@ def register(app: typer.Typer) -> None:
 def up(
     only: Annotated[
         str,
-        typer.Option(help="Parts or groups (airflow, streams), by comma, with all that they need.", metavar="PARTS"),
+        typer.Option(help="Only these services or groups (airflow, streams), comma-separated.", metavar="PARTS"),
     ] = "",
 ) -> None:
-    """Start the platform, wait until it is ready, and leave it running; parts that die are started again."""
+    """Start the platform, wait until it is ready, and leave it running; processes that die are restarted."""
     from anabranch.core.settings import load_settings
     from anabranch.operate.runtime.lifecycle import start
     from rich.console import Console
@@ -44,7 +44,7 @@ def up(
         TextColumn("{task.description}"),
     )
     with Bar(*columns, console=console, transient=True) as bar:
-        notices = start(settings, names, _shown(bar, bar.add_task("", total=None)))
+        notices = start(settings, names, _show_progress(bar, bar.add_task("", total=None)))
     for notice in notices:
         console.print(f"note: {notice}", soft_wrap=True)
     for name, text in addresses(settings).items():
@@ -52,7 +52,7 @@ def up(
     console.print("next       anabranch status, anabranch down")
 
 
-def _shown(bar: Any, task: Any) -> Progress:
+def _show_progress(bar: Any, task: Any) -> Progress:
     def show(states: Mapping[str, str]) -> None:
         waiting = [name for name, state in states.items() if state not in ("running", "done")]
         bar.update(task, total=len(states), completed=len(states) - len(waiting), description=", ".join(waiting))
@@ -61,7 +61,7 @@ def _shown(bar: Any, task: Any) -> Progress:
 
 
 def addresses(settings: Settings) -> dict[str, str]:
-    """Where a person finds what runs now: label to address. Only a terminal is told the password itself."""
+    """Returns the addresses of what is running, by label. The password itself is shown only in a terminal."""
     from anabranch.operate.runtime.airflow_parts import airflow_address
     from anabranch.operate.runtime.lifecycle import status as parts_now
     from anabranch.operate.runtime.secret_files import airflow_login, passwords_file
@@ -70,15 +70,15 @@ def addresses(settings: Settings) -> dict[str, str]:
     found = {"log": settings.brokers}
     if "airflow-api-server" in running:
         user, password = airflow_login(settings)
-        told = password if sys.stdout.isatty() else f"in {passwords_file(settings)}"
-        found["Airflow"] = f"{airflow_address(settings)}  user {user}  password {told}"
+        shown = password if sys.stdout.isatty() else f"in {passwords_file(settings)}"
+        found["Airflow"] = f"{airflow_address(settings)}  user {user}  password {shown}"
     found["Data Docs"] = (settings.home / "data_docs").as_uri()
     found["logs"] = settings.logs.as_uri()
     return found
 
 
 def down() -> None:
-    """Stop exactly the processes that `up` started, in reverse order. Fine when nothing runs."""
+    """Stop exactly the processes that `up` started, in reverse order. Does nothing if nothing runs."""
     from anabranch.core.settings import load_settings
     from anabranch.operate.runtime.lifecycle import stop
 
@@ -87,8 +87,8 @@ def down() -> None:
 
 
 def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Each part: its process, its memory, its lag; each view's stream: its cut, its state, the late events that no
-    half of the view holds, what stopped it."""
+    """Show each service with its process, memory and lag; and each view's stream with its cut, state, late events in no
+    half, and error."""
     from dataclasses import asdict
 
     from anabranch.compute.speed.status import read
@@ -105,8 +105,8 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
     lacking = [late_missing(settings, view.view, view.version) for view in views]
     if as_json:
         pairs = zip(views, lacking, strict=True)
-        told = [asdict(part) | {"lag": behind.get(part.name, "")} for part in parts]
-        typer.echo(json.dumps({"parts": told, "views": [asdict(v) | {"late_missing": late} for v, late in pairs]}))
+        shown = [asdict(part) | {"lag": behind.get(part.name, "")} for part in parts]
+        typer.echo(json.dumps({"parts": shown, "views": [asdict(v) | {"late_missing": late} for v, late in pairs]}))
     elif parts:
         _print_table(parts, behind)
         _print_views(views, lacking, settings.state_limit_mb)
@@ -152,7 +152,7 @@ def _print_views(views: Sequence[ViewStatus], lacking: Sequence[str], limit_mb: 
     for view, late in zip(views, lacking, strict=True):
         large = view.state_bytes > limit_mb * 10**6 / 2
         kept = f"{view.state_rows:,} rows, {view.state_bytes / 1e6:,.0f} MB" if view.batch is not None else ""
-        warning = f"more than half of the {limit_mb:,} MB that it may keep: it stops there" if large else ""
+        warning = f"more than half of the limit of {limit_mb:,} MB, at which it stops" if large else ""
         table.add_row(
             escape(str(view)),
             f"[{colours[view.state]}]{view.state}[/]",

@@ -1,4 +1,4 @@
-"""``anabranch produce``: events of a file, or sample events with the producer's own file beside them."""
+"""``anabranch produce``: sends events of a file, or sample events, and keeps a file of all that was sent."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ def flights(
     first: Annotated[str, typer.Option("--from", help="First day of departure, YYYY-MM-DD.")] = "2013-01-01",
     days: Annotated[int, typer.Option(help="How many days.")] = 31,
     rate: Annotated[float | None, typer.Option(help="Events a second.", metavar="N")] = None,
-    speed: Annotated[str | None, typer.Option(help="Publish time against the clock's, like 3600x.")] = None,
-    log: Annotated[Path | None, typer.Option(help="The producer's own file (Parquet).", metavar="FILE")] = None,
+    speed: Annotated[str | None, typer.Option(help="How much faster than real time, like 3600x.")] = None,
+    log: Annotated[Path | None, typer.Option(help="The file of all that was sent (Parquet).", metavar="FILE")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
-    seed: Annotated[int, typer.Option(rich_help_panel=_FAULTS, help="The same seed makes the same faults.")] = 2013,
-    faults: Annotated[bool, typer.Option("--faults", rich_help_panel=_FAULTS, help="All, a few of each.")] = False,
+    seed: Annotated[int, typer.Option(rich_help_panel=_FAULTS, help="The same seed gives the same faults.")] = 2013,
+    faults: Annotated[bool, typer.Option("--faults", rich_help_panel=_FAULTS, help="A few of each fault.")] = False,
     duplicates: Annotated[float | None, _share("The same bytes again.")] = None,
     conflicts: Annotated[float | None, _share("The same id with another payload.")] = None,
-    malformed: Annotated[float | None, _share("Bytes that are no event.")] = None,
-    broken_contracts: Annotated[float | None, _share("Events that break their contract.")] = None,
-    absurd_times: Annotated[float | None, _share("1900, 2100, no time at all.")] = None,
-    wrong_clocks: Annotated[float | None, _share("Devices whose clock is off.")] = None,
+    malformed: Annotated[float | None, _share("Bytes that are not an event.")] = None,
+    broken_contracts: Annotated[float | None, _share("Events that violate their contract.")] = None,
+    absurd_times: Annotated[float | None, _share("Event times of 1900, of 2100, or missing.")] = None,
+    wrong_clocks: Annotated[float | None, _share("Devices with a wrong clock.")] = None,
     days_late: Annotated[float | None, _share("Published 1 to 5 days later.")] = None,
 ) -> None:
-    """The real flights of 2013 around New York, in the order in which things happened."""
+    """Send the real flights of 2013 from New York, in the order in which they happened."""
     begin, pace = parse_day(first), parse_pace(rate, speed)
     span = parse_days(begin, days)
     shares = {
@@ -82,9 +82,9 @@ def flights(
 
 @produce.command()
 def events(
-    file: Annotated[Path, typer.Argument(help="CloudEvents, one JSON object a line: id, source, type, time, data.")],
+    file: Annotated[Path, typer.Argument(help="CloudEvents, one JSON object per line: id, source, type, time, data.")],
 ) -> None:
-    """Events of your own from a file: checked against their contracts, sent in order, each once."""
+    """Send your own events from a file: each is checked against its contract, and sent once, in order."""
     from anabranch.apps.cli.context import project
     from anabranch.ingest.kafka import Producer, ensure_topics
     from anabranch.ingest.kafka.event_files import read_events
@@ -113,8 +113,8 @@ def produce_flights(
     file: Path | None = None,
     quiet: bool = False,
 ) -> Summary:
-    """Create the missing topics, send the events and keep the file; also for programs (the demo). Raises
-    TOPIC_DRIFT, NO_FLIGHTS, BROKER_UNREACHABLE and what ``publish`` raises."""
+    """Creates missing topics, sends the events and keeps the file. Also called by the demo. Raises TOPIC_DRIFT,
+    NO_FLIGHTS, BROKER_UNREACHABLE and what ``publish`` raises."""
     from anabranch.contracts import load_declarations
     from anabranch.ingest.kafka import Producer, ensure_topics
     from anabranch.samples.faults import inject
@@ -145,7 +145,7 @@ def parse_days(first: date, days: int) -> int:
 
 
 def parse_pace(rate: float | None, speed: str | None) -> Pace:
-    """``--rate`` or ``--speed``, at most one of them; both are finite and above zero."""
+    """Parses ``--rate`` or ``--speed``: at most one of them, finite and above zero."""
     from anabranch.samples.publishing import Pace
 
     if rate is not None and speed is not None:
@@ -161,7 +161,7 @@ def parse_pace(rate: float | None, speed: str | None) -> Pace:
 
 
 def choose_faults(everything: bool, shares: dict[str, float | None]) -> Faults:
-    """The small shares of ``--faults`` or none, and over them each share that was given."""
+    """Returns the small shares of ``--faults`` or none, overridden by each share that was given."""
     from anabranch.samples.faults import SMALL, Faults
 
     base = SMALL if everything else Faults()
@@ -208,4 +208,4 @@ def _print(summary: Summary) -> None:
     console.print(table)
     if summary.faults:
         console.print("faults: " + ", ".join(f"{count:,} {kind}" for kind, count in sorted(summary.faults.items())))
-    console.print(f"the producer's own file: {summary.file}", soft_wrap=True)
+    console.print(f"file of all that was sent: {summary.file}", soft_wrap=True)

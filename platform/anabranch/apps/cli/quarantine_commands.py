@@ -1,4 +1,4 @@
-"""``anabranch quarantine``: what couldn't be read, and its release after a fix."""
+"""``anabranch quarantine``: lists, shows and releases records that couldn't be read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from anabranch.apps.cli.context import project
 from anabranch.core.errors import BadInput
 
 TopicName = Annotated[str, typer.Argument(help="A declared topic.")]
-Coordinates = Annotated[str, typer.Argument(metavar="PARTITION:OFFSET", help="Where the record is in the log.")]
+Coordinates = Annotated[
+    str, typer.Argument(metavar="PARTITION:OFFSET", help="The record's partition and offset in the log.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 commands = typer.Typer(no_args_is_help=True, help="Records that couldn't be read: list, show, release.")
@@ -22,9 +24,11 @@ def register(app: typer.Typer) -> None:
 
 @commands.command("list")
 def list_command(
-    topic: TopicName, limit: Annotated[int, typer.Option(min=1, help="Lines to show.")] = 50, as_json: AsJson = False
+    topic: TopicName,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of lines.")] = 50,
+    as_json: AsJson = False,
 ) -> None:
-    """List the records of TOPIC that wait in quarantine, with their reasons."""
+    """List the records of TOPIC in quarantine, with their reasons."""
     from anabranch.ingest.landing.quarantine import list_quarantined
     from anabranch.ingest.landing.report import quarantine_table
     from rich.console import Console
@@ -40,7 +44,7 @@ def list_command(
 
 @commands.command("show")
 def show_command(topic: TopicName, at: Coordinates) -> None:
-    """Show one record: where it is, why it is here, and its bytes (as Python writes them, never interpreted)."""
+    """Show one record: its coordinates, the reason, and its bytes (escaped as in Python)."""
     from anabranch.ingest.landing.quarantine import list_quarantined
 
     settings, declared = project()
@@ -58,9 +62,9 @@ def show_command(topic: TopicName, at: Coordinates) -> None:
 def release_command(
     topic: TopicName,
     at: Annotated[str | None, typer.Option(metavar="PARTITION:OFFSET", help="One record only.")] = None,
-    why: Annotated[str, typer.Option(help="What was mended; it stays with the epoch.")] = "mended",
+    why: Annotated[str, typer.Option(help="What was fixed; recorded with the epoch.")] = "mended",
 ) -> None:
-    """Decide again, by the contracts of today; what is valid now is landed as a new epoch that says why."""
+    """Decide again by today's contracts. Records that are valid now land as a new epoch, with the reason."""
     from anabranch.core.spark import session
     from anabranch.ingest.landing.quarantine import release
 
@@ -72,7 +76,7 @@ def release_command(
     finally:
         spark.stop()
     where = f" as epoch {done.epoch}" if done.epoch else ""
-    typer.echo(f"{done.released} released{where}, {done.duplicates} were duplicates by now")
+    typer.echo(f"{done.released} released{where}, {done.duplicates} are duplicates now")
     for reason, count in sorted(done.still.items()):
         typer.echo(f"{count} still in quarantine: {reason!a}")
 
@@ -80,5 +84,5 @@ def release_command(
 def _coordinates(text: str) -> tuple[int, int]:
     partition, colon, offset = text.partition(":")
     if not colon or not partition.isdecimal() or not offset.isdecimal():
-        raise BadInput("COORDINATES", f"{text!r} is no PARTITION:OFFSET", next_step="write it like 2:1733")
+        raise BadInput("COORDINATES", f"{text!r} is not PARTITION:OFFSET", next_step="write it like 2:1733")
     return int(partition), int(offset)

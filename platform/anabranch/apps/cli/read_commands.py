@@ -1,4 +1,4 @@
-"""``anabranch read``: the served rows of a view, with what they cover and who vouches for them."""
+"""``anabranch read``: shows the served rows of a view, with their version, cut and certificates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from anabranch.serve import Reading
 
 SHOWN = 20
-"""Rows that a table shows when no limit is given; JSON and CSV give all of them."""
+"""Rows in a table if no limit is given; JSON and CSV have all rows."""
 
 
 def register(app: typer.Typer) -> None:
@@ -24,19 +24,21 @@ def register(app: typer.Typer) -> None:
 
 def read_command(
     view: Annotated[str, typer.Argument(help="The view's name.")],
-    version: Annotated[int | None, typer.Option(help="Its version; the one its route leads to when left out.")] = None,
+    version: Annotated[int | None, typer.Option(help="Its version; the one from its route when left out.")] = None,
     where: Annotated[str | None, typer.Option(help="An SQL predicate over the view's columns.")] = None,
     column: Annotated[list[str] | None, typer.Option("--columns", help="Only this column (repeatable).")] = None,
-    limit: Annotated[int | None, typer.Option(min=0, help=f"Rows at most; {SHOWN} in a table.")] = None,
-    prefer: Annotated[str, typer.Option(help="default, complete, fresh or speed: who serves a partition.")] = "default",
+    limit: Annotated[int | None, typer.Option(min=0, help=f"Maximum number of rows; {SHOWN} in a table.")] = None,
+    prefer: Annotated[str, typer.Option(help="Which half serves: default, complete, fresh or speed.")] = "default",
     partition: Annotated[list[str] | None, typer.Option(help="Only this day (repeatable).")] = None,
-    reader: Annotated[str | None, typer.Option(help="Who reads, for a route; user@host when left out.")] = None,
+    reader: Annotated[
+        str | None, typer.Option(help="The reader's name, for the route; user@host when left out.")
+    ] = None,
     at_least: Annotated[str | None, typer.Option(help="A position that must be covered, like flights@12.")] = None,
     wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for that position.")] = 0.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object: rows and what they cover.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV; what it covers goes to stderr.")] = False,
 ) -> None:
-    """Show the rows of a view as readers get them, and below them their version, cut, freshness and certificates."""
+    """Show the rows of a view as readers get them, then their version, cut, freshness and certificates."""
     import anabranch
 
     if as_json and as_csv:
@@ -75,7 +77,7 @@ def _print_table(reading: Reading, rows: list[dict[str, Any]], total: int) -> No
 
 
 def covered(reading: Reading) -> dict[str, Any]:
-    """What a reading covers, as data."""
+    """Returns what a reading covers, as data."""
     freshness, found = reading.freshness, reading.certificates
     return {
         "view": reading.view,
@@ -92,7 +94,7 @@ def covered(reading: Reading) -> dict[str, Any]:
 
 
 def footer(reading: Reading) -> str:
-    """The same in three lines for people."""
+    """Returns the same as three lines of text."""
     freshness, found, halves = reading.freshness, reading.certificates, list(reading.halves.values())
     equal = sum(certificate.equal for certificate in found.values())
     behind = "all that is landed" if not freshness.behind else f"{freshness.behind} epochs behind landing"
@@ -100,9 +102,9 @@ def footer(reading: Reading) -> str:
         behind = f"behind {reading.behind}, which this reader has seen of another version; {behind}"
     lacking, unknown = _late_missing(reading)
     if lacking:
-        behind += f" but {lacking:,} late events that no half holds"
+        behind += f" but {lacking:,} late events in no half"
     elif unknown:
-        behind += f" (late events that no half holds: {unknown})"
+        behind += f" (late events in no half: {unknown})"
     served = ", ".join(f"{halves.count(half)} by {half}" for half in ("batch", "speed") if half in halves)
     return (
         f"{reading.view} v{reading.version} at {reading.cut}, {behind}, "
@@ -115,12 +117,12 @@ def footer(reading: Reading) -> str:
 
 
 def _late_missing(reading: Reading) -> tuple[int | None, str]:
-    """How many late events the reading lacks, else why that can't be told: its rows are right all the same."""
+    """Returns how many late events the reading lacks, or why that is unknown. Its rows are correct in any case."""
     try:
         found = reading.late_missing
-    except Exception as error:  # landing, or what is written down, is broken: the doctor says how
-        return None, f"can't be told, {getattr(error, 'code', type(error).__name__)}"
-    return found, "" if found is not None else "can't be told, no definition is written down"
+    except Exception as error:  # landing or the stored definition is broken: the doctor says how
+        return None, f"unknown, {getattr(error, 'code', type(error).__name__)}"
+    return found, "" if found is not None else "unknown, no definition is stored"
 
 
 def _age(seconds: float) -> str:
@@ -130,17 +132,17 @@ def _age(seconds: float) -> str:
 
 
 def day_of(text: str) -> date:
-    """A day as a person types it; BadInput DAY_UNREADABLE otherwise."""
+    """Parses a day. Raises BadInput DAY_UNREADABLE."""
     try:
         return date.fromisoformat(text)
     except ValueError:
         raise BadInput(
-            "DAY_UNREADABLE", f"{text[:40]!r} is no day", next_step="write it like 2013-01-31", field="partition"
+            "DAY_UNREADABLE", f"{text[:40]!r} is not a day", next_step="write it like 2013-01-31", field="partition"
         ) from None
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON and CSV know it; times in UTC, decimals as text so that no digit is lost."""
+    """Converts a value for JSON and CSV: times in UTC, decimals as text so that no digit is lost."""
     if isinstance(value, datetime) and value.tzinfo is not None:
         return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
     return value if isinstance(value, (bool, int, float)) else str(value)

@@ -1,4 +1,4 @@
-"""``anabranch replay``: run a view's stream again from history, beside the live one, and show it in one step."""
+"""``anabranch replay``: runs a view's stream again from history, in parallel to the live one, and publishes it."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     from anabranch.change.replay_plan import ReplayPlan
     from anabranch.core.settings import Settings
 
-replay = typer.Typer(no_args_is_help=True, help="Replays: a view's stream again from history, beside the live one.")
+replay = typer.Typer(no_args_is_help=True, help="Replays: run a view's stream again from history.")
 ViewName = Annotated[str, typer.Argument(help="The view's name.")]
 Version = Annotated[int | None, typer.Option(help="The view's version; the newest one when left out.")]
 From = Annotated[str, typer.Option("--from", help="The first day, YYYY-MM-DD; the whole view when left out.")]
-To = Annotated[str, typer.Option("--to", help="The last day, included.")]
-Since = Annotated[str, typer.Option(help="Days that events behind this cut touch, like flights@12.")]
-Until = Annotated[str, typer.Option(help="How far, like flights@20; the newest when left out.")]
-Share = Annotated[float | None, typer.Option(help="Percent of all cores, at most; 10 when left out.")]
-Source = Annotated[str, typer.Option(help="Whose bytes are read: landing, or log, where it still reaches.")]
-Speed = Annotated[float | None, typer.Option(help="Times real time, at most; 0 for no limit.")]
+To = Annotated[str, typer.Option("--to", help="The last day, inclusive.")]
+Since = Annotated[str, typer.Option(help="The days of events that landed after this cut, like flights@12.")]
+Until = Annotated[str, typer.Option(help="Up to this cut, like flights@20; the newest when left out.")]
+Share = Annotated[float | None, typer.Option(help="Maximum percent of all cores; 10 when left out.")]
+Source = Annotated[str, typer.Option(help="Where bytes are read from: landing, or log, if it still has them.")]
+Speed = Annotated[float | None, typer.Option(help="Maximum multiple of real time; 0 for no limit.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -40,8 +40,8 @@ def plan(
     source: Source = "landing",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """What a replay would walk, replace and leave alone, and how long it takes. Changes nothing."""
-    _, made = _planned(view, version, _asked(first, last, since, until, share, speed, source))
+    """Show what a replay would read and replace, and how long it would take. Changes nothing."""
+    _, made = _planned(view, version, _params(first, last, since, until, share, speed, source))
     typer.echo(json.dumps(made.to_json()) if as_json else made.to_text())
 
 
@@ -59,13 +59,13 @@ def start(
     wait: Annotated[bool, typer.Option(help="Wait until the run has ended.")] = True,
     approve: Annotated[bool, typer.Option("--approve", help="Give the approval that a large plan needs.")] = False,
 ) -> None:
-    """Plan a replay, then have the DAG `replay` carry it out. Airflow must run. Exit code 1 when that failed."""
+    """Plan a replay, then run it with the DAG `replay`. Requires Airflow. Exit code 1 if it fails."""
     from anabranch.apps.cli.run_progress import carried_out
 
-    asked = _asked(first, last, since, until, share, speed, source)
-    settings, made = _planned(view, version, asked)
+    params = _params(first, last, since, until, share, speed, source)
+    settings, made = _planned(view, version, params)
     typer.echo(made.to_text())
-    given = {name: value for name, value in asked.items() if value not in ("", None)}
+    given = {name: value for name, value in params.items() if value not in ("", None)}
     carried_out(settings, "replay", {"view": made.view, "version": made.version, **given}, wait=wait, approve=approve)
 
 
@@ -75,7 +75,7 @@ def status(
     version: Version = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """How far the newest replay has come, how fast it is, and how it ended."""
+    """Show the newest replay's progress, its speed, and how it ended."""
     from anabranch.change.replay.state import list_states
 
     settings, number = _version(view, version)
@@ -89,22 +89,22 @@ def status(
 
 @replay.command()
 def pace(view: ViewName, version: Version = None, share: Share = None, speed: Speed = None) -> None:
-    """Let the replay that is under way take more or less of the machine, from its next slice on."""
+    """Change the running replay's share of the cores and its speed limit, from its next slice on."""
     from anabranch.change.replay.control import active_replay, set_pace
     from anabranch.change.replay.state import read_control
     from anabranch.change.replay_request import pace_of
 
     settings, number = _version(view, version)
     standing = active_replay(settings, view, number)
-    wanted = pace_of(_asked(share=share, speed=speed), read_control(settings, standing).pace)
+    wanted = pace_of(_params(share=share, speed=speed), read_control(settings, standing).pace)
     set_pace(settings, standing, wanted)
-    limit = f"at most {wanted.speed:,g} times real time" if wanted.speed else "no limit of its speed"
+    limit = f"at most {wanted.speed:,g} times real time" if wanted.speed else "no speed limit"
     typer.echo(f"{view} v{number}: at most {wanted.share:.0%} of the cores, {limit}")
 
 
 @replay.command()
 def cancel(view: ViewName, version: Version = None) -> None:
-    """End the replay that is under way, or that was killed. Nothing of it is left, and nothing is published."""
+    """Cancel the running or killed replay. Deletes everything that it made, and publishes nothing."""
     from anabranch.change.replay.control import cancel as end
     from anabranch.serve.routes import this_reader
 
@@ -113,7 +113,7 @@ def cancel(view: ViewName, version: Version = None) -> None:
     typer.echo(str(ended) if ended.ended else f"{view} v{number}: it ends before its next slice")
 
 
-def _asked(
+def _params(
     first: str = "",
     last: str = "",
     since: str = "",
@@ -122,12 +122,12 @@ def _asked(
     speed: float | None = None,
     source: str = "",
 ) -> dict[str, Any]:
-    """As the form of the DAG has them."""
-    asked = {"from": first, "to": last, "since": since, "until": until, "share": share, "speed": speed}
-    return {**asked, "source": source}
+    """Returns the parameters in the form of the DAG."""
+    params = {"from": first, "to": last, "since": since, "until": until, "share": share, "speed": speed}
+    return {**params, "source": source}
 
 
-def _planned(name: str, version: int | None, asked: dict[str, Any]) -> tuple[Settings, ReplayPlan]:
+def _planned(name: str, version: int | None, params: dict[str, Any]) -> tuple[Settings, ReplayPlan]:
     from anabranch.apps.cli.context import project_views
     from anabranch.change.replay_plan import make_replay_plan
     from anabranch.change.replay_request import parse_replay_parameters
@@ -135,8 +135,8 @@ def _planned(name: str, version: int | None, asked: dict[str, Any]) -> tuple[Set
     settings, registry = project_views()
     view = registry.get(name, version)
     topics = registry.topic(view)
-    wish = parse_replay_parameters(asked, [topic.name for topic in topics.each])
-    return settings, make_replay_plan(settings, view, topics, wish)
+    request = parse_replay_parameters(params, [topic.name for topic in topics.each])
+    return settings, make_replay_plan(settings, view, topics, request)
 
 
 def _version(name: str, version: int | None) -> tuple[Settings, int]:

@@ -1,4 +1,4 @@
-"""``anabranch routes``: which share of a view's readers gets which version, and who changed it."""
+"""``anabranch routes``: shows and sets which share of a view's readers gets which version."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def register(app: typer.Typer) -> None:
 @routes.command()
 def show(
     view: ViewName,
-    reader: Annotated[str | None, typer.Option(help="Say also which version this reader gets.")] = None,
+    reader: Annotated[str | None, typer.Option(help="Also show which version this reader gets.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Where readers are led now."""
+    """Show the current route."""
     from anabranch.core.settings import load_settings
     from anabranch.serve.routes import oldest_version, route_of
 
@@ -36,14 +36,18 @@ def show(
     if as_json:
         typer.echo(json.dumps({"route": _plain(route) if route else None, "reader": reader, "version": version}))
         return
-    typer.echo(_line(route) if route else f"no route: everybody gets v{oldest_version(settings, view)}, the oldest")
+    typer.echo(
+        _line(route)
+        if route
+        else f"no route: all readers get v{oldest_version(settings, view)}, the oldest version"
+    )
     if reader:
         typer.echo(f"{printable(reader)} gets v{version}")
 
 
 @routes.command()
 def history(view: ViewName, as_json: AsJson = False) -> None:
-    """Every change: when, by whom, why."""
+    """Show every change: when, by whom, and why."""
     from anabranch.core.settings import load_settings
     from anabranch.serve.routes import route_history
 
@@ -60,12 +64,12 @@ def history(view: ViewName, as_json: AsJson = False) -> None:
 @routes.command("set")
 def set_command(
     view: ViewName,
-    shares: Annotated[list[str], typer.Argument(help="VERSION=PERCENT of each version, 100 together: 1=75 2=25")],
-    why: Annotated[str, typer.Option(help="Why, for the history.")],
+    shares: Annotated[list[str], typer.Argument(help="VERSION=PERCENT of each version, adding up to 100: 1=75 2=25")],
+    why: Annotated[str, typer.Option(help="The reason, for the history.")],
     by: Annotated[str | None, typer.Option(help="Who changes it; user@host when left out.")] = None,
     after: Annotated[int | None, typer.Option(min=0, help="Only if this is still the newest route's number.")] = None,
 ) -> None:
-    """Lead readers to these versions from now on. 1=100 is a rollback: readers are back within five seconds."""
+    """Set the readers' versions from now on. 1=100 is a rollback: readers are back within five seconds."""
     from anabranch.core.settings import load_settings
     from anabranch.serve.routes import set_route, this_reader
 
@@ -80,9 +84,9 @@ def _shares(texts: list[str]) -> dict[int, int]:
     for text in texts:
         version, equals, share = text.partition("=")
         if not (equals and version.isascii() and version.isdecimal() and share.isascii() and share.isdecimal()):
-            raise BadInput("SHARES_WRONG", f"{text[:40]!r} is no share", next_step="write 1=75 2=25", field="shares")
+            raise BadInput("SHARES_WRONG", f"{text[:40]!r} is not a share", next_step="write 1=75 2=25", field="shares")
         if int(version) in found:
-            raise BadInput("SHARES_WRONG", f"v{version} is named twice", next_step="write 1=75 2=25", field="shares")
+            raise BadInput("SHARES_WRONG", f"v{version} is given twice", next_step="write 1=75 2=25", field="shares")
         found[int(version)] = int(share)
     return found
 

@@ -1,4 +1,4 @@
-"""A run of Airflow's that a command has triggered, told step by step."""
+"""Triggers an Airflow run for a command, and prints its progress."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from anabranch.apps.airflow.client import Client, Run
     from anabranch.core.settings import Settings
 
-_PATIENCE = 6 * 3600
+_TIMEOUT_SECONDS = 6 * 3600
 
 
 def carried_out(settings: Settings, dag: str, asked: Mapping[str, Any], *, wait: bool, approve: bool) -> None:
-    """Trigger ``dag`` as ``asked``, and tell its steps until it has ended. Exit code 1 when it failed."""
+    """Triggers ``dag`` with these parameters, and prints its tasks' states until it ends. Exit code 1 if it failed."""
     from anabranch.apps.airflow.client import Client
     from anabranch.operate.runtime.airflow_parts import airflow_api
     from anabranch.operate.runtime.secret_files import airflow_login
@@ -25,14 +25,14 @@ def carried_out(settings: Settings, dag: str, asked: Mapping[str, Any], *, wait:
         run = client.trigger(dag, asked)
         typer.echo(run.url)
         if wait:
-            run = client.wait(run, _Progress(client, approve=approve), timeout=_PATIENCE)
+            run = client.wait(run, _Progress(client, approve=approve), timeout=_TIMEOUT_SECONDS)
             typer.echo(printable(run.note))
     if run.state == "failed":
         raise typer.Exit(1)
 
 
 class _Progress:
-    """Prints each step's state when it has changed, and answers the one that waits for a person if it may."""
+    """Prints each task's state when it changes. With ``approve``, answers the task that waits for a person."""
 
     def __init__(self, client: Client, *, approve: bool) -> None:
         self._client = client

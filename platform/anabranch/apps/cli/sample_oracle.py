@@ -1,4 +1,4 @@
-"""What readers see of the sample views, held to the oracle; also as a check of the doctor."""
+"""Compares what readers get of the sample views with the oracle; also as a check of the doctor."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from anabranch.serve import read
 
 
 def oracle_of(settings: Settings, topic: Topic, file: Path) -> Oracle:
-    """The oracle over the producer's ``file``, with the epochs that landing has cut the log into."""
+    """Returns the oracle over the producer's ``file``, with landing's epochs."""
     epochs = [
         (committed.note.cut.epoch(topic.name), partition, offset)
         for committed in commit_history(landing_table(settings, topic.name))
@@ -27,14 +27,14 @@ def oracle_of(settings: Settings, topic: Topic, file: Path) -> Oracle:
     return Oracle(file, topic.name, topic.allowed_lateness, epochs)
 
 
-def held_to_oracle(settings: Settings, view: str, topic: Topic, file: Path) -> Agreement:
-    """Every served row of ``view``, at the cuts that it is served at, against the oracle's, which knows version 1."""
+def compare_with_oracle(settings: Settings, view: str, topic: Topic, file: Path) -> Agreement:
+    """Compares every served row of ``view``, at its cuts, with the oracle's rows. The oracle knows only version 1."""
     served = read(view, settings=settings)
     if served.version != 1:
         raise BadInput(
             "NO_ORACLE",
-            f"the oracle knows version 1 of {view}, and v{served.version} is served",
-            next_step="run the doctor without --sent: it still computes rows anew with --rows",
+            f"the oracle knows only version 1 of {view}, but v{served.version} is served",
+            next_step="run the doctor without --sent; --rows recomputes rows of any version",
         )
     published = publications(batch_table(settings, view, served.version))
     batch = {
@@ -46,21 +46,22 @@ def held_to_oracle(settings: Settings, view: str, topic: Topic, file: Path) -> A
     return oracle_of(settings, topic, file).compare(view, served.to_arrow(), served.cut.epoch(topic.name), complete)
 
 
-def expected(sent: Path) -> Check:
-    """Served rows of the sample views against DuckDB's own answer from ``sent``, the file of all that was produced."""
+def oracle_check(sent: Path) -> Check:
+    """Returns a check that compares the sample views' served rows with DuckDB's result over ``sent``, the producer's
+    file."""
 
     def served(platform: Context) -> Iterator[Finding]:
-        """SERVED_OTHER: readers see other rows than the oracle expects."""
+        """SERVED_OTHER: readers get other rows than the oracle expects."""
         for view in (known for known in platform.views if known.version == 1 and known.name in VIEWS):
             try:
-                agreement = held_to_oracle(platform.settings, view.name, platform.views.topic(view).each[0], sent)
+                agreement = compare_with_oracle(platform.settings, view.name, platform.views.topic(view).each[0], sent)
             except (TryAgain, BadInput):  # nothing is committed yet, or another version is served
                 continue
             if not agreement.agreed:
-                rows = f"{len(agreement.only_served)} rows that it doesn't know, {len(agreement.only_expected)} missing"
+                rows = f"{len(agreement.only_served)} unexpected rows, {len(agreement.only_expected)} missing"
                 example = [*agreement.only_served, *agreement.only_expected][0]
-                next_step = f"anabranch explain {view.name}: ask about {dict(example)}"
-                what = f"of {agreement.rows} rows that readers see, DuckDB's answer over {sent} has others: {rows}"
+                next_step = f"anabranch explain {view.name}, for the row {dict(example)}"
+                what = f"of {agreement.rows} served rows, some differ from DuckDB's result over {sent}: {rows}"
                 yield Finding("SERVED_OTHER", f"{view.name}, as it is read now", what, next_step)
 
-    return Check("served rows beside an oracle", served)
+    return Check("served rows against an oracle", served)

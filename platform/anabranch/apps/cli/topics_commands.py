@@ -1,4 +1,4 @@
-"""``anabranch topics``: what is declared, what the broker holds, and where both differ."""
+"""``anabranch topics``: lists and creates the declared topics, and shows where the broker differs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def register(app: typer.Typer) -> None:
 
 @topics.command("list")
 def list_topics(as_json: AsJson = False) -> None:
-    """Each declared topic: its event types, and how many records the broker holds."""
+    """List the declared topics, with their event types and the number of records in the broker."""
     from anabranch.ingest.kafka import begin_offsets, end_offsets
     from anabranch.ingest.kafka.admin import existing_topics
 
@@ -59,7 +59,7 @@ def list_topics(as_json: AsJson = False) -> None:
 
 @topics.command()
 def create() -> None:
-    """Create the declared topics that the broker lacks. Those that exist are left as they are."""
+    """Create the declared topics that the broker lacks. Existing topics are not changed."""
     from anabranch.ingest.kafka import create_missing
 
     settings, declarations = project()
@@ -69,7 +69,7 @@ def create() -> None:
 
 @topics.command()
 def drift(as_json: AsJson = False) -> None:
-    """What the broker holds differently from the declarations; exit code 1 when there is anything."""
+    """Show where the broker's topics differ from the declarations. Exit code 1 if they do."""
     from anabranch.ingest.kafka import drift as find_drift
 
     settings, declarations = project()

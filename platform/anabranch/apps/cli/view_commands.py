@@ -1,4 +1,4 @@
-"""``anabranch views``: what is declared, and whether both paths can run it."""
+"""``anabranch views``: lists and checks the declared views, and shows dirty days."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def register(app: typer.Typer) -> None:
 
 @views.command("list")
 def list_views(as_json: AsJson = False) -> None:
-    """Each declared version of a view, and whether its definition is the one registered under that version."""
+    """List the declared versions of all views, and whether each definition is registered, new or changed."""
     from anabranch.apps.cli.context import project_views
 
     settings, registry = project_views()
@@ -50,13 +50,13 @@ def _described(settings: Settings, view: View) -> dict[str, Any]:
         "partition_by": view.partition_by,
         "lookback_seconds": view.lookback.total_seconds(),
         "lookahead_seconds": view.lookahead.total_seconds(),
-        "definition": _standing(settings, view),
+        "definition": _definition_state(settings, view),
         "fingerprint": view.fingerprint,
         "declared_in": str(view.origin),
     }
 
 
-def _standing(settings: Settings, view: View) -> str:
+def _definition_state(settings: Settings, view: View) -> str:
     from anabranch.core.errors import Conflict
     from anabranch.views.definition_registry import is_registered
 
@@ -72,10 +72,10 @@ def dirty(
     version: Annotated[int | None, typer.Option(help="Its version; the newest one when left out.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """The published days that more events have landed for since, which its repair DAG rebuilds; and the days that were
-    never published and have late events, which no half holds.
+    """List the published days for which more events have landed since, which the repair DAG rebuilds; and the
+    never-published days with late events, which are in no half.
 
-    In JSON the latter are published `at` null, and their `events` are null too: the speed half has those on time.
+    In JSON, never-published days have `at` null and `events` null (the speed half has the on-time events).
     """
     from anabranch.apps.cli.context import project_views
     from anabranch.change.dirty_partitions import dirty_partitions
@@ -94,7 +94,7 @@ def dirty(
     for day in found:
         typer.echo(f"{day.partition}  published at {day.at}, {day.events:,} events since ({day.late:,} late)")
     if not found:
-        typer.echo(f"all published days of {view.name} v{view.version} hold everything that has landed for them")
+        typer.echo(f"all published days of {view.name} v{view.version} include everything that has landed for them")
     for each, late in never.items():
         typer.echo(f"{each}  never published, {late_events(late)} in no half")
     if never:
@@ -107,9 +107,9 @@ def dirty(
 def check(
     name: Annotated[str | None, typer.Argument(help="Only this view; every one when left out.")] = None,
 ) -> None:
-    """Refuse what can't be equal in both paths, and definitions changed under their version. Writes nothing.
+    """Check that definitions can be equal in both paths, and weren't changed under their version. Writes nothing.
 
-    Exit code 1 when a view is refused; the others are checked all the same.
+    Exit code 1 if a view is refused; the others are still checked.
     """
     from anabranch.apps.cli.context import project_views
     from anabranch.core.errors import AnabranchError

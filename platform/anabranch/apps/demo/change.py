@@ -1,4 +1,4 @@
-"""What the demo's second act does to a running platform: late events, a deployment, migrations, one wrong row."""
+"""Changes that the demo's second act makes to a running platform: late events, deployment, migration, a wrong row."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ NEXT = "departure_delays_v2.py"
 CHECK = "flights >= delayed"
 KEY = ("origin", "carrier", "window_start")
 _SCHEMA = "urn:anabranch:contract:flight.departed:1"
-_PATIENCE = 240.0
+_TIMEOUT_SECONDS = 240.0
 Found = TypeVar("Found")
 
 
 def own_project(settings: Settings) -> Settings:
-    """The same platform over a copy of the project, so that something can be deployed into it."""
+    """Returns settings with a copy of the project, so that the demo can deploy into it."""
     target = settings.home / "project"
     for folder in ("dags", "spark_jobs"):
         shutil.copytree(settings.project / folder, target / folder, ignore=shutil.ignore_patterns("__pycache__"))
@@ -39,13 +39,13 @@ def own_project(settings: Settings) -> Settings:
 
 
 def send_late(settings: Settings, day: date, count: int) -> None:
-    """Departures of charter flights, at noon of a day that is long over."""
+    """Sends late departures of charter flights, at noon of a past day."""
     noon = datetime(day.year, day.month, day.day, 12, tzinfo=UTC)
-    said = f"{noon:%Y-%m-%dT%H:%M:%SZ}"
+    noon_text = f"{noon:%Y-%m-%dT%H:%M:%SZ}"
     with Producer(settings, load_declarations(settings.contracts_folder)) as producer:
         for number in range(9_000, 9_000 + count):
             data = {"flight_date": f"{day}", "carrier": "9E", "flight": number, "origin": "JFK", "dest": "ATL"}
-            data |= {"scheduled_departure": said, "actual_departure": said, "dep_delay": 0}
+            data |= {"scheduled_departure": noon_text, "actual_departure": noon_text, "dep_delay": 0}
             producer.send(Event(f"charter-{number}-{day}", "/demo", "flight.departed", "9E", noon, data, _SCHEMA))
 
 
@@ -54,7 +54,7 @@ def landed_epoch(settings: Settings) -> int:
     return committed.note.cut.epoch(FLIGHTS) if committed else 0
 
 
-def level(settings: Settings, version: int, tell: Tell) -> bool:
+def caught_up(settings: Settings, version: int, tell: Tell) -> bool:
     """Whether this version's stream covers all that has landed."""
     committed, landed = latest_commit(speed_table(settings, VIEW, version)), landed_epoch(settings)
     tell(f"v{version} at {committed.note.cut if committed else 'nothing'} of {FLIGHTS}@{landed}")
@@ -62,13 +62,13 @@ def level(settings: Settings, version: int, tell: Tell) -> bool:
 
 
 def deploy(settings: Settings) -> None:
-    """Put the next version among the views, as a deployment does; the streams and Airflow notice by themselves."""
+    """Copies the next version into the views folder, like a deployment. The streams and Airflow detect it."""
     jobs = settings.project / "spark_jobs"
     shutil.copy(jobs / "next" / NEXT, jobs / "views" / NEXT)
 
 
 def repair(client: Client, tell: Tell) -> Run:
-    """Announce late events as the view's asset does, and wait for the run that this starts."""
+    """Creates an event of the view's late events asset, and waits for the repair run that it triggers."""
     asset, dag = f"late_events_of_{VIEW}", f"repair_{VIEW}"
     (known,) = client.get(f"/assets?name_pattern={asset}")["assets"]
     client.post("/assets/events", {"asset_id": known["id"], "extra": {}})
@@ -81,9 +81,10 @@ def repair(client: Client, tell: Tell) -> Run:
 
 
 def migrate(client: Client, steps: str, soak: str, tell: Tell) -> tuple[Run, str]:
-    """Trigger the DAG and approve what it asks; the run, which moves readers from then on, and what it has shown."""
-    asked = {"view": VIEW, "from": OLD, "to": NEW, "why": "by carrier", "steps": steps, "soak": soak}
-    run = client.trigger("migrate", {**asked, "changed": ["delayed"], "checks": [CHECK]})
+    """Triggers the DAG and approves its question. Returns the run, which moves readers from then on, and the
+    comparison that it showed."""
+    params = {"view": VIEW, "from": OLD, "to": NEW, "why": "by carrier", "steps": steps, "soak": soak}
+    run = client.trigger("migrate", {**params, "changed": ["delayed"], "checks": [CHECK]})
 
     def asks() -> bool:
         now = client.run(run.dag_id, run.run_id)
@@ -99,8 +100,8 @@ def migrate(client: Client, steps: str, soak: str, tell: Tell) -> tuple[Run, str
 
 @contextmanager
 def wrong_row(settings: Settings) -> Iterator[str]:
-    """While it lasts, one row of the new version has a minute of delay too many, as if its stream had a defect. Yields
-    which one."""
+    """Adds a minute of delay to one row of the new version for the length of the block, as if its stream had a defect.
+    Yields the row's key."""
     table = open_table(speed_table(settings, VIEW, NEW))
     committed = latest_commit(table) if table else None
     if table is None or committed is None:
@@ -119,11 +120,13 @@ def wrong_row(settings: Settings) -> Iterator[str]:
 
 
 def wait_for(found: Callable[[], Found], what: str) -> Found:
-    """What ``found`` gives, as soon as it gives anything. BrokenState DEMO_STUCK."""
-    deadline = time.monotonic() + _PATIENCE
+    """Polls ``found`` until it returns something true, and returns that. Raises BrokenState DEMO_STUCK."""
+    deadline = time.monotonic() + _TIMEOUT_SECONDS
     while not (value := found()):
         if time.monotonic() > deadline:
-            raise BrokenState("DEMO_STUCK", f"{what} didn't come in {_PATIENCE:.0f} s", next_step="look at the logs")
+            raise BrokenState(
+                "DEMO_STUCK", f"{what} didn't happen within {_TIMEOUT_SECONDS:.0f} s", next_step="read the logs"
+            )
         time.sleep(0.2)
     return value
 

@@ -1,4 +1,4 @@
-"""``anabranch demo``: a month of real flights the whole way, and a change of what readers see, in one command."""
+"""``anabranch demo``: runs the whole platform on a month of real flights, then changes what readers get."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ FIRST = date(2013, 1, 1)
 VIEWS = ("departure_delays", "route_day", "aircraft_now")
 REPROCESSED = "departure_delays"
 SEED = 2013
-# Small epochs, so that the month lands in ten steps and lateness is decided as it would be in real life.
+# Small epochs, so that the month lands in about ten steps and lateness is decided as in real operation.
 RECORDS_PER_EPOCH = 8_000
-PATIENCE = 240.0
+TIMEOUT_SECONDS = 240.0
 
 
 def register(app: typer.Typer) -> None:
@@ -31,10 +31,10 @@ def register(app: typer.Typer) -> None:
 def demo(
     days: Annotated[int, typer.Option(min=2, max=59, help="Days of flights, from 2013-01-01.")] = 31,
     faults: Annotated[bool, typer.Option(help="Also send duplicates, malformed bytes, wrong clocks, ...")] = True,
-    second: Annotated[bool, typer.Option("--second-act/--one-act", help="Go on with changes.")] = True,
+    second: Annotated[bool, typer.Option("--second-act/--one-act", help="Continue with changes.")] = True,
 ) -> None:
-    """Show the whole way on a month of real flights: log, landing, both paths, certificates, served views. Then change
-    it: repair late days, build a next version, lead readers there, once in vain."""
+    """Run everything on a month of real flights: log, landing, both paths, certificates, served views. Then change it:
+    repair late days, build a new version, move readers to it; the first try fails and is rolled back."""
     from anabranch.apps.demo.change import own_project
     from anabranch.apps.demo.second_act import second_act
     from anabranch.apps.demo.story import Story
@@ -45,10 +45,12 @@ def demo(
     home = normal.home / "demo"
     if lifecycle.status(normal):
         raise BrokenState(
-            "PLATFORM_RUNS", "the platform runs already, on the ports that the demo needs", next_step="anabranch down"
+            "PLATFORM_RUNS",
+            "the platform is already running, on the ports that the demo needs",
+            next_step="anabranch down",
         )
     settings = normal.model_copy(update={"home": home, "max_offsets_per_trigger": RECORDS_PER_EPOCH})
-    lifecycle.stop(settings)  # what an interrupted demo has left behind
+    lifecycle.stop(settings)  # stops what an interrupted demo left running
     shutil.rmtree(home, ignore_errors=True)
     settings = own_project(settings)
     story = Story(settings)
@@ -73,7 +75,7 @@ def _waiting(states: Any) -> str:
 
 def _whole_way(settings: Settings, story: Story, days: int, faults: bool) -> None:
     from anabranch.apps.cli.produce_commands import produce_flights
-    from anabranch.apps.demo.run import check_oracle, landed_everything, reprocess, speed_at, topics_to_land
+    from anabranch.apps.demo.run import check_oracle, landed_everything, landing_proofs, reprocess, speed_at
     from anabranch.samples.faults import SMALL, Faults
     from anabranch.samples.publishing import Pace
 
@@ -81,7 +83,7 @@ def _whole_way(settings: Settings, story: Story, days: int, faults: bool) -> Non
     story.produced(summary)
     with story.step("landing it, epoch by epoch") as tell:
         _until(lambda: landed_everything(settings, tell), "landing", settings)
-    story.landed(topics_to_land(settings))
+    story.landed(landing_proofs(settings))
     with story.step("the speed layer catches up") as tell:
         _until(lambda: all(speed_at(settings, view, tell) for view in VIEWS), "speed", settings)
     story.speed(VIEWS)
@@ -91,17 +93,17 @@ def _whole_way(settings: Settings, story: Story, days: int, faults: bool) -> Non
     story.reprocessed(run, verdict)
     story.served(REPROCESSED)
     if not story.oracle("flights", [check_oracle(settings, view, summary.file) for view in VIEWS]):
-        raise BrokenState("ORACLE_DISAGREES", "the oracle has other rows than readers see", next_step="read them above")
+        raise BrokenState("ORACLE_DISAGREES", "the oracle has other rows than readers get", next_step="see them above")
 
 
 def _until(done: Callable[[], bool], part: str, settings: Settings) -> None:
-    """Wait for ``done``; what the part's log said last is the error's text when it takes too long."""
-    deadline = time.monotonic() + PATIENCE
+    """Polls ``done``. If it takes too long, raises BrokenState DEMO_STUCK with the last lines of the service's log."""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while not done():
         if time.monotonic() > deadline:
             log = settings.logs / f"{part}.log"
             tail = "\n".join(log.read_text(errors="replace").splitlines()[-5:]) if log.exists() else "no log"
             raise BrokenState(
-                "DEMO_STUCK", f"{part} hasn't caught up in {PATIENCE:.0f} s:\n{tail}", next_step=f"read {log}"
+                "DEMO_STUCK", f"{part} hasn't caught up in {TIMEOUT_SECONDS:.0f} s:\n{tail}", next_step=f"read {log}"
             )
         time.sleep(0.3)

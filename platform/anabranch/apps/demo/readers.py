@@ -1,4 +1,4 @@
-"""The demo's readers: twenty names, one of which reads every tenth of a second, whatever happens to the view."""
+"""The demo's readers: twenty names that take turns, one read every tenth of a second, during all changes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _PAUSE = 0.1
 
 
 class Readers:
-    """A context manager. Every read must see all flights: fewer would be an empty or a torn table, more a mixture."""
+    """Reads in a thread for the length of the ``with`` block. Every read must see all flights: fewer would be an empty
+    or half-written table, more a mixture of versions."""
 
     def __init__(self, settings: Settings, view: str) -> None:
         self._settings = settings
@@ -29,9 +30,9 @@ class Readers:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._poll, name="readers")
         self.reads: Counter[int] = Counter()
-        """By version."""
+        """Number of reads, by version."""
         self.last: dict[int, float] = {}
-        """When somebody last got a version, in Unix seconds."""
+        """Time of the last read by version, in Unix seconds."""
         self.wrong: list[str] = []
 
     def __enter__(self) -> Self:

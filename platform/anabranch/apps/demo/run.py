@@ -1,4 +1,4 @@
-"""What the demo waits for and asks: each a small question to a running platform."""
+"""Queries of the demo's first act to a running platform: progress, proofs, a reprocess, the oracle."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import date
 from pathlib import Path
 
 from anabranch.apps.airflow.client import Client, Run
-from anabranch.apps.cli.sample_oracle import held_to_oracle, oracle_of
+from anabranch.apps.cli.sample_oracle import compare_with_oracle, oracle_of
 from anabranch.certify.verdict import Verdict, read_verdict
 from anabranch.contracts import Topic, load_declarations
 from anabranch.core.errors import BrokenState
@@ -29,7 +29,7 @@ def topics(settings: Settings) -> list[Topic]:
 
 
 def landed_everything(settings: Settings, tell: Tell) -> bool:
-    """Whether every topic is landed to its end; tells how far it is."""
+    """Whether every topic has landed to its end. Reports the progress."""
     done, texts = True, []
     for topic in topics(settings):
         committed = latest_commit(landing_table(settings, topic.name))
@@ -43,13 +43,13 @@ def landed_everything(settings: Settings, tell: Tell) -> bool:
     return done
 
 
-def topics_to_land(settings: Settings) -> list[Proof]:
-    """The proof of each topic that nothing is missing and nothing landed twice."""
+def landing_proofs(settings: Settings) -> list[Proof]:
+    """Returns the proof for each topic that nothing is missing and nothing landed twice."""
     return [verify(settings, topic) for topic in topics(settings)]
 
 
 def speed_at(settings: Settings, view: str, tell: Tell) -> bool:
-    """Whether the newest version of a view covers all that has landed."""
+    """Whether version 1 of a view covers everything that has landed. Reports the progress."""
     landed = latest_commit(landing_table(settings, FLIGHTS))
     committed = latest_commit(speed_table(settings, view, 1))
     tell(f"{view} at {committed.note.cut if committed else 'nothing'} of {landed.note.cut if landed else 'nothing'}")
@@ -57,7 +57,7 @@ def speed_at(settings: Settings, view: str, tell: Tell) -> bool:
 
 
 def reprocess(settings: Settings, view: str, first: date, last: date, tell: Tell) -> tuple[Run, Verdict]:
-    """Trigger the view's DAG as the UI does, wait for it, and hand on the verdict on what it has built."""
+    """Triggers the view's DAG as the UI does, waits for it, and returns the run and the verdict on its build."""
     with Client(airflow_api(settings), airflow_login(settings)) as client:
         run = client.trigger(f"reprocess_{view}", {"from": first.isoformat(), "to": last.isoformat()})
         run = client.wait(run, lambda now: tell(", ".join(f"{t} {s or 'waiting'}" for t, s in now.tasks.items())))
@@ -70,7 +70,7 @@ def reprocess(settings: Settings, view: str, first: date, last: date, tell: Tell
 
 
 def check_oracle(settings: Settings, view: str, file: Path) -> tuple[str, Agreement, dict[date, int]]:
-    """Hold every served row of ``view`` against DuckDB's own answer from the producer's file."""
+    """Compares every served row of ``view`` with DuckDB's result over the producer's file."""
     topic = next(t for t in topics(settings) if t.name == FLIGHTS)
     late = oracle_of(settings, topic, file).late_by_day()
-    return view, held_to_oracle(settings, view, topic, file), late
+    return view, compare_with_oracle(settings, view, topic, file), late

@@ -1,4 +1,4 @@
-"""What the demo prints. Every number comes from the run: from delivery reports, tables, notes and certificates."""
+"""Prints the demo's output. Every number comes from the run: delivery reports, tables, run notes and certificates."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Story:
-    """The demo's voice. ``step`` shows progress while a part works; the other methods tell what it came to."""
+    """Prints the demo's output. ``step`` shows progress while a step runs; the other methods print results."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -42,7 +42,7 @@ class Story:
 
     @contextmanager
     def step(self, what: str) -> Iterator[Callable[[str], None]]:
-        """Show that ``what`` goes on, with a line of detail that the caller keeps up to date."""
+        """Shows that ``what`` is in progress, with a line of detail that the caller updates."""
         from time import monotonic
 
         begun = monotonic()
@@ -61,7 +61,7 @@ class Story:
         self._console.print(table)
         if summary.faults:
             told = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in sorted(summary.faults.items()))
-            self.say(f"   faults among them, on purpose: {told}\n")
+            self.say(f"   including injected faults: {told}\n")
 
     def landed(self, proofs: Sequence[Proof]) -> None:
         self.say("\n[bold]2. Landed[/]: every record once, every decision stored")
@@ -97,7 +97,7 @@ class Story:
         touched = [change for change in changes if change.late_events]
         if not touched:
             return
-        table = Table(title="   what the late events changed, partition by partition", **_LEFT)
+        table = Table(title="   changes by late events, per partition", **_LEFT)
         for name in ("day", "late events", "rows added", "rows changed"):
             table.add_column(name, justify="left" if name == "day" else "right")
         for change in touched:
@@ -122,7 +122,7 @@ class Story:
         self._picture(view)
 
     def _picture(self, view: str) -> None:
-        """Delay by hour of the day, from both halves, on the days that batch serves: one PNG."""
+        """Writes a PNG: delay by hour of the day, from both halves, on the days that batch serves."""
         import matplotlib as mpl
 
         mpl.use("Agg")
@@ -130,7 +130,7 @@ class Story:
 
         complete = read(view, settings=self._settings, prefer="complete")
         days = [day for day, half in complete.halves.items() if half == "batch" and day is not None]
-        halves = {"batch (late events in)": complete, "speed": read(view, settings=self._settings, prefer="speed")}
+        halves = {"batch (with late events)": complete, "speed": read(view, settings=self._settings, prefer="speed")}
         figure, axes = pyplot.subplots(figsize=(8, 4), layout="constrained")
         for (label, reading), style in zip(halves.items(), ("o-", "x--"), strict=True):
             axes.plot(*_hourly(reading, days), style, label=label)
@@ -142,8 +142,9 @@ class Story:
         self.say(f"   delays by hour, from both paths: {target.as_uri()}")
 
     def oracle(self, topic: str, answers: Sequence[tuple[str, Agreement, dict[date, int]]]) -> bool:
-        """Whether the oracle agrees with every served row, and with landing on how many events are late."""
-        self.say("\n[bold]6. An independent oracle[/]: DuckDB over the producer's own file, no Spark")
+        """Prints and returns whether the oracle agrees with every served row, and with landing's number of late
+        events."""
+        self.say("\n[bold]6. An independent oracle[/]: DuckDB over the producer's file, without Spark")
         for view, agreement, _ in answers:
             if agreement.agreed:
                 self.say(f"   [green]✓[/] {view}: all {agreement.rows:,} served rows agree")
@@ -167,13 +168,13 @@ class Story:
         self._console.print(text)
 
     def quote(self, lines: Sequence[str]) -> None:
-        """What another part of the platform has said, word by word."""
+        """Prints lines of another component verbatim."""
         for line in lines:
             self.say(f"   [dim]{escape(line)}[/]")
 
 
 def _hourly(reading: Reading, days: Sequence[date]) -> tuple[list[int], list[float]]:
-    """Hours of the day, and the minutes of delay per flight in each."""
+    """Returns the hours of the day, and the minutes of delay per flight in each."""
     import polars as pl
 
     rows = reading.to_polars().filter(pl.col("window_start").dt.date().is_in(list(days)))

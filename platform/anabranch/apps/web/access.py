@@ -1,7 +1,7 @@
-"""Who may look at the pages, and who may change what they show: Airflow's own users and rights.
+"""Authorisation of the pages, by Airflow's own users and rights.
 
-Looking takes the right to read DAGs; changing takes what Airflow itself asks before it edits a run of the DAG that
-carries it out. A page of another site can't use a reader's cookie to change anything.
+Reading requires the right to read DAGs. Changes require the right that Airflow requires for editing a run of the DAG
+that does the work. A page of another site can't use a user's cookie to change anything (CSRF).
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from fastapi.security import HTTPAuthorizationCredentials
 
 MIGRATE = "migrate"
 REPLAY = "replay"
-"""The DAGs that carry migrations and replays out."""
+"""The DAGs that run migrations and replays."""
 
 
 def may_look(user: GetUserDep) -> None:
-    """HTTP 401 without a login, 403 without the right."""
+    """Raises HTTP 401 without a login, 403 without the right."""
     if not get_auth_manager().is_authorized_dag(method="GET", user=user):
-        raise HTTPException(403, "this page is for users who may read DAGs")
+        raise HTTPException(403, "this page requires the right to read DAGs")
 
 
 @dataclass(frozen=True, slots=True)
 class MayEdit:
-    """Whether a user may edit runs of a DAG, and so may steer by hand what they do."""
+    """Whether a user may edit runs of a DAG, and so may control what they do."""
 
     dag: str
 
@@ -44,33 +44,33 @@ class MayEdit:
 
 
 @dataclass(frozen=True, slots=True)
-class Edits:
-    """HTTP 403 for anybody else."""
+class RequireEdit:
+    """Raises HTTP 403 unless the user may edit runs of the DAG."""
 
     dag: str
 
     def __call__(self, user: GetUserDep) -> None:
         if not MayEdit(self.dag)(user):
-            raise HTTPException(403, f"this takes the right to edit runs of the DAG {self.dag}; nothing was changed")
+            raise HTTPException(403, f"this requires the right to edit runs of the DAG {self.dag}; nothing was changed")
 
 
 def from_our_page(
     request: Request, bearer: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer_scheme)]
 ) -> None:
-    """HTTP 403 where a browser has sent the cookie along with a request of another site, or doesn't say of whose.
+    """Raises HTTP 403 if a browser sent the cookie with a request of another site, or doesn't say which site.
 
-    A token in the header was put there by whoever holds it: a browser adds none by itself. What a browser says of the
-    origin no page can forge; ``Sec-Fetch-Site`` is missing on plain HTTP, where ``Origin`` stands alone.
+    A bearer token is accepted: a browser never adds one by itself. A page can't forge ``Sec-Fetch-Site`` or ``Origin``;
+    on plain HTTP only ``Origin`` is sent.
     """
     if bearer is not None and bearer.scheme.lower() == "bearer":
         return
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin", "")
     if site != "same-origin" and (site is not None or not _is_ours(request, origin)):
-        raise HTTPException(403, "changes are taken from this page itself only; nothing was changed")
+        raise HTTPException(403, "changes are accepted only from this page; nothing was changed")
 
 
 def _is_ours(request: Request, origin: str) -> bool:
-    """A proxy may have changed the host that this server sees: then it is the one of Airflow's base address."""
+    """Whether the origin is this server, or Airflow's base address (a proxy may change the host that we see)."""
     host, base = request.headers.get("host"), urlsplit(conf.get("api", "base_url", fallback="") or "")
     known = {f"http://{host}", f"https://{host}"} if host else set()
     return origin in known | {f"{base.scheme}://{base.netloc}" if base.netloc else "nowhere"}

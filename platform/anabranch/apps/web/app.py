@@ -1,6 +1,6 @@
-"""The application that Airflow's API server mounts at ``/anabranch``: every answer asks for the user first.
+"""The FastAPI application that Airflow's API server mounts at ``/anabranch``. Every request is authorised first.
 
-Settings are read at each request, so the server starts without a platform.
+Settings are read per request, so the server starts without a platform.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ async def _guard(request: Request, answer: Callable[[Request], Awaitable[Respons
 
 @app.exception_handler(StarletteHTTPException)
 async def _refused(request: Request, error: HTTPException) -> Response:
-    """A person without a login is led to it; a program gets the bare 401."""
+    """Redirects a person without a login to the login page; a program gets the plain 401."""
     if error.status_code == 401 and request.method == "GET" and "text/html" in request.headers.get("accept", ""):
         return RedirectResponse(login_address(request), 303)
     return error_page(request, Failure(str(error.detail)), error.status_code)
@@ -50,5 +50,5 @@ async def _said(request: Request, error: AnabranchError) -> Response:
 
 @app.exception_handler(Exception)
 async def _unforeseen(request: Request, error: Exception) -> Response:
-    """Starlette logs it, with where it came from."""
+    """Returns an error page. Starlette logs the error with its traceback."""
     return error_page(request, failure_of(error), 500)

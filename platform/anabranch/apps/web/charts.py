@@ -1,4 +1,4 @@
-"""Plots as numbers: where each line, square and label goes. The templates make SVG of them."""
+"""Computes the coordinates of the charts' lines, squares and labels. The templates draw them as SVG."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _STEP = 14
 """Pixels from one day of the calendar to the next."""
 LEFT, TOP = 30, 18
 WIDTH, HEIGHT = 760, 200
-"""Of a plot over time, without its labels."""
+"""Size of a chart over time, without its labels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Square:
-    """A day of the calendar; ``known`` is None where nothing is known of it."""
+    """A day of the calendar; ``known`` is None if nothing is known about it."""
 
     day: date
     x: int
@@ -29,7 +29,7 @@ class Square:
 
 @dataclass(frozen=True, slots=True)
 class Year:
-    """A calendar: a column for each week, from Monday to Sunday."""
+    """A calendar with a column per week, from Monday to Sunday."""
 
     year: int
     squares: tuple[Square, ...]
@@ -40,17 +40,17 @@ class Year:
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """The share of one version over time, upon those of newer versions: the ``d`` of an SVG path."""
+    """The share of one version over time, stacked on those of newer versions: the ``d`` of an SVG path."""
 
     version: int
     path: str
     label_y: float | None
-    """Where its name goes, if it is there at the end."""
+    """The position of its label, if it has a share at the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """Something that happened. ``kind`` is the class of its mark."""
+    """An event on a time axis. ``kind`` is its CSS class."""
 
     x: float
     kind: str
@@ -59,7 +59,7 @@ class Dot:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Time from left to right."""
+    """A time axis from left to right."""
 
     begin: datetime
     end: datetime
@@ -74,7 +74,7 @@ class Axis:
 
     @property
     def ticks(self) -> list[tuple[float, str]]:
-        """Four moments, to the precision that tells them apart."""
+        """Four times, formatted precisely enough to distinguish them."""
         span = self.end - self.begin
         form = "%Y-%m-%d" if span > timedelta(days=4) else "%m-%d %H:%M" if span > timedelta(minutes=4) else "%H:%M:%S"
         moments = [self.begin + span * n / 3 for n in range(4)]
@@ -82,7 +82,7 @@ class Axis:
 
 
 def year_of(year: int, days: Mapping[date | None, Day]) -> Year:
-    """One year as squares, whatever is known of its days."""
+    """Returns one year as squares, also for days that nothing is known about."""
     first, count = date(year, 1, 1), 366 if date(year, 12, 31).timetuple().tm_yday == 366 else 365
     squares, months = [], []
     for n in range(count):
@@ -95,8 +95,8 @@ def year_of(year: int, days: Mapping[date | None, Day]) -> Year:
 
 
 def shares(history: Sequence[Route], axis: Axis) -> list[Area]:
-    """The shares of every version, stacked, the newest one at the bottom, so that it is seen to grow. ``history`` is
-    oldest first, and so are the areas."""
+    """Returns the stacked shares of all versions, the newest at the bottom, so that its growth is visible. ``history``
+    and the areas are oldest first."""
     versions = sorted({version for route in history for version, share in route.shares.items() if share})
     return [_area(version, versions, history, axis) for version in versions]
 
@@ -115,5 +115,5 @@ def _area(version: int, versions: Sequence[int], history: Sequence[Route], axis:
 
 
 def y(share: float) -> float:
-    """Where a percentage lies."""
+    """The y coordinate of a percentage."""
     return round(TOP + HEIGHT * (1 - share / 100), 1)

@@ -1,4 +1,4 @@
-"""Every day of one version of a view, and what is true of it: for the calendar, and for the day's own page."""
+"""Determines the state of every day of one view version, for the calendar and for the day's own page."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from anabranch.apps.web.certificate_cache import Mark, Marks
+from anabranch.apps.web.certificate_cache import CertificateSummaries, CertificateSummary
 from anabranch.apps.web.dirty_days import Days as DirtyDays
-from anabranch.apps.web.dirty_days import Looked, Since
+from anabranch.apps.web.dirty_days import LookupResult, NewEvents
 from anabranch.certify.verdict import Verdict, verdict_path
 from anabranch.compute.batch import Published
 from anabranch.compute.batch.publish import published_in
@@ -37,15 +37,16 @@ STATES: Mapping[State, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """A partition (None: the whole of a kappa view). ``serves``: the half that readers get it from; ``refused``: why
-    the newest verdict holds it back. ``lacking``: late events that no half holds, since it was never published."""
+    """A partition (None: the whole of a kappa view). ``serves``: the half that readers get it from. ``refused``: why
+    the newest verdict doesn't allow publishing it. ``lacking``: late events in no half, because the day was never
+    published."""
 
     day: date | None
     serves: HalfName | None = None
     published: Published | None = None
-    mark: Mark | None = None
+    mark: CertificateSummary | None = None
     refused: str = ""
-    dirty: Since | None = None
+    dirty: NewEvents | None = None
     lacking: int = 0
 
     @property
@@ -62,7 +63,7 @@ class Day:
 
     @property
     def says(self) -> str:
-        """In a line."""
+        """A description in one line."""
         parts = [STATES[self.state]]
         if self.published is not None:
             parts.append(f"published at {self.published.cut}")
@@ -79,7 +80,7 @@ class Day:
 
 @dataclass(frozen=True, slots=True)
 class Halves:
-    """Both tables of a version at one moment. ``speed`` is None before its stream has made one."""
+    """Both tables of a version at one moment. ``speed`` is None until its stream has created it."""
 
     speed: Snapshot | None
     batch: Snapshot | None
@@ -96,7 +97,7 @@ class Halves:
         return Halves(speed, batch, published_in(batch.newest.note) if batch else {})
 
     def serving(self) -> Mapping[date | None, HalfName]:
-        """Which half readers get each partition from, unless they prefer another one."""
+        """The half that readers get each partition from by default."""
         if self.speed is None:
             return dict.fromkeys(self.published, BATCH)
         cuts = {day: published.cut for day, published in self.published.items()}
@@ -104,9 +105,9 @@ class Halves:
 
 
 def days_of(
-    settings: Settings, view: str, version: int, halves: Halves, marks: Marks, looked: Looked
+    settings: Settings, view: str, version: int, halves: Halves, marks: CertificateSummaries, looked: LookupResult
 ) -> dict[date | None, Day]:
-    """Each partition that anything is known of, in order."""
+    """Returns every partition that anything is known about, in order."""
     serving = halves.serving()
     runs = {mark.run for mark in marks.values()}
     verdicts = {run: verdict for run in runs if (verdict := verdict_of(settings, view, version, run)) is not None}
@@ -130,19 +131,19 @@ def days_of(
     return found
 
 
-def still_dirty(dirty: DirtyDays, day: date | None, halves: Halves) -> Since | None:
-    """What was found of a day, unless it was published anew since."""
+def still_dirty(dirty: DirtyDays, day: date | None, halves: Halves) -> NewEvents | None:
+    """Returns what was found dirty about a day, unless it was published again since."""
     since, published = (dirty.get(day), halves.published.get(day)) if day else (None, None)
     return since if since and published and since.at == str(published.cut) else None
 
 
-def still_lacking(looked: Looked, day: date | None, halves: Halves) -> int:
-    """How many late events of a day were in no half, unless it was published since."""
+def still_lacking(looked: LookupResult, day: date | None, halves: Halves) -> int:
+    """Returns how many late events of a day are in no half; 0 if it was published since."""
     return looked.never.get(day, 0) if day is not None and day not in halves.published else 0
 
 
 def refusal(verdict: Verdict | None, day: date | None) -> str:
-    """Why a run's verdict holds this partition back; empty when it doesn't."""
+    """Returns why a run's verdict doesn't allow publishing this partition; "" if it does."""
     if verdict is None:
         return ""
     if day is None:
@@ -151,7 +152,7 @@ def refusal(verdict: Verdict | None, day: date | None) -> str:
 
 
 def verdict_of(settings: Settings, view: str, version: int, run: str) -> Verdict | None:
-    """What a run's reconciliation has left; None when that is gone, or was never there."""
+    """Returns a run's verdict; None if it was deleted or never existed."""
     try:
         path = verdict_path(settings, view, version, run)
         return _verdict(path, path.stat().st_mtime_ns)
@@ -161,5 +162,5 @@ def verdict_of(settings: Settings, view: str, version: int, run: str) -> Verdict
 
 @lru_cache(maxsize=1_000)
 def _verdict(path: Path, written: int) -> Verdict:
-    """Read again when a repeat of the run has replaced it."""
+    """Cached by modification time: a repeat of the run replaces the file."""
     return Verdict.from_json(json.loads(path.read_text()))

@@ -1,9 +1,7 @@
-"""Which published days are dirty, and how many late events no half holds: looked up beside the server, since that takes
-the authors' definitions, and so a process.
+"""Looks up dirty days and late events in no half, in a child process, because that runs the authors' definitions.
 
-A page never waits: it shows what was found last, and from when that is. One process at a time asks for all views that
-somebody wants to see; a view is asked for again when something has landed or was published since, and not before it
-has rested.
+A page never waits: it shows the last result and its time. One process at a time looks up all requested views. A view is
+looked up again if something has landed or was published since, at most once per REST_SECONDS.
 """
 
 from __future__ import annotations
@@ -25,21 +23,20 @@ from anabranch.operate.runtime.environment import environment
 
 log = logging.getLogger(__name__)
 REST_SECONDS = 60.0
-"""How long an answer is good, whatever has landed since."""
+"""How long a result is used, whatever has landed since."""
 LIMIT_SECONDS = 180.0
-"""How long one process may take for all that it is asked."""
+"""Timeout of one process, for all its views."""
 Key = tuple[str, int]
 """A view and its version."""
-Wanted = tuple[str, int]
-"""What an answer is about: where landing is, and the commit of the batch table that published last (-1: there is no
-such table)."""
-Found = Mapping[Key, "Looked | str"]
-Days = Mapping[date, "Since"]
+Reference = tuple[str, int]
+"""The state that a result refers to: landing's position, and the version of the batch table (-1: there is none)."""
+Found = Mapping[Key, "LookupResult | str"]
+Days = Mapping[date, "NewEvents"]
 
 
 @dataclass(frozen=True, slots=True)
-class Since:
-    """Events that landed for a day since it was published ``at`` a cut: all, and the late ones."""
+class NewEvents:
+    """The events that landed for a day since it was published ``at`` a cut: all, and the late ones."""
 
     events: int
     late: int
@@ -47,9 +44,9 @@ class Since:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
-    """The dirty ``days`` of a version; ``late_missing``: how many late events no half of it holds; ``never``: how many
-    of those each day has that was never published."""
+class LookupResult:
+    """The dirty ``days`` of a version. ``late_missing``: number of late events in neither half. ``never``: how many of
+    these each never-published day has."""
 
     days: Days = field(default_factory=dict, hash=False)
     late_missing: int = 0
@@ -57,12 +54,12 @@ class Looked:
 
 
 @dataclass(frozen=True, slots=True)
-class Dirty:
-    """What was ``found``, as of ``position`` of landing. ``failed`` says why it couldn't be; ``pending``: it is being
-    looked up (again); ``outdated``: something has landed or was published since. ``looked`` is None before the first
-    answer."""
+class DirtyStatus:
+    """The result ``found`` at ``position`` of landing. ``failed``: why the lookup failed. ``pending``: a lookup is
+    running or queued. ``outdated``: something has landed or was published since. ``looked``: time of the last result,
+    None before the first."""
 
-    found: Looked = field(default_factory=Looked)
+    found: LookupResult = field(default_factory=LookupResult)
     position: str = ""
     looked: datetime | None = None
     failed: str = ""
@@ -76,47 +73,49 @@ class Dirty:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    dirty: Dirty
-    wanted: Wanted
+    dirty: DirtyStatus
+    wanted: Reference
     at: float
 
 
 @dataclass
 class Lookup:
-    """What is known of the views of one home. ``find`` is called by a thread of its own, never twice at once."""
+    """Caches the results per home and view. ``find`` is called in a separate thread, never twice at the same time."""
 
     find: Callable[[Settings, Sequence[Key]], Found] = lambda settings, keys: find_dirty(settings, keys)
     clock: Callable[[], float] = time.monotonic
     _known: dict[tuple[Any, Key], _Answer] = field(default_factory=dict)
-    _queue: dict[tuple[Any, Key], tuple[Settings, Wanted]] = field(default_factory=dict)
+    _queue: dict[tuple[Any, Key], tuple[Settings, Reference]] = field(default_factory=dict)
     _busy: set[tuple[Any, Key]] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _thread: threading.Thread | None = None
 
-    def ask(self, settings: Settings, wanted: Mapping[Key, Wanted]) -> dict[Key, Dirty]:
-        """What is known now; what isn't, or isn't about what is ``wanted``, is looked up from now on."""
+    def ask(self, settings: Settings, wanted: Mapping[Key, Reference]) -> dict[Key, DirtyStatus]:
+        """Returns the cached results, and queues a lookup of those that are missing or don't refer to ``wanted``."""
         with self._lock:
-            for key, about in wanted.items():
+            for key, wanted_state in wanted.items():
                 place, now = (settings.home, key), self.clock()
                 known = self._known.get(place)
-                good = known is not None and (known.wanted == about or now - known.at < REST_SECONDS)
+                good = known is not None and (known.wanted == wanted_state or now - known.at < REST_SECONDS)
                 if not good and place not in self._busy:
-                    self._queue[place] = settings, about
+                    self._queue[place] = settings, wanted_state
             if self._queue and self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="dirty-days", daemon=True)
                 self._thread.start()
-            return {key: self._told((settings.home, key), about) for key, about in wanted.items()}
+            return {key: self._result((settings.home, key), wanted_state) for key, wanted_state in wanted.items()}
 
     def wait(self, seconds: float) -> None:
-        """Until nothing is being looked up, for tests."""
+        """Waits until no lookup is running. For tests."""
         thread = self._thread
         if thread is not None:
             thread.join(seconds)
 
-    def _told(self, place: tuple[Any, Key], about: Wanted) -> Dirty:
+    def _result(self, place: tuple[Any, Key], wanted_state: Reference) -> DirtyStatus:
         known, pending = self._known.get(place), place in self._queue or place in self._busy
         return replace(
-            known.dirty if known else Dirty(), pending=pending, outdated=bool(known and known.wanted != about)
+            known.dirty if known else DirtyStatus(),
+            pending=pending,
+            outdated=bool(known and known.wanted != wanted_state),
         )
 
     def _work(self) -> None:
@@ -132,22 +131,22 @@ class Lookup:
             settings = next(iter(batch.values()))[0]
             try:
                 found = self.find(settings, [key for _, key in batch])
-            except Exception as error:  # whatever it is, the thread goes on: the next page asks again
+            except Exception as error:  # the thread must continue: the next page asks again
                 log.warning("dirty days can't be looked up", exc_info=error)
                 found = {key: root_cause(error) for _, key in batch}
             with self._lock:
                 self._busy = set()
-                for place, (_, about) in batch.items():
-                    self._known[place] = self._answer(found.get(place[1], "no answer"), about)
+                for place, (_, wanted_state) in batch.items():
+                    self._known[place] = self._answer(found.get(place[1], "no answer"), wanted_state)
 
-    def _answer(self, found: Looked | str, about: Wanted) -> _Answer:
-        failed, looked = (found, Looked()) if isinstance(found, str) else ("", found)
-        return _Answer(Dirty(looked, about[0], datetime.now(UTC), failed), about, self.clock())
+    def _answer(self, found: LookupResult | str, wanted_state: Reference) -> _Answer:
+        failed, looked = (found, LookupResult()) if isinstance(found, str) else ("", found)
+        return _Answer(DirtyStatus(looked, wanted_state[0], datetime.now(UTC), failed), wanted_state, self.clock())
 
 
 def find_dirty(settings: Settings, keys: Sequence[Key]) -> Found:
-    """Ask one process for all of them: loading the definitions is most of what it takes. Only what the platform itself
-    sets is in its environment, nothing of Airflow's."""
+    """Looks up all keys in one process, because loading the definitions takes most of its time. The process gets only
+    the platform's environment, nothing of Airflow's."""
     asked = [f"{view}:{version}" for view, version in keys]
     command = [sys.executable, "-m", "anabranch.apps.web.dirty_job", *asked]
     try:
@@ -156,20 +155,22 @@ def find_dirty(settings: Settings, keys: Sequence[Key]) -> Found:
             timeout=LIMIT_SECONDS, check=False,
         )  # fmt: skip
         missing = root_cause(Exception(done.stderr.decode(errors="replace"))) if done.returncode else "no answer"
-        told = done.stdout
+        output = done.stdout
     except subprocess.TimeoutExpired as late:
-        told, missing = late.stdout or b"", f"it took longer than {LIMIT_SECONDS:.0f} s"
-    found: dict[Key, Looked | str] = dict.fromkeys(keys, missing)
-    return found | {key: looked for key, looked in _read(told.decode(errors="replace").splitlines()) if key in found}
+        output, missing = late.stdout or b"", f"it took longer than {LIMIT_SECONDS:.0f} s"
+    found: dict[Key, LookupResult | str] = dict.fromkeys(keys, missing)
+    return found | {key: looked for key, looked in _read(output.decode(errors="replace").splitlines()) if key in found}
 
 
-def _read(lines: Iterable[str]) -> Iterable[tuple[Key, Looked | str]]:
+def _read(lines: Iterable[str]) -> Iterable[tuple[Key, LookupResult | str]]:
     for line in lines:
         try:
-            said_of = json.loads(line)
-            key = str(said_of["view"]), int(said_of["version"])
-            days = {date.fromisoformat(day): Since(int(n), int(late), str(at)) for day, n, late, at in said_of["days"]}
-            never = {date.fromisoformat(day): int(late) for day, late in said_of["never"]}
-            yield key, str(said_of["failed"]) or Looked(days, int(said_of["late_missing"]), never)
+            answer = json.loads(line)
+            key = str(answer["view"]), int(answer["version"])
+            days = {
+                date.fromisoformat(day): NewEvents(int(n), int(late), str(at)) for day, n, late, at in answer["days"]
+            }
+            never = {date.fromisoformat(day): int(late) for day, late in answer["never"]}
+            yield key, str(answer["failed"]) or LookupResult(days, int(answer["late_missing"]), never)
         except (ValueError, KeyError, TypeError, AttributeError):
-            continue  # not written by us
+            continue  # not a line of ours

@@ -1,5 +1,5 @@
-"""The process that loads the views' definitions and says which of their published days are dirty, and how many late
-events no half holds: a line of JSON each.
+"""Child process of `dirty_days`: loads the views' definitions and prints a line of JSON per view, with its dirty days
+and the number of late events in no half.
 
 ``python -m anabranch.apps.web.dirty_job VIEW:VERSION ...``
 """
@@ -21,9 +21,9 @@ from anabranch.views.registry import Registry
 
 
 def main(asked: Sequence[str]) -> None:
-    os.nice(10)  # streams and tasks first
+    os.nice(10)  # streams and tasks have priority
     answers = sys.stdout
-    with redirect_stdout(sys.stderr):  # what an author's module prints is no answer
+    with redirect_stdout(sys.stderr):  # an author's module may print, too
         settings = load_settings()
         registry = Project(settings).readable_views()
         for each in asked:
@@ -39,7 +39,7 @@ def _answer(settings: Settings, registry: Registry, name: str, version: int) -> 
         days = [(day.partition.isoformat(), day.events, day.late, str(day.at)) for day in found]
         lacking = missing_now(settings, view, registry.topic(view))
         never, late = [(day.isoformat(), count) for day, count in lacking.never_published.items()], lacking.late
-    except Exception as error:  # one view that can't be told leaves the others
+    except Exception as error:  # the other views are still answered
         failed = root_cause(error)
     told = {"view": name, "version": version, "days": days, "late_missing": late, "never": never, "failed": failed}
     return json.dumps(told)

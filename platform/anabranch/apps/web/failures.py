@@ -1,4 +1,4 @@
-"""What went wrong, in words for a page: a table that is broken takes its own place on it, and no other."""
+"""Turns errors into text for a page, so that a broken table affects only its own part of the page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LONG = 500
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """As an ``AnabranchError`` says it. ``status`` is the code of HTTP that fits."""
+    """The fields of an ``AnabranchError``, and the matching HTTP status."""
 
     what: str
     code: str = ""
@@ -26,17 +26,15 @@ class Failure:
 
 
 def failure_of(error: Exception) -> Failure:
-    """Any error in words; of one that nobody raised on purpose, its first line."""
+    """Converts any error. Of an unexpected one, only the first line is shown."""
     if not isinstance(error, AnabranchError):
-        return Failure(
-            f"{type(error).__name__}: {root_cause(error)[:_LONG]}", next_step="the API server's log says more"
-        )
+        return Failure(f"{type(error).__name__}: {root_cause(error)[:_LONG]}", next_step="see the API server's log")
     status = 400 if isinstance(error, BadInput) else 409 if isinstance(error, Conflict) else 503
     return Failure(error.what, error.code, error.state, error.next_step, status)
 
 
 def attempt(what: str, make: Callable[[], T]) -> T | Failure:
-    """What ``make`` returns, or why it doesn't. A look at files that others write may end in any error."""
+    """Returns the result of ``make``, or the failure. Reading files that others write may raise any error."""
     try:
         return make()
     except AnabranchError as error:

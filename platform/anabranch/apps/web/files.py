@@ -1,4 +1,4 @@
-"""What runs have left on disk: Data Docs and verdicts, and the few files that our own pages are made of."""
+"""Serves files: Data Docs and verdicts of runs, and the static files of our pages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fastapi.responses import FileResponse, Response
 
 PAGES = {".html", ".css", ".js", ".png", ".svg", ".ico", ".json", ".woff", ".woff2"}
 _STATIC = Path(__file__).parent / "static"
-# Great Expectations' pages load scripts from elsewhere: they run, but as nobody, without the reader's login.
+# Great Expectations' pages load scripts from other sites: the sandbox runs them without the user's login.
 _SANDBOX = "sandbox allow-scripts allow-popups; object-src 'none'; base-uri 'none'; frame-ancestors 'self'"
 router = APIRouter()
 
@@ -28,7 +28,7 @@ def static(name: str) -> Response:
 
 @router.get("/data_docs/{path:path}")
 def data_docs(settings: Platform, path: str) -> Response:
-    """A file of the Data Docs that reconciliation has written."""
+    """Returns a file of the Data Docs that reconciliation wrote."""
     file = inside(settings.home / "data_docs", path or "index.html")
     if file is None:
         raise HTTPException(404, "no such page; the first reconciliation writes them")
@@ -37,7 +37,7 @@ def data_docs(settings: Platform, path: str) -> Response:
 
 @router.get("/verdicts/{view}/{version}/{run}")
 def verdict(request: Request, settings: Platform, view: str, version: int, run: str) -> Response:
-    """The verdict on the build of one run."""
+    """Returns the page of the verdict on one run's build."""
     try:
         found = read_verdict(settings, view, version, run)
     except AnabranchError:
@@ -46,7 +46,7 @@ def verdict(request: Request, settings: Platform, view: str, version: int, run: 
 
 
 def inside(folder: Path, path: str) -> Path | None:
-    """The file at ``path`` below ``folder``; None for anything else, links that lead out of it included."""
+    """Returns the file at ``path`` below ``folder``; None for anything else, also for links that lead outside."""
     try:
         file = (folder / path).resolve()
         return file if file.is_relative_to(folder.resolve()) and file.suffix in PAGES and file.is_file() else None

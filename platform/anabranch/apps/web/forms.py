@@ -1,4 +1,4 @@
-"""What a form of these pages says, read no further than one of ours can be long."""
+"""Parses the forms of these pages, with a limit on their size."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_BYTES = 16_384
 
 
 async def form_of(request: Request) -> Form:
-    """HTTP 413 or 415; BadInput FORM_UNREADABLE. Read once the user is known."""
+    """Reads a form. Raises HTTP 413 or 415, or BadInput FORM_UNREADABLE. Called after the user is authorised."""
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/x-www-form-urlencoded":
         raise HTTPException(415, "a form is needed (application/x-www-form-urlencoded)")
     body = b""
@@ -24,19 +24,19 @@ async def form_of(request: Request) -> Form:
         if len(body) > _MOST_BYTES:
             raise HTTPException(413, "this form is too long")
     try:
-        said = parse_qs(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=8)
+        fields = parse_qs(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=8)
     except ValueError:
         raise _unreadable() from None
-    return {name: values[-1] for name, values in said.items()}
+    return {name: values[-1] for name, values in fields.items()}
 
 
-def one_of(actions: Collection[str], said: Form) -> str:
-    """The button that was pressed. BadInput ACTION_UNKNOWN."""
-    action = said.get("action", "")
+def one_of(actions: Collection[str], fields: Form) -> str:
+    """Returns the button that was pressed. Raises BadInput ACTION_UNKNOWN."""
+    action = fields.get("action", "")
     if action not in actions:
         raise BadInput(
             "ACTION_UNKNOWN",
-            f"{action[:40]!r} is nothing that can be done here",
+            f"{action[:40]!r} is not an action of this page",
             state="nothing was changed",
             next_step=f"use one of {', '.join(actions)}",
             field="action",
@@ -44,9 +44,9 @@ def one_of(actions: Collection[str], said: Form) -> str:
     return action
 
 
-def number_of(said: Form, field: str, kind: Callable[[str], N]) -> N | None:
-    """A number, or None where the field is empty. BadInput FORM_UNREADABLE."""
-    text = said.get(field, "")
+def number_of(fields: Form, field: str, kind: Callable[[str], N]) -> N | None:
+    """Returns a number; None if the field is empty. Raises BadInput FORM_UNREADABLE."""
+    text = fields.get(field, "")
     try:
         return kind(text) if text else None
     except ValueError:
@@ -55,5 +55,8 @@ def number_of(said: Form, field: str, kind: Callable[[str], N]) -> N | None:
 
 def _unreadable() -> BadInput:
     return BadInput(
-        "FORM_UNREADABLE", "this is no form of ours", state="nothing was changed", next_step="use the page's buttons"
+        "FORM_UNREADABLE",
+        "this is not a form of this page",
+        state="nothing was changed",
+        next_step="use the page's buttons",
     )

@@ -1,4 +1,4 @@
-"""Which views and versions there are to show: what is declared, and what the lake holds."""
+"""Lists the views and versions to show: those that are declared, and those that the lake has."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from anabranch.serve.served_versions import served_versions, served_views
 
 @dataclass(frozen=True, slots=True)
 class KnownView:
-    """``versions``, newest first; ``declared`` holds those that the project's source declares."""
+    """``versions``: newest first. ``declared``: those that the project's source declares."""
 
     name: str
     versions: tuple[int, ...]
@@ -27,14 +27,14 @@ class KnownView:
 
 
 def known_views(settings: Settings) -> dict[str, KnownView]:
-    """By name. No author's code runs: declarations are read as text."""
+    """Returns all views by name. Runs no author's code: declarations are read from the source."""
     declared = _declared(settings.views_folder)
     names = {*declared, *(name for name in served_views(settings) if SAFE_NAME.fullmatch(name))}
     return {name: _known(settings, name, declared.get(name, ())) for name in sorted(names)}
 
 
 def known_view(settings: Settings, name: str) -> KnownView | None:
-    """The view of this name, whatever text it is; None where there is none."""
+    """Returns the view of this name, which may be any text; None if there is none."""
     return known_views(settings).get(name)
 
 
@@ -53,5 +53,5 @@ def _declared(folder: Path) -> dict[str, tuple[Declared, ...]]:
 
 @lru_cache(maxsize=8)
 def _read(folder: Path, files: tuple[tuple[str, int, int], ...]) -> dict[str, tuple[Declared, ...]]:
-    """Read again only when a file was changed."""
+    """Cached until a file changes."""
     return {name: tuple(versions) for name, versions in declared_views(folder).items()}

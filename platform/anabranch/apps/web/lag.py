@@ -1,4 +1,4 @@
-"""How far a view is behind landing: in epochs, and since when the oldest of them waits."""
+"""Measures how far a view is behind landing: in epochs, and in seconds since the oldest missing epoch landed."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 _MOST = 50
-"""How many commits are looked through for the first epoch that a view lacks."""
+"""Maximum number of commits that are searched for the first epoch that a view lacks."""
 
 
 @dataclass(frozen=True, slots=True)
-class Behind:
-    """``epochs`` that have landed and the view doesn't cover; ``seconds`` since the first of them landed. ``more``: it
-    was longer ago than was looked."""
+class Lag:
+    """``epochs``: landed epochs that the view doesn't cover. ``seconds``: since the first of them landed; ``more``: it
+    landed even earlier than the commits that were searched."""
 
     epochs: int = 0
     seconds: float = 0.0
@@ -30,7 +30,7 @@ class Behind:
 
 @dataclass
 class Landing:
-    """One look at landing, for as many views as one likes: each of its tables is asked once."""
+    """Landing at one moment, for any number of views: each of its tables is read once."""
 
     settings: Settings
     clock: Callable[[], float] = time.time
@@ -38,17 +38,17 @@ class Landing:
     _waiting: dict[tuple[str, int], tuple[int, bool]] = field(default_factory=dict)
 
     def newest(self, topic: str) -> Commit | None:
-        """The newest commit of a topic's landing; None before there is any."""
+        """The newest commit of a topic's landing; None if there is none yet."""
         if topic not in self._newest:
             self._newest[topic] = next(iter(_commits(landing_table(self.settings, topic))), None)
         return self._newest[topic]
 
     def position(self, cut: Cut) -> str:
-        """Where landing is, of the topics of ``cut``."""
+        """Landing's position in the topics of ``cut``, as text."""
         found = {topic: self.newest(topic) for topic in sorted(cut.positions)}
         return ",".join(f"{topic}@{at.note.cut.epoch(topic)}" for topic, at in found.items() if at) or "nothing"
 
-    def behind(self, cut: Cut) -> Behind:
+    def behind(self, cut: Cut) -> Lag:
         epochs, since, more = 0, None, False
         for topic in cut.positions:
             landed = self.newest(topic)
@@ -57,10 +57,11 @@ class Landing:
                 first, unseen = self._first_missing(topic, cut.epoch(topic), missing)
                 epochs, more = epochs + missing, more or unseen
                 since = min(since or first, first)
-        return Behind(epochs, max(0.0, self.clock() - since / 1000) if since else 0.0, more)
+        return Lag(epochs, max(0.0, self.clock() - since / 1000) if since else 0.0, more)
 
     def _first_missing(self, topic: str, epoch: int, missing: int) -> tuple[int, bool]:
-        """When (ms since 1970) the first epoch behind ``epoch`` landed, or the oldest that was looked at."""
+        """Returns when (ms since 1970) the first epoch after ``epoch`` landed, or the oldest that was searched; and
+        whether an earlier one is missing."""
         if (topic, epoch) not in self._waiting:
             commits = _commits(landing_table(self.settings, topic), min(missing + 2, _MOST))
             later = [each for each in [*commits, self.newest(topic)] if each and each.note.cut.epoch(topic) > epoch]
@@ -74,8 +75,8 @@ _lock = Lock()
 
 
 def _commits(uri: str, limit: int | None = None) -> list[Commit]:
-    """The newest one (None), or those of the ``limit`` newest commits. The table stays open: what lies before the
-    last look isn't read again."""
+    """Returns the newest commit, or the ``limit`` newest ones. The table stays open, so that only new commits are
+    read."""
     with _lock:
         table = _opened(uri)
         if table is None:
@@ -92,7 +93,7 @@ def _opened(uri: str) -> DeltaTable | None:
         if uri in _tables:
             _tables[uri].update_incremental()
             return _tables[uri]
-    except DeltaError:  # its log was cleaned up, or the table was made again
+    except DeltaError:  # its log was cleaned up, or the table was recreated
         _tables.pop(uri, None)
     table = open_table(uri)
     return _tables.setdefault(uri, table) if table is not None else None

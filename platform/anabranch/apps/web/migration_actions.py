@@ -1,4 +1,4 @@
-"""The buttons of a migration: halt, resume, go on now, roll back. POST only, from our own page, with a reason."""
+"""The buttons of a migration: halt, resume, hasten, roll back. POST only, from our own page, with a reason."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from airflow.api_fastapi.core_api.security import GetUserDep
-from anabranch.apps.web.access import MIGRATE, Edits, from_our_page
+from anabranch.apps.web.access import MIGRATE, RequireEdit, from_our_page
 from anabranch.apps.web.forms import Form, form_of, number_of, one_of
 from anabranch.apps.web.migrations import ACTIONS
 from anabranch.apps.web.pages import Platform, View
@@ -17,59 +17,64 @@ from anabranch.serve.routes import route_of
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import RedirectResponse
 
-router = APIRouter(dependencies=[Depends(from_our_page), Depends(Edits(MIGRATE))])
+router = APIRouter(dependencies=[Depends(from_our_page), Depends(RequireEdit(MIGRATE))])
 _LONG = 500
 _FUNCTIONS = {"hasten": "skip_soak"}
-"""Of ``change.migration``, where it is named otherwise than the button."""
+"""Functions of ``change.migration`` whose name differs from the button's action."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What the form says. ``after`` is the number of the route that the person saw; None: they didn't say."""
+class MigrationForm:
+    """The form's fields. ``after``: the number of the route that the person saw; None if not given."""
 
     action: str
     why: str
     after: int | None
 
 
-async def asked(request: Request) -> Asked:
-    """HTTP 413 or 415; BadInput FORM_UNREADABLE, ACTION_UNKNOWN or REASON_WRONG."""
-    said = await form_of(request)
-    return Asked(one_of(ACTIONS, said), _reason(said), number_of(said, "after", int))
+async def parse_form(request: Request) -> MigrationForm:
+    """Parses the form. Raises HTTP 413 or 415, or BadInput FORM_UNREADABLE, ACTION_UNKNOWN or REASON_WRONG."""
+    fields = await form_of(request)
+    return MigrationForm(one_of(ACTIONS, fields), _reason(fields), number_of(fields, "after", int))
 
 
 @router.post("/views/{view}/migration")
 def change(
-    request: Request, known: View, settings: Platform, user: GetUserDep, form: Annotated[Asked, Depends(asked)]
+    request: Request,
+    known: View,
+    settings: Platform,
+    user: GetUserDep,
+    form: Annotated[MigrationForm, Depends(parse_form)],
 ) -> RedirectResponse:
-    """Do it in the user's name, and show the page again."""
+    """Makes the change in the user's name, and redirects to the page."""
     if form.after is not None and form.action != "rollback":
-        _check_still_holds(settings, known.name, form.after)
-    getattr(migration, _FUNCTIONS.get(form.action, form.action))(settings, known.name, by=user.get_name(), why=form.why)
+        _check_route_unchanged(settings, known.name, form.after)
+    function = _FUNCTIONS.get(form.action, form.action)
+    getattr(migration, function)(settings, known.name, by=user.get_name(), why=form.why)
     return RedirectResponse(f"{request.scope.get('root_path', '')}/views/{known.name}/migration", 303)
 
 
-def _check_still_holds(settings: Settings, view: str, after: int) -> None:
-    """What was decided before a step may be wrong behind it. Back is always right."""
+def _check_route_unchanged(settings: Settings, view: str, after: int) -> None:
+    """Rejects an action that was decided on an outdated route. Not called for a rollback, which is always allowed."""
     now = route_of(settings, view)
     if (now.number if now else 0) != after:
         raise Conflict(
             "ROUTE_MOVED",
-            f"{view}: the route is another one by now ({now})",
+            f"{view}: the route has changed since ({now})",
             state="nothing was changed",
-            next_step="look at the page again, and decide again",
+            next_step="reload the page, and decide again",
         )
 
 
-def _reason(said: Form) -> str:
-    """In one line: it is shown in tables, notes and logs."""
-    why = " ".join(said.get("why", "").split())
+def _reason(fields: Form) -> str:
+    """Returns the reason in one line, because it is shown in tables, notes and logs."""
+    why = " ".join(fields.get("why", "").split())
     if not why or len(why) > _LONG or not why.isprintable():
         raise BadInput(
             "REASON_WRONG",
-            f"why is a text of 1 to {_LONG} characters that can be printed",
+            f"why must be 1 to {_LONG} printable characters",
             state="nothing was changed",
-            next_step="say in a line why: it is kept for ever in the history of the route",
+            next_step="give the reason in one line: it is kept for ever in the route's history",
             field="why",
         )
     return why

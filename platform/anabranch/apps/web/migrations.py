@@ -1,4 +1,4 @@
-"""How the readers of a view were led, and the migration that leads them now."""
+"""The history of a view's route, and its current migration."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from anabranch.core.settings import Settings
 from anabranch.serve.routes import Route, route_history
 
 SHOWN = 200
-"""How many changes of the route are listed, the newest ones."""
+"""Maximum number of route changes that are listed, newest first."""
 ACTIONS = {
     "hasten": "Go on now",
     "halt": "Halt",
@@ -26,9 +26,9 @@ _POSSIBLE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Moving:
-    """``history`` is newest first; ``migration`` is what the newest route says of one, None when a person has led
-    readers since, or nobody ever has."""
+class MigrationPage:
+    """``history``: newest first. ``migration``: the one in the newest route; None if a person has changed the route
+    since, or if there never was one."""
 
     migration: Migration | None
     history: tuple[Route, ...]
@@ -41,29 +41,33 @@ class Moving:
 
     @property
     def begun(self) -> Route | None:
-        """The route that the migration began with: who approved it, and why."""
+        """The route that started the migration: it says who approved it, and why."""
         if self.migration is None:
             return None
         itself, begun = (self.migration.old, self.migration.new, self.migration.run), None
         for route in self.history:
-            said = route.migration or {}
-            another = (said.get("old"), said.get("new"), said.get("run", "")) != itself
-            if another or (begun is not None and said.get("state") == "rolled back"):
+            stored = route.migration or {}
+            another = (
+                stored.get("old"),
+                stored.get("new"),
+                stored.get("run", ""),
+            ) != itself
+            if another or (begun is not None and stored.get("state") == "rolled back"):
                 break
             begun = route
         return begun
 
     @property
     def possible(self) -> list[tuple[str, str]]:
-        """What a person may do now: the action, and the text of its button."""
+        """The actions that are possible now, each with the text of its button."""
         state = self.migration.state if self.migration else ""
         return [(action, ACTIONS[action]) for action in _POSSIBLE.get(state, ())]
 
 
-def moving_of(settings: Settings, view: str) -> Moving:
-    """What the view's route says, now and before."""
+def migration_page(settings: Settings, view: str) -> MigrationPage:
+    """Reads the view's current route and its history."""
     history = route_history(settings, view)
-    said = history[-1].migration if history else None
+    stored = history[-1].migration if history else None
     axis = Axis.over((route.changed_at for route in history), datetime.now(UTC))
-    migration = Migration.from_json(said) if said else None
-    return Moving(migration, tuple(reversed(history)), axis, tuple(shares(history, axis)))
+    migration = Migration.from_json(stored) if stored else None
+    return MigrationPage(migration, tuple(reversed(history)), axis, tuple(shares(history, axis)))

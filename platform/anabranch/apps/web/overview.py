@@ -1,4 +1,4 @@
-"""Where each version of each view stands: its cut, how far it is behind, who reads it, what of it is certified."""
+"""The status of each version of each view: cut, lag, share of readers, certificates."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from anabranch.apps.web.certificate_cache import Marks, newest_marks
-from anabranch.apps.web.dirty_days import Dirty, Key, Lookup, Wanted
+from anabranch.apps.web.certificate_cache import CertificateSummaries, newest_summaries
+from anabranch.apps.web.dirty_days import DirtyStatus, Key, Lookup, Reference
 from anabranch.apps.web.failures import Failure, attempt
 from anabranch.apps.web.known_views import KnownView, known_views
-from anabranch.apps.web.lag import Behind, Landing
+from anabranch.apps.web.lag import Lag, Landing
 from anabranch.compute.speed.status import ViewStatus, progress_file, read
 from anabranch.core.settings import Settings
 from anabranch.lake import Cut
@@ -24,21 +24,21 @@ from anabranch.views.definition import PARTITION_DATE
 
 T = TypeVar("T")
 _SILENT_SECONDS = 30.0
-"""The speed process says each second how its streams are."""
+"""Seconds without a status file update after which the speed process counts as silent: it writes one each second."""
 
 
 @dataclass(frozen=True, slots=True)
 class VersionStatus:
-    """One version of a view. ``share`` is in percent of the view's readers; ``equal`` of ``certified`` partitions have
-    a newest certificate that says so, the newest of them made at ``newest``. ``wanted``: what dirty days have to be
-    about to be those of now. ``failed`` says what couldn't be read."""
+    """One version of a view. ``share``: percent of the view's readers. ``certified``: partitions with a certificate;
+    ``equal``: how many of their newest ones are equal; ``newest``: time of the newest one. ``wanted``: the state that
+    the dirty days must refer to in order to be current. ``failed``: what couldn't be read."""
 
     view: str
     version: int
     declared: bool
     cut: Cut | None = None
     committed: datetime | None = None
-    behind: Behind = field(default_factory=Behind)
+    behind: Lag = field(default_factory=Lag)
     kappa: bool = False
     published: int = 0
     equal: int = 0
@@ -47,13 +47,13 @@ class VersionStatus:
     share: int = 0
     stream: ViewStatus | None = None
     retired: bool = False
-    wanted: Wanted = ("", 0)
-    dirty: Dirty | None = None
+    wanted: Reference = ("", 0)
+    dirty: DirtyStatus | None = None
     failed: Failure | None = None
 
     @property
     def days_differ(self) -> bool:
-        """Whether a half of its days may lack events: they are looked up beside the page."""
+        """Whether its halves may differ in their events per day, so that dirty days must be looked up."""
         return self.covers and not self.kappa and not self.retired
 
     @property
@@ -62,7 +62,7 @@ class VersionStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class ViewStanding:
+class ViewOverview:
     """A view and its versions, newest first. ``failed``: its route can't be read."""
 
     known: KnownView
@@ -72,16 +72,16 @@ class ViewStanding:
 
     @property
     def migration(self) -> str:
-        """The state of its newest migration, if one has set its route."""
+        """The state of the migration in its newest route; "" if there is none."""
         said = self.route.migration if self.route else None
         return str(said.get("state", "")) if said else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """All views. ``failures`` are those of what they share."""
+    """All views. ``failures``: what couldn't be read of the data that they share."""
 
-    views: tuple[ViewStanding, ...]
+    views: tuple[ViewOverview, ...]
     streams: Streams
     failures: tuple[Failure, ...]
 
@@ -92,7 +92,7 @@ class Overview:
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """What the speed process said last. ``silent``: seconds since then, when that is too long; None when all is well or
+    """The last status of the speed process. ``silent``: seconds since then if that is too long; None if all is well or
     it never ran."""
 
     views: Mapping[Key, ViewStatus] = field(default_factory=dict, hash=False)
@@ -104,54 +104,56 @@ class Streams:
 
 
 def overview(settings: Settings, lookup: Lookup) -> Overview:
-    """Every view; of what is broken, that it is."""
-    look = Look(settings)
+    """Returns the status of every view. What can't be read is reported as a failure."""
+    look = StatusReader(settings)
     views = tuple(look.view(known) for known in known_views(settings).values())
     return Overview(with_dirty(settings, lookup, views), look.streams, tuple(look.failures))
 
 
-def with_dirty(settings: Settings, lookup: Lookup, views: tuple[ViewStanding, ...]) -> tuple[ViewStanding, ...]:
-    """The same, with what is known of their dirty days; what isn't is being looked up from now on."""
-    asked = [each for view in views for each in view.versions if each.days_differ]
-    wanted = {(each.view, each.version): each.wanted for each in asked}
-    told = lookup.ask(settings, wanted)
+def with_dirty(settings: Settings, lookup: Lookup, views: tuple[ViewOverview, ...]) -> tuple[ViewOverview, ...]:
+    """Adds the known dirty days, and starts the lookup of the missing ones."""
+    candidates = [each for view in views for each in view.versions if each.days_differ]
+    wanted = {(each.view, each.version): each.wanted for each in candidates}
+    dirty = lookup.ask(settings, wanted)
 
-    def told_of(view: ViewStanding) -> tuple[VersionStatus, ...]:
-        return tuple(replace(each, dirty=told.get((each.view, each.version))) for each in view.versions)
+    def versions_of(view: ViewOverview) -> tuple[VersionStatus, ...]:
+        return tuple(replace(each, dirty=dirty.get((each.view, each.version))) for each in view.versions)
 
-    return tuple(replace(view, versions=told_of(view)) for view in views)
+    return tuple(replace(view, versions=versions_of(view)) for view in views)
 
 
-class Look:
-    """One look at everything: what views share is read once."""
+class StatusReader:
+    """Reads the status of views at one moment. Data that views share is read once."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._landing = Landing(settings)
         self.failures: list[Failure] = []
-        self.marks: Mapping[Key, Marks] = self._shared("certificates", lambda: newest_marks(settings)) or {}
-        self.streams: Streams = self._shared("streams", lambda: _streams(settings)) or Streams()
+        self.marks: Mapping[Key, CertificateSummaries] = (
+            self._read_shared("certificates", lambda: newest_summaries(settings)) or {}
+        )
+        self.streams: Streams = self._read_shared("streams", lambda: _streams(settings)) or Streams()
 
-    def view(self, known: KnownView) -> ViewStanding:
+    def view(self, known: KnownView) -> ViewOverview:
         route = attempt(f"route of {known.name}", lambda: route_of(self._settings, known.name))
         versions = tuple(self._version(known, version) for version in known.versions)
         if isinstance(route, Failure):
-            return ViewStanding(known, versions, failed=route)
-        return ViewStanding(known, tuple(_shared_out(versions, route)), route)
+            return ViewOverview(known, versions, failed=route)
+        return ViewOverview(known, tuple(_with_shares(versions, route)), route)
 
     def _version(self, known: KnownView, version: int) -> VersionStatus:
         stream = self.streams.views.get((known.name, version))
-        plain = VersionStatus(known.name, version, version in known.declared, stream=stream)
-        made = attempt(f"{known.name} v{version}", lambda: self._standing(plain))
-        return replace(plain, failed=made) if isinstance(made, Failure) else made
+        base = VersionStatus(known.name, version, version in known.declared, stream=stream)
+        status = attempt(f"{known.name} v{version}", lambda: self._status(base))
+        return replace(base, failed=status) if isinstance(status, Failure) else status
 
-    def _standing(self, plain: VersionStatus) -> VersionStatus:
-        speed = snapshot(speed_table(self._settings, plain.view, plain.version))
+    def _status(self, base: VersionStatus) -> VersionStatus:
+        speed = snapshot(speed_table(self._settings, base.view, base.version))
         if speed is None:
-            return plain
-        marks = self.marks.get((plain.view, plain.version), {})
+            return base
+        marks = self.marks.get((base.view, base.version), {})
         found = replace(
-            plain,
+            base,
             cut=speed.newest.note.cut,
             committed=_moment(speed),
             behind=self._landing.behind(speed.newest.note.cut),
@@ -160,21 +162,21 @@ class Look:
             certified=len(marks),
             newest=max((mark.created for mark in marks.values()), default=None),
         )
-        batch = None if found.kappa else snapshot(batch_table(self._settings, plain.view, plain.version))
+        batch = None if found.kappa else snapshot(batch_table(self._settings, base.view, base.version))
         wanted = self._landing.position(speed.newest.note.cut), batch.version if batch is not None else -1
         published = len(published_cuts(batch.newest.note)) if batch is not None else 0
         return replace(found, published=published, wanted=wanted)
 
-    def _shared(self, what: str, make: Callable[[], T]) -> T | None:
-        made = attempt(what, make)
-        if isinstance(made, Failure):
-            self.failures.append(replace(made, what=f"{what}: {made.what}"))
+    def _read_shared(self, what: str, make: Callable[[], T]) -> T | None:
+        result = attempt(what, make)
+        if isinstance(result, Failure):
+            self.failures.append(replace(result, what=f"{what}: {result.what}"))
             return None
-        return made
+        return result
 
 
-def _shared_out(versions: tuple[VersionStatus, ...], route: Route | None) -> Iterator[VersionStatus]:
-    """Without a route the oldest version that covers anything has all readers."""
+def _with_shares(versions: tuple[VersionStatus, ...], route: Route | None) -> Iterator[VersionStatus]:
+    """Sets each version's share of readers. Without a route, the oldest version that covers anything has all."""
     oldest = min((each.version for each in versions if each.covers), default=None)
     shares = route.shares if route else {oldest: 100}
     for each in versions:
@@ -187,8 +189,8 @@ def _moment(speed: Snapshot) -> datetime:
 
 
 def _streams(settings: Settings) -> Streams:
-    told = {(each.view, each.version): each for each in read(settings)}
-    if not told:
+    statuses = {(each.view, each.version): each for each in read(settings)}
+    if not statuses:
         return Streams()
     silent = time.time() - progress_file(settings).stat().st_mtime
-    return Streams(told, silent if silent > _SILENT_SECONDS else None)
+    return Streams(statuses, silent if silent > _SILENT_SECONDS else None)

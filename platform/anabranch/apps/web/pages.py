@@ -1,4 +1,4 @@
-"""The pages that one looks at. None of them changes anything, and none waits for anything but a few small files."""
+"""The read-only pages. They change nothing, and wait for nothing but a few small files."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from airflow.api_fastapi.core_api.security import GetUserDep
 from anabranch.apps.web import charts
 from anabranch.apps.web.access import MIGRATE, REPLAY, MayEdit
 from anabranch.apps.web.days import Day, Halves, days_of
-from anabranch.apps.web.dirty_days import Looked, Lookup
+from anabranch.apps.web.dirty_days import Lookup, LookupResult
 from anabranch.apps.web.failures import Failure, attempt
 from anabranch.apps.web.known_views import KnownView, known_view
-from anabranch.apps.web.migrations import SHOWN, moving_of
-from anabranch.apps.web.overview import Look, VersionStatus, overview, with_dirty
-from anabranch.apps.web.partition_history import Story, story_of
+from anabranch.apps.web.migrations import SHOWN, migration_page
+from anabranch.apps.web.overview import StatusReader, VersionStatus, overview, with_dirty
+from anabranch.apps.web.partition_history import PartitionHistory, history_of
 from anabranch.apps.web.render import page
 from anabranch.apps.web.replays import replays_of
 from anabranch.change.request_fields import DATE
@@ -27,7 +27,7 @@ from fastapi.responses import Response
 
 router = APIRouter()
 WHOLE = "whole"
-"""In place of a day: a kappa view has no partitions."""
+"""Used instead of a day for a kappa view, which has no partitions."""
 LOOKUP = Lookup()
 log = logging.getLogger(__name__)
 
@@ -38,13 +38,13 @@ def platform() -> Settings:
 
 @cache
 def warm() -> threading.Thread:
-    """Open every table once, beside whatever the server does: else the first look at the page does, for seconds where
-    there are many."""
+    """Opens every table once in the background, so that the first request needn't, which takes seconds for many
+    tables."""
 
     def look() -> None:
         try:
             overview(platform(), LOOKUP)
-        except Exception as error:  # the page itself says so
+        except Exception as error:  # the page itself will show the error
             log.warning("the page can't be warmed up: %s", error)
 
     thread = threading.Thread(target=look, name="anabranch-warm", daemon=True)
@@ -53,7 +53,7 @@ def warm() -> threading.Thread:
 
 
 def of_view(view: str, settings: Annotated[Settings, Depends(platform)]) -> KnownView:
-    """The view that an address names; HTTP 404."""
+    """Returns the view in the address. Raises HTTP 404 if there is none."""
     known = known_view(settings, view)
     if known is None:
         raise HTTPException(404, "there is no view of this name")
@@ -71,7 +71,7 @@ def all_views(request: Request, settings: Platform) -> Response:
 
 @router.get("/views/{view}")
 def one_view(request: Request, known: View, settings: Platform, year: int | None = None) -> Response:
-    look = Look(settings)
+    look = StatusReader(settings)
     (view,) = with_dirty(settings, LOOKUP, (look.view(known),))
     days = {each.version: _days(settings, look, each) for each in view.versions}
     years = sorted({day.year for found in days.values() if not isinstance(found, Failure) for day in found if day})
@@ -89,9 +89,9 @@ def one_partition(request: Request, known: View, settings: Platform, version: in
     if version not in known.versions:
         raise HTTPException(404, f"{known.name} has no such version")
     day = _day(partition)
-    (view,) = with_dirty(settings, LOOKUP, (Look(settings).view(known),))
+    (view,) = with_dirty(settings, LOOKUP, (StatusReader(settings).view(known),))
     standing = next(each for each in view.versions if each.version == version)
-    story = story_of(settings, known.name, version, day, standing.dirty)
+    story = history_of(settings, known.name, version, day, standing.dirty)
     if story is None:
         raise HTTPException(404, f"nothing is known of this partition of {known.name} v{version}")
     return page(
@@ -107,7 +107,7 @@ def migration(
     user: GetUserDep,
     allowed: Annotated[bool, Depends(MayEdit(MIGRATE))],
 ) -> Response:
-    moving = attempt(f"route of {known.name}", lambda: moving_of(settings, known.name))
+    moving = attempt(f"route of {known.name}", lambda: migration_page(settings, known.name))
     return page(
         request, "migration.html", known=known, moving=moving, user=user.get_name(), allowed=allowed, dag=MIGRATE,
         shown=SHOWN,
@@ -123,8 +123,7 @@ def replays(
 
 
 class _Calendar:
-    """What a version's part of the page shows: a year, what is not of a day, and how many days there are of each
-    state."""
+    """A version's part of the page: one year, the state of a view without days, and the number of days per state."""
 
     def __init__(self, days: dict[date | None, Day], year: int | None) -> None:
         self.whole = days.get(None)
@@ -133,9 +132,9 @@ class _Calendar:
         self.counts = {state: in_year.count(state) for state in in_year}
 
 
-def _days(settings: Settings, look: Look, standing: VersionStatus) -> dict[date | None, Day] | Failure:
+def _days(settings: Settings, look: StatusReader, standing: VersionStatus) -> dict[date | None, Day] | Failure:
     key = standing.view, standing.version
-    looked = standing.dirty.found if standing.dirty else Looked()
+    looked = standing.dirty.found if standing.dirty else LookupResult()
     marks = look.marks.get(key, {})
     return attempt(
         f"{standing.view} v{standing.version}",
@@ -144,7 +143,7 @@ def _days(settings: Settings, look: Look, standing: VersionStatus) -> dict[date 
 
 
 def _day(text: str) -> date | None:
-    """HTTP 404 for what is no day; None for the whole of a view."""
+    """Parses a day; None for a whole view. Raises HTTP 404 for any other text."""
     if text == WHOLE:
         return None
     try:
@@ -155,8 +154,8 @@ def _day(text: str) -> date | None:
         raise HTTPException(404, "there is no such day") from None
 
 
-def _line(story: Story) -> tuple[charts.Axis, list[charts.Dot]]:
-    """Certificates and publications over time."""
+def _line(story: PartitionHistory) -> tuple[charts.Axis, list[charts.Dot]]:
+    """The timeline of certificates and publications."""
     judged = [(each.certificate.created, "equal" if each.certificate.equal else "held") for each in story.judged]
     moments = [*judged, *((each.at, "publication") for each in story.publications)]
     axis = charts.Axis.over((moment for moment, _ in moments), datetime.now(UTC))

@@ -1,13 +1,13 @@
-"""The story of one partition: which runs made it and when, what late events changed, and where its paths differ."""
+"""The history of one partition: its runs and publications, what late events changed, and where its paths differ."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
-from anabranch.apps.web.certificate_cache import Mark, all_certificates
+from anabranch.apps.web.certificate_cache import CertificateSummary, all_certificates
 from anabranch.apps.web.days import Day, Halves, refusal, still_dirty, still_lacking, verdict_of
-from anabranch.apps.web.dirty_days import Dirty
+from anabranch.apps.web.dirty_days import DirtyStatus
 from anabranch.apps.web.failures import Failure, attempt
 from anabranch.certify.certificates import Certificate
 from anabranch.certify.late_changes import LateChanges
@@ -17,14 +17,14 @@ from anabranch.lake import Cut, commit_history
 from anabranch.lake.layout import batch_table
 
 _COMMITS = 500
-"""How many of the batch table's newest commits are looked through."""
+"""Maximum number of the batch table's newest commits that are searched."""
 SHOWN = 200
-"""How many certificates are shown, the newest ones."""
+"""Maximum number of certificates that are shown, newest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """A commit that showed readers this partition."""
+    """A commit that published this partition."""
 
     run: str
     cut: Cut
@@ -32,9 +32,9 @@ class Publication:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """A certificate, and what the verdict of its run says beside it. ``differs``: the account of the difference, with
-    both values and the events behind them, as that run has stored it."""
+class CertificateEntry:
+    """A certificate, with the verdict of its run. ``differs``: the difference as that run stored it, with both values
+    and the events behind them."""
 
     certificate: Certificate
     verdict: Verdict | None
@@ -45,15 +45,15 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
-    """``judged`` newest first; ``more`` certificates are older still. ``publications`` newest first, those of runs
-    without a certificate included. ``failures`` name what couldn't be read."""
+class PartitionHistory:
+    """``judged``: newest first; ``more``: the number of older certificates that are not shown. ``publications``: newest
+    first, also of runs without a certificate. ``failures``: what couldn't be read."""
 
     day: Day
-    judged: tuple[Judged, ...]
+    judged: tuple[CertificateEntry, ...]
     more: int
     publications: tuple[Publication, ...]
-    dirty: Dirty | None
+    dirty: DirtyStatus | None
     failures: tuple[Failure, ...]
 
     @property
@@ -62,8 +62,10 @@ class Story:
         return [publication for publication in self.publications if publication.run not in known]
 
 
-def story_of(settings: Settings, view: str, version: int, partition: date | None, dirty: Dirty | None) -> Story | None:
-    """Everything that is kept of a partition; None when nothing is."""
+def history_of(
+    settings: Settings, view: str, version: int, partition: date | None, dirty: DirtyStatus | None
+) -> PartitionHistory | None:
+    """Returns everything that is stored about a partition; None if there is nothing."""
     failures: list[Failure] = []
     halves = attempt("tables", lambda: Halves.of(settings, view, version))
     if isinstance(halves, Failure):
@@ -71,9 +73,9 @@ def story_of(settings: Settings, view: str, version: int, partition: date | None
         halves = Halves(None, None, {})
     found = attempt("certificates", lambda: all_certificates(settings, view, version, partition))
     certificates = found if not isinstance(found, Failure) else []
-    told = attempt("publications", lambda: publications_of(settings, view, version, partition))
-    publications = told if not isinstance(told, Failure) else []
-    failures += [each for each in (found, told) if isinstance(each, Failure)]
+    published_or_failure = attempt("publications", lambda: publications_of(settings, view, version, partition))
+    publications = published_or_failure if not isinstance(published_or_failure, Failure) else []
+    failures += [each for each in (found, published_or_failure) if isinstance(each, Failure)]
     serves = halves.serving().get(partition)
     lacking = still_lacking(dirty.found, partition, halves) if dirty else 0
     if not certificates and not publications and serves is None and not lacking and not failures:
@@ -84,16 +86,18 @@ def story_of(settings: Settings, view: str, version: int, partition: date | None
         partition,
         serves,
         halves.published.get(partition) if partition else None,
-        Mark(newest.equal, newest.created, newest.run, newest.late_events) if newest else None,
+        CertificateSummary(newest.equal, newest.created, newest.run, newest.late_events) if newest else None,
         judged[0].refused if judged else "",
         still_dirty(dirty.days if dirty else {}, partition, halves),
         lacking,
     )
-    return Story(day, tuple(judged), len(certificates) - len(judged), tuple(publications), dirty, tuple(failures))
+    return PartitionHistory(
+        day, tuple(judged), len(certificates) - len(judged), tuple(publications), dirty, tuple(failures)
+    )
 
 
 def publications_of(settings: Settings, view: str, version: int, partition: date | None) -> list[Publication]:
-    """The commits that published this partition, newest first, as far as the table keeps its log."""
+    """Returns the commits that published this partition, newest first, as far as the table's log is kept."""
     found = []
     for committed in commit_history(batch_table(settings, view, version), _COMMITS):
         run, day = committed.note.batch.removeprefix("publish:"), str(partition)
@@ -104,16 +108,16 @@ def publications_of(settings: Settings, view: str, version: int, partition: date
     return found
 
 
-def _judged(settings: Settings, certificate: Certificate, publications: list[Publication]) -> Judged:
+def _judged(settings: Settings, certificate: Certificate, publications: list[Publication]) -> CertificateEntry:
     verdict = verdict_of(settings, certificate.view, certificate.version, certificate.run)
     day = certificate.partition
     published = next((each for each in publications if each.run == certificate.run), None)
     changes = next((each for each in verdict.late_changes if each.partition == day), None) if verdict else None
-    return Judged(certificate, verdict, published, refusal(verdict, day), changes, _differs(verdict, day))
+    return CertificateEntry(certificate, verdict, published, refusal(verdict, day), changes, _differs(verdict, day))
 
 
 def _differs(verdict: Verdict | None, day: date | None) -> str:
-    """The part of a verdict's report that is about ``day``: a report is the tables of a few days, each with a title."""
+    """Returns the part of a verdict's report for ``day``. A report has the tables of a few days, each with a title."""
     if verdict is None or not verdict.report:
         return ""
     title, where = f"{verdict.view} v{verdict.version}: ", f" on {day}" if day else ""

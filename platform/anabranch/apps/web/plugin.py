@@ -1,4 +1,4 @@
-"""The plug-in that Airflow finds through the entry point ``airflow.plugins`` of this package."""
+"""The Airflow plug-in, found through the entry point ``airflow.plugins`` of this package."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from anabranch.apps.airflow.links import PREFIX
 
 
 class AnabranchPlugin(AirflowPlugin):
-    """Mounts our pages and puts them into the navigation. Only the API server asks for applications; other processes
-    never import them."""
+    """Mounts our pages and adds them to the navigation. Only the API server reads ``fastapi_apps``; other processes
+    never import the pages."""
 
     name = "anabranch"
-    # Airflow shows it in a frame of its own page, at /plugin/anabranch. Relative: the UI may live below a path.
+    # Airflow shows it in an iframe at /plugin/anabranch. Relative, because the UI may be served below a path.
     external_views = [  # noqa: RUF012 - as Airflow declares it
         {
             "name": "Anabranch",
@@ -26,7 +26,7 @@ class AnabranchPlugin(AirflowPlugin):
     ]
 
     @property
-    def fastapi_apps(self) -> list[dict[str, Any]]:  # type: ignore[override]  # read when asked for, never set
+    def fastapi_apps(self) -> list[dict[str, Any]]:  # type: ignore[override]  # Airflow only reads it
         from anabranch.apps.web.app import app
         from anabranch.apps.web.pages import warm
 

@@ -1,4 +1,4 @@
-"""From what is known to HTML: everything that is shown is escaped, nothing is fetched from elsewhere."""
+"""Renders pages as HTML. All values are escaped, and nothing is loaded from other sites."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ POLICY = (
 )
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
-    # "no-referrer" would take the Origin away from our own forms.
+    # "no-referrer" would remove the Origin header from our own forms.
     "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
 
 
 def page(request: Request, template: str, *, status: int = 200, **given: Any) -> Response:
-    """A template of this package, as a page that knows where it is."""
+    """Renders a template of this package, with the addresses of our pages and of Airflow."""
     base = request.scope.get("root_path", "")
     values = {"base": base, "airflow": base.removesuffix(PREFIX), "now": datetime.now(UTC), **given}
     return guarded(HTMLResponse(_templates.get_template(template).render(values), status))
@@ -37,7 +37,7 @@ def error_page(request: Request, failure: Failure, status: int) -> Response:
 
 
 def guarded(response: Response, policy: str = POLICY) -> Response:
-    """With what a browser has to be told of every answer; a stricter word of its own stays."""
+    """Adds the security headers. A header that the response already has is kept."""
     for name, value in _HEADERS.items():
         response.headers.setdefault(name, value)
     response.headers.setdefault("Content-Security-Policy", policy)
@@ -45,7 +45,7 @@ def guarded(response: Response, policy: str = POLICY) -> Response:
 
 
 def login_address(request: Request) -> str:
-    """Where Airflow lets a person in, and sends them back to this page."""
+    """Airflow's login page, which redirects back to this page."""
     base = request.scope.get("root_path", "").removesuffix(PREFIX)
     here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     return f"{base}/api/v2/auth/login?{urlencode({'next': here})}"
@@ -56,7 +56,7 @@ def _clock(moment: datetime | None) -> str:
 
 
 def _span(seconds: float) -> str:
-    """For people: the two largest units."""
+    """Formats a duration in its two largest units."""
     units = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
     left, parts = round(seconds), []
     for name, size in units:

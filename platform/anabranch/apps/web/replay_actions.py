@@ -1,4 +1,4 @@
-"""The buttons of a replay: another pace, or its end. POST only, from our own page."""
+"""The buttons of a replay: change its pace, or cancel it. POST only, from our own page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from airflow.api_fastapi.core_api.security import GetUserDep
-from anabranch.apps.web.access import REPLAY, Edits, from_our_page
+from anabranch.apps.web.access import REPLAY, RequireEdit, from_our_page
 from anabranch.apps.web.forms import form_of, number_of, one_of
 from anabranch.apps.web.pages import Platform, View
 from anabranch.change.replay import control
@@ -15,23 +15,23 @@ from anabranch.change.replay_request import pace_of
 from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import RedirectResponse
 
-router = APIRouter(dependencies=[Depends(from_our_page), Depends(Edits(REPLAY))])
+router = APIRouter(dependencies=[Depends(from_our_page), Depends(RequireEdit(REPLAY))])
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What the form says: ``share`` in percent, ``speed`` in times real time; None: as it is."""
+class ReplayForm:
+    """The form's fields: ``share`` in percent, ``speed`` as a multiple of real time; None: unchanged."""
 
     action: str
     share: float | None
     speed: float | None
 
 
-async def asked(request: Request) -> Asked:
-    """HTTP 413 or 415; BadInput FORM_UNREADABLE or ACTION_UNKNOWN."""
-    said = await form_of(request)
-    action = one_of(("pace", "cancel"), said)
-    return Asked(action, number_of(said, "share", float), number_of(said, "speed", float))
+async def parse_form(request: Request) -> ReplayForm:
+    """Parses the form. Raises HTTP 413 or 415, or BadInput FORM_UNREADABLE or ACTION_UNKNOWN."""
+    fields = await form_of(request)
+    action = one_of(("pace", "cancel"), fields)
+    return ReplayForm(action, number_of(fields, "share", float), number_of(fields, "speed", float))
 
 
 @router.post("/views/{view}/v{version}/replay")
@@ -41,9 +41,9 @@ def steer(
     version: int,
     settings: Platform,
     user: GetUserDep,
-    form: Annotated[Asked, Depends(asked)],
+    form: Annotated[ReplayForm, Depends(parse_form)],
 ) -> RedirectResponse:
-    """Do it in the user's name, and show the page again."""
+    """Makes the change in the user's name, and redirects to the page."""
     if version not in known.versions:
         raise HTTPException(404, f"{known.name} has no such version")
     if form.action == "cancel":

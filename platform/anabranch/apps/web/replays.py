@@ -1,4 +1,4 @@
-"""The replays of a view: how far each has come, and at which pace."""
+"""The replays of a view, with their progress and pace."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from anabranch.change.replay.state import ReplayState, list_states, read_control
 from anabranch.core.settings import Settings
 
 SHOWN = 50
-"""How many replays of a version are listed, the newest ones."""
+"""Maximum number of replays listed per version, newest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """A replay, and the pace that it is held to from its next slice on; ``ends``: somebody has cancelled it."""
+    """A replay, and its pace from the next slice on; ``ends``: a person has cancelled it."""
 
     standing: ReplayState
     pace: Pace
@@ -33,7 +33,7 @@ class Replay:
 
 
 def replays_of(settings: Settings, view: str, version: int) -> list[Replay] | Failure:
-    """Newest first."""
+    """Returns the replays of a version, newest first."""
 
     def found() -> list[Replay]:
         return [_replay(settings, standing) for standing in reversed(list_states(settings, view, version)[-SHOWN:])]

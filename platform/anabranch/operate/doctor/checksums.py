@@ -1,5 +1,7 @@
-"""Whether the checksum beside a table's newest commit says what the log says: engines take a table's schema from it and
-look no further (delta-rs, too), and the next commit counts on from it."""
+"""Checks that the version checksum of a table's newest commit agrees with the log.
+
+Engines (delta-rs, too) read a table's schema from the checksum instead of the log, and the next commit is computed from
+it."""
 
 from __future__ import annotations
 
@@ -17,62 +19,66 @@ from anabranch.operate.doctor.findings import Finding, failed
 
 _ACTIONS = ("metaData", "protocol")
 _NEAR = 20
-"""Characters: an action is an object with one key."""
+"""An action is an object with one key, which stands in the first characters of its line."""
 
 
-def checksums(platform: Context) -> Iterator[Finding]:
-    """CHECKSUM_WRONG: of the version that a table is at. One that isn't there is none that is wrong. A table that can't
-    be opened is looked at all the same: it may be by this."""
-    for place in platform.places(*EVERY):
+def checksums(context: Context) -> Iterator[Finding]:
+    """CHECKSUM_WRONG: the checksum of a table's current version. A missing checksum is fine. Tables that can't be
+    opened are checked too: a wrong checksum may be the reason."""
+    for place in context.places(*EVERY):
         try:
-            yield from _of(place, _opened(platform, place))
-        except Exception as error:  # whatever is on disk: it is told, and the next table is looked at
+            yield from _check_table(place, _opened(context, place))
+        except Exception as error:  # an unreadable table is a finding; the others are still checked
             yield failed(f"{place} ({place.uri})", error)
 
 
-def _opened(platform: Context, place: TableRef) -> TableState | None:
-    with suppress(BrokenState):  # told by the check of data files
-        return platform.held(place)
+def _opened(context: Context, place: TableRef) -> TableState | None:
+    with suppress(BrokenState):  # the data files check reports it
+        return context.table_state(place)
     return None
 
 
-def _of(place: TableRef, held: TableState | None) -> Iterator[Finding]:
+def _check_table(place: TableRef, state: TableState | None) -> Iterator[Finding]:
     base = Path(place.uri)
-    version = held.table.version() if held else max(versions(base), default=0)
+    version = state.table.version() if state else max(versions(base), default=0)
     path = base / LOG / f"{version:020d}.crc"
     try:
-        said = json.loads(path.read_text())
+        checksum = json.loads(path.read_text())
     except FileNotFoundError:
         return
     except ValueError as error:
-        said = error
-    wrong = list(_wrong(said, base, version, held)) if isinstance(said, Mapping) else [f"it is no checksum ({said})"]
+        checksum = error
+    wrong = (
+        list(_wrong(checksum, base, version, state))
+        if isinstance(checksum, Mapping)
+        else [f"it is not a checksum ({checksum})"]
+    )
     if wrong:
-        mending = f"rm {path}: readers look at the commits then, and the next commit writes a right one"
-        yield Finding("CHECKSUM_WRONG", f"{place}: {path}", "; ".join(wrong), mending)
+        next_step = f"rm {path}: readers then use the commits, and the next commit writes a correct one"
+        yield Finding("CHECKSUM_WRONG", f"{place}: {path}", "; ".join(wrong), next_step)
 
 
-def _wrong(said: Mapping[str, Any], base: Path, version: int, held: TableState | None) -> Iterator[str]:
-    if held is not None:
-        files = held.files()
-        for name, there in (("numFiles", len(files)), ("tableSizeBytes", sum(file.size for file in files))):
-            if said.get(name) != there:
-                yield f"it says {name} {said.get(name)}, the table has {there}"
+def _wrong(checksum: Mapping[str, Any], base: Path, version: int, state: TableState | None) -> Iterator[str]:
+    if state is not None:
+        files = state.files()
+        for name, actual in (("numFiles", len(files)), ("tableSizeBytes", sum(file.size for file in files))):
+            if checksum.get(name) != actual:
+                yield f"it has {name} {checksum.get(name)}, the table has {actual}"
     logged = _logged(base, version)
-    told, metadata = said.get("metadata"), logged.get("metaData", {})
-    told = told if isinstance(told, Mapping) else {}
+    stored, metadata = checksum.get("metadata"), logged.get("metaData", {})
+    stored = stored if isinstance(stored, Mapping) else {}
     for name in ("id", "partitionColumns", "configuration"):
-        if told.get(name) != metadata.get(name):
-            yield f"it says {name} {told.get(name)}, the log {metadata.get(name)}"
-    if _parsed(told.get("schemaString")) != _parsed(metadata.get("schemaString")):
-        yield "it says another schema than the log"
-    if _plain(said.get("protocol")) != _plain(logged.get("protocol")):
-        yield f"it says protocol {said.get('protocol')}, the log {logged.get('protocol')}"
+        if stored.get(name) != metadata.get(name):
+            yield f"it has {name} {stored.get(name)}, the log has {metadata.get(name)}"
+    if _parsed(stored.get("schemaString")) != _parsed(metadata.get("schemaString")):
+        yield "its schema differs from the log's"
+    if _plain(checksum.get("protocol")) != _plain(logged.get("protocol")):
+        yield f"it has protocol {checksum.get('protocol')}, the log has {logged.get('protocol')}"
 
 
 def _logged(base: Path, version: int) -> dict[str, Any]:
-    """The newest of each action up to ``version``, by commits and the newest checkpoint: never through an engine, which
-    would ask the checksum."""
+    """Returns the newest of each action up to ``version``, read from the commits and the newest checkpoint. Uses no
+    engine, because engines read the checksum."""
     checkpoints = {int(path.name[:20]): path for path in (base / LOG).glob("*.checkpoint.parquet")}
     first = max((at for at in checkpoints if at <= version), default=-1)
     found = _checkpointed(checkpoints[first]) if first >= 0 else {}
@@ -98,7 +104,7 @@ def _parsed(schema: object) -> object:
 
 
 def _plain(protocol: object) -> object:
-    """Without what is empty, and without an order: so it may be written or not."""
+    """Normalises a protocol for comparison: drops empty fields, which may be omitted, and sorts lists."""
     if not isinstance(protocol, Mapping):
         return None
     return {name: sorted(v) if isinstance(v, list | tuple) else v for name, v in protocol.items() if v}

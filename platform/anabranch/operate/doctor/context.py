@@ -1,6 +1,6 @@
-"""What is examined: tables, each at one version, with their notes; what is declared; the log, if it answers.
+"""What the checks read: tables, each at one version with its commit metadata; declarations; the broker, if it answers.
 
-Nothing here writes, locks or makes a folder.
+Nothing here writes, takes a lock or creates a folder.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from deltalake import DeltaTable
 
 __all__ = ["EVERY", "Context", "DataFile", "Kind", "LogOffsets", "TableRef", "TableState", "each", "rows_of"]
 LogOffsets = Callable[[str], tuple[Mapping[int, int], Mapping[int, int]]]
-"""Where the partitions of a topic begin and end, as the broker says."""
+"""Returns the begin and end offsets of a topic's partitions, as the broker reports them."""
 _FOOT = 8
 _MAGIC = b"PAR1"
 
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A file that a table's newest version names. ``partition`` is its value as Delta's log has it."""
+    """A data file of a table's newest version. ``partition`` is the value in Delta's log."""
 
     path: Path
     size: int
     partition: Any
 
     def fault(self) -> str | None:
-        """Why its rows can't be read; by its size and its first and last bytes."""
+        """Why the file can't be read, judged by its size and its first and last bytes; None if it can."""
         try:
             size = self.path.stat().st_size
             with self.path.open("rb") as file:
@@ -50,16 +50,16 @@ class DataFile:
                 file.seek(max(size - _FOOT, 0))
                 foot = file.read()
         except FileNotFoundError:
-            return "it is gone"
+            return "it is missing"
         if size != self.size:
-            return f"it has {size} bytes, its commit says {self.size}"
-        return None if head == _MAGIC == foot[-len(_MAGIC) :] else "it is no Parquet file"
+            return f"it has {size} bytes, but {self.size} by its commit"
+        return None if head == _MAGIC == foot[-len(_MAGIC) :] else "it is not a Parquet file"
 
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """A table at one version. ``notes`` are those of its newest commits, the oldest first; ``whole``: of all that the
-    table has ever had."""
+    """A table at one version. ``notes``: its newest commits with their metadata, oldest first; ``whole``: these are all
+    commits that the table ever had."""
 
     place: TableRef
     table: DeltaTable = field(hash=False)
@@ -72,8 +72,8 @@ class TableState:
 
     @property
     def current(self) -> Sequence[Commit]:
-        """The notes since all rows were replaced last, by the first batch of a new checkpoint or by a whole replay:
-        what is wrong with older ones is mended. Only a speed half is replaced as a whole."""
+        """The commits since all rows were last replaced, by the first batch of a new checkpoint or by a full replay;
+        faults of older ones no longer matter. Only a speed half is ever replaced as a whole."""
         if self.place.kind != "speed":
             return self.notes
         pairs = zip(self.notes, self.notes[1:], strict=False)
@@ -89,21 +89,21 @@ class TableState:
         return [DataFile(base / unquote(p), s, d) for p, s, d in zip(paths, sizes, days, strict=True)]
 
     def readable(self) -> list[DataFile]:
-        """Its files; none where one of them can't be read: that is told once, by the check of data files."""
+        """Returns the files; an empty list if any can't be read, which the data files check reports."""
         files = self.files()
         return [] if any(file.fault() for file in files) else files
 
 
 def _replaces(before: CommitMetadata, after: CommitMetadata) -> bool:
-    if REPLAY in after.extra:  # of some days it is under the live stream's own name
+    if REPLAY in after.extra:  # a replay of some days commits under the live stream's own name
         return owner_of(after) != owner_of(before)
     return after.batch.endswith(":0")
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """``log`` is None where no broker answers. ``commits``: how many of the newest commits of each table are looked at
-    one by one (0: all that its log still holds). ``now``: seconds since 1970."""
+    """``log`` is None if no broker answers. ``commits``: how many of the newest commits of each table are checked one
+    by one (0: all that its log still holds). ``now``: seconds since 1970."""
 
     settings: Settings
     declarations: Declarations
@@ -111,17 +111,17 @@ class Context:
     log: LogOffsets | None = None
     commits: int = 1_000
     now: float = field(default_factory=time.time)
-    _held: dict[str, TableState | None] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _states: dict[str, TableState | None] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def places(self, *kinds: Kind) -> list[TableRef]:
-        """The tables of these kinds that there are."""
+        """The existing tables of these kinds."""
         return existing_tables(self.settings, *kinds)
 
-    def held(self, place: TableRef) -> TableState | None:
-        """The table at one version, the same for all checks of a look; None when it has gone meanwhile."""
-        if place.uri not in self._held:
-            self._held[place.uri] = self._open(place)
-        return self._held[place.uri]
+    def table_state(self, place: TableRef) -> TableState | None:
+        """The table at one version, the same for all checks of a pass; None if it was deleted meanwhile."""
+        if place.uri not in self._states:
+            self._states[place.uri] = self._open(place)
+        return self._states[place.uri]
 
     def _open(self, place: TableRef) -> TableState | None:
         table = open_table(place.uri)
@@ -131,17 +131,18 @@ class Context:
         known = list(commit_history(table, limit))
         return TableState(place, table, tuple(reversed(known)), bool(known) and known[-1].version == 0)
 
-    def again(self) -> Context:
-        """The same, to be looked at anew."""
+    def fresh_copy(self) -> Context:
+        """Returns a copy without cached tables, for the second pass."""
         return replace(self)
 
     def view(self, place: TableRef) -> View | None:
-        """The declaration of a half's version, where there is one."""
+        """The declared view of a half; None if its version isn't declared."""
         found = [v for v in self.views if (v.name, v.version) == (place.name, place.version)]
         return found[0] if found else None
 
     def landed(self, cut: Cut) -> Cut:
-        """Where landing is with the topics of ``cut``, now: asked for after whatever is held to it was read."""
+        """Landing's current position in the topics of ``cut``. Call it after reading what is compared with it: landing
+        may advance meanwhile."""
         positions = {}
         for topic in cut.positions:
             committed = latest_commit(landing_table(self.settings, topic))
@@ -153,30 +154,31 @@ class Context:
 def each(
     *kinds: Kind,
 ) -> Callable[[Callable[[Context, TableState], Iterator[Finding]]], Callable[..., Iterator[Finding]]]:
-    """A check of every table of these kinds: one that can't be read is a finding, and the others are looked at."""
+    """Decorator: runs a check for every table of these kinds. An unreadable table becomes a finding; the others are
+    still checked."""
 
-    def made(look: Callable[[Context, TableState], Iterator[Finding]]) -> Callable[[Context], Iterator[Finding]]:
-        def over_all(platform: Context) -> Iterator[Finding]:
-            for place in platform.places(*kinds):
+    def decorate(run: Callable[[Context, TableState], Iterator[Finding]]) -> Callable[[Context], Iterator[Finding]]:
+        def over_all(context: Context) -> Iterator[Finding]:
+            for place in context.places(*kinds):
                 try:
-                    held = platform.held(place)
-                    yield from look(platform, held) if held is not None else ()
-                except Exception as error:  # whatever is on disk: it is told, and the next table is looked at
+                    state = context.table_state(place)
+                    yield from run(context, state) if state is not None else ()
+                except Exception as error:  # an unreadable table is a finding; the others are still checked
                     yield failed(f"{place} ({place.uri})", error)
 
         return over_all
 
-    return made
+    return decorate
 
 
 @cache
 def _database() -> duckdb.DuckDBPyConnection:
-    """In memory, and empty: to open one takes longer than to ask it."""
+    """One empty in-memory database per process: opening one takes longer than a query."""
     return duckdb.connect()
 
 
 def rows_of(files: Sequence[DataFile]) -> duckdb.DuckDBPyConnection:
-    """A connection in which ``rows`` is every row of these files (at least one), with its file as ``filename``."""
+    """Returns a connection with a view ``rows`` of all rows of these files (at least one), each with ``filename``."""
     connection = _database().cursor()
     connection.execute("set timezone = 'UTC'")
     listed = ", ".join("'" + str(file.path).replace("'", "''") + "'" for file in files)

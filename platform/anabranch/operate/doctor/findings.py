@@ -1,4 +1,4 @@
-"""What a check says: something is wrong, here, and this is the next command."""
+"""A check and its findings: what is wrong, where, and the next command."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 class Severity(StrEnum):
     BROKEN = "broken"
-    """An invariant does not hold: readers or writers are, or will be, told something wrong."""
+    """An invariant is violated: readers or writers get, or will get, wrong data."""
     DOUBTFUL = "doubtful"
-    """No row is wrong by it; somebody should look, or tidy up."""
+    """No row is wrong because of it; a person should look, or clean up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """``code`` is stable. ``where`` names the table, the file or the record; ``next_step`` is the command that mends
-    it, or the first one on the way to that. ``check`` is who found it."""
+    """``code`` is stable. ``where`` names the table, the file or the record. ``next_step`` is the command that fixes
+    it, or the first of several. ``check`` is the name of the check."""
 
     code: str
     where: str
@@ -32,11 +32,11 @@ class Finding:
 
     def __post_init__(self) -> None:
         if not (self.code and self.where and self.what and self.next_step):
-            raise ValueError(f"a finding says what, where and what next: {self}")
+            raise ValueError(f"a finding needs code, where, what and next_step: {self}")
 
     @property
     def same(self) -> tuple[str, str]:
-        """What two looks at one defect have in common, however many rows it has by then."""
+        """Identifies a defect across two passes, even if its number of rows changes."""
         return self.code, self.where
 
     def __str__(self) -> str:
@@ -48,20 +48,22 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One idea that is looked at. ``look`` reads only, is called once or twice, and may raise: that is a finding, too.
+    """One check. ``run`` reads only, is called once or twice, and may raise, which becomes a finding.
 
-    This is the seam for what has to be computed (equal cut, equal rows): a check that is given a Spark session when it
-    is made stands beside these.
+    Checks that need Spark (equal cut, equal rows) get their session when they are created, and run like the others.
     """
 
     name: str
-    look: Callable[[Context], Iterator[Finding]]
+    run: Callable[[Context], Iterator[Finding]]
 
 
 def failed(where: str, error: Exception) -> Finding:
-    """A check that could not come to its end: what it looked at can't be read."""
+    """The finding for a check that failed because something can't be read."""
     kind = getattr(error, "code", type(error).__name__)
     what = f"it can't be read: {str(error).splitlines()[0] if str(error) else kind} ({kind})"
     return Finding(
-        "CHECK_FAILED", where, what, getattr(error, "next_step", "") or "restore it from a copy, then anabranch doctor"
+        "CHECK_FAILED",
+        where,
+        what,
+        getattr(error, "next_step", "") or "restore it from a backup, then run anabranch doctor again",
     )

@@ -1,4 +1,4 @@
-"""Whether landing holds every offset once, and every event once: its rows against themselves and its newest note."""
+"""Checks that landing holds every offset and every event once, by its rows and its newest commit metadata."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import duckdb
 from anabranch.ingest.landing.empty_offsets import BEGIN, COUNTS, all_recorded, by_partition, recorded_ranges
 from anabranch.ingest.landing.verify import DOUBLED, horizon_us
 from anabranch.lake import commit_history
-from anabranch.operate.doctor.commits import rebuilt
+from anabranch.operate.doctor.commits import how_to_rebuild
 from anabranch.operate.doctor.context import Context, TableState, each, rows_of
 from anabranch.operate.doctor.findings import Finding, Severity
 
@@ -20,7 +20,7 @@ select "partition", before + 1, "offset", epoch from (
     from rows where released_from is null)
 where "offset" > before + 1 order by 1, 2
 """
-_AGAIN = """
+_REPEATS = """
 select "partition", min("offset"), count(*), list(distinct epoch order by epoch) from (
     select "partition", "offset", unnest(list(epoch)) as epoch from rows where released_from is null
     group by 1, 2 having count(*) > 1)
@@ -31,45 +31,47 @@ select "partition", min("offset"), max("offset") + 1, arg_min(epoch, "offset")
 from rows where released_from is null group by 1 order by 1
 """
 Gap = tuple[int, int, int, int]
-"""Partition, first offset, the one behind the last, and the epoch of the record that follows."""
+"""Partition, first offset, end offset (exclusive), and the epoch of the record that follows."""
 
 
 @each("landing")
-def offsets(_: Context, held: TableState) -> Iterator[Finding]:
-    """OFFSET_MISSING, OFFSET_TWICE, OFFSET_END: one finding for each partition and kind."""
-    files = held.readable()
-    if held.newest is None:
+def offsets(_: Context, state: TableState) -> Iterator[Finding]:
+    """OFFSET_MISSING, OFFSET_TWICE, OFFSET_END: one finding per partition and kind."""
+    files = state.readable()
+    if state.newest is None:
         return
-    note = held.newest.note
+    note = state.newest.note
     begin = by_partition(note.extra, BEGIN)
-    if not files and (held.files() or not begin):
-        return  # they can't be read; or nothing has landed
-    spans, gaps, again = dict[int, tuple[int, int, int]](), list[Gap](), list[tuple[Any, ...]]()
+    if not files and (state.files() or not begin):
+        return  # the files can't be read, or nothing has landed
+    spans, gaps, repeated = dict[int, tuple[int, int, int]](), list[Gap](), list[tuple[Any, ...]]()
     if files:
         with rows_of(files) as rows:
             spans = {p: (first, end, epoch) for p, first, end, epoch in rows.execute(_SPANS).fetchall()}
-            gaps, again = rows.execute(_GAPS).fetchall(), rows.execute(_AGAIN).fetchall()
-    landed_to = note.cut.positions[held.place.name].offsets
+            gaps, repeated = rows.execute(_GAPS).fetchall(), rows.execute(_REPEATS).fetchall()
+    landed_to = note.cut.positions[state.place.name].offsets
     gaps += [(p, begin[p], first, epoch) for p, (first, _, epoch) in spans.items() if begin.get(p, first) < first]
     ends = {p: spans[p][1] if p in spans else begin[p] for p in sorted({*spans, *begin})}
     doubtful = _uncounted(gaps, ends, landed_to, by_partition(note.extra, COUNTS))
-    absent = Absent.of(held) if doubtful else Absent({}, {}, {})
-    yield from _missing(held, sorted(gap for gap in gaps if gap[0] in doubtful), absent)
-    for partition, first, count, epochs in again:
-        where = f"{held.place}, partition {partition}, offset {first}, epochs {', '.join(map(str, epochs))}"
-        yield Finding("OFFSET_TWICE", where, f"{count} rows share offsets that are landed already", rebuilt(held.place))
+    absent = Absent.of(state) if doubtful else Absent({}, {}, {})
+    yield from _missing(state, sorted(gap for gap in gaps if gap[0] in doubtful), absent)
+    for partition, first, count, epochs in repeated:
+        where = f"{state.place}, partition {partition}, offset {first}, epochs {', '.join(map(str, epochs))}"
+        yield Finding(
+            "OFFSET_TWICE", where, f"{count} rows have offsets that already landed", how_to_rebuild(state.place)
+        )
     for partition in doubtful:
         end, until = ends[partition], landed_to.get(partition, 0)
         if end > until or absent.unexplained(partition, end, until):
-            what = f"the newest note says that it was landed to {until}, its rows end at {end}"
-            where = f"{held.place}, partition {partition}, version {held.table.version()}"
-            yield Finding("OFFSET_END", where, what, rebuilt(held.place))
+            what = f"by the newest commit metadata it is landed to {until}, but its rows end at {end}"
+            where = f"{state.place}, partition {partition}, version {state.table.version()}"
+            yield Finding("OFFSET_END", where, what, how_to_rebuild(state.place))
 
 
 def _uncounted(
     gaps: Sequence[Gap], ends: Mapping[int, int], landed_to: Mapping[int, int], counts: Mapping[int, int]
 ) -> list[int]:
-    """The partitions that lack other than so many offsets as were proven to hold no record."""
+    """The partitions whose number of missing offsets isn't the number that was proven to hold no record."""
     lacking = {p: landed_to.get(p, 0) - end for p, end in ends.items()}
     for partition, start, end, _ in gaps:
         lacking[partition] += end - start
@@ -78,17 +80,17 @@ def _uncounted(
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """Why offsets are in no row. ``known``: the ranges that a person has given up, and those that were proven to hold
-    no record, as far as notes are kept; ``before``: where the oldest of these notes stands, and ``older`` how many were
-    proven by then. ``older`` is used up by who asks."""
+    """Why offsets are in no row. ``known``: the ranges that a person gave up and those that were proven to hold no
+    record, as far as commit metadata is kept. ``before``: the position of the oldest kept commit; ``older``: how many
+    offsets were proven empty by then. Each call of ``unexplained`` consumes from ``older``."""
 
     known: Mapping[int, Sequence[tuple[int, int]]]
     before: Mapping[int, int]
     older: dict[int, int]
 
     @staticmethod
-    def of(held: TableState) -> Absent:
-        kept = list(commit_history(held.table))
+    def of(state: TableState) -> Absent:
+        kept = list(commit_history(state.table))
         known = all_recorded(kept)
         for committed in kept:
             for loss in committed.note.extra.get("lost", ()):
@@ -97,10 +99,10 @@ class Absent:
         older = by_partition(oldest.extra, COUNTS)
         for partition, first, until in recorded_ranges(oldest):
             older[partition] -= until - first
-        return Absent(known, oldest.cut.positions[held.place.name].offsets, older)
+        return Absent(known, oldest.cut.positions[state.place.name].offsets, older)
 
     def unexplained(self, partition: int, start: int, end: int) -> int:
-        """How many of these offsets nothing explains."""
+        """Returns how many of these offsets have no explanation."""
         overlaps = [min(b, end) - max(a, start) for a, b in self.known.get(partition, ())]
         left = end - start - sum(overlap for overlap in overlaps if overlap > 0)
         counted = max(min(left, self.older.get(partition, 0), self.before.get(partition, 0) - start), 0)
@@ -109,40 +111,39 @@ class Absent:
         return left - counted
 
 
-def _missing(held: TableState, gaps: Sequence[Gap], absent: Absent) -> Iterator[Finding]:
-    """The first gap of each partition that nothing explains."""
-    told = set()
+def _missing(state: TableState, gaps: Sequence[Gap], absent: Absent) -> Iterator[Finding]:
+    """Yields the first unexplained gap of each partition."""
+    reported = set()
     for partition, start, end, epoch in gaps:
         left = absent.unexplained(partition, start, end)
-        if left <= 0 or partition in told:
+        if left <= 0 or partition in reported:
             continue
-        told.add(partition)
-        # The note of a loss that was accepted goes with the log's oldest commits.
-        older = not held.whole and start < absent.before.get(partition, 0)
+        reported.add(partition)
+        # The record of an accepted loss disappears with the table's oldest commits.
+        older = not state.whole and start < absent.before.get(partition, 0)
         yield Finding(
             "OFFSET_MISSING",
-            f"{held.place}, partition {partition}, offsets {start} to {end - 1}, before epoch {epoch}",
-            f"{left} offsets are in no row"
-            + (" (or were given up before the oldest commit that is kept)" if older else ""),
-            f"anabranch landing verify {held.place.name}; {rebuilt(held.place)}",
+            f"{state.place}, partition {partition}, offsets {start} to {end - 1}, before epoch {epoch}",
+            f"{left} offsets are in no row" + (" (or were given up before the oldest kept commit)" if older else ""),
+            f"anabranch landing verify {state.place.name}; {how_to_rebuild(state.place)}",
             Severity.DOUBTFUL if older else Severity.BROKEN,
         )
 
 
 @each("landing")
-def events(platform: Context, held: TableState) -> Iterator[Finding]:
-    """EVENT_TWICE: two valid rows of one (source, id) within the topic's horizon."""
-    topic = platform.declarations.topics.get(held.place.name)
-    files = held.readable()
+def events(context: Context, state: TableState) -> Iterator[Finding]:
+    """EVENT_TWICE: two valid rows of one (source, id) within the topic's duplicate horizon."""
+    topic = context.declarations.topics.get(state.place.name)
+    files = state.readable()
     if topic is None or not files:
         return
     with rows_of(files) as rows:
         found = _doubled(rows, horizon_us(topic))
     if found:
         source, event_id, partition, offset, epoch = found[0]
-        where = f"{held.place}, partition {partition}, offset {offset}, epoch {epoch}"
-        what = f"{len(found)} rows are valid though their event was landed before, the first: {source} {event_id}"
-        yield Finding("EVENT_TWICE", where, what, rebuilt(held.place))
+        where = f"{state.place}, partition {partition}, offset {offset}, epoch {epoch}"
+        what = f"{len(found)} rows are valid although their event had already landed, the first: {source} {event_id}"
+        yield Finding("EVENT_TWICE", where, what, how_to_rebuild(state.place))
 
 
 def _doubled(rows: duckdb.DuckDBPyConnection, within_us: int) -> list[tuple[str, str, int, int, int]]:

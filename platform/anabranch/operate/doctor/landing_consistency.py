@@ -1,4 +1,4 @@
-"""What stands beside a landing table: its checkpoint, its index of ids, and the log, where a broker answers."""
+"""Checks landing against its checkpoint, its id index and, if a broker answers, the log."""
 
 from __future__ import annotations
 
@@ -18,41 +18,41 @@ from anabranch.operate.doctor.context import Context, TableRef, TableState, each
 from anabranch.operate.doctor.findings import Finding, Severity, failed
 
 
-def checkpoint(platform: Context) -> Iterator[Finding]:
-    """LANDING_BEHIND, CHECKPOINT_FOREIGN: by the newest micro-batch that Spark has called done."""
-    for place in platform.places("landing"):
-        folder = landing_checkpoint(platform.settings, place.name)
+def checkpoint(context: Context) -> Iterator[Finding]:
+    """LANDING_BEHIND, CHECKPOINT_FOREIGN: by the newest micro-batch that Spark has recorded as done."""
+    for place in context.places("landing"):
+        folder = landing_checkpoint(context.settings, place.name)
         try:
             done = max((int(p.name) for p in (folder / "commits").glob("*") if p.name.isdecimal()), default=None)
             plan = batch_plan(folder, done) if done is not None else None
-            yield from _beside_table(place, folder, plan) if plan else ()
-        except Exception as error:  # a checkpoint that can't be read is told, and the next one is looked at
+            yield from _against_table(place, folder, plan) if plan else ()
+        except Exception as error:  # an unreadable checkpoint is a finding; the others are still checked
             yield failed(f"checkpoint of {place} ({folder})", error)
 
 
-def _beside_table(place: TableRef, folder: Path, plan: BatchPlan) -> Iterator[Finding]:
-    away = f"move {folder} away, then anabranch up: landing goes on from its table"
+def _against_table(place: TableRef, folder: Path, plan: BatchPlan) -> Iterator[Finding]:
+    next_step = f"move {folder} away, then anabranch up: landing continues from its table"
     where = f"{folder}, batch {plan.batch_id}"
     topics = sorted({topic for offsets in plan.offsets for topic in offsets})
     if topics != [place.name]:
-        what = f"the checkpoint of {place} counts offsets of {', '.join(topics) or 'nothing'}"
-        yield Finding("CHECKPOINT_FOREIGN", where, what, away)
+        what = f"the checkpoint of {place} has offsets of {', '.join(topics) or 'no topic'}"
+        yield Finding("CHECKPOINT_FOREIGN", where, what, next_step)
         return
     passed = kafka_offsets(plan, place.name)
-    committed = latest_commit(place.uri)  # asked for last: a micro-batch is committed before it is called done
+    committed = latest_commit(place.uri)  # read last: a micro-batch is committed before it is recorded as done
     position = committed.note.cut.positions.get(place.name) if committed else None
     landed = position.offsets if position else {}
     behind = {p: (landed.get(p, 0), offset) for p, offset in passed.items() if offset > landed.get(p, 0)}
     if behind:
         p, (to, offset) = min(behind.items())
-        what = f"its checkpoint has passed offset {offset - 1} of partition {p}, the table is landed to {to}"
-        yield Finding("LANDING_BEHIND", f"{place}: {where}", what, away)
+        what = f"its checkpoint is past offset {offset - 1} of partition {p}, but the table is landed to {to}"
+        yield Finding("LANDING_BEHIND", f"{place}: {where}", what, next_step)
 
 
-def index(platform: Context) -> Iterator[Finding]:
-    """INDEX_AHEAD: landing makes the index anew then; that its table was put back is what somebody should know."""
-    for place in platform.places("landing"):
-        path = landing_index(platform.settings, place.name) / "index.json"
+def index(context: Context) -> Iterator[Finding]:
+    """INDEX_AHEAD: the table was restored to an older state. Landing rebuilds the index; a person should know."""
+    for place in context.places("landing"):
+        path = landing_index(context.settings, place.name) / "index.json"
         try:
             origin = json.loads(path.read_text())["origin"]
             table = open_table(place.uri)
@@ -65,39 +65,39 @@ def index(platform: Context) -> Iterator[Finding]:
             yield Finding(
                 "INDEX_AHEAD",
                 str(path),
-                f"the index of ids knows version {origin['version']} of {place}, which ends at {table.version()}: the "
-                "table was put back to an older state",
-                f"anabranch landing verify {place.name}: whether the log still holds what is missing",
+                f"the id index is at version {origin['version']} of {place}, but the table is at {table.version()}: "
+                "the table was restored to an older state",
+                f"anabranch landing verify {place.name}: it shows whether the log still holds what is missing",
                 Severity.DOUBTFUL,
             )
 
 
-def log(platform: Context) -> Iterator[Finding]:
-    """LOG_REPLACED, OFFSETS_LOST, LOG_OLDER: landing's offsets against the broker's, where it answers."""
-    yield from _against(platform) if platform.log is not None else ()
+def log(context: Context) -> Iterator[Finding]:
+    """LOG_REPLACED, OFFSETS_LOST, LOG_OLDER: landing's offsets against the broker's, if it answers."""
+    yield from _against_broker(context) if context.log is not None else ()
 
 
 @each("landing")
-def _against(platform: Context, held: TableState) -> Iterator[Finding]:
-    place, topic = held.place, platform.declarations.topics.get(held.place.name)
-    position = held.newest.note.cut.positions.get(place.name) if held.newest else None
-    if topic is None or position is None or position.epoch == 0 or platform.log is None:
+def _against_broker(context: Context, state: TableState) -> Iterator[Finding]:
+    place, topic = state.place, context.declarations.topics.get(state.place.name)
+    position = state.newest.note.cut.positions.get(place.name) if state.newest else None
+    if topic is None or position is None or position.epoch == 0 or context.log is None:
         return
-    begin, end = platform.log(place.name)
+    begin, end = context.log(place.name)
     where = f"{place}, epoch {position.epoch}, against the log"
     try:
         check_against_broker(topic, position.offsets, begin, end)
     except Conflict as conflict:
         yield Finding(conflict.code, where, conflict.what, conflict.next_step)
-    files = held.readable()
+    files = state.readable()
     if not files:
         return
     with rows_of(files) as rows:
         first = dict(rows.execute('select "partition", min("offset") from rows group by 1').fetchall())
-    begun = by_partition(held.newest.note.extra, BEGIN) if held.newest else {}
+    begun = by_partition(state.newest.note.extra, BEGIN) if state.newest else {}
     first = {p: min(offset, begun.get(p, offset)) for p, offset in first.items()}
     older = {p: (begin[p], offset) for p, offset in sorted(first.items()) if begin.get(p, offset) < offset}
     for partition, (start, offset) in older.items():
-        what = f"the log begins at {start}, landing at {offset}: what lies between was never landed"
+        what = f"the log begins at {start}, landing at {offset}: the records between were never landed"
         again = f"move table and checkpoint of {place.name} away, and anabranch up lands the log from its beginning"
         yield Finding("LOG_OLDER", f"{where}, partition {partition}", what, again)

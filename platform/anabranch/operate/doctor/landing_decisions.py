@@ -1,4 +1,4 @@
-"""Whether what landing has decided of its records is what its own rules give: late or on time, released once."""
+"""Checks landing's stored decisions against its own rules: late or on time, released at most once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 from anabranch.ingest.landing.schema import epochs_of_file
 from anabranch.ingest.landing.state import LATENESS
 from anabranch.lake import Commit, commit_history
-from anabranch.operate.doctor.commits import rebuilt
+from anabranch.operate.doctor.commits import how_to_rebuild
 from anabranch.operate.doctor.context import Context, DataFile, TableState, each, rows_of
 from anabranch.operate.doctor.findings import Finding, Severity
 
@@ -43,8 +43,8 @@ order by 1, 2, 3
 
 @dataclass(frozen=True, slots=True)
 class _Wrong:
-    """The rows of one file and epoch that say another thing than the rule. ``unsure``: nothing says by which L they
-    were decided."""
+    """The rows of one file and epoch whose decision differs from the rule. ``unsure``: the L that they were decided by
+    is not recorded."""
 
     epoch: int
     file: str
@@ -54,27 +54,29 @@ class _Wrong:
 
 
 @each("landing")
-def late(platform: Context, held: TableState) -> Iterator[Finding]:
-    """LATE_WRONG: every row by ``event_time < W(epoch) - L``, with W of the rows themselves and the L that the epoch's
-    note names; by the topic's own where the note has gone, and then it is doubtful. Rows that lie in the file of
-    another epoch are told by EPOCH_OF_ROWS."""
-    topic, files = platform.declarations.topics.get(held.place.name), held.readable()
+def late(context: Context, state: TableState) -> Iterator[Finding]:
+    """LATE_WRONG: checks every row by ``event_time < W(epoch) - L``, with W computed from the rows and L from the
+    epoch's commit metadata. If that is no longer kept, L is the topic's current one and the finding is doubtful. Rows
+    in the file of another epoch are left to EPOCH_OF_ROWS."""
+    topic, files = context.declarations.topics.get(state.place.name), state.readable()
     if topic is None or not files:
         return
     declared = topic.allowed_lateness // timedelta(microseconds=1)
-    wrong = _late(files, _lateness(held.notes, held.place.name), declared)
-    if any(each.unsure for each in wrong):  # only then is the whole log of the table read
-        wrong = _late(files, _lateness(list(commit_history(held.table)), held.place.name), declared)
+    wrong = _late(files, _lateness(state.notes, state.place.name), declared)
+    if any(rows.unsure for rows in wrong):  # read the table's whole log only if needed
+        wrong = _late(files, _lateness(list(commit_history(state.table)), state.place.name), declared)
     if not wrong:
         return
-    sure = [each for each in wrong if not each.unsure]
-    first, count = (sure or wrong)[0], sum(each.count for each in wrong)
-    place, said = held.place, {True: "late", False: "on time", None: "neither late nor on time"}
-    told = f"{count} rows, the first is said to be {said[first.first['late']]}, by landing's rule it is "  # type: ignore[index]
-    told += said[first.first["rule"]]  # type: ignore[index]
-    told += "" if sure else " (unless the topic's allowed lateness was another one then: no note of that time is kept)"
+    sure = [rows for rows in wrong if not rows.unsure]
+    first, count = (sure or wrong)[0], sum(rows.count for rows in wrong)
+    place, names = state.place, {True: "late", False: "on time", None: "neither late nor on time"}
+    what = f"{count} rows: the first is stored as {names[first.first['late']]}, by landing's rule it is "  # type: ignore[index]
+    what += names[first.first["rule"]]  # type: ignore[index]
+    what += (
+        "" if sure else " (unless the topic's allowed lateness was different then: no metadata of that time is kept)"
+    )
     where = f"{place}, epoch {first.epoch}, partition {first.first['p']}, offset {first.first['o']}: {first.file}"
-    yield Finding("LATE_WRONG", where, told, rebuilt(place), Severity.BROKEN if sure else Severity.DOUBTFUL)
+    yield Finding("LATE_WRONG", where, what, how_to_rebuild(place), Severity.BROKEN if sure else Severity.DOUBTFUL)
 
 
 def _late(files: Sequence[DataFile], known: Mapping[int, int], declared: int) -> list[_Wrong]:
@@ -82,7 +84,7 @@ def _late(files: Sequence[DataFile], known: Mapping[int, int], declared: int) ->
     with rows_of(files) as rows:
         rows.register("known", pa.Table.from_pylist([{"epoch": e, "l": us} for e, us in known.items()], schema))
         found = [_Wrong(*row) for row in rows.execute(_LATE, {"declared": declared}).fetchall()]
-    return [each for each in found if _belongs(each)]
+    return [rows for rows in found if _belongs(rows)]
 
 
 def _belongs(rows: _Wrong) -> bool:
@@ -91,20 +93,20 @@ def _belongs(rows: _Wrong) -> bool:
 
 
 def _lateness(known: Sequence[Commit], topic: str) -> dict[int, int]:
-    """L by epoch, as far as notes say it."""
+    """L by epoch, as far as commit metadata records it."""
     found = {}
     for committed in known:
-        said, epoch = committed.note.extra.get(LATENESS), committed.note.cut.epoch(topic)
-        if said is not None:
-            found[epoch] = int(said)
+        lateness, epoch = committed.note.extra.get(LATENESS), committed.note.cut.epoch(topic)
+        if lateness is not None:
+            found[epoch] = int(lateness)
     return found
 
 
 @each("landing")
-def released(_: Context, held: TableState) -> Iterator[Finding]:
-    """RELEASED_TWICE: a record was released from quarantine more than once. RELEASED_NOTHING: one that was not in
-    quarantine in the epoch that it is said to come from."""
-    files, place = held.readable(), held.place
+def released(_: Context, state: TableState) -> Iterator[Finding]:
+    """RELEASED_TWICE: a record was released from quarantine more than once. RELEASED_NOTHING: a released record that
+    was not in quarantine in the epoch that it names."""
+    files, place = state.readable(), state.place
     if not files:
         return
     with rows_of(files) as rows:
@@ -112,10 +114,12 @@ def released(_: Context, held: TableState) -> Iterator[Finding]:
     if twice:
         partition, offset, count, epochs = twice[0]
         where = f"{place}, partition {partition}, offset {offset}, epochs {', '.join(map(str, epochs))}"
-        more = f"; so it is with {len(twice) - 1} more records" if len(twice) > 1 else ""
-        yield Finding("RELEASED_TWICE", where, f"it was released from quarantine {count} times{more}", rebuilt(place))
+        more = f"; also {len(twice) - 1} more records" if len(twice) > 1 else ""
+        yield Finding(
+            "RELEASED_TWICE", where, f"it was released from quarantine {count} times{more}", how_to_rebuild(place)
+        )
     if of_nothing:
         partition, offset, epoch, origin = of_nothing[0]
         where = f"{place}, partition {partition}, offset {offset}, epoch {epoch}"
-        what = f"it is said to be released from the quarantine of epoch {origin}, where it never was"
-        yield Finding("RELEASED_NOTHING", where, what, rebuilt(place))
+        what = f"it is marked as released from the quarantine of epoch {origin}, but was never in it"
+        yield Finding("RELEASED_NOTHING", where, what, how_to_rebuild(place))

@@ -1,4 +1,4 @@
-"""Whether late events are in no half of a view that somebody reads: history that was loaded late and not published."""
+"""Checks for late events in no half of a view with readers: history that was loaded late and never published."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from anabranch.views.inputs import watermark_of
 from anabranch.views.retired_versions import retired_versions
 
 _OVERDUE = timedelta(days=7)
-"""How far a day lies behind the watermark when somebody should have seen that its scheduled run, of the day before
-yesterday, did not publish it. By event time: the clock of a machine plays no part."""
+"""How far behind the watermark a day must be to count as overdue: its scheduled run (of the day before yesterday)
+should have published it long ago. Measured in event time, not by a machine's clock."""
 
 
 @each("speed")
-def late_events(platform: Context, held: TableState) -> Iterator[Finding]:
-    """LATE_NOWHERE: late events of days that should have been published and never were, of a version that has readers.
+def late_events(context: Context, state: TableState) -> Iterator[Finding]:
+    """LATE_NOWHERE: late events of days that should have been published and never were, of a version with readers.
 
-    What landed late for a published day is the next repair's, and what a version lacks that nobody reads is published
-    by the migration to it. Landing whose files can't be read is told of by the check of data files.
+    Late events of a published day are left to the next repair, and days of a version without readers to the migration.
+    The data files check reports landing files that can't be read.
     """
-    place, settings = held.place, platform.settings
-    view, cut = platform.view(place), held.newest.note.cut if held.newest else Cut()
-    if view is None or view.kappa or not all(_readable(platform, topic) for topic in cut.positions):
+    place, settings = state.place, context.settings
+    view, cut = context.view(place), state.newest.note.cut if state.newest else Cut()
+    if view is None or view.kappa or not all(_readable(context, topic) for topic in cut.positions):
         return
     retired = place.version in retired_versions(settings, place.name)
     if not cut.positions or retired or not share_of(settings, place.name, place.version):
         return
     days = missing(settings, view, cut).never_published
-    watermark = watermark_of(settings, view, platform.views.topic(view), cut) if days else None
+    watermark = watermark_of(settings, view, context.views.topic(view), cut) if days else None
     overdue = sorted(day for day in days if watermark is not None and day + _OVERDUE <= watermark.date())
     if overdue:
         span = f"{overdue[0]}" if len(overdue) == 1 else f"{len(overdue)} days between {overdue[0]} and {overdue[-1]}"
         what = f"late events of {span} are in no half: never published ({sum(days[day] for day in overdue):,} of them)"
-        mending = f"anabranch reprocess {place.name} --version {place.version} --missing"
-        yield Finding("LATE_NOWHERE", f"{place} ({place.uri})", what, mending, Severity.DOUBTFUL)
+        next_step = f"anabranch reprocess {place.name} --version {place.version} --missing"
+        yield Finding("LATE_NOWHERE", f"{place} ({place.uri})", what, next_step, Severity.DOUBTFUL)
 
 
-def _readable(platform: Context, topic: str) -> bool:
-    held = platform.held(TableRef("landing", landing_table(platform.settings, topic), topic))
-    return held is not None and not any(file.fault() for file in held.files())
+def _readable(context: Context, topic: str) -> bool:
+    state = context.table_state(TableRef("landing", landing_table(context.settings, topic), topic))
+    return state is not None and not any(file.fault() for file in state.files())

@@ -1,4 +1,4 @@
-"""Whether rows are what they must be: computed anew by the view's function."""
+"""Checks rows by recomputing them with the view's function. Needs Spark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from anabranch.certify.row_hashes import checksums
 from anabranch.compute.batch.publish import published_in
 from anabranch.compute.speed.view_stream import landed_days
 from anabranch.lake.layout import landing_table
-from anabranch.operate.doctor.commits import rebuilt, reprocessed
+from anabranch.operate.doctor.commits import how_to_rebuild, how_to_reprocess
 from anabranch.operate.doctor.context import Context, TableState, each
 from anabranch.operate.doctor.findings import Check, Finding
 from anabranch.views import View
@@ -23,57 +23,60 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def computed(spark: SparkSession, sample: int) -> tuple[Check, Check]:
-    """Equal cut, equal rows: ``sample`` partitions of each half (0: all), drawn anew for each pair of checks."""
+def recompute_checks(spark: SparkSession, sample: int) -> tuple[Check, Check]:
+    """Returns the checks "equal cut, equal rows" for ``sample`` random partitions of each half (0: all). Each call
+    draws a new sample."""
     days = _Days(sample)
 
     @each("speed")
-    def speed(platform: Context, held: TableState) -> Iterator[Finding]:
-        """ROWS_DIFFER: a partition of a speed half isn't what the view's function gives at the half's own cut."""
-        view = _declared(platform, held)
+    def speed(context: Context, state: TableState) -> Iterator[Finding]:
+        """ROWS_DIFFER: a partition of a speed half isn't what the view's function returns at the half's own cut."""
+        view = _declared(context, state)
         if view is None:
             return
-        topics = platform.views.topic(view)
-        landing = {topic.name: landing_table(platform.settings, topic.name) for topic in topics.each}
+        topics = context.views.topic(view)
+        landing = {topic.name: landing_table(context.settings, topic.name) for topic in topics.each}
         known = [] if view.kappa else landed_days(view, topics, landing)
-        found = certify(spark, platform.settings, view, topics, days.of(known))
+        found = certify(spark, context.settings, view, topics, days.of(known))
         for certificate in found:
             if not certificate.equal:
                 which = certificate.partition or "the whole view"
-                rows = f"{certificate.speed.rows} rows, the view's function gives {certificate.expected.rows} others"
-                what = f"at {certificate.cut} it is not the function of its events: {rows}"
-                yield Finding("ROWS_DIFFER", f"{held.place} ({held.place.uri}), {which}", what, rebuilt(held.place))
+                rows = f"it has {certificate.speed.rows} rows, the function returns {certificate.expected.rows}"
+                what = f"at {certificate.cut} its rows are not what the view's function returns: {rows}"
+                yield Finding(
+                    "ROWS_DIFFER", f"{state.place} ({state.place.uri}), {which}", what, how_to_rebuild(state.place)
+                )
 
     @each("batch")
-    def batch(platform: Context, held: TableState) -> Iterator[Finding]:
-        """ROWS_DIFFER: a published partition isn't what the function gives at the cut that it was published at, with
-        the late events in."""
-        view = _declared(platform, held)
-        if view is None or held.newest is None:
+    def batch(context: Context, state: TableState) -> Iterator[Finding]:
+        """ROWS_DIFFER: a published partition isn't what the function returns at the cut that it was published at, late
+        events included."""
+        view = _declared(context, state)
+        if view is None or state.newest is None:
             return
-        shown = published_in(held.newest.note)
+        shown = published_in(state.newest.note)
         chosen = days.of(sorted(shown))
         for cut in {str(shown[day].cut): shown[day].cut for day in chosen}.values():
             there = [day for day in chosen if shown[day].cut == cut]
-            topics = platform.views.topic(view)
-            events = events_at(spark, platform.settings, view, topics, cut, there, late=True)
-            state = SpeedState(held.place.uri, held.table.version(), cut)
-            sides = {"made": speed_rows(spark, view, state, there), "expected": function_rows(view, topics, events)}
+            topics = context.views.topic(view)
+            events = events_at(spark, context.settings, view, topics, cut, there, late=True)
+            stored = speed_rows(spark, view, SpeedState(state.place.uri, state.table.version(), cut), there)
+            sides = {"made": stored, "expected": function_rows(view, topics, events)}
             sums = checksums(sides)
             for day in there:
                 if sums.get(("made", day)) != sums.get(("expected", day)):
-                    where = f"{held.place} ({held.place.uri}), partition {day}"
-                    what = f"it is published at {cut}, and is not the function of its events up to there"
-                    yield Finding("ROWS_DIFFER", where, what, reprocessed(held.place, day))
+                    where = f"{state.place} ({state.place.uri}), partition {day}"
+                    what = f"it is published at {cut}, but its rows are not what the view's function returns there"
+                    yield Finding("ROWS_DIFFER", where, what, how_to_reprocess(state.place, day))
 
-    return Check("speed halves computed anew", speed), Check("batch halves computed anew", batch)
+    return Check("speed halves recomputed", speed), Check("batch halves recomputed", batch)
 
 
 class _Days:
-    """The same choice for both looks of an examination."""
+    """Chooses the same days in both passes of an examination."""
 
     def __init__(self, sample: int) -> None:
-        self._sample, self._seed = sample, Random().random()  # noqa: S311 - which days are looked at is no secret
+        self._sample, self._seed = sample, Random().random()  # noqa: S311 - which days are checked is no secret
 
     def of(self, known: Collection[date]) -> list[date]:
         every = sorted(known)
@@ -82,10 +85,11 @@ class _Days:
         return sorted(Random(self._seed).sample(every, self._sample))  # noqa: S311 - as above
 
 
-def _declared(platform: Context, held: TableState) -> View | None:
-    """The view, where there is something to compute: a table of another definition is told by another check."""
-    view = platform.view(held.place)
-    newest = held.newest
+def _declared(context: Context, state: TableState) -> View | None:
+    """The view, if there is something to compute; None for a table of another definition, which another check
+    reports."""
+    view = context.view(state.place)
+    newest = state.newest
     if view is None or newest is None or newest.note.fingerprint != view.fingerprint:
         return None
     return view if any(position.epoch for position in newest.note.cut.positions.values()) else None

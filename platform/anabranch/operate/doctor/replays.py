@@ -1,4 +1,4 @@
-"""What replays leave: one that has not ended and does not run, and folders of those that have."""
+"""Checks what replays leave: a replay that has not ended and doesn't run, and folders of ended ones."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from anabranch.operate.doctor.findings import Finding, Severity
 _LOCKS = Path("/proc/locks")
 
 
-def stopped(platform: Context) -> Iterator[Finding]:
-    """REPLAY_STOPPED: begun, not ended, and nobody holds its lock. STANDING_UNREADABLE: nobody knows whether it has."""
-    settings = platform.settings
+def stopped(context: Context) -> Iterator[Finding]:
+    """REPLAY_STOPPED: a replay has begun, not ended, and no process holds its lock. STANDING_UNREADABLE: its state
+    can't be read."""
+    settings = context.settings
     for view, version in _versions(settings):
         try:
             known = list_states(settings, view, version)
@@ -30,51 +31,51 @@ def stopped(platform: Context) -> Iterator[Finding]:
         for standing in known:
             if standing.ended or _locked(settings.locks / f"replay-{view}-v{version}"):
                 continue
-            again = read_state(settings, view, version, standing.run)  # it may have ended before its lock was free
+            again = read_state(settings, view, version, standing.run)  # it may have ended between both reads
             if again is not None and not again.ended:
                 yield Finding(
                     "REPLAY_STOPPED",
                     f"replay {standing.run} of {view} v{version}, {standing.phase} at {standing.cut or 'nothing'}",
-                    "it has neither ended nor does it run: it was killed, and another one has to wait for it",
-                    f"clear its run of the DAG replay in Airflow, so that it goes on, or "
+                    "it has not ended and doesn't run: it was killed, and no other replay can start",
+                    f"clear its run of the DAG replay in Airflow to continue it, or "
                     f"anabranch replay cancel {view} --version {version}",
                 )
 
 
-def leftovers(platform: Context) -> Iterator[Finding]:
-    """REPLAY_LEFT: a table, mirrors or a checkpoint of a replay that has ended, or that nobody knows. The checkpoint of
-    one that was published whole is the live stream's, or waits for the next replay to clear it."""
-    settings = platform.settings
+def leftovers(context: Context) -> Iterator[Finding]:
+    """REPLAY_LEFT: a table, mirrors or a checkpoint of an ended or unknown replay. Skips the checkpoint of a replay
+    that was published as a whole: the live stream uses it, or the next replay deletes it."""
+    settings = context.settings
     for view, version in _versions(settings):
         for folder, run in _folders(settings, view, version):
             try:
                 standing = read_state(settings, view, version, run)
-            except BrokenState:  # told by ``stopped``
+            except BrokenState:  # ``stopped`` reports it
                 continue
             if standing is not None and not standing.ended:
                 continue
-            heir = folder.parent == replay_checkpoints(settings, view, version)
-            if heir and (_kept(standing) or owns_live(settings, view, version, folder)):
+            is_checkpoint = folder.parent == replay_checkpoints(settings, view, version)
+            if is_checkpoint and (_published_whole(standing) or owns_live(settings, view, version, folder)):
                 continue
-            ended = f"ended ({standing.phase})" if standing else "never began here"
-            what = f"replay {run} of {view} v{version} has {ended}, and this is left of it"
+            ended = f"has ended ({standing.phase})" if standing else "is unknown here"
+            what = f"replay {run} of {view} v{version} {ended}, but this folder remains"
             if folder.exists():
                 yield Finding("REPLAY_LEFT", str(folder), what, f"rm -r {folder}", Severity.DOUBTFUL)
 
 
-def dropped(platform: Context) -> Iterator[Finding]:
-    """DROP_HALF: a version that was being deleted when that was killed; after an hour."""
-    for folder in sorted((platform.settings.lake / "views").glob("*/.dropped-v*")):
+def dropped(context: Context) -> Iterator[Finding]:
+    """DROP_HALF: the deletion of a version was interrupted more than an hour ago."""
+    for folder in sorted((context.settings.lake / "views").glob("*/.dropped-v*")):
         with suppress(FileNotFoundError):
-            if platform.now - folder.stat().st_ctime > 3600:
+            if context.now - folder.stat().st_ctime > 3600:
                 view, version = folder.parent.name, folder.name.removeprefix(".dropped-v")
-                what = f"{view} v{version} was being dropped, and that was broken off"
-                mending = f"anabranch migrate drop {view} {version}"
-                yield Finding("DROP_HALF", str(folder), what, mending, Severity.DOUBTFUL)
+                what = f"the drop of {view} v{version} was interrupted"
+                next_step = f"anabranch migrate drop {view} {version}"
+                yield Finding("DROP_HALF", str(folder), what, next_step, Severity.DOUBTFUL)
 
 
 def _versions(settings: Settings) -> list[tuple[str, int]]:
-    """Of every version that a replay has been at."""
+    """Every version for which a replay has left something."""
     homes = (settings.home / "control" / "replays", settings.checkpoints / "replay", settings.home / "replays")
     found = [folder for home in homes for folder in home.glob("*/v*")]
     found += [folder.parent for folder in (settings.lake / "views").glob("*/v*/replay")]
@@ -89,13 +90,13 @@ def _folders(settings: Settings, view: str, version: int) -> Iterator[tuple[Path
         yield from ((folder, folder.name) for folder in sorted(home.glob("*")))
 
 
-def _kept(standing: ReplayState | None) -> bool:
+def _published_whole(standing: ReplayState | None) -> bool:
     return standing is not None and standing.phase == PUBLISHED and not standing.days
 
 
 def _locked(path: Path) -> bool:
-    """Whether a process holds this lock; without taking it, which would turn a start away. Where the kernel doesn't say
-    which locks there are, every one counts as held."""
+    """Whether a process holds this lock. Doesn't take the lock, because that would make a starting replay fail. If the
+    kernel doesn't list its locks, every lock counts as held."""
     try:
         number, lines = path.stat().st_ino, _LOCKS.read_text().splitlines()
     except FileNotFoundError:

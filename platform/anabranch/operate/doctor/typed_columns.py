@@ -1,4 +1,4 @@
-"""Whether the columns of landing are what the bytes beside them say: decoded anew, by landing's own decoder."""
+"""Checks landing's columns against the raw bytes, by decoding them again with landing's own decoder. Needs Spark."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch.contracts import Topic
 from anabranch.ingest.landing.schema import DUPLICATE, EVENT_DATE, VALID
-from anabranch.operate.doctor.commits import rebuilt
+from anabranch.operate.doctor.commits import how_to_rebuild
 from anabranch.operate.doctor.context import Context, TableState, each
 from anabranch.operate.doctor.findings import Check, Finding
 
@@ -24,40 +24,40 @@ _ENVELOPE = (
     "event_time", EVENT_DATE,
 )  # fmt: skip
 _ANY_TIME = {"earliest_year": 1, "future_bound": timedelta(days=36_500)}
-"""A topic's bounds may have been others when a record landed: what they let in then is not judged again."""
+"""A topic's time bounds may have been different when a record landed, so they are not checked again."""
 
 
-def decoded(spark: SparkSession) -> Check:
-    """Every row of landing, whole tables: as long as landing itself takes to decode them."""
+def decode_check(spark: SparkSession) -> Check:
+    """Returns a check of every row of landing. It takes as long as landing took to decode them."""
 
     @each("landing")
-    def records(platform: Context, held: TableState) -> Iterator[Finding]:
-        """RECORD_DIFFERS: a row's envelope, times or typed columns are others than its bytes give by the version of the
-        contract that it was landed by; or they are there, and the bytes can't be read; or it is in quarantine with
-        values. Whether today's contracts would read what is in quarantine is for `quarantine release` to say."""
-        topic, files = platform.declarations.topics.get(held.place.name), held.readable()
+    def records(context: Context, state: TableState) -> Iterator[Finding]:
+        """RECORD_DIFFERS: a row's envelope, times or typed columns differ from what its bytes give by the contract
+        version that it landed with; or it has values although its bytes can't be read or it is in quarantine. Whether
+        today's contracts can read a quarantined record is for `quarantine release` to decide."""
+        topic, files = context.declarations.topics.get(state.place.name), state.readable()
         if topic is None or not files:
             return
-        rows = _table(spark, held, topic)
+        rows = _table(spark, state, topic)
         each_version = [(t, rank) for t in topic.event_types for rank in range(len(topic.versions(t)))]
         found = [row for t, rank in each_version for row in _first(_differing(rows, topic, t, rank))]
         found += _first(_unread(rows, topic))
         if found:
             first = min(found, key=lambda row: (row["partition"], row["offset"], row["epoch"]))
             count = sum(row["count"] for row in found)
-            where = f"{held.place}, partition {first['partition']}, offset {first['offset']}, epoch {first['epoch']}"
-            what = f"{count} rows say other than their bytes, this one in {', '.join(first['columns'])}"
-            yield Finding("RECORD_DIFFERS", where, what, rebuilt(held.place))
+            where = f"{state.place}, partition {first['partition']}, offset {first['offset']}, epoch {first['epoch']}"
+            what = f"{count} rows differ from their bytes, this one in {', '.join(first['columns'])}"
+            yield Finding("RECORD_DIFFERS", where, what, how_to_rebuild(state.place))
 
-    return Check("landing decoded anew", records)
+    return Check("landing decoded again", records)
 
 
-def _table(spark: SparkSession, held: TableState, topic: Topic) -> DataFrame:
-    """The rows at the version that is looked at, with each column that the contracts of today have."""
+def _table(spark: SparkSession, state: TableState, topic: Topic) -> DataFrame:
+    """The rows at the checked version, with every column of today's contracts."""
     from anabranch.ingest.landing.schema import spark_ddl
     from pyspark.sql import functions as F
 
-    kept = spark.read.format("delta").option("versionAsOf", held.table.version()).load(held.place.uri)
+    kept = spark.read.format("delta").option("versionAsOf", state.table.version()).load(state.place.uri)
     nodes = {topic.newest(t).column: topic.shape(t) for t in topic.event_types}
     lacking = [
         F.lit(None).cast(spark_ddl(node)).alias(name) for name, node in nodes.items() if name not in kept.columns
@@ -66,8 +66,8 @@ def _table(spark: SparkSession, held: TableState, topic: Topic) -> DataFrame:
 
 
 def _at(topic: Topic, event_type: str, rank: int) -> Topic:
-    """The topic as an event of this type and version saw it: without newer versions, which one that names none would
-    follow, and without other types."""
+    """The topic as it was for an event of this type and version: without other types, and without newer versions, which
+    an event that names no version would be read by."""
     kept = topic.versions(event_type)[: rank + 1]
     upcasters = tuple(u for u in topic.upcasters if u.event_type == event_type and u.version < kept[-1].version)
     bounds: dict[str, Any] = _ANY_TIME
@@ -75,7 +75,7 @@ def _at(topic: Topic, event_type: str, rank: int) -> Topic:
 
 
 def _differing(rows: DataFrame, topic: Topic, event_type: str, rank: int) -> DataFrame:
-    """The rows that were landed by a version of a type, with the columns in which they differ."""
+    """The rows of one event type and contract version, with the columns in which they differ."""
     from anabranch.ingest.landing.decode import decode
     from anabranch.ingest.landing.schema_projection import project
     from pyspark.sql import functions as F
@@ -84,7 +84,7 @@ def _differing(rows: DataFrame, topic: Topic, event_type: str, rank: int) -> Dat
     contract = at.newest(event_type)
     mine = (F.col("type") == event_type) & (F.col("contract_version") == contract.version)
     stored = [name for name in rows.columns if name not in _COORDINATES]
-    # ``decode`` looks at the value and hands the key on: so does what was stored.
+    # ``decode`` reads only the value and passes the key on, so the stored columns travel in the key.
     carried = F.struct("key", *(F.col(name) for name in stored)).alias("key")
     again = decode(rows.where(mine & (F.col("decision") == VALID)).withColumn("key", carried), at)
     expected = {name: F.col(name) for name in _ENVELOPE}
@@ -96,8 +96,8 @@ def _differing(rows: DataFrame, topic: Topic, event_type: str, rank: int) -> Dat
 
 
 def _unread(rows: DataFrame, topic: Topic) -> DataFrame:
-    """What no contract has read: it has no values, but that a duplicate keeps the event's name. Valid rows are none of
-    these."""
+    """Rows that aren't valid must have no values, except that a duplicate keeps the event's id and source. Valid rows
+    must name a known contract version."""
     from pyspark.sql import functions as F
 
     decision, unread = F.col("decision"), F.coalesce(F.col("decision") != VALID, F.lit(True))
@@ -118,7 +118,7 @@ def _unlike(stored: Column, value: Column, name: str) -> Column:
 
 
 def _first(rows: DataFrame) -> list[dict[str, Any]]:
-    """Of the rows that differ in anything: by what they differ in, the first of them and how many there are."""
+    """Groups the differing rows by their columns: the first row and the count of each group."""
     from pyspark.sql import functions as F
 
     first = F.min(F.struct("partition", "offset", "epoch")).alias("first")

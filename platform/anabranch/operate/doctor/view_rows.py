@@ -1,4 +1,4 @@
-"""Whether the rows of a view's halves stand where they should: once by key, in their partition, up to their cut."""
+"""Checks the rows of a view's halves: one per key, in the right partition, not beyond the table's cut."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from anabranch.compute.speed.checkpoint_handover import REPLAY, owner_of
 from anabranch.lake import Cut, latest_commit
 from anabranch.lake.layout import replay_checkpoints, speed_checkpoint
 from anabranch.lake.stream_checkpoint import checkpoint_id
-from anabranch.operate.doctor.commits import rebuilt
+from anabranch.operate.doctor.commits import how_to_rebuild
 from anabranch.operate.doctor.context import Context, TableRef, TableState, each, rows_of
 from anabranch.operate.doctor.findings import Finding, Severity
 from anabranch.views.definition import changed_columns
 
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _HANDOVER_SECONDS = 0.2
-"""Between two names a checkpoint has none, for as long as a rename takes."""
+"""During a handover the live checkpoint has no name, for as long as a rename takes."""
 
 
 @each("speed", "batch")
-def keys(platform: Context, held: TableState) -> Iterator[Finding]:
-    """KEY_TWICE: two rows of one key, of a view that is declared."""
-    view, files = platform.view(held.place), held.readable()
+def keys(context: Context, state: TableState) -> Iterator[Finding]:
+    """KEY_TWICE: two rows with the same key in a declared view."""
+    view, files = context.view(state.place), state.readable()
     if view is None or not files:
         return
     columns = ", ".join(_quoted(column) for column in view.key)
@@ -34,16 +34,19 @@ def keys(platform: Context, held: TableState) -> Iterator[Finding]:
         found = rows.execute(query).fetchall()
     if found:
         key = ", ".join(f"{name} = {value}" for name, value in zip(view.key, found[0][1:], strict=True))
-        where = f"{held.place} ({held.place.uri}), {key}"
+        where = f"{state.place} ({state.place.uri}), {key}"
         yield Finding(
-            "KEY_TWICE", where, f"{len(found)} keys have several rows, this one {found[0][0]}", rebuilt(held.place)
+            "KEY_TWICE",
+            where,
+            f"{len(found)} keys have several rows, this one has {found[0][0]}",
+            how_to_rebuild(state.place),
         )
 
 
 @each("speed", "batch")
-def partitions(platform: Context, held: TableState) -> Iterator[Finding]:
-    """ROW_MISPLACED: a row whose day isn't that of the partition that it lies in."""
-    view, files = platform.view(held.place), held.readable()
+def partitions(context: Context, state: TableState) -> Iterator[Finding]:
+    """ROW_MISPLACED: a row whose day isn't that of its partition."""
+    view, files = context.view(state.place), state.readable()
     if view is None or view.partition_by is None or not files:
         return
     column = _quoted(view.partition_by)
@@ -59,62 +62,62 @@ def partitions(platform: Context, held: TableState) -> Iterator[Finding]:
         own = _ordinal(file.partition)
         if own is not None and (nulls or not low == high == own - _EPOCH_DAY):
             there = "no day" if low is None or nulls else " to ".join(str(_day(n)) for n in dict.fromkeys((low, high)))
-            what = f"rows of {there} lie in the partition {file.partition}"
-            yield Finding("ROW_MISPLACED", f"{held.place}: {file.path}", what, rebuilt(held.place))
+            what = f"rows of {there} are in the partition {file.partition}"
+            yield Finding("ROW_MISPLACED", f"{state.place}: {file.path}", what, how_to_rebuild(state.place))
             return
 
 
 @each("speed")
-def row_epochs(platform: Context, held: TableState) -> Iterator[Finding]:
-    """MARK_BEYOND: a row says that it changed in an epoch that the table does not cover. Where a replay has put days in
-    place, which may have been ahead of readers, it is held to landing instead."""
-    files, cut = held.readable(), held.newest.note.cut if held.newest else Cut()
-    here = set(held.table.schema().to_arrow().names)
+def row_epochs(context: Context, state: TableState) -> Iterator[Finding]:
+    """MARK_BEYOND: a row was changed by an epoch that the table doesn't cover. If a replay published days, which may
+    have been ahead of the table's cut, the row is compared with landing instead."""
+    files, cut = state.readable(), state.newest.note.cut if state.newest else Cut()
+    here = set(state.table.schema().to_arrow().names)
     columns = {topic: column for topic, column in changed_columns(cut.positions).items() if column in here}
     if not files or not columns:
         return
     with rows_of(files) as rows:
-        asked = ", ".join(f"max({_quoted(column)})" for column in columns.values())
-        found = rows.execute(f"select {asked} from rows").fetchone() or ()  # noqa: S608
-    replayed = any(REPLAY in committed.note.extra for committed in held.notes) or not held.whole
-    known = platform.landed(cut) if replayed else cut
+        maxima = ", ".join(f"max({_quoted(column)})" for column in columns.values())
+        found = rows.execute(f"select {maxima} from rows").fetchone() or ()  # noqa: S608
+    replayed = any(REPLAY in committed.note.extra for committed in state.notes) or not state.whole
+    known = context.landed(cut) if replayed else cut
     for (topic, column), mark in zip(columns.items(), found, strict=True):
         if mark is not None and mark > known.epoch(topic):
-            where = f"{held.place} ({held.place.uri}), column {column}"
-            what = f"a row was changed by epoch {mark} of {topic}, the table covers {known}"
-            yield Finding("MARK_BEYOND", where, what, rebuilt(held.place))
+            where = f"{state.place} ({state.place.uri}), column {column}"
+            what = f"a row was changed by epoch {mark} of {topic}, but the table covers {known}"
+            yield Finding("MARK_BEYOND", where, what, how_to_rebuild(state.place))
 
 
 @each("speed")
-def owners(platform: Context, held: TableState) -> Iterator[Finding]:
-    """OWNER_GONE: the checkpoint that the newest commit names is neither the live one nor a replay's, and no new one is
-    at its first micro-batch."""
-    place, committed = held.place, held.newest
+def owners(context: Context, state: TableState) -> Iterator[Finding]:
+    """OWNER_GONE: the checkpoint that the newest commit names is neither the live one nor a replay's, and no new
+    checkpoint is in its first micro-batch."""
+    place, committed = state.place, state.newest
     owner = owner_of(committed.note) if committed else ""
-    live = speed_checkpoint(platform.settings, place.name, place.version)
-    if owner in ("", "create") or owner in _checkpoints(platform, place) or _begins(live):
+    live = speed_checkpoint(context.settings, place.name, place.version)
+    if owner in ("", "create") or owner in _checkpoints(context, place) or _is_new(live):
         return
     time.sleep(_HANDOVER_SECONDS)
     again = latest_commit(place.uri)
-    if again is not None and owner_of(again.note) == owner and owner not in _checkpoints(platform, place):
-        what = f"the stream of checkpoint {owner} wrote it last, and there is no such checkpoint any more"
-        mending = f"anabranch up: without {live} the stream builds the table again from landing"
-        mending = f"delete {live}, then {mending}" if live.exists() else mending
-        yield Finding("OWNER_GONE", f"{place} ({place.uri})", what, mending, Severity.DOUBTFUL)
+    if again is not None and owner_of(again.note) == owner and owner not in _checkpoints(context, place):
+        what = f"the stream of checkpoint {owner} wrote it last, but this checkpoint no longer exists"
+        next_step = f"anabranch up: without {live} the stream builds the table again from landing"
+        next_step = f"delete {live}, then {next_step}" if live.exists() else next_step
+        yield Finding("OWNER_GONE", f"{place} ({place.uri})", what, next_step, Severity.DOUBTFUL)
 
 
-def _checkpoints(platform: Context, place: TableRef) -> set[str]:
-    live = speed_checkpoint(platform.settings, place.name, place.version)
-    replays = replay_checkpoints(platform.settings, place.name, place.version)
+def _checkpoints(context: Context, place: TableRef) -> set[str]:
+    live = speed_checkpoint(context.settings, place.name, place.version)
+    replays = replay_checkpoints(context.settings, place.name, place.version)
     found = set()
     for folder in (live, live.with_name(f"{live.name}.before"), *replays.glob("*")):
-        with suppress(Exception):  # what has no id is nobody's
+        with suppress(Exception):  # a folder without an id owns nothing
             found.add(checkpoint_id(folder))
     return found
 
 
-def _begins(live: Path) -> bool:
-    """Whether a new checkpoint is there that has not ended its first micro-batch."""
+def _is_new(live: Path) -> bool:
+    """Whether a new checkpoint exists that has not completed its first micro-batch."""
     return (live / "metadata").exists() and not any(p.name.isdecimal() for p in (live / "commits").glob("*"))
 
 

@@ -1,4 +1,4 @@
-"""Which events may be behind a row, guessed from its own cells. Each guess is held to the view's function later."""
+"""Guesses from a row's own cells which events may be behind it. `minimise` verifies each guess with the function."""
 
 from __future__ import annotations
 
@@ -8,48 +8,48 @@ from typing import Any, Final
 
 import numpy as np
 from anabranch.operate.explain.candidates import LandedEvent, Row
-from anabranch.operate.explain.evaluator import Chosen
+from anabranch.operate.explain.evaluator import EventSet
 from anabranch.views.definition import ENVELOPE, View
 from numpy.typing import NDArray
 
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
-_NOTHING: Final = object()
+_ABSENT: Final = object()
 Mask = NDArray[np.bool_]
 
 
-def guesses(view: View, row: Row, events: Sequence[LandedEvent], seen: Mask) -> list[Chosen]:
-    """Choices of the events that the path has ``seen``, smallest first; the whole of them isn't among them.
+def guesses(view: View, row: Row, events: Sequence[LandedEvent], seen: Mask) -> list[EventSet]:
+    """Returns subsets of the events that the path has ``seen``, smallest first; the full set is not among them.
 
-    By which fields equal cells of the same name (those of the key, all, with or without the columns of the
-    envelope), of whose values a text is put together, and by which times the row's own times and the view's reach
-    suggest.
+    Each combines a filter on fields (fields that equal the row's cells of the same name: those of the key, or all,
+    with or without the envelope's columns; or a text cell that is composed of the event's values) with a filter on
+    event time (from the row's own times, its partition and the view's lookback and lookahead).
     """
     fields = _by_fields(view, row, events)
-    times = [mask | _told(view, events) for mask in _by_times(view, row, events)]
+    times = [mask | _table_rows(view, events) for mask in _by_times(view, row, events)]
     found = {frozenset(np.flatnonzero(seen & a & b).tolist()) for a in fields for b in times}
     return sorted((choice for choice in found if choice and len(choice) < seen.sum()), key=len)
 
 
-def by_key(view: View, row: Row, events: Sequence[LandedEvent], seen: Mask) -> Chosen:
-    """The first guess: the key's columns of the same name, in the declared reach of the row's window or day."""
-    near = _within(events, *declared(view, row)) | _told(view, events)
+def by_key(view: View, row: Row, events: Sequence[LandedEvent], seen: Mask) -> EventSet:
+    """The first guess: fields equal the key's columns of the same name, event time is in the declared reach."""
+    near = _within(events, *declared_reach(view, row)) | _table_rows(view, events)
     mask = seen & _equal(row, view.key, events) & near
     return frozenset(np.flatnonzero(mask).tolist())
 
 
-def _told(view: View, events: Sequence[LandedEvent]) -> Mask:
-    """Rows of the view's tables: whenever they were told, they may count."""
+def _table_rows(view: View, events: Sequence[LandedEvent]) -> Mask:
+    """Rows of the tables that the view reads: they may count, whatever their event time."""
     return np.array([event.type in view.tables for event in events], np.bool_)
 
 
-def sharing_key(view: View, row: Row, events: Sequence[LandedEvent], seen: Mask) -> Chosen:
-    """Those whose fields equal the key's columns of the same name, at whatever time."""
+def sharing_key(view: View, row: Row, events: Sequence[LandedEvent], seen: Mask) -> EventSet:
+    """Events whose fields equal the key's columns of the same name, at any event time."""
     names = [name for name in view.key if name not in ENVELOPE]
     return frozenset(np.flatnonzero(seen & _equal(row, names, events)).tolist())
 
 
-def declared(view: View, row: Row) -> tuple[datetime | None, datetime | None]:
-    """From when to when events can be behind ``row``: its own window, else its day; and the view's reach."""
+def declared_reach(view: View, row: Row) -> tuple[datetime | None, datetime | None]:
+    """The event times that can be behind ``row``: its window, else its day, plus the view's lookback and lookahead."""
     if view.partition_by is None:
         return None, None
     start, end = row.get("window_start"), row.get("window_end")
@@ -63,7 +63,7 @@ def declared(view: View, row: Row) -> tuple[datetime | None, datetime | None]:
 
 
 def day_of(view: View, row: Row) -> date | None:
-    """The partition that a row lies in; None for a kappa view."""
+    """The partition of a row; None for a kappa view."""
     value = row[view.partition_by] if view.partition_by else None
     if isinstance(value, datetime):
         return value.astimezone(UTC).date()
@@ -71,7 +71,7 @@ def day_of(view: View, row: Row) -> date | None:
 
 
 def moments_of(row: Row) -> list[datetime]:
-    """The times in a row's cells, in order."""
+    """The timestamps in a row's cells, in ascending order."""
     return sorted({value.astimezone(UTC) for value in row.values() if isinstance(value, datetime)})
 
 
@@ -88,19 +88,19 @@ def _by_fields(view: View, row: Row, events: Sequence[LandedEvent]) -> list[Mask
     texts = [value for name, value in row.items() if name in view.key and isinstance(value, str)]
     made = [text for text in texts if len(text) > 2]
     if made:
-        composed = np.array([any(_composed(text, event.data) for text in made) for event in events], np.bool_)
+        composed = np.array([any(_is_composed_of(text, event.data) for text in made) for event in events], np.bool_)
         masks += [composed, composed & masks[3]]
     return masks
 
 
 def _equal(row: Row, names: Sequence[str], events: Sequence[LandedEvent]) -> Mask:
-    """Whose values equal the row's cells of the same name. A name that the event lacks, or has in another type, says
-    nothing."""
-    return np.array([all(_agrees(row[name], _value(event, name)) for name in names) for event in events], np.bool_)
+    """Events whose values equal the row's cells of the same name. A field that the event lacks, or has in another
+    type, is ignored."""
+    return np.array([all(_cells_agree(row[name], _value(event, name)) for name in names) for event in events], np.bool_)
 
 
-def _agrees(cell: Any, value: Any) -> bool:
-    if value is _NOTHING or (cell is not None and value is not None and type(cell) is not type(value)):
+def _cells_agree(cell: Any, value: Any) -> bool:
+    if value is _ABSENT or (cell is not None and value is not None and type(cell) is not type(value)):
         return True
     return bool(cell == value)
 
@@ -109,12 +109,12 @@ def _value(event: LandedEvent, name: str) -> Any:
     envelope = {"event_time": event.event_time, "event_id": event.event_id}
     envelope |= {"log_partition": event.partition, "log_offset": event.offset}
     if name in event.reshaped:
-        return envelope.get(name, _NOTHING)
-    return envelope.get(name, event.data.get(name, _NOTHING))
+        return envelope.get(name, _ABSENT)
+    return envelope.get(name, event.data.get(name, _ABSENT))
 
 
-def _composed(text: str, data: Row) -> bool:
-    """Whether ``text`` is nothing but values of ``data``, two of them at least, one behind the other."""
+def _is_composed_of(text: str, data: Row) -> bool:
+    """Whether ``text`` is a concatenation of at least two values of ``data``."""
     parts = {str(value) for value in data.values() if value not in (None, "")} - {text}
     ends = {0}
     for at in range(len(text)):
@@ -124,7 +124,7 @@ def _composed(text: str, data: Row) -> bool:
 
 
 def _by_times(view: View, row: Row, events: Sequence[LandedEvent]) -> list[Mask]:
-    masks = [_within(events, *declared(view, row))]
+    masks = [_within(events, *declared_reach(view, row))]
     day = day_of(view, row)
     if day is not None:
         midnight = datetime.combine(day, time(), UTC)

@@ -1,4 +1,4 @@
-"""The landed events that a row can be made of, read without Spark: candidates, with their places in the log."""
+"""Reads the landed events that can be behind a row (candidates), with their log coordinates. Needs no Spark."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from anabranch.views.inputs import needed_dates
 from numpy.typing import NDArray
 
 MOST: Final = 40_000
-"""Candidates that are held in memory; where there are more, only those that share the row's key are read."""
-_LEFT_OUT = {"key", "value", "senttime", "receivedtime", "device_time", "reason", "released_from"}
+"""Maximum number of candidates in memory; if there are more, only those that share the row's key are read."""
+_UNUSED_COLUMNS = {"key", "value", "senttime", "receivedtime", "device_time", "reason", "released_from"}
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class LandedEvent:
-    """One event with its place in the log and what landing decided about it. ``data`` has the fields of the contract
-    that it was sent by; ``reshaped``: which of them the newest contract doesn't have, or may have made into something
-    else, so that they can't be compared with a view's cells."""
+    """One event with its log coordinates and what landing decided about it. ``data`` has the fields of the contract
+    version that it was sent with; ``reshaped`` names those that the newest version lacks or that an upcaster may have
+    changed, so that they can't be compared with a view's cells."""
 
     topic: str
     partition: int
@@ -57,14 +57,14 @@ class LandedEvent:
 
 @dataclass(frozen=True)
 class Candidates:
-    """Events in the order of their time. ``complete``: all that the row's partition can need are among them."""
+    """Events in the order of event time. ``complete``: they include all that the row's partition can need."""
 
     table: pa.Table
     events: Sequence[LandedEvent]
     complete: bool
 
     def up_to(self, cut: Cut, *, late: bool) -> NDArray[np.bool_]:
-        """Which of them a path sees that covers ``cut``."""
+        """A mask of the events that a path sees at ``cut``, with late events or without."""
         epochs = np.array([event.epoch <= cut.epoch(event.topic) for event in self.events], np.bool_)
         lates = np.array([event.late for event in self.events], np.bool_)
         return epochs & (late | ~lates)
@@ -73,9 +73,10 @@ class Candidates:
 def candidates(
     settings: Settings, views: Sequence[View], topics: Sources, key: Row, day: date | None, cut: Cut
 ) -> Candidates:
-    """The valid events up to ``cut`` that a row of ``day`` can need in any of ``views``, late ones too. Of a view
-    without a partition, and where there are more than MOST, only those whose fields equal the key's columns of the same
-    name. One scan of those days' files for each topic; of tables, all that was told until then."""
+    """Returns the valid events up to ``cut`` that a row of ``day`` can need in any of ``views``, late ones included.
+
+    For a view without partitions, or with more than MOST candidates, only those whose fields equal the key's columns of
+    the same name. Scans the files of those days once per topic; of tables that a view reads, all rows until then."""
     days = None
     if day is not None and not any(view.kappa for view in views):
         days = sorted({needed for view in views for needed in needed_dates(view, [day])})
@@ -83,11 +84,13 @@ def candidates(
     parts = []
     for topic in topics.each:
         types = dict.fromkeys(name for view in views for name in view.events if name in topic.event_types)
-        own, told = ([n for n in types if (n in history) is table] for table in (False, True))
+        event_types, table_types = ([n for n in types if (n in history) is table] for table in (False, True))
         epoch = cut.epoch(topic.name)
-        parts += [_of_topic(settings, topic, own, key, days, epoch)] if own else []
-        parts += [_of_topic(settings, topic, told, key, None, epoch, until=days[-1])] if told and days else []
-    return _together(parts)
+        if event_types:
+            parts.append(_of_topic(settings, topic, event_types, key, days, epoch))
+        if table_types and days:
+            parts.append(_of_topic(settings, topic, table_types, key, None, epoch, until=days[-1]))
+    return _merge(parts)
 
 
 def _of_topic(
@@ -104,26 +107,26 @@ def _of_topic(
     if table is None:
         raise TryAgain("LANDING_EMPTY", f"nothing of topic {topic.name} has landed yet", next_step="anabranch status")
     with landed_rows(table, days) as rows:
-        there = rows.sql("SELECT * FROM rows LIMIT 0").to_arrow_table().schema
-        known = set(there.names) - _LEFT_OUT
-        wanted = [f.name for f in landing_schema(topic) if f.name in known and _read(types, topic, f.name)]
+        schema = rows.sql("SELECT * FROM rows LIMIT 0").to_arrow_table().schema
+        known = set(schema.names) - _UNUSED_COLUMNS
+        wanted = [f.name for f in landing_schema(topic) if f.name in known and _is_needed(types, topic, f.name)]
         sql = f"""SELECT {", ".join(f'"{name}"' for name in wanted)} FROM rows
             WHERE decision = '{VALID}' AND type IN $types AND epoch <= $epoch"""  # noqa: S608 - our own columns
         given: dict[str, Any] = {"types": list(types), "epoch": epoch}
         if until is not None:
             sql, given = f"{sql} AND {EVENT_DATE} <= $until", {**given, "until": until}
-        keyed, values = _same_key(types, topic, key, there)
+        keyed, values = _key_condition(types, topic, key, schema)
         keyed_only = (days is None and until is None) or _count(rows, sql, given) > MOST
         if keyed_only:
             sql, given = f"{sql} AND ({keyed})", {**given, **values}
         ordered = f'{sql} ORDER BY event_time, partition, "offset" LIMIT {MOST}'
         found = rows.sql(ordered, params=given).to_arrow_table()
-    made = _as_landed(found, topic)
-    return Candidates(made, _events(made, types, topic), not keyed_only)
+    landed = _cast_to_landing(found, topic)
+    return Candidates(landed, _events(landed, types, topic), not keyed_only)
 
 
-def _together(parts: Sequence[Candidates]) -> Candidates:
-    """In the order of their time, whatever the topic."""
+def _merge(parts: Sequence[Candidates]) -> Candidates:
+    """Merges the topics' candidates in the order of event time."""
     if len(parts) == 1:
         return parts[0]
     events = [event for part in parts for event in part.events]
@@ -138,38 +141,38 @@ def _count(rows: duckdb.DuckDBPyConnection, sql: str, given: Mapping[str, Any]) 
     return int(counted[0][0])
 
 
-def _read(types: Sequence[str], topic: Topic, column: str) -> bool:
-    """Whether this column is needed: of the typed ones only those of these event types."""
+def _is_needed(types: Sequence[str], topic: Topic, column: str) -> bool:
+    """Whether this column is needed: of the typed columns only those of these event types."""
     own = {topic.newest(name).column for name in types}
     return column in own or column not in {topic.newest(name).column for name in topic.event_types}
 
 
-def _same_key(types: Sequence[str], topic: Topic, key: Row, there: pa.Schema) -> tuple[str, dict[str, Any]]:
-    """The SQL for "its fields equal the key's columns of the same name", by event type. An event of a version from
-    which an upcaster makes the field may be any."""
+def _key_condition(types: Sequence[str], topic: Topic, key: Row, schema: pa.Schema) -> tuple[str, dict[str, Any]]:
+    """The SQL condition "the fields equal the key's columns of the same name", per event type, and its parameters.
+    Events of a contract version from which an upcaster computes the field always pass."""
     values, cases = {}, []
     for event_type in types:
         column = topic.newest(event_type).column
         typed = {f.name: f.type for f in landing_schema(topic).field(column).type}
-        held = {f.name for f in there.field(column).type} if column in there.names else set()
+        stored_fields = {f.name for f in schema.field(column).type} if column in schema.names else set()
         same = [f"type = '{event_type}'"]
         for number, (name, value) in enumerate(key.items()):
             sent = topic.as_sent(event_type, name)
-            if sent and name in held and (value is None or pa.scalar(value).type == typed[name]):
+            if sent and name in stored_fields and (value is None or pa.scalar(value).type == typed[name]):
                 equal = f'"{column}"."{name}" IS NOT DISTINCT FROM $k{number}'
                 older = len(sent) < len(topic.versions(event_type))
-                same.append(f"({equal} OR contract_version NOT IN {_listed(sent)})" if older else equal)
+                same.append(f"({equal} OR contract_version NOT IN {_sql_list(sent)})" if older else equal)
                 values[f"k{number}"] = value
         cases.append(f"({' AND '.join(same)})")
     return " OR ".join(cases), values
 
 
-def _listed(numbers: Sequence[int]) -> str:
+def _sql_list(numbers: Sequence[int]) -> str:
     return f"({', '.join(map(str, numbers))})"
 
 
-def _as_landed(found: pa.Table, topic: Topic) -> pa.Table:
-    """With the types of landing's schema: files from before a contract grew lack its newer fields."""
+def _cast_to_landing(found: pa.Table, topic: Topic) -> pa.Table:
+    """Casts to landing's schema: files written before a contract grew lack its newer fields."""
     fields = [f for f in landing_schema(topic) if f.name in found.column_names or f.name == EVENT_DATE]
     columns = []
     for f in fields:
@@ -198,7 +201,7 @@ def _events(table: pa.Table, types: Sequence[str], topic: Topic) -> list[LandedE
             bool(row["late"]),
             row.get("contract_version"),
             row["event_id"],
-            *_sent(row.get(columns[row["type"]]) or {}, shown[row["type"]].get(row.get("contract_version"))),
+            *_sent_fields(row.get(columns[row["type"]]) or {}, shown[row["type"]].get(row.get("contract_version"))),
         )
         for row in rows
     ]
@@ -208,7 +211,7 @@ _Fields = tuple[Sequence[str], frozenset[str]]
 
 
 def _by_version(topic: Topic, event_type: str) -> dict[int, _Fields]:
-    """Of a type with several versions the fields of each, and those of them that are ``reshaped`` in the newest."""
+    """For an event type with several contract versions: each version's fields, and which of them are ``reshaped``."""
     versions = topic.versions(event_type)
     if len(versions) == 1:
         return {}
@@ -216,7 +219,7 @@ def _by_version(topic: Topic, event_type: str) -> dict[int, _Fields]:
     return {c.version: (tuple(c.fields), frozenset(n for n in c.fields if c.version not in kept[n])) for c in versions}
 
 
-def _sent(data: Row, fields: _Fields | None) -> tuple[Row, frozenset[str]]:
+def _sent_fields(data: Row, fields: _Fields | None) -> tuple[Row, frozenset[str]]:
     if fields is None:
         return data, frozenset()
     names, reshaped = fields

@@ -1,4 +1,4 @@
-"""What each event contributes to a row: what the row would be without it."""
+"""Computes what each event contributes to a row: the row's cells compared with the row without the event."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from decimal import Decimal
 from typing import Any, Final
 
 from anabranch.operate.explain.candidates import LandedEvent, Row
-from anabranch.operate.explain.evaluator import Chosen, ViewEvaluator, with_key
+from anabranch.operate.explain.evaluator import EventSet, ViewEvaluator, with_key
 from anabranch.views.canonical import canonical
 
 MOST: Final = 20
-"""Events of one row whose contribution is computed, at most."""
+"""Maximum number of events of one row whose contribution is computed."""
 _LEAST: Final = 3
-"""And at least, even when the seconds have run out: an explanation without any says little."""
+"""Minimum number, even if the time budget is used up: an explanation without contributions says little."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One cell: what it is, and what it would be without the event. ``by`` is the difference of two numbers."""
+    """One cell: its value, and its value without the event. ``by`` is the difference if both are numbers."""
 
     column: str
     with_it: Any = field(hash=False)
@@ -39,7 +39,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """Without the event there is no such row (``makes_it``), its cells are others (``changes``), or nothing is."""
+    """What happens without the event: the row doesn't exist (``makes_it``), cells differ (``changes``), or nothing."""
 
     makes_it: bool
     changes: tuple[Change, ...]
@@ -49,8 +49,8 @@ class Effect:
         return not self.makes_it and not self.changes
 
 
-def effects(function: ViewEvaluator, behind: Chosen, row: Row, order: Sequence[int]) -> dict[int, Effect]:
-    """For as many of ``order`` as the budget affords. One Spark job."""
+def effects(function: ViewEvaluator, behind: EventSet, row: Row, order: Sequence[int]) -> dict[int, Effect]:
+    """Returns the effects of as many events of ``order`` as the budget allows. One Spark job."""
     chosen = list(order)[: max(_LEAST, function.budget.affordable(MOST))]
     key = {name: row[name] for name in function.view.key}
     without = function.rows([behind - {place} for place in chosen]) if chosen else []
@@ -70,9 +70,9 @@ def changes(row: Row, other: Row) -> tuple[Change, ...]:
     )
 
 
-def by_interest(behind: Chosen, events: Sequence[LandedEvent], first: Chosen, idle: Chosen) -> list[int]:
-    """The order in which contributions are worth their seconds: those asked about, late ones, not idle ones, and the
-    newest in the log."""
+def by_interest(behind: EventSet, events: Sequence[LandedEvent], first: EventSet, idle: EventSet) -> list[int]:
+    """The order in which contributions are computed: ``first``, then late events, then those that aren't idle, then
+    the newest in the log."""
     return sorted(
         behind,
         key=lambda place: (place not in first, not events[place].late, place in idle, -events[place].epoch, place),

@@ -1,4 +1,4 @@
-"""The Spark session that an explanation runs in."""
+"""Starts or reuses the Spark session of an explanation."""
 
 from __future__ import annotations
 
@@ -14,29 +14,30 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def small_session(settings: Settings, given: SparkSession | None) -> Iterator[Future[SparkSession]]:
-    """A small session, started beside what needs none. Spark that was started for it is stopped, also on an error."""
+def explain_session(settings: Settings, given: SparkSession | None) -> Iterator[Future[SparkSession]]:
+    """Yields a future of a small session that starts in a thread, so that work without Spark can run meanwhile. A
+    session that was started here is stopped at the end, also on an error."""
     from anabranch.core.spark import small
 
-    with ThreadPoolExecutor(1) as beside:
-        started = beside.submit(_engine, settings, given)
+    with ThreadPoolExecutor(1) as executor:
+        started = executor.submit(_given_or_new, settings, given)
         try:
-            yield beside.submit(lambda: small(started.result()[0]))
+            yield executor.submit(lambda: small(started.result()[0]))
         finally:
             spark, own = started.result()
             if own:
                 spark.stop()
 
 
-def _engine(settings: Settings, given: SparkSession | None) -> tuple[SparkSession, bool]:
-    """``given``, else the session of this process, else one made now; and whether it was made now."""
+def _given_or_new(settings: Settings, given: SparkSession | None) -> tuple[SparkSession, bool]:
+    """Returns ``given``, else the session of this process, else a new one; and whether it is new."""
     from anabranch.core.spark import OWN_CODE, java_options, session
     from pyspark.sql import SparkSession
 
     found = given or SparkSession._instantiatedSession
     if found is not None and found.sparkContext._jsc is not None:
         return found, False
-    # It lives for seconds: what the optimizing compiler would make of its code comes too late. Nobody reads where an
-    # author's expression failed: a choice of events that the function can't take just has no rows.
+    # The session lives for seconds, too short to gain from the optimizing JIT compiler. OWN_CODE: nobody reads where
+    # an author's expression failed; a set of events that the function can't process just has no rows.
     quick = {**OWN_CODE, "spark.driver.defaultJavaOptions": f"{java_options(settings)} -XX:TieredStopAtLevel=1"}
     return session(settings, "anabranch-explain", quick), True

@@ -1,4 +1,4 @@
-"""The view's own function over chosen events: many choices in one small Spark job, within a budget of seconds."""
+"""Runs the view's own function over sets of events: many sets in one small Spark job, within a time budget."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 _CASE: Final = "_case"
 _FIRST_GUESS = 0.15
-"""Seconds of one run before any was measured."""
-Chosen = frozenset[int]
-"""Places in the candidates."""
+"""Estimated seconds of one run, until one was measured."""
+EventSet = frozenset[int]
+"""A set of events, as indexes into the candidates."""
 
 
 class Budget:
-    """Seconds that one explanation may take, and what a run of the function cost in the last job."""
+    """The time budget of one explanation, and the cost of one run of the function in the last job."""
 
     def __init__(self, seconds: float) -> None:
         self._ends = time.monotonic() + seconds
@@ -38,21 +38,21 @@ class Budget:
         return self._ends - time.monotonic()
 
     def affords(self, runs: int) -> bool:
-        """Whether ``runs`` more runs of the function will probably be done in time."""
+        """Whether ``runs`` more runs of the function will probably fit in the remaining time."""
         return self.left > runs * self._each
 
     def affordable(self, most: int) -> int:
-        """At most how many of ``most`` runs."""
+        """How many runs, at most ``most``, will probably fit in the remaining time."""
         return max(0, min(most, int(self.left / self._each)))
 
     def note(self, seconds: float, runs: int) -> None:
-        # The first job of a session says little: most of it is Spark's warming up.
+        # The first job of a session is a poor estimate: most of its time is Spark's warm-up.
         self._each = seconds / runs if self.runs else min(seconds / runs, _FIRST_GUESS)
         self.runs += runs
 
 
 class ViewEvaluator:
-    """One version of a view at one watermark, over ``candidates``. What was computed once is kept."""
+    """Evaluates one view version at one watermark over sets of ``candidates``. Caches each result."""
 
     def __init__(
         self,
@@ -69,38 +69,38 @@ class ViewEvaluator:
         self._topics = topics
         self._table = candidates.table
         self._watermark = watermark
-        self._known: dict[Chosen, list[Row]] = {}
+        self._cache: dict[EventSet, list[Row]] = {}
 
-    def rows(self, choices: Sequence[Chosen]) -> list[list[Row]]:
-        """The function's rows over each choice of events, one Spark job for all that weren't computed yet. A choice
-        that the author's function can't take (it raises) has no rows."""
-        new = [choice for choice in dict.fromkeys(choices) if choice not in self._known]
+    def rows(self, choices: Sequence[EventSet]) -> list[list[Row]]:
+        """Returns the function's rows for each set of events, with one Spark job for all sets that aren't cached. A set
+        for which the author's function raises has no rows."""
+        new = [choice for choice in dict.fromkeys(choices) if choice not in self._cache]
         if new:
             begun = time.monotonic()
-            self._known |= dict(zip(new, self._together(new), strict=True))
+            self._cache |= dict(zip(new, self._compute(new), strict=True))
             self.budget.note(time.monotonic() - begun, len(new))
-        return [self._known[choice] for choice in choices]
+        return [self._cache[choice] for choice in choices]
 
-    def _together(self, choices: Sequence[Chosen]) -> list[list[Row]]:
+    def _compute(self, choices: Sequence[EventSet]) -> list[list[Row]]:
         try:
             return self._job(choices)
         except Exception:
             if len(choices) == 1:
                 return [[]]
-            return [self._together([choice])[0] for choice in choices]
+            return [self._compute([choice])[0] for choice in choices]
 
-    def _job(self, choices: Sequence[Chosen]) -> list[list[Row]]:
+    def _job(self, choices: Sequence[EventSet]) -> list[list[Row]]:
         from pyspark.sql import DataFrame
         from pyspark.sql import functions as F
 
-        applied = [self._applied(choice).withColumn(_CASE, F.lit(n)) for n, choice in enumerate(choices)]
+        applied = [self._apply(choice).withColumn(_CASE, F.lit(n)) for n, choice in enumerate(choices)]
         table = reduce(DataFrame.unionAll, applied).toArrow()
         results: list[list[Row]] = [[] for _ in choices]
         for row in table.to_pylist():
             results[row.pop(_CASE)].append({name: value for name, value in row.items() if name != PARTITION_DATE})
         return results
 
-    def _applied(self, choice: Chosen) -> DataFrame:
+    def _apply(self, choice: EventSet) -> DataFrame:
         from pyspark.sql import functions as F
 
         rows = self._table.take(pa.array(np.array(sorted(choice), np.int64)))
@@ -110,12 +110,12 @@ class ViewEvaluator:
         return rows_of(self.view, frames(events, self.view, self._topics))
 
 
-def all_of(size: int) -> Chosen:
+def all_of(size: int) -> EventSet:
     return frozenset(range(size))
 
 
 def with_key(rows: Sequence[Row], key: Row) -> Row | None:
-    """The row of ``key``, or None. A view has one row for each key; where a function makes more, the first."""
+    """Returns the row of ``key``, or None. A view has one row per key; if a function produces more, the first."""
     from anabranch.views.canonical import canonical
 
     wanted = {name: canonical(value) for name, value in key.items()}
@@ -126,7 +126,7 @@ def with_key(rows: Sequence[Row], key: Row) -> Row | None:
 
 
 def same(left: Row | None, right: Row | None) -> bool:
-    """Whether both are the same row, in the columns that ``right`` has; or both are none."""
+    """Whether both rows are equal in the columns of ``right``, or both are None."""
     from anabranch.views.canonical import canonical
 
     if left is None or right is None:

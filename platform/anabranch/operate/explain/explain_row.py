@@ -1,4 +1,4 @@
-"""``anabranch.explain``: from a served row to the events behind it, and why it is another one elsewhere."""
+"""Runs ``anabranch.explain``: from a served row to the events behind it, and why another cut or version differs."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from anabranch.core.settings import Settings, load_settings
 from anabranch.lake import Cut, Position
 from anabranch.operate.explain.candidates import Candidates, Row, candidates
 from anabranch.operate.explain.contributions import by_interest, changes, effects
-from anabranch.operate.explain.engine import small_session
+from anabranch.operate.explain.engine import explain_session
 from anabranch.operate.explain.evaluator import Budget, ViewEvaluator, with_key
 from anabranch.operate.explain.explanation import Comparison, Explanation, Part
 from anabranch.operate.explain.last_change import LastChange, last_change
 from anabranch.operate.explain.minimise import Contributors, Search
 from anabranch.operate.explain.missing_row import row_missing
-from anabranch.operate.explain.request import Asked, Side, asked_row, other_side
+from anabranch.operate.explain.request import ExplainRequest, Side, comparison_side, resolve_request
 from anabranch.views.definition import View
 from anabranch.views.definition_registry import definition_lines
 from anabranch.views.inputs import watermark_of
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SECONDS = 8.0
-"""What finding the events and their contributions may take by default, beside the start of Spark."""
+"""Default time budget for finding the events and their contributions. The start of Spark is not counted."""
 
 
 def explain(
@@ -51,41 +51,45 @@ def explain(
     spark: SparkSession | None = None,
     seconds: float = SECONDS,
 ) -> Explanation:
-    """The row of ``key`` as it is served: the events behind it, what each contributes, where it comes from.
+    """Explains the served row of ``key``: the events behind it, what each contributes, and where the row comes from.
 
-    ``cut`` (``flights@7``): the row as the function gives it there, with late events or not as the half that serves
-    it. ``against``, ``against_version``: the same key at another cut or in another version, and why it differs.
-    ``spark``: a session to use; without one, Spark is started and stopped. Nothing is written.
-    BadInput: KEY_UNKNOWN, KEY_INCOMPLETE, KEY_UNREADABLE, KEY_DIFFERS, ROW_MISSING, CUT_UNREADABLE, CUT_IN_FUTURE;
-    Conflict DEFINITION_CHANGED; else as ``anabranch.read``. What isn't found out in ``seconds`` is left open, and the
-    explanation says so.
+    ``cut`` (``flights@7``): explains the row as the view's function computes it at that cut; late events are included
+    if the half that serves the row today includes them. ``against``, ``against_version``: compares with the same key
+    at another cut or in another version. ``spark``: a session to use; without one, Spark is started and stopped.
+    Writes nothing.
+
+    Raises BadInput KEY_UNKNOWN, KEY_INCOMPLETE, KEY_UNREADABLE, KEY_DIFFERS, ROW_MISSING, CUT_UNREADABLE or
+    CUT_IN_FUTURE, Conflict DEFINITION_CHANGED, and the errors of ``anabranch.read``. Not guaranteed: that all is found
+    within ``seconds``; the explanation says what was left open.
     """
     if against is not None and against_version is not None:
-        raise BadInput("AGAINST_TWICE", "a cut and a version to compare with", next_step="compare with one at a time")
+        raise BadInput(
+            "AGAINST_TWICE", "both a cut and a version to compare with were given", next_step="give only one of them"
+        )
     config = settings or load_settings()
     known = registry or Project(config).views()
-    asked = asked_row(config, known, view, key, version, prefer, cut)
-    other = other_side(config, known, asked, against, against_version)
-    run = _Run(config, asked, other, seconds)
-    if asked.side.row is None and not asked.at_cut:
+    request = resolve_request(config, known, view, key, version, prefer, cut)
+    other = comparison_side(config, known, request, against, against_version)
+    run = _Run(config, request, other, seconds)
+    if request.side.row is None and not request.at_cut:
         raise run.missing()
-    with small_session(config, spark) as started:
+    with explain_session(config, spark) as started:
         return run.explained(started)
 
 
 class _Run:
-    """One explanation: reads landing once, then asks the function as long as its budget lasts."""
+    """One explanation: reads landing once, then runs the view's function until the time budget is used up."""
 
-    def __init__(self, settings: Settings, asked: Asked, other: Side | None, seconds: float) -> None:
+    def __init__(self, settings: Settings, request: ExplainRequest, other: Side | None, seconds: float) -> None:
         self._settings = settings
-        self._asked = asked
+        self._request = request
         self._other = other
         self._budget = Budget(seconds)
         self._seconds = seconds
 
     def explained(self, started: Future[SparkSession]) -> Explanation:
-        asked, side = self._asked, self._asked.side
-        found = self._found  # read while Spark starts
+        request, side = self._request, self._request.side
+        found = self._found  # reads landing while Spark starts
         spark = started.result()
         begun, self._budget = time.monotonic(), Budget(self._seconds)
         function, search = self._search(spark, side)
@@ -97,12 +101,12 @@ class _Run:
         order = by_interest(behind.events, found.events, here_only, behind.idle)
         known = effects(function, behind.events, search.row, order) if behind.verified else {}
         parts = tuple(Part(found.events[n], known.get(n), n in behind.idle) for n in sorted(behind.events))
-        last = self._last(search.row, behind) if not asked.at_cut else None
-        source = None if asked.at_cut else asked.served.source
+        last = self._last(search.row, behind) if not request.at_cut else None
+        source = None if request.at_cut else request.served.source
         return Explanation(
             side.view.name,
             side.view.version,
-            asked.key,
+            request.key,
             search.row,
             side.cut,
             side.late,
@@ -119,23 +123,24 @@ class _Run:
 
     @cached_property
     def _found(self) -> Candidates:
-        asked = self._asked
-        needs = [asked.side, *([self._other] if self._other else [])]
+        request = self._request
+        needs = [request.side, *([self._other] if self._other else [])]
         cuts = [side.cut for side in needs]
-        if asked.side.row is None:  # to say what became of its events
-            cuts.append(cut_at(self._settings, asked.topics))
-        newest = Cut({t.name: Position(max(cut.epoch(t.name) for cut in cuts), {}) for t in asked.topics.each})
-        return candidates(self._settings, [side.view for side in needs], asked.topics, asked.key, asked.day, newest)
+        if request.side.row is None:  # needed to say what happened to the events of a missing row
+            cuts.append(cut_at(self._settings, request.topics))
+        newest = Cut({t.name: Position(max(cut.epoch(t.name) for cut in cuts), {}) for t in request.topics.each})
+        views = [side.view for side in needs]
+        return candidates(self._settings, views, request.topics, request.key, request.day, newest)
 
     def _search(self, spark: SparkSession, side: Side) -> tuple[ViewEvaluator, Search | None]:
-        """The function of one side, and the search behind its row; None where there is no row."""
-        topics = self._asked.topics
+        """Returns one side's evaluator, and the search for its row's events; None if the row doesn't exist."""
+        topics = self._request.topics
         at = watermark_of(self._settings, side.view, topics, side.cut) if side.view.closes else None
         function = ViewEvaluator(spark, side.view, topics, self._found, at, self._budget)
         seen = self._seen(side)
         row = side.row
         if row is None:
-            row = with_key(function.rows([frozenset(np.flatnonzero(seen).tolist())])[0], self._asked.key)
+            row = with_key(function.rows([frozenset(np.flatnonzero(seen).tolist())])[0], self._request.key)
         return function, None if row is None else Search(function, self._found, seen, row)
 
     def _seen(self, side: Side) -> NDArray[np.bool_]:
@@ -169,21 +174,21 @@ class _Run:
             tuple(events[n] for n in sorted(only_here)),
             tuple(events[n] for n in sorted(only_there)),
             len(behind.events & theirs),
-            _definition(self._other.view, self._asked.side.view),
+            _definition(self._other.view, self._request.side.view),
         )
         return only_here, comparison
 
     def _last(self, row: Row, behind: Contributors) -> LastChange:
-        asked = self._asked
-        uri = asked.served.pinned.speed.uri
-        return last_change(uri, asked.served.source, row, self._found.events, behind.events, asked.speed_row)
+        request = self._request
+        uri = request.served.pinned.speed.uri
+        return last_change(uri, request.served.source, row, self._found.events, behind.events, request.speed_row)
 
     def missing(self) -> BadInput:
-        """What to say of a row that isn't there; without Spark."""
-        asked, side = self._asked, self._asked.side
-        landed = cut_at(self._settings, asked.topics)
-        near = () if asked.at_cut else asked.served.near
-        return row_missing(side.view, asked.key, side.cut, self._found, near, late=side.late, landed=landed)
+        """Returns the error for a row that doesn't exist. Needs no Spark."""
+        request, side = self._request, self._request.side
+        landed = cut_at(self._settings, request.topics)
+        near = () if request.at_cut else request.served.near
+        return row_missing(side.view, request.key, side.cut, self._found, near, late=side.late, landed=landed)
 
 
 def _definition(there: View, here: View) -> tuple[str, ...]:

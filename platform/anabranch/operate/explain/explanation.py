@@ -1,4 +1,4 @@
-"""What is known of a number: the row, where it comes from, the events behind it, what changed it, what it was."""
+"""The result of explaining a row: the row, its source, the events behind it, its last change, and a comparison."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from anabranch.operate.explain.served_row import Source
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One event behind a row. ``effect`` is None where it wasn't computed; an ``idle`` event changes nothing, not even
-    together with all other idle ones: others say the same, or later ones overrule it."""
+    """One event behind a row. ``effect`` is None if it wasn't computed. Removing an ``idle`` event changes nothing,
+    even together with all other idle ones: other events have the same values, or later ones override it."""
 
     event: LandedEvent
     effect: Effect | None
@@ -44,9 +44,9 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The same key at another cut, or in another version. ``cells`` differ: ``with_it`` here, ``without`` there.
-    ``only_here`` and ``only_there`` are the events that are behind one of the rows alone, ``shared`` counts the
-    others; ``definition`` is how both definitions differ, line by line (there to here)."""
+    """The same key at another cut or in another version. ``cells``: those that differ, ``with_it`` here and ``without``
+    there. ``only_here`` and ``only_there`` are the events behind only one of the rows, ``shared`` counts the events
+    behind both. ``definition`` is a line diff of the definitions (there to here)."""
 
     version: int
     cut: Cut
@@ -76,11 +76,10 @@ class Comparison:
 class Explanation:
     """One row of a view, explained.
 
-    ``source`` is None for a row at an asked cut, which no table holds: it is the function's. ``late``: whether late
-    events are among those that it is made of. ``verified``: the view's function over just ``parts`` gives the row.
-    ``finished``: the search for events that have no part came to its end; else the seconds ran out before.
-    ``complete``: all events in the reach of the row's partition were looked at. ``seconds`` and ``runs`` are what the
-    explanation took, and how often the view's function was run for it.
+    ``source`` is None for a row at a requested cut: no table holds that row, the function computed it. ``late``: late
+    events are included. ``verified``: the view's function over only ``parts`` gives the row. ``finished``: the search
+    for events that have no part was completed; otherwise the time budget was used up. ``complete``: all events in the
+    reach of the row's partition were candidates. ``seconds``: the time taken; ``runs``: runs of the view's function.
     """
 
     view: str

@@ -1,4 +1,4 @@
-"""What changed a row last, and why: the epoch, the commit that brought it, and the events of it."""
+"""Finds what changed a row last, and why: the epoch, the commit that brought it into the table, and its events."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 from anabranch.lake import Commit, commit_history
 from anabranch.operate.explain.candidates import LandedEvent, Row
 from anabranch.operate.explain.contributions import Change, changes
-from anabranch.operate.explain.evaluator import Chosen
+from anabranch.operate.explain.evaluator import EventSet
 from anabranch.operate.explain.served_row import Source, time_of
 from anabranch.serve.half_choice import BATCH
 
 
 @dataclass(frozen=True, slots=True)
 class LastChange:
-    """``epoch`` is the newest among the events behind the row; ``events`` are those of it, or the late ones that a
-    reprocess took in. ``commit`` is the batch that brought them into the half that serves, and ``table_version``
-    its commit there: None where the table's log doesn't hold it any more. ``before`` says, for a batch half, what
-    the speed half's row is, which has no late events."""
+    """``epoch`` is the newest epoch of the events behind the row. ``events`` are the events of that epoch, or the late
+    ones that a reprocess included. ``commit`` is the batch that brought them into the half that serves the row, and
+    ``table_version`` its version there; None if the table's log no longer holds that commit. ``before``: for a batch
+    half, how the cells differ in the speed half's row, which has no late events."""
 
     epoch: int | None
     why: str
@@ -36,9 +36,9 @@ class LastChange:
 
 
 def last_change(
-    uri: str, source: Source, row: Row, events: Sequence[LandedEvent], behind: Chosen, speed: Row | None
+    uri: str, source: Source, row: Row, events: Sequence[LandedEvent], behind: EventSet, speed: Row | None
 ) -> LastChange:
-    """``speed``: the speed half's row of the same key, when batch serves."""
+    """``speed``: the speed half's row of the same key, if batch serves the row."""
     mine = [events[place] for place in sorted(behind)]
     topic, newest = _newest(mine)
     brought = tuple(event for event in mine if (event.topic, event.epoch) == (topic, newest))
@@ -48,8 +48,8 @@ def last_change(
         at = (f"reprocess {source.run}", source.table_version, source.committed)
         if late:
             alone = "" if speed is not None else "; the speed half has no such row"
-            return LastChange(newest, f"it took {_many(late, 'late event')} in{alone}", late, *at, before)
-        why = f"no late event is in it, the newest are {_many(brought, 'event')} of {topic}@{newest}"
+            return LastChange(newest, f"it included {_many(late, 'late event')}{alone}", late, *at, before)
+        why = f"it includes no late event; the newest are {_many(brought, 'event')} of {topic}@{newest}"
         return LastChange(newest, why, brought, *at, before)
     if newest is None:
         return LastChange(None, "no event behind it was found", ())
@@ -58,12 +58,12 @@ def last_change(
     if commit is None:
         return LastChange(newest, why, brought)
     if commit.note.cut.epoch(topic) > newest and _rewritten(commit):
-        why += ", in a commit that made the whole table again"
+        why += ", in a commit that rewrote the whole table"
     return LastChange(newest, why, brought, commit.note.batch, commit.version, time_of(commit))
 
 
 def _newest(events: Sequence[LandedEvent]) -> tuple[str, int | None]:
-    """The topic whose event was the last to be appended, and the newest epoch of its events."""
+    """The topic with the most recently appended event, and the newest epoch among that topic's events."""
     last = max(events, key=lambda event: event.append_time or event.event_time, default=None)
     if last is None:
         return "", None
@@ -71,7 +71,7 @@ def _newest(events: Sequence[LandedEvent]) -> tuple[str, int | None]:
 
 
 def first_commit(uri: str, topic: str, epoch: int) -> Commit | None:
-    """The oldest commit that covers ``epoch``, unless it may be older than the table's log."""
+    """The oldest commit that covers ``epoch``; None if it may be older than the table's log."""
     found = None
     for committed in commit_history(uri):
         if committed.note.cut.epoch(topic) < epoch:
@@ -81,7 +81,7 @@ def first_commit(uri: str, topic: str, epoch: int) -> Commit | None:
 
 
 def _rewritten(commit: Commit) -> bool:
-    """A stream's first batch holds everything that had landed by then."""
+    """Whether this is a stream's first batch, which holds everything that had landed by then."""
     return commit.note.batch.endswith(":0")
 
 

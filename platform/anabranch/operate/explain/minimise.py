@@ -1,7 +1,7 @@
-"""The events behind a row: guessed, held to the view's function, and made fewer until none is left that has no part.
+"""Finds the events behind a row: guesses a set, verifies it with the view's function, and minimises it.
 
-An event is behind a row when the row is another one without it, or when it makes a row of that key by itself. That is
-asked of groups of events first, because each question is a run of the function.
+An event is behind a row if the row changes without it, or if it produces a row of that key by itself. Groups of events
+are tested first, because each test is a run of the function.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ from typing import Final
 import numpy as np
 from anabranch.operate.explain.candidate_filters import by_key, guesses, sharing_key
 from anabranch.operate.explain.candidates import Candidates, Row
-from anabranch.operate.explain.evaluator import Chosen, ViewEvaluator, same, with_key
+from anabranch.operate.explain.evaluator import EventSet, ViewEvaluator, same, with_key
 from numpy.typing import NDArray
 
 _AT_ONCE: Final = 8
 FEW: Final = 16
-"""Up to so many events each is asked about alone."""
+"""Up to this number of events, each is tested alone."""
 _RESERVE: Final = 12
-"""Runs that are kept for what each event contributes."""
+"""Runs of the function that are reserved for computing each event's contribution."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contributors:
-    """``events`` are places in the candidates. ``verified``: the function over just these gives the row.
-    ``idle`` of them change nothing when all are taken away together: others say the same, or later ones overrule
-    them. ``finished``: the search for events that can be left out came to its end; else the seconds ran out."""
+    """``events`` are indexes into the candidates. ``verified``: the function over only these gives the row.
+    ``idle`` events change nothing even when all of them are removed together: other events have the same values, or
+    later ones override them. ``finished``: the minimisation was completed; otherwise the time budget was used up."""
 
-    events: Chosen = field(hash=False)
+    events: EventSet = field(hash=False)
     verified: bool
-    idle: Chosen = field(hash=False, default=frozenset())
+    idle: EventSet = field(hash=False, default=frozenset())
     finished: bool = True
 
 
 class Search:
-    """For one row, as one path has it: ``seen`` are the candidates that the path's cut and rule let in."""
+    """The search for one row of one path. ``seen``: the candidates that the path's cut and late rule include."""
 
     def __init__(self, function: ViewEvaluator, candidates: Candidates, seen: NDArray[np.bool_], row: Row) -> None:
         self.function = function
@@ -46,111 +46,112 @@ class Search:
         self._candidates = candidates
 
     @property
-    def all(self) -> Chosen:
-        """Everything that the path has seen."""
+    def all(self) -> EventSet:
+        """All candidates that the path has seen."""
         return frozenset(np.flatnonzero(self.seen).tolist())
 
     def run(self) -> Contributors:
-        found = self._first()
+        found = self._first_match()
         if found is None:
             named = by_key(self.function.view, self.row, self._candidates.events, self.seen)
             return Contributors(named, verified=False)
-        return self._fewer(found)
+        return self._minimise(found)
 
-    def _first(self) -> Chosen | None:
-        """The smallest guess that gives the row and leaves nothing behind that makes a row of this key; else the
-        largest that gives it; None when not even all events of the row's reach do."""
+    def _first_match(self) -> EventSet | None:
+        """Returns the smallest guess that gives the row and leaves out no event that produces a row of this key; else
+        the largest guess that gives it; None if not even all events in the row's reach give it."""
         view, events = self.function.view, self._candidates.events
         sharing = sharing_key(view, self.row, events, self.seen)
         named = by_key(view, self.row, events, self.seen)
         waiting = guesses(view, self.row, events, self.seen)
-        # One job for the likely ones: in a process that has just started, the first takes as long as ten later ones.
+        # One job for the likely guesses: in a new process, the first job takes as long as ten later ones.
         self.function.rows([choice for choice in (sharing, named, *waiting[:_AT_ONCE]) if choice])
         whole = self._whole(sharing)
         if whole is None:
             return None
-        likely = named if named and self._give([named])[0] else whole
+        likely = named if named and self._gives_row([named])[0] else whole
         waiting = [choice for choice in waiting if choice < whole]
         for start in range(0, len(waiting), _AT_ONCE):
             if start and not self.function.budget.affords(2 * _AT_ONCE):
                 break
             tried = list(dict.fromkeys([likely, *waiting[start : start + _AT_ONCE]]))
-            right = sorted((c for c, gives in zip(tried, self._give(tried), strict=True) if gives), key=len)[:3]
+            right = sorted((c for c, gives in zip(tried, self._gives_row(tried), strict=True) if gives), key=len)[:3]
             if not self.function.budget.affords(len(right)):
                 break
-            for choice, rest in zip(right, self._make_key([whole - choice for choice in right]), strict=True):
+            for choice, rest in zip(right, self._makes_key_row([whole - choice for choice in right]), strict=True):
                 if not rest:
                     return choice
             if likely == named:
                 break
         return likely
 
-    def _whole(self, sharing: Chosen) -> Chosen | None:
-        """The events that share the key's fields, at whatever time, if they give the row; else all, if those do. What
-        the function costs over all events of some days, it costs for many rows."""
+    def _whole(self, sharing: EventSet) -> EventSet | None:
+        """Returns the events that share the key's fields, at any event time, if they give the row; else all events, if
+        those do. Sharing ones come first: over all events of several days the function computes many other rows."""
         for choice in dict.fromkeys([sharing, self.all]):
-            if choice and self._give([choice])[0]:
+            if choice and self._gives_row([choice])[0]:
                 return choice
         return None
 
-    def _fewer(self, found: Chosen) -> Contributors:
-        """Without the groups that have no part, in ever smaller groups beside those that were left out."""
-        idle: Chosen = frozenset()
+    def _minimise(self, found: EventSet) -> Contributors:
+        """Removes groups that have no part; then tests ever smaller groups next to those that were removed."""
+        idle: EventSet = frozenset()
         groups = _split(sorted(found), len(found) if len(found) <= FEW else _AT_ONCE)
         fruitless, finished = 0, True
         while groups and len(found) > 1 and fruitless < 2:
             finished = self._affords(found, groups)
             if not finished:
                 break
-            unmoved = self._give([found - set(group) for group in groups])
+            unmoved = self._gives_row([found - set(group) for group in groups])
             free = [frozenset(group) for group, still in zip(groups, unmoved, strict=True) if still]
-            partless = [group for group, makes in zip(free, self._make_key(free), strict=True) if not makes]
+            partless = [group for group, makes in zip(free, self._makes_key_row(free), strict=True) if not makes]
             idle |= frozenset().union(*(group for group in free if group not in partless))
             dropped = self._drop(found, partless)
             found -= dropped
             fruitless = 0 if dropped else fruitless + 1
-            asked = groups
-            groups = list(_beside(asked, dropped)) if len(found) > FEW else [[place] for place in sorted(found)]
-            if groups == asked:
+            tested = groups
+            groups = list(_border_groups(tested, dropped)) if len(found) > FEW else [[place] for place in sorted(found)]
+            if groups == tested:
                 break
-        return Contributors(found, verified=True, idle=self._together(found, idle & found), finished=finished)
+        return Contributors(found, verified=True, idle=self._jointly_idle(found, idle & found), finished=finished)
 
-    def _affords(self, found: Chosen, groups: Sequence[Sequence[int]]) -> bool:
-        """Whether one more round leaves enough for the contributions. Asking about each event alone is that."""
+    def _affords(self, found: EventSet, groups: Sequence[Sequence[int]]) -> bool:
+        """Whether one more round leaves enough budget for the contributions. A round that tests each event alone
+        computes them already."""
         alone = len(groups) == len(found)
         return self.function.budget.affords(len(groups) if alone else 2 * len(groups) + min(_RESERVE, len(found)))
 
-    def _drop(self, found: Chosen, partless: Sequence[Chosen]) -> Chosen:
-        """As many of the groups as can go together."""
+    def _drop(self, found: EventSet, partless: Sequence[EventSet]) -> EventSet:
+        """Returns the events of as many groups as can be removed together without changing the row."""
         every = frozenset().union(*partless) if partless else frozenset()
-        if not every or self._give([found - every])[0]:
+        if not every or self._gives_row([found - every])[0]:
             return every
-        gone: Chosen = frozenset()
+        gone: EventSet = frozenset()
         for group in partless:
-            if self.function.budget.affords(1) and self._give([found - gone - group])[0]:
+            if self.function.budget.affords(1) and self._gives_row([found - gone - group])[0]:
                 gone |= group
         return gone
 
-    def _together(self, found: Chosen, idle: Chosen) -> Chosen:
-        """The idle ones, if the row stays the same without all of them."""
+    def _jointly_idle(self, found: EventSet, idle: EventSet) -> EventSet:
+        """Returns the idle events if the row stays the same without all of them; else none."""
         if not idle or len(idle) == len(found) or not self.function.budget.affords(1):
             return frozenset()
-        return idle if self._give([found - idle])[0] else frozenset()
+        return idle if self._gives_row([found - idle])[0] else frozenset()
 
-    def _give(self, choices: Sequence[Chosen]) -> list[bool]:
+    def _gives_row(self, choices: Sequence[EventSet]) -> list[bool]:
         return [same(with_key(rows, self.key), self.row) for rows in self.function.rows(choices)]
 
-    def _make_key(self, choices: Sequence[Chosen]) -> list[bool]:
+    def _makes_key_row(self, choices: Sequence[EventSet]) -> list[bool]:
         return [with_key(rows, self.key) is not None for rows in self.function.rows(choices)]
 
 
 def _split(places: Sequence[int], parts: int) -> list[list[int]]:
-    """``places`` in so many runs of about the same length, none of them empty."""
+    """Splits ``places`` into at most ``parts`` non-empty runs of about the same length."""
     return [run.tolist() for run in np.array_split(np.array(places, np.int64), max(1, parts)) if len(run)]
 
 
-def _beside(groups: Sequence[Sequence[int]], dropped: Chosen) -> Iterator[list[int]]:
-    """Quarters of the groups beside those that were left out, and of the first and the last: borders lie there."""
+def _border_groups(groups: Sequence[Sequence[int]], dropped: EventSet) -> Iterator[list[int]]:
+    """Quarters of the groups next to removed ones, and of the first and the last group: borders lie there."""
     alive = [n for n, group in enumerate(groups) if not dropped.issuperset(group)]
     gone = set(range(len(groups))) - set(alive)
     for n in alive:

@@ -1,4 +1,4 @@
-"""A row that isn't there: which rows are near, and what happened to the events of its key."""
+"""Says why a row doesn't exist: which rows have a near key, and what happened to the events of its key."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from anabranch.views.definition import View
 def row_missing(
     view: View, key: Row, cut: Cut, found: Candidates, near: Sequence[Row], *, late: bool, landed: Cut
 ) -> BadInput:
-    """ROW_MISSING. ``landed`` is the newest cut; what lies between ``cut`` and it isn't in the row's half yet."""
+    """Returns BadInput ROW_MISSING. ``landed`` is the newest cut; the row's half doesn't have the events after ``cut``
+    yet."""
     events = found.events
     places = by_key(view, key, events, found.up_to(landed, late=True))
     mine = [events[place] for place in sorted(places)]
@@ -43,7 +44,7 @@ def shown(row: Row) -> str:
 
 
 def plain(value: Any) -> str:
-    """A key's value as ``--key`` takes it."""
+    """A key's value in the form that ``--key`` accepts."""
     if value is None:
         return "null"
     if hasattr(value, "astimezone"):
@@ -54,12 +55,14 @@ def plain(value: Any) -> str:
 def _state(counts: dict[str, int], cut: Cut) -> str:
     said = []
     if counts["seen"]:
-        said.append(f"{counts['seen']} events carry this key up to {cut}, and the view's function makes no row of them")
+        said.append(
+            f"{counts['seen']} events have this key up to {cut}, but the view's function returns no row for them"
+        )
     if counts["late"]:
-        said.append(f"{counts['late']} late events carry it: batch has them, the speed half doesn't")
+        said.append(f"{counts['late']} late events have it: batch includes them, the speed half doesn't")
     if counts["after"]:
-        said.append(f"{counts['after']} events of it have landed after {cut}")
-    return "; ".join(said) or "no landed event carries this key"
+        said.append(f"{counts['after']} events with this key landed after {cut}")
+    return "; ".join(said) or "no landed event has this key"
 
 
 def _next(view: View, near: Sequence[Row], counts: dict[str, int]) -> str:
@@ -67,5 +70,5 @@ def _next(view: View, near: Sequence[Row], counts: dict[str, int]) -> str:
         return "reprocess its day, or read it with --prefer complete"
     if near:
         rows = "\n           ".join(shown({name: row[name] for name in view.key}) for row in near)
-        return f"there are, nearest first:\n           {rows}"
-    return f"anabranch read {view.name} shows the rows that there are"
+        return f"use one of these keys, nearest first:\n           {rows}"
+    return f"list the rows that exist: anabranch read {view.name}"

@@ -1,4 +1,4 @@
-"""An explanation for people: the row, where it comes from, the events behind it, what changed it, what it was."""
+"""Renders an explanation for the terminal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LONG = 40
 
 
 def rendered(found: Explanation, limit: int) -> Iterator[RenderableType]:
-    """What a terminal shows, line by line and table by table; at most ``limit`` events."""
+    """Yields the output line by line and table by table, with at most ``limit`` events."""
     yield f"{found.view} v{found.version}: {shown(found.key)}"
     yield "  " + ", ".join(f"{n}={_short(v)}" for n, v in found.row.items() if n not in found.key)
     yield from _where(found)
@@ -35,10 +35,10 @@ def rendered(found: Explanation, limit: int) -> Iterator[RenderableType]:
 
 
 def _where(found: Explanation) -> Iterator[str]:
-    late = "late events in" if found.late else "on-time events only"
+    late = "late events included" if found.late else "on-time events only"
     source = found.source
     if source is None:
-        yield f"at {found.cut}: no table holds it any more; the view's function over the events up to there, {late}"
+        yield f"at {found.cut}: no table holds this row any more; computed by the view's function, {late}"
         return
     by = f", published by run {source.run}" if source.run else ""
     yield (
@@ -58,22 +58,22 @@ def _behind(found: Explanation) -> Iterator[str]:
     if not found.verified:
         yield (
             f"NOT VERIFIED: the view's function over all events in its reach doesn't give this row; {count} events "
-            "carry its key"
+            "have its key"
         )
         return
     idle = sum(part.idle for part in found.parts)
     late = sum(part.event.late for part in found.parts)
-    yield f"behind it: {_count(count, 'event')}, {late} late; the view's function over just them gives this row"
+    yield f"behind it: {_count(count, 'event')}, {late} late; the view's function over only these gives this row"
     if idle:
-        yield f"  {idle} of them change nothing, not even together: others say the same, or later ones overrule them"
+        yield f"  {idle} of them change nothing, even together: others have the same values or later ones override them"
     if not found.finished:
-        yield "  some of them may have no part in it: the seconds ran out (--seconds)"
+        yield "  some of them may have no part in it: the time limit was reached (--seconds)"
     if not found.complete:
-        yield "  looked for among the events that share its key, not among all"
+        yield "  searched only among the events that share its key, not among all"
 
 
 def _events(found: Explanation, limit: int) -> Table:
-    """Those whose contribution is known first come in the order of their time, like all others."""
+    """Events with a known contribution are chosen first; the table lists the chosen ones by event time."""
     chosen = sorted(found.parts, key=lambda part: (part.effect is None, part.idle))[:limit]
     inside = {part.event.place for part in chosen}
     known = sum(part.effect is not None for part in found.parts)
@@ -99,7 +99,7 @@ def _effect(effect: Effect | None) -> str:
     if effect is None:
         return "not computed"
     if effect.makes_it:
-        return "itself: there would be no such row"
+        return "the row itself: without it there is none"
     return ", ".join(map(_change, effect.changes)) or "nothing"
 
 

@@ -1,4 +1,4 @@
-"""What is asked: which row, in which half or at which cut, and what it is compared with. Found out without Spark."""
+"""Resolves a request to explain: which row, from which half or at which cut, compared with what. Needs no Spark."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from anabranch.views.registry import Registry
 
 @dataclass(frozen=True)
 class Side:
-    """One reading of the key: which definition, up to which cut, with late events or not."""
+    """One computation of the key's row: which definition, up to which cut, with late events or without."""
 
     view: View
     cut: Cut
@@ -35,7 +35,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ExplainRequest:
     side: Side
     topics: Sources
     key: Row
@@ -45,7 +45,7 @@ class Asked:
     speed_row: Row | None
 
 
-def asked_row(
+def resolve_request(
     settings: Settings,
     known: Registry,
     name: str,
@@ -53,7 +53,7 @@ def asked_row(
     version: int | None,
     prefer: str,
     cut: str | None,
-) -> Asked:
+) -> ExplainRequest:
     chosen = version or read(name, settings=settings).version
     view = known.get(name, chosen)
     topics = known.topic(view)
@@ -65,31 +65,31 @@ def asked_row(
     late = found.source.late or view.kappa
     row = found.row if cut is None else None
     speed_row = with_key(half_rows(pinned, schema, SPEED, day), typed) if found.source.half == BATCH else None
-    return Asked(Side(view, at, late, row), topics, typed, day, found, cut is not None, speed_row)
+    return ExplainRequest(Side(view, at, late, row), topics, typed, day, found, cut is not None, speed_row)
 
 
-def other_side(
-    settings: Settings, known: Registry, asked: Asked, against: str | None, against_version: int | None
+def comparison_side(
+    settings: Settings, known: Registry, request: ExplainRequest, against: str | None, against_version: int | None
 ) -> Side | None:
     if against is not None:
-        return Side(asked.side.view, _cut(settings, asked.topics, against), asked.side.late)
+        return Side(request.side.view, _cut(settings, request.topics, against), request.side.late)
     if against_version is None:
         return None
-    view = known.get(asked.side.view.name, against_version)
-    if set(view.key) != set(asked.side.view.key):
+    view = known.get(request.side.view.name, against_version)
+    if set(view.key) != set(request.side.view.key):
         raise BadInput(
             "KEY_DIFFERS",
             f"the key of {view.name} v{view.version} is {', '.join(view.key)}",
             state="nothing was explained",
             next_step="explain a row of each version by its own key",
         )
-    return Side(view, asked.side.cut, asked.side.late)
+    return Side(view, request.side.cut, request.side.late)
 
 
 def _cut(settings: Settings, topics: Sources, text: str) -> Cut:
     epochs, names = parse_epochs(text), [topic.name for topic in topics.each]
     if not epochs or not set(epochs) <= set(names):
         form = ",".join(f"{name}@12" for name in names)
-        what = f"{text!r} is no cut of {', '.join(names)}"
+        what = f"{text!r} is not a cut of {', '.join(names)}"
         raise BadInput("CUT_UNREADABLE", what, next_step=f"write {form}", field="cut")
     return cut_at(settings, topics, epochs)

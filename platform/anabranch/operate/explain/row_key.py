@@ -1,4 +1,4 @@
-"""The key of a row as a person types it, checked and typed by the columns of the view."""
+"""Parses a row's key as a person types it, and converts each value to the type of its column."""
 
 from __future__ import annotations
 
@@ -20,29 +20,27 @@ _EXAMPLES = (
 
 
 def typed_key(view: str, columns: tuple[str, ...], schema: pa.Schema, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The key in the order of ``columns``, each value of its column's type; ``null`` is null.
+    """Returns the key in the order of ``columns``, each value in its column's type; the text ``null`` becomes None.
 
-    BadInput KEY_UNKNOWN, KEY_INCOMPLETE or KEY_UNREADABLE, with the ``column`` (``columns``) that it is about.
+    Raises BadInput KEY_UNKNOWN, KEY_INCOMPLETE or KEY_UNREADABLE, with the field ``column`` or ``columns``.
     """
     form = " ".join(f"--key {name}={_example(schema.field(name).type)}" for name in columns)
     unknown = [name for name in given if name not in columns]
     if unknown:
-        raise _wrong(
-            "KEY_UNKNOWN", f"{', '.join(map(repr, unknown))}: no part of the key of {view}", form, columns=unknown
-        )
+        raise _wrong("KEY_UNKNOWN", f"not in the key of {view}: {', '.join(map(repr, unknown))}", form, columns=unknown)
     missing = [name for name in columns if name not in given]
     if missing:
-        raise _wrong("KEY_INCOMPLETE", f"the key of {view} has {', '.join(missing)} as well", form, columns=missing)
+        raise _wrong("KEY_INCOMPLETE", f"the key of {view} also needs {', '.join(missing)}", form, columns=missing)
     return {name: _typed(view, name, schema.field(name).type, given[name]) for name in columns}
 
 
 def key_parts(texts: list[str]) -> dict[str, str]:
-    """``["origin=JFK", ...]`` as a mapping; BadInput KEY_UNREADABLE for what isn't of that form, or given twice."""
+    """Parses ``["origin=JFK", ...]``. Raises BadInput KEY_UNREADABLE for another form or a column given twice."""
     found: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or name in found:
-            what = "is given twice" if equals else "is no column=value"
+            what = "is given twice" if equals else "is not of the form column=value"
             raise _wrong("KEY_UNREADABLE", f"--key {text[:60]!r} {what}", "--key origin=JFK", column=name)
         found[name] = value
     return found
@@ -56,7 +54,7 @@ def _typed(view: str, name: str, kind: pa.DataType, value: Any) -> Any:
     except (ValueError, InvalidOperation, OverflowError):
         raise _wrong(
             "KEY_UNREADABLE",
-            f"{str(value)[:60]!r} is no {kind}, which {name} of {view} is",
+            f"{str(value)[:60]!r} can't be read as {kind}, the type of {name} in {view}",
             f"--key {name}={_example(kind)}",
             column=name,
         ) from None
@@ -81,7 +79,7 @@ def _read(kind: pa.DataType, value: Any) -> Any:
         return float(text)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return text
-    raise ValueError("not of a type that a person can type")
+    raise ValueError("values of this type can't be given as text")
 
 
 def _example(kind: pa.DataType) -> str:

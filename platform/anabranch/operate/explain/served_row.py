@@ -1,4 +1,4 @@
-"""A row as readers get it, and where it comes from: half, version, cut, commit, certificate."""
+"""Reads a row as readers get it, with its source: half, version, cut, commit, certificate."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _NEAR = 5
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a served row comes from. ``cut`` is what its half covers of the partition, ``epoch`` (speed half only) the
-    newest epoch of the micro-batch that last wrote it, ``run`` (batch half only) the reprocess that published it."""
+    """Where a served row comes from. ``cut``: what its half covers of the partition. ``epoch`` (speed half only): the
+    newest epoch of the micro-batch that wrote it last. ``run`` (batch half only): the reprocess that published it."""
 
     half: HalfName
     version: int
@@ -40,13 +40,13 @@ class Source:
 
     @property
     def late(self) -> bool:
-        """Whether late events are in it."""
+        """Whether the row includes late events."""
         return self.half == BATCH
 
 
 @dataclass(frozen=True)
 class Served:
-    """One partition of a view, pinned. ``row`` is None where the view has no row of the key."""
+    """One partition of a view at pinned table versions. ``row`` is None if the view has no row of the key."""
 
     pinned: ReadPlan
     day: date | None
@@ -56,15 +56,16 @@ class Served:
 
 
 def half_schema(settings: Settings, view: View, prefer: str) -> tuple[ReadPlan, pa.Schema]:
-    """The view's halves as they are now, and its columns. Conflict DEFINITION_CHANGED: made by another function."""
+    """Pins the view's halves as they are now, and returns them with the view's columns. Raises Conflict
+    DEFINITION_CHANGED if another function wrote its tables."""
     pinned = pin(settings, view.name, view.version, checked_prefer(prefer), None)
     found = pinned.speed.newest.note.fingerprint
     if found != view.fingerprint:
         raise Conflict(
             "DEFINITION_CHANGED",
-            f"{view.origin}: {view.name} v{view.version} is not the function that its tables were made by",
+            f"{view.origin}: {view.name} v{view.version} is not the function that wrote its tables",
             state="nothing was explained",
-            next_step=f"put the old definition back, or declare it as version {view.version + 1}",
+            next_step=f"restore the old definition, or declare the new one as version {view.version + 1}",
             table=found,
             definition=view.fingerprint,
         )
@@ -72,7 +73,7 @@ def half_schema(settings: Settings, view: View, prefer: str) -> tuple[ReadPlan, 
 
 
 def served(settings: Settings, view: View, pinned: ReadPlan, schema: pa.Schema, key: Row, day: date | None) -> Served:
-    """The row of ``key`` in the half that serves ``day``, or the rows that are near it."""
+    """Returns the row of ``key`` in the half that serves ``day``; if there is none, the rows with the nearest keys."""
     half = pinned.halves.get(day, SPEED)
     rows = half_rows(pinned, schema, half, day)
     found = with_key(rows, key)
@@ -84,12 +85,12 @@ def served(settings: Settings, view: View, pinned: ReadPlan, schema: pa.Schema, 
 
 
 def half_rows(pinned: ReadPlan, schema: pa.Schema, half: HalfName, day: date | None) -> list[Row]:
-    """All rows that one half has of a partition; the speed half's with the epoch that wrote them."""
+    """Returns all rows of one half in a partition; those of the speed half with the epoch that wrote them."""
     table: Snapshot | None = pinned.batch if half == BATCH else pinned.speed
     files = list(table.files.get(day, ())) if table is not None else []
     if not files:
         return []
-    alone = CHANGED in pinned.speed.schema.names  # of several topics there is no one epoch
+    alone = CHANGED in pinned.speed.schema.names  # a view over several topics has no single epoch
     columns = pa.schema([*schema, pa.field(CHANGED, pa.int64())]) if half == SPEED and alone else schema
     rows: list[Row] = ds.dataset(files, schema=columns, format="parquet").to_table().to_pylist()
     return rows
@@ -110,7 +111,7 @@ def _source(
 
 
 def commit_of(uri: str, batch: str) -> Commit | None:
-    """The commit of that batch, as long as the table's log still holds it."""
+    """Returns the commit of that batch; None if the table's log no longer holds it."""
     return next((found for found in commit_history(uri) if found.note.batch == batch), None)
 
 
@@ -119,7 +120,7 @@ def time_of(commit: Commit) -> datetime:
 
 
 def _near(rows: Sequence[Row], key: Mapping[str, Any]) -> list[Row]:
-    """Rows that share most of the key, the closest in the column that differs first."""
+    """Rows that share most of the key; among those, the closest in the differing columns first."""
 
     def distance(row: Row) -> tuple[int, float, str]:
         off = [name for name, value in key.items() if row[name] != value]

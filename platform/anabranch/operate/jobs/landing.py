@@ -1,6 +1,6 @@
-"""Land every declared topic, each by its own streaming query, until told to stop.
+"""Lands every declared topic, with one streaming query per topic, until it is stopped.
 
-Started by `anabranch up`, or by hand: python spark_jobs/landing.py [--topic NAME ...]
+Started by `anabranch up`, or manually: python spark_jobs/landing.py [--topic NAME ...]
 """
 
 from __future__ import annotations

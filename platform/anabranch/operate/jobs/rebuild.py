@@ -1,7 +1,7 @@
-"""Rebuild days of a view from landing, stage them, and judge them: the batch path, given to spark-submit by the DAGs.
+"""Rebuilds days of a view from landing, stages and certifies them: the batch path, submitted by the DAGs.
 
-Exit code 0 even where partitions differ: the verdict beside the build's manifest says which ones may be published.
-Called again with the same ``--run`` it judges the build that is there.
+Exit code 0 even if partitions differ: the verdict next to the build's manifest says which ones may be published.
+Called again with the same ``--run``, it certifies the existing build again.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def main() -> int:
     parser.add_argument("--cut", default="", help="like flights@12; landing's newest when left out")
     parser.add_argument("--fingerprint", help="the definition that was planned; any, when left out")
     parser.add_argument("--run", required=True)
-    parser.add_argument("--events", type=int, help="how many are read: few are better done without compiled plans")
+    parser.add_argument("--events", type=int, help="how many are read: few are faster without compiled plans")
     parser.add_argument(
-        "--late", type=int, help="with --events: how many were planned; refused when there are others now"
+        "--late", type=int, help="with --events: how many late ones were planned; refused if the numbers have changed"
     )
     args = parser.parse_args()
     settings = load_settings()

@@ -1,6 +1,6 @@
-"""Replay a view from landing beside the live one: given to spark-submit by the replay DAG.
+"""Replays a view from landing, in parallel to the live stream: submitted by the replay DAG.
 
-Exit code 0 however it ended, published or not: its standing says so, and how far it was when it was killed.
+Exit code 0 whether it was published or not: its state file says so, and how far it was if it is killed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from anabranch.views.project import Project
 
 
 def days(text: str) -> tuple[date, ...] | None:
-    """None where it is empty: all of the view."""
+    """Parses days; None for an empty text, which means the whole view."""
     return tuple(parse_days(text)) if text else None
 
 
@@ -34,14 +34,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--view", required=True)
     parser.add_argument("--version", type=int, required=True)
-    parser.add_argument("--run", required=True, help="its name; the same one goes on with what a killed one has left")
-    parser.add_argument("--days", type=days, help="like 2013-01-01..2013-01-31; all of the view when left out")
+    parser.add_argument("--run", required=True, help="its name; a run with the same name continues a killed one")
+    parser.add_argument("--days", type=days, help="like 2013-01-01..2013-01-31; the whole view when left out")
     parser.add_argument("--until", default="", help="the last epochs, like flights@12; readers' own when left out")
     parser.add_argument("--fingerprint", help="the definition that was planned; any, when left out")
-    parser.add_argument("--share", type=float, default=DEFAULT_SHARE, help="of all cores, up to 1")
-    parser.add_argument("--speed", type=float, default=0.0, help="the most times real time; 0: no limit")
-    parser.add_argument("--estimated", type=float, help="the seconds that the plan said")
-    parser.add_argument("--source", choices=["landing", "log"], default="landing", help="whose bytes are read")
+    parser.add_argument("--share", type=float, default=DEFAULT_SHARE, help="maximum share of all cores, up to 1")
+    parser.add_argument("--speed", type=float, default=0.0, help="maximum multiple of real time; 0: no limit")
+    parser.add_argument("--estimated", type=float, help="the seconds that the plan estimated")
+    parser.add_argument("--source", choices=["landing", "log"], default="landing", help="where bytes are read from")
     args = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.ERROR)

@@ -1,6 +1,6 @@
-"""Keep the speed half of every registered view up to date, until told to stop.
+"""Keeps the speed half of every registered view up to date, until it is stopped.
 
-Started by `anabranch up`, or by hand: python spark_jobs/speed.py [--view NAME ...]
+Started by `anabranch up`, or manually: python spark_jobs/speed.py [--view NAME ...]
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Merging the small files of one table, commit by commit, beside whoever writes to it."""
+"""Merges the small files of one table, commit by commit, while its writer keeps writing."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from deltalake import DeltaTable
 
 _TRIES = 10
 _AT_ONCE = 32
-"""Groups of one commit."""
-_SAID = "small files"
+"""Maximum number of groups per commit."""
+_SMALL_FILES = "small files"
 log = logging.getLogger(__name__)
 
 
 def planned(place: TableRef, policy: Policy) -> Iterator[Action]:
-    """What ``compact`` would do now."""
+    """Yields what ``compact`` would do now."""
     table = _table(place)
     found = groups_of(place.kind, data_files(table), policy)
     if found:
-        yield _deed(place, found)
+        yield _merged_action(place, found)
 
 
 def compact(settings: Settings, place: TableRef, policy: Policy) -> Iterator[Action]:
-    """Merge the small files of a table. Its rows stay, its writer goes on: what that has changed meanwhile is left out.
+    """Merges the small files of a table without changing its rows. Skips files that its writer changes meanwhile.
 
-    Each commit is told when it is made. A kill leaves the table as it was, or as it was to be, and at most staged files
-    that the next run takes away (``journal.tidy``).
+    Yields each commit after it is made. After a kill the table is as before or as after the commit, and at most staged
+    files remain, which the next run deletes (``compaction_journal.tidy``).
     """
     table = _table(place)
     for groups in _rounds(groups_of(place.kind, data_files(table), policy), policy.at_once):
@@ -53,11 +53,12 @@ def compact(settings: Settings, place: TableRef, policy: Policy) -> Iterator[Act
         done = _committed(place, table, staged)
         compaction_journal.end(settings)
         if done:
-            yield _deed(place, done)
+            yield _merged_action(place, done)
 
 
 def _committed(place: TableRef, table: DeltaTable, staged: Sequence[tuple[Group, StagedFile]]) -> list[Group]:
-    """Commit what is still as it was when it was read; what isn't is deleted. The groups that were."""
+    """Commits the groups whose source files are unchanged, and deletes the staged files of the others. Returns the
+    committed groups."""
     left = list(staged)
 
     def attempt() -> list[Group]:
@@ -65,7 +66,7 @@ def _committed(place: TableRef, table: DeltaTable, staged: Sequence[tuple[Group,
         held = {file.path for file in data_files(table)}
         for group, made in list(left):
             if not held.issuperset(file.path for file in group.files):
-                log.info("%s: its writer has changed %s meanwhile", place, group.files[0].partition or "it")
+                log.info("%s: its writer changed %s meanwhile", place, group.files[0].partition or "it")
                 shutil.rmtree(Path(place.uri) / BUILDS / group.build, ignore_errors=True)
                 left.remove((group, made))
         if left:
@@ -76,7 +77,7 @@ def _committed(place: TableRef, table: DeltaTable, staged: Sequence[tuple[Group,
     try:
         return until_committed(f"{place}", attempt, _TRIES)
     except TryAgain as busy:
-        if busy.code != "TABLE_BUSY":  # whether it is in isn't known: nothing is taken away
+        if busy.code != "TABLE_BUSY":  # the commit may have succeeded: delete nothing
             raise
         for group, _ in left:
             shutil.rmtree(Path(place.uri) / BUILDS / group.build, ignore_errors=True)
@@ -85,7 +86,7 @@ def _committed(place: TableRef, table: DeltaTable, staged: Sequence[tuple[Group,
 
 
 def _rounds(groups: Sequence[Group], at_once: int) -> Iterator[list[Group]]:
-    """Groups for one commit each: a reader has to read what it took away in one go."""
+    """Splits the groups into one list per commit. Limited, because readers load a commit's removed files at once."""
     found, files = list[Group](), 0
     for group in groups:
         if found and (files + len(group.files) > at_once or len(found) >= _AT_ONCE):
@@ -100,18 +101,18 @@ def _rounds(groups: Sequence[Group], at_once: int) -> Iterator[list[Group]]:
 def _table(place: TableRef) -> DeltaTable:
     table = open_table(place.uri)
     if table is None:
-        raise BrokenState("TABLE_GONE", f"{place.uri} is no table any more", next_step="anabranch doctor")
+        raise BrokenState("TABLE_GONE", f"{place.uri} is no longer a table", next_step="anabranch doctor")
     protocol = table.protocol()
     if protocol.reader_features or protocol.min_reader_version > 1:
         raise BrokenState(
             "TABLE_FEATURES",
-            f"{place}: its files can't be moved as they are, by its features {protocol.reader_features}",
-            state="the table is as it was",
-            next_step="find out who has turned them on: no writer of this platform does",
+            f"{place}: its files can't be merged because of its table features {protocol.reader_features}",
+            state="the table is unchanged",
+            next_step="find out what enabled them: no writer of this platform does",
         )
     return table
 
 
-def _deed(place: TableRef, groups: Sequence[Group]) -> Action:
+def _merged_action(place: TableRef, groups: Sequence[Group]) -> Action:
     files, size = sum(len(group.files) for group in groups), sum(group.size for group in groups)
-    return Action(ActionKind.MERGED, str(place), _SAID, files, size, len(groups))
+    return Action(ActionKind.MERGED, str(place), _SMALL_FILES, files, size, len(groups))

@@ -1,4 +1,4 @@
-"""What a compaction has in hand: written down before it begins, so that a killed one leaves nothing unknown."""
+"""Records a compaction's staged folders before it begins, so that they can be deleted after a kill."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from anabranch.lake.staging import BUILDS
 
 @dataclass(frozen=True, slots=True)
 class InProgress:
-    """Folders of staged files of the table at ``uri``, which a commit behind ``version`` names, or none."""
+    """Folders of staged files of the table at ``uri``. A commit after ``version`` names them, or none does."""
 
     uri: str
     version: int
@@ -38,8 +38,8 @@ def end(settings: Settings) -> None:
     _path(settings).unlink(missing_ok=True)
 
 
-def in_hand(settings: Settings) -> InProgress | None:
-    """What a compaction is at, or was at when it was killed."""
+def in_progress(settings: Settings) -> InProgress | None:
+    """Returns the work of the running compaction, or of one that was killed; None if there is none."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         said = json.loads(_path(settings).read_text())
         return InProgress(said["uri"], int(said["version"]), tuple(said["builds"]))
@@ -47,10 +47,11 @@ def in_hand(settings: Settings) -> InProgress | None:
 
 
 def tidy(settings: Settings) -> int:
-    """Take away what a killed compaction has staged and not committed; the bytes. Only for who holds the lock."""
+    """Deletes what a killed compaction staged and didn't commit. Returns the bytes freed. Requires the maintenance
+    lock."""
     for draft in _path(settings).parent.glob(f".{_path(settings).name}.*"):
         draft.unlink()
-    work = in_hand(settings)
+    work = in_progress(settings)
     freed = 0
     if work is not None:
         named = named_builds(work)
@@ -63,7 +64,7 @@ def tidy(settings: Settings) -> int:
 
 
 def named_builds(work: InProgress) -> Sequence[str]:
-    """Those of its folders that a commit names; all, where the log doesn't say it any more."""
+    """Returns the folders that a commit names; all of them if the log no longer reaches back that far."""
     table = open_table(work.uri)
     named: list[str] = []
     for version in range(work.version + 1, table.version() + 1) if table is not None else ():

@@ -1,4 +1,4 @@
-"""Files below a folder that others write to, link in and delete from meanwhile: what is gone is passed over."""
+"""Lists files below a folder that others change meanwhile. Files that disappear are skipped."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 
 
 def stats(folder: Path, *, skip: Collection[str] = ()) -> Iterator[tuple[Path, os.stat_result]]:
-    """Every file below ``folder``, links among them and not followed; none below folders called as ``skip`` says."""
+    """Yields every file below ``folder``. Links are included and not followed; folders named in ``skip`` are left
+    out."""
     for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if name not in skip]
         for name in names:
@@ -19,21 +20,21 @@ def stats(folder: Path, *, skip: Collection[str] = ()) -> Iterator[tuple[Path, o
 
 
 def in_folder(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """The files of a folder itself."""
+    """Yields the entries of the folder itself."""
     for path in sorted(folder.iterdir()):
         with suppress(FileNotFoundError):
             yield path, path.lstat()
 
 
 def size(path: Path) -> int:
-    """Of a file, or of all below a folder, in bytes."""
+    """The bytes of a file, or of all files below a folder."""
     with suppress(FileNotFoundError):
         return sum(stat.st_size for _, stat in stats(path)) if path.is_dir() else path.lstat().st_size
     return 0
 
 
 def touched(folder: Path) -> float:
-    """When anything in it was written last (seconds since 1970); 0 where there is nothing."""
+    """The time of the last write in the folder (seconds since 1970); 0 if it doesn't exist."""
     with suppress(FileNotFoundError):
         return max([folder.lstat().st_mtime, *(stat.st_mtime for _, stat in stats(folder))])
     return 0.0

@@ -1,4 +1,4 @@
-"""Which small files of a table are merged into one, and the one that they are merged into."""
+"""Chooses the small files of a table that are merged, and writes the merged files."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from anabranch.lake.table_refs import Kind
 from anabranch.operate.maintenance.report import Policy
 
 _ROWS, _BYTES = 200_000, 64 * 2**20
-"""A row group has so many rows, or so many bytes of memory, at most; and a little more."""
+"""A row group is written once it has this many rows, or this many bytes in memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Files of one partition that become one, in the folder ``build`` of the staged ones."""
+    """Files of one partition that become one, in the staging folder ``build``."""
 
     files: tuple[DataFile, ...] = field(hash=False)
     build: str
@@ -36,11 +36,11 @@ class Group:
 
 
 def groups_of(kind: Kind, files: Sequence[DataFile], policy: Policy) -> list[Group]:
-    """What there is to merge: behind it each partition has less than ``few`` files that are smaller than half the
-    target, and its other files hold half the target at least.
+    """Returns the groups to merge. Afterwards each partition has fewer than ``few`` files smaller than half the target
+    size; all others have at least half of it.
 
-    Of landing in the order of the epochs, and the folder names them: whoever looks for what has landed since an epoch
-    opens no file from before it.
+    Landing's files are merged in the order of their epochs, and the folder's name has the epoch range: a reader of what
+    landed since an epoch opens no older file.
     """
     target = policy.target(kind)
     partitions: dict[tuple[tuple[str, str | None], ...], list[DataFile]] = {}
@@ -56,7 +56,7 @@ def groups_of(kind: Kind, files: Sequence[DataFile], policy: Policy) -> list[Gro
 
 
 def _filled(files: Sequence[DataFile], target: int, at_once: int) -> Iterator[tuple[bool, list[DataFile]]]:
-    """The files in groups of about the target's size, and whether a group has come to it."""
+    """Yields groups of about the target size, each with whether it reached a limit."""
     group, size = list[DataFile](), 0
     for file in files:
         group.append(file)
@@ -82,10 +82,10 @@ def _build(kind: Kind, files: Sequence[DataFile]) -> str:
 
 
 def merge(uri: str, schema: pa.Schema, group: Group) -> StagedFile:
-    """Write the rows of ``group`` into one file, in the order of its files, with the columns that the table has today.
+    """Writes the rows of ``group`` into one file, in the order of its files, with the table's current columns.
 
-    ``schema``: the table's. Holds one row group in memory at a time. BrokenState FILES_MISSING, or ROWS_LOST when the
-    new file hasn't as many rows as the old ones: then it is no file of anybody.
+    ``schema``: the table's. Holds one row group in memory at a time. Raises BrokenState FILES_MISSING, or ROWS_LOST if
+    the new file has another number of rows than the old ones; it is then not used.
     """
     partition = group.files[0].partition
     columns = pa.schema([column for column in schema if column.name not in partition])
@@ -112,15 +112,15 @@ def merge(uri: str, schema: pa.Schema, group: Group) -> StagedFile:
     if made.rows != expected:
         raise BrokenState(
             "ROWS_LOST",
-            f"{target} has {made.rows} rows, the {len(group.files)} files that it was merged from {expected}",
-            state="the table is as it was",
-            next_step="look at the disk, then anabranch maintain",
+            f"{target} has {made.rows} rows, but the {len(group.files)} files that it was merged from have {expected}",
+            state="the table is unchanged",
+            next_step="check the disk, then run anabranch maintain",
         )
     return StagedFile(made.path, made.size, made.rows, dict(partition), made.stats)
 
 
 def _floats(uri: str, columns: pa.Schema, group: Group) -> Iterator[pa.Table]:
-    """The columns that may hold a NaN, file by file."""
+    """Yields the float columns, which may hold a NaN, file by file."""
     names = float_columns(columns)
     wanted = pa.schema([columns.field(name) for name in names])
     return (_read(Path(uri) / file.path, wanted) for file in group.files if names)
@@ -132,7 +132,7 @@ def _read(path: Path, columns: pa.Schema) -> pa.Table:
             data = file.read(columns=[n for n in columns.names if n in file.schema_arrow.names], use_threads=False)
     except FileNotFoundError as error:
         raise BrokenState(
-            "FILES_MISSING", f"{path} is gone", state="the table is as it was", next_step="anabranch doctor"
+            "FILES_MISSING", f"{path} is missing", state="the table is unchanged", next_step="anabranch doctor"
         ) from error
     known = set(data.column_names)
     arrays = [data[c.name].cast(c.type) if c.name in known else pa.nulls(data.num_rows, c.type) for c in columns]

@@ -1,4 +1,4 @@
-"""The log of a table: a checkpoint where many commits lie behind the last one, and the end of what has expired."""
+"""Writes checkpoints of a table's log, and deletes its expired commits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from deltalake import DeltaTable
 
 
 def checkpoint(place: TableRef, policy: Policy, *, plan: bool) -> Iterator[Action]:
-    """Whoever opens the table reads the commits behind its last checkpoint one by one."""
+    """Writes a checkpoint if many commits follow the last one: who opens the table reads them one by one."""
     table = open_table(place.uri)
     if table is None:
         return
@@ -35,8 +35,8 @@ def checkpoint(place: TableRef, policy: Policy, *, plan: bool) -> Iterator[Actio
 
 
 def clean(settings: Settings, place: TableRef, policy: Policy, *, plan: bool) -> Iterator[Action]:
-    """Delete commits that a checkpoint holds and that are older than the log is kept, and drafts that killed writers
-    have left. The newest commit always stays: it says what the table covers."""
+    """Deletes commits that are past the log's retention and contained in a checkpoint, and drafts of killed writers.
+    The newest commit is always kept: its metadata says what the table covers."""
     with ExitStack() as held:
         if place.kind == "landing" and not plan:
             held.enter_context(locked(landing_files_lock(settings), wait=True))
@@ -45,11 +45,11 @@ def clean(settings: Settings, place: TableRef, policy: Policy, *, plan: bool) ->
             return
         old = [*_expired(table, policy.now - LOG_DAYS * DAY)]
         if old and place.kind == "landing" and (replay := replay_over(settings, place.name)):
-            yield Action(ActionKind.HELD_BACK, str(place), f"no commit is taken away: {replay} is under way")
+            yield Action(ActionKind.HELD_BACK, str(place), f"no commit is deleted: {replay} is under way")
             old = []
         committed = latest_commit(table)
         if old and (committed is None or committed.version != table.version()):
-            yield Action(ActionKind.HELD_BACK, str(place), "no commit is taken away: the newest says nothing")
+            yield Action(ActionKind.HELD_BACK, str(place), "no commit is deleted: the newest one has no metadata")
             old = []
         old += _drafts(table, policy.now - DAY)
         freed = sum(size(path) for path in old)
@@ -60,21 +60,21 @@ def clean(settings: Settings, place: TableRef, policy: Policy, *, plan: bool) ->
 
 
 def _checkpointed(table: DeltaTable) -> int:
-    """The version of the last checkpoint; -1 where there is none."""
+    """The version of the last checkpoint; -1 if there is none."""
     with suppress(OSError, ValueError, KeyError):
         return int(json.loads((log_of(table) / "_last_checkpoint").read_text())["version"])
     return -1
 
 
 def _expired(table: DeltaTable, before: float) -> Iterator[Path]:
-    """The oldest files of the log, up to the newest checkpoint that is itself older than ``before``: what is left
-    begins with a checkpoint, and any version that is younger can still be opened."""
+    """Yields the log's files before the newest checkpoint that is itself older than ``before``. What is kept begins
+    with a checkpoint, and every later version can still be opened."""
     found = list[tuple[int, Path]]()
     for version, path in log_files(folder_of(table)):
         with suppress(FileNotFoundError):
             found += [(version, path)] if path.stat().st_mtime < before else []
     checkpoints = [version for version, path in found if ".checkpoint" in path.name and path.suffix == ".parquet"]
-    # The last checkpoint of all is what readers are led to; an older one may be a part of several.
+    # Readers start from the last checkpoint; a file of an older one may be only one part of several.
     first = max((version for version in checkpoints if version <= _checkpointed(table)), default=0)
     yield from (path for version, path in found if version < first)
 

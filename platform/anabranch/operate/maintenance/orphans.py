@@ -1,4 +1,4 @@
-"""What runs leave beside the tables: builds, standings and checkpoints of what has ended, and logs."""
+"""Deletes what ended runs left outside of the tables: build and replay records, checkpoints, logs, drafts, scratch."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ Version = tuple[str, int]
 
 
 def builds(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Action]:
-    """A manifest expires in two steps: first nothing is published from it any more, and when whoever was just doing so
-    has long ended, it goes. Called behind the vacuum, which takes the files of those that have expired; so no file is
-    left that no manifest names. The newest outcomes stay: estimates are made from them."""
+    """Expires build manifests in two steps: first a manifest is marked, and nothing is published from it any more; an
+    hour later, when a publication that had read it has ended, it is deleted. Called after the vacuum, which deletes the
+    files of expired manifests, so that no file is left without a manifest. The newest outcomes are kept for
+    estimates."""
     for view, version in _versions(settings.home / "control" / "builds"):
         young = {*expired_manifests(settings, view, version, after=policy.now - HOUR)}
         gone = [path for path in expired_manifests(settings, view, version) if path not in young]
@@ -49,14 +50,16 @@ def builds(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Action
 
 
 def replays(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Action]:
-    """How replays ended that are long over, and their checkpoints where another one has taken the turn."""
+    """Deletes the state files of replays that ended long ago, and checkpoints that a later stream has replaced."""
     homes = (settings.home / "control" / "replays", settings.checkpoints / "replay")
     for view, version in sorted({each for home in homes for each in _versions(home)}):
         try:
             with replay_lock(settings, view, version):
                 yield from _replays_of(settings, view, version, policy, plan=plan)
         except Conflict:
-            yield Action(ActionKind.HELD_BACK, f"{view} v{version}", "what its replays left stays: one is under way")
+            yield Action(
+                ActionKind.HELD_BACK, f"{view} v{version}", "leftovers of its replays are kept: a replay is under way"
+            )
 
 
 def _replays_of(settings: Settings, view: str, version: int, policy: Policy, *, plan: bool) -> Iterator[Action]:
@@ -64,15 +67,17 @@ def _replays_of(settings: Settings, view: str, version: int, policy: Policy, *, 
     old = [
         p for p in unused_checkpoints(settings, view, version) if p.resolve() != live and touched(p) < policy.now - DAY
     ]
-    yield from _deleted(f"{view} v{version}", "checkpoints of replays whose turn is over", old, plan=plan)
+    yield from _deleted(f"{view} v{version}", "replaced checkpoints of replays", old, plan=plan)
     left = {path.name for path in replay_checkpoints(settings, view, version).glob("*")} - {path.name for path in old}
-    told = [s for s in list_states(settings, view, version) if s.ended and s.updated_ms / 1000 < policy.ended_before()]
-    gone = [state_file(settings, view, version, each.run) for each in told if each.run not in left]
-    yield from _deleted(f"{view} v{version}", "standings of ended replays", gone, plan=plan)
+    ended_long_ago = [
+        s for s in list_states(settings, view, version) if s.ended and s.updated_ms / 1000 < policy.ended_before()
+    ]
+    gone = [state_file(settings, view, version, each.run) for each in ended_long_ago if each.run not in left]
+    yield from _deleted(f"{view} v{version}", "state files of ended replays", gone, plan=plan)
 
 
 def checkpoints(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Action]:
-    """Of streams whose version was retired and dropped."""
+    """Deletes checkpoints of streams whose version was retired and dropped."""
     for view, version in _versions(settings.checkpoints / "speed"):
         path = speed_checkpoint(settings, view, version)
         if view_folder(settings, view, version).exists() or version not in retired_versions(settings, view):
@@ -87,41 +92,41 @@ def checkpoints(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[A
 
 
 def logs(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Action]:
-    """Logs that were put aside, and those of Airflow's tasks."""
+    """Deletes rotated logs and the logs of Airflow's tasks."""
     aside = [(path, stat) for path, stat in stats(settings.logs) if ".log." in path.name]
     folder = airflow_home(settings) / "logs"
     old = [path for path, stat in (*aside, *stats(folder)) if stat.st_mtime < policy.ended_before()]
     yield from _deleted("logs", "files", old, plan=plan)
     for path in old if not plan else ():
-        with suppress(OSError):  # it holds something still, or is the folder of all
+        with suppress(OSError):  # the folder isn't empty, or is the top folder
             while path.is_relative_to(folder) and (path := path.parent) != folder:
                 path.rmdir()
 
 
 def drafts(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Action]:
-    """Files that processes were writing that were killed."""
+    """Deletes draft files of killed processes."""
     found = [path for folder in ATOMIC_FOLDERS for path in abandoned_drafts(settings.home / folder)]
     old = [path for path in found if path.stat().st_mtime < policy.now - HOUR]
-    yield from _deleted("control", "drafts of processes that were killed", old, plan=plan)
+    yield from _deleted("control", "drafts of killed processes", old, plan=plan)
 
 
 def engines(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Action]:
-    """What engines that were killed had put on disk, each in a folder of its own that nobody holds any more: on this
-    machine or another one, in this container or another one."""
+    """Deletes the scratch folders of killed Spark engines, on this machine or another, in this container or another. A
+    living engine holds the lock in its folder."""
     with ExitStack() as held:
         every = sorted((settings.home / SCRATCH).glob("*"))
-        old = [p for p in every if touched(p) < policy.now - _rest(p) and _let_go(p, held)]
-        yield from _deleted("engines", "folders of processes that were killed", old, plan=plan)
+        old = [p for p in every if touched(p) < policy.now - _untouched_seconds(p) and _owner_has_ended(p, held)]
+        yield from _deleted("engines", "folders of killed processes", old, plan=plan)
 
 
-def _rest(folder: Path) -> float:
-    """Seconds that it lies untouched before it goes. What an older release has left says less of whether it is used."""
+def _untouched_seconds(folder: Path) -> float:
+    """Seconds that a folder must be untouched. Longer for a folder of an older release, which has no lock file."""
     return HOUR if (folder / HOLD).exists() else DAY
 
 
-def _let_go(folder: Path, held: ExitStack) -> bool:
-    """Whether the process has ended that the folder is of; its lock is ours then, until it is deleted. Where locks
-    can't be asked, it lives."""
+def _owner_has_ended(folder: Path, held: ExitStack) -> bool:
+    """Whether the folder's process has ended. Takes its lock then, and holds it until the folder is deleted. If the
+    lock can't be tested, the process counts as alive."""
     if not (folder / HOLD).exists():
         return not (folder.name.isdecimal() and psutil.pid_exists(int(folder.name)))
     try:

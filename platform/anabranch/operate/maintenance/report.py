@@ -1,4 +1,4 @@
-"""What a run of the maintenance does, as data and as text, and what it holds itself to."""
+"""Maintenance actions, the report of a run, and the policy with its limits."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ DAY: Final = timedelta(days=1).total_seconds()
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """``few``: so many small files of a partition are merged, less stay. ``at_once``: so many at most by one commit.
-    ``keep_days``: how long control files of what has ended, and logs, are kept. ``now``: seconds since 1970."""
+    """``few``: minimum number of small files in a partition that are merged. ``at_once``: maximum number of files in
+    one commit. ``keep_days``: how long logs and control files of ended runs are kept. ``now``: seconds since 1970."""
 
     few: int = 4
     at_once: int = 2_000
     landing_bytes: int = 128 * MB
     half_bytes: int = 16 * MB
-    """A merge writes each file anew in which a row changes: those of a live half stay small."""
+    """A stream's merge rewrites each file in which a row changes, so the files of a live half are kept small."""
     checkpoint_commits: int = 50
     keep_days: int = 30
     now: float = field(default_factory=time.time)
 
     def target(self, kind: Kind) -> int:
-        """The size of a file, in bytes, that needs no merging any more, twice over."""
+        """The target size in bytes; a file of at least half of it is not merged again."""
         return self.landing_bytes if kind == "landing" else self.half_bytes
 
     def ended_before(self) -> float:
@@ -49,8 +49,8 @@ class ActionKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One thing that was done, or would be: ``files`` of ``bytes`` were merged into ``made``, or taken away. ``said``:
-    which files, or why not."""
+    """One action, done or planned: ``files`` of ``bytes`` were merged into ``made`` files, or deleted. ``said``: which
+    files, or why nothing was done."""
 
     act: ActionKind
     where: str
@@ -68,25 +68,25 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All of a run. ``planned``: nothing was changed."""
+    """All actions of a run. ``planned``: nothing was changed."""
 
-    deeds: tuple[Action, ...]
+    actions: tuple[Action, ...]
     seconds: float
     planned: bool = False
 
     @property
     def failed(self) -> bool:
-        return any(deed.act is ActionKind.FAILED for deed in self.deeds)
+        return any(action.act is ActionKind.FAILED for action in self.actions)
 
     def freed(self) -> int:
-        return sum(deed.bytes for deed in self.deeds if deed.act in (ActionKind.CLEANED, ActionKind.FORGOTTEN))
+        return sum(action.bytes for action in self.actions if action.act in (ActionKind.CLEANED, ActionKind.FORGOTTEN))
 
     def __str__(self) -> str:
-        return "\n".join([*map(str, self.deeds), *self._sum()])
+        return "\n".join([*map(str, self.actions), *self._totals()])
 
-    def _sum(self) -> Iterator[str]:
-        merged = [deed for deed in self.deeds if deed.act is ActionKind.MERGED]
-        files, made = sum(deed.files for deed in merged), sum(deed.made for deed in merged)
+    def _totals(self) -> Iterator[str]:
+        merged = [action for action in self.actions if action.act is ActionKind.MERGED]
+        files, made = sum(action.files for action in merged), sum(action.made for action in merged)
         would = "would be " if self.planned else ""
         yield (
             f"{files:,} files {would}merged into {made:,}, {self.freed() / MB:,.2f} MB {would}freed"
@@ -99,5 +99,5 @@ class Report:
             "failed": self.failed,
             "seconds": round(self.seconds, 3),
             "freed_bytes": self.freed(),
-            "deeds": [{**asdict(deed), "act": deed.act.value} for deed in self.deeds],
+            "deeds": [{**asdict(action), "act": action.act.value} for action in self.actions],
         }

@@ -1,4 +1,4 @@
-"""Who still reads landing commit by commit, and so needs files and commits that nobody else needs any more."""
+"""Finds replays that still read landing commit by commit, and so need its old files and commits."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from anabranch.core.settings import SAFE_NAME, Settings
 
 
 def replay_over(settings: Settings, topic: str) -> str:
-    """A replay that has begun over this topic and not ended, in words; empty where there is none. One that was killed
-    goes on where it was: it counts."""
+    """Describes a replay over this topic that has begun and not ended; "" if there is none. A killed replay counts,
+    because it can continue."""
     for mirror in sorted((settings.home / "replays").glob(f"*/v*/*/{topic}")):
         run, version, view = mirror.parent.name, mirror.parents[1].name[1:], mirror.parents[2].name
         if not (SAFE_NAME.fullmatch(view) and version.isdecimal()):
@@ -17,7 +17,7 @@ def replay_over(settings: Settings, topic: str) -> str:
         try:
             standing = read_state(settings, view, int(version), run)
         except BrokenState as error:
-            return f"replay {run} of {view} v{version}, of which nobody knows whether it has ended ({error.what}),"
+            return f"replay {run} of {view} v{version}, whose state can't be read ({error.what}),"
         if standing is not None and not standing.ended:
             return f"replay {run} of {view} v{version}"
     return ""

@@ -1,4 +1,4 @@
-"""One run of the maintenance: every table, then what lies beside them. Safe to repeat, and to kill at any point."""
+"""Runs the maintenance: every table, then leftovers outside of them. Safe to repeat and to kill at any point."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ log = logging.getLogger(__name__)
 
 
 def maintain(settings: Settings, policy: Policy | None = None, *, plan: bool = False) -> Report:
-    """Merge small files, take away what is past its retention, and say what was done. With ``plan`` nothing is changed,
-    and what would be done is said.
+    """Merges small files, deletes what is past its retention, and reports it. With ``plan``, reports what would be done
+    and changes nothing.
 
-    What fails at one table is told, and the others go on. Conflict MAINTENANCE_RUNNING: another run has the lock.
+    A failure at one table is reported, and the others are still processed. Raises Conflict MAINTENANCE_RUNNING if
+    another run holds the lock.
     """
-    asked, began = policy or Policy(keep_days=settings.keep_days), time.monotonic()
+    policy_in_force, began = policy or Policy(keep_days=settings.keep_days), time.monotonic()
     found = list[Action]()
     with ExitStack() as held:
         if not plan:
@@ -35,13 +36,13 @@ def maintain(settings: Settings, policy: Policy | None = None, *, plan: bool = F
             except BlockingIOError:
                 raise _running() from None
             if freed := compaction_journal.tidy(settings):
-                found.append(Action(ActionKind.CLEANED, "maintenance", "left by a run that was killed", bytes=freed))
-        for where, step in _steps(settings, asked, plan=plan):
+                found.append(Action(ActionKind.CLEANED, "maintenance", "staged files of a killed run", bytes=freed))
+        for where, step in _steps(settings, policy_in_force, plan=plan):
             try:
-                for deed in step():
-                    log.info("%s", deed)
-                    found.append(deed)
-            except Exception as error:  # of one table: the others go on
+                for action in step():
+                    log.info("%s", action)
+                    found.append(action)
+            except Exception as error:  # the other tables are still processed
                 log.exception("%s", where)
                 found.append(Action(ActionKind.FAILED, where, root_cause(error)))
             finally:
@@ -56,7 +57,7 @@ def _steps(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[tuple[
     for step in (
         orphans.builds, orphans.replays, orphans.checkpoints, orphans.logs, orphans.drafts, orphans.engines
     ):  # fmt: skip
-        yield step.__name__, _beside(step, settings, policy, plan=plan)
+        yield step.__name__, _of_orphans(step, settings, policy, plan=plan)
 
 
 def _of_table(settings: Settings, place: TableRef, policy: Policy, *, plan: bool) -> Step:
@@ -69,14 +70,14 @@ def _of_table(settings: Settings, place: TableRef, policy: Policy, *, plan: bool
     return steps
 
 
-def _beside(step: Callable[..., Iterator[Action]], settings: Settings, policy: Policy, *, plan: bool) -> Step:
+def _of_orphans(step: Callable[..., Iterator[Action]], settings: Settings, policy: Policy, *, plan: bool) -> Step:
     return lambda: step(settings, policy, plan=plan)
 
 
 def _running() -> Conflict:
     return Conflict(
         "MAINTENANCE_RUNNING",
-        "another run of the maintenance is under way",
-        state="nothing was changed by this one",
-        next_step="wait for it, or look at the DAG maintain in Airflow",
+        "another maintenance run is in progress",
+        state="this one changed nothing",
+        next_step="wait for it, or open the DAG maintain in Airflow",
     )

@@ -1,7 +1,7 @@
-"""Data files that no version of a table names that anybody may still read.
+"""Deletes data files that no version of a table within the retention names.
 
-Not through delta-rs' own vacuum: that writes two commits of nobody into the log, knows nothing of staged files that a
-manifest or a replay needs, and takes a file that was linked a moment ago for as old as its rows.
+Doesn't use delta-rs' own vacuum: it writes two commits without our metadata, doesn't know about staged files that a
+manifest or a replay needs, and judges a file that was linked just now by the age of its rows.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from anabranch.operate.maintenance.retention_holds import replay_over
 from deltalake import DeltaTable
 
 LEAST = 7 * DAY
-"""Seconds that a file is kept which a version has named, whatever the table says: readers are told so."""
+"""Minimum seconds that a removed file is kept, whatever the table's property says: the docs promise it to readers."""
 LANDED = 30 * DAY
-"""Seconds that landing's are kept: as long as its log names them to streams and replays, commit by commit."""
+"""Seconds that landing's removed files are kept: as long as its log, which streams and replays read by commits."""
 _INTERVAL = re.compile(r"interval (\d+) (day|week|hour)s?")
 _SECONDS = {"hour": HOUR, "day": DAY, "week": 7 * DAY}
 
@@ -46,7 +46,7 @@ class Old:
 
 
 def retention(table: DeltaTable, place: TableRef) -> float:
-    """Seconds that a file is kept after the commit that took it away."""
+    """Seconds that a file is kept after the commit that removed it."""
     said = table.metadata().configuration.get("delta.deletedFileRetentionDuration", "")
     found = _INTERVAL.fullmatch(said)
     own = int(found[1]) * _SECONDS[found[2]] if found else LEAST
@@ -54,14 +54,14 @@ def retention(table: DeltaTable, place: TableRef) -> float:
 
 
 def vacuum(settings: Settings, place: TableRef, policy: Policy, *, plan: bool) -> Iterator[Action]:
-    """Delete what is past its retention: files that a commit took away, and staged ones that none has named. What a
-    replay under way, or a build that may be published, needs stays. A kill leaves some of them to the next run."""
+    """Deletes files past their retention: those that a commit removed, and staged files that no commit named. Keeps
+    what a replay in progress or an unpublished build needs. After a kill, the next run deletes the rest."""
     with ExitStack() as held:
         if place.kind == "landing":
-            if not plan:  # no replay begins meanwhile
+            if not plan:  # so that no replay begins meanwhile
                 held.enter_context(locked(landing_files_lock(settings), wait=True))
             if replay := replay_over(settings, place.name):
-                yield Action(ActionKind.HELD_BACK, str(place), f"no file is taken away: {replay} is under way")
+                yield Action(ActionKind.HELD_BACK, str(place), f"no file is deleted: {replay} is under way")
                 return
         found = unneeded(settings, place, policy)
         if not plan:
@@ -74,7 +74,8 @@ def vacuum(settings: Settings, place: TableRef, policy: Policy, *, plan: bool) -
 
 
 def unneeded(settings: Settings, place: TableRef, policy: Policy) -> list[Old]:
-    """The files that ``vacuum`` deletes. The disk is looked at first: what is committed meanwhile is known then."""
+    """Returns the files that ``vacuum`` deletes. Lists the disk before the log, so that files that are committed
+    meanwhile are known."""
     base, table = Path(place.uri), open_table(place.uri)
     if table is None:
         return []
@@ -83,32 +84,32 @@ def unneeded(settings: Settings, place: TableRef, policy: Policy) -> list[Old]:
     if not old:
         return []
     table.update_incremental()
-    held = {path for spelt in _held(table) for path in (spelt, unquote(spelt))}
+    held = {path for spelt in _current_files(table) for path in (spelt, unquote(spelt))}
     if not any((base / path).exists() for path in held) and held:
         raise BrokenState(
             "FILES_MISSING",
             f"{place}: none of its current files is below {base}",
-            state="nothing was taken away",
+            state="nothing was deleted",
             next_step="anabranch doctor",
         )
-    needed = held.union(_taken_away(table, policy.now - kept), _in_manifests(settings, place, policy))
+    needed = held.union(_recently_removed(table, policy.now - kept), _in_manifests(settings, place, policy))
     return [each for each in old if str(each.path.relative_to(base)) not in needed]
 
 
-def _held(table: DeltaTable) -> list[str]:
+def _current_files(table: DeltaTable) -> list[str]:
     paths: list[str] = pa.table(table.get_add_actions(flatten=True))["path"].to_pylist()
     return paths
 
 
 def _files(base: Path) -> Iterator[tuple[Path, int, float]]:
-    """Each data file with its size, and when it was written or linked (seconds since 1970)."""
+    """Yields each data file with its size and the time when it was written or linked (seconds since 1970)."""
     for path, stat in stats(base, skip=(LOG, ARCHIVE)):
         if path.suffix == ".parquet" and not path.name.startswith("."):
             yield path, stat.st_size, max(stat.st_mtime, stat.st_ctime)
 
 
-def _taken_away(table: DeltaTable, since: float) -> Iterator[str]:
-    """The files that a commit took away after ``since`` (seconds since 1970)."""
+def _recently_removed(table: DeltaTable, since: float) -> Iterator[str]:
+    """Yields the files that a commit removed after ``since`` (seconds since 1970)."""
     folder = folder_of(table)
     for version in range(table.version(), -1, -1):
         try:
@@ -132,7 +133,7 @@ def _in_manifests(settings: Settings, place: TableRef, policy: Policy) -> Collec
 
 
 def _clear_builds(builds: Path, before: float) -> None:
-    """Folders of staged files that hold none any more, and nothing new."""
+    """Deletes staging folders that hold no data file and were not written recently."""
     for folder in builds.glob("*"):
         if touched(folder) < before and not any(path.suffix == ".parquet" for path, _ in stats(folder)):
             shutil.rmtree(folder, ignore_errors=True)

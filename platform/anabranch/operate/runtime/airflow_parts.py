@@ -1,4 +1,4 @@
-"""Airflow: the four components, each its own process, on Postgres, listening on loopback only."""
+"""Airflow's four components as services: one process each, on Postgres, listening on loopback only."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from anabranch.operate.runtime.service import Restart, Service
 COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
 MIGRATION = "airflow-migrate"
 MIGRATED_TABLE = "anabranch_migrated"
-"""A table of ours in Airflow's database that says which version of Airflow last migrated it."""
+"""Our own table in Airflow's database. It records which version of Airflow last migrated the database."""
 
 
 def constants() -> dict[str, str]:
-    """The settings of Airflow that are the same wherever it runs (docker-compose.yml holds them too)."""
+    """Airflow's settings that are the same in every deployment (docker-compose.yml has them, too)."""
     return {
         "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
         "AIRFLOW__CORE__PARALLELISM": "4",
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin",
-        # Else a variable of whoever starts it could let everybody in without a login.
+        # Set explicitly: an inherited environment variable could allow access without a login.
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "False",
         "AIRFLOW__API__EXPOSE_CONFIG": "False",
         "AIRFLOW__DATABASE__LOAD_DEFAULT_CONNECTIONS": "False",
         "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "10",
         "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "1",
         "AIRFLOW__API__WORKERS": "1",
-        # What a killed scheduler had queued or running counts as alive until then (300 s each, if nothing is said),
-        # and no other run of its view starts.
+        # Until then, tasks of a killed scheduler count as running, and no other run of their view starts. Airflow's
+        # defaults are 300 s each.
         "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "15",
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
         "AIRFLOW__DAG_PROCESSOR__PRINT_STATS_INTERVAL": "3600",
@@ -56,17 +56,17 @@ def airflow_home(settings: Settings) -> Path:
 
 
 def airflow_address(settings: Settings) -> str:
-    """Where our own Airflow listens: its UI and its public REST API."""
+    """The address of the UI and the REST API of our own Airflow."""
     return f"http://127.0.0.1:{settings.airflow_port}"
 
 
 def airflow_api(settings: Settings) -> str:
-    """Where the CLI reaches Airflow: our own, or the one that the settings name."""
+    """The address of the REST API that the CLI calls: the one in the settings, else our own Airflow's."""
     return settings.airflow_url.rstrip("/") or airflow_address(settings)
 
 
 def airflow_environment(settings: Settings) -> dict[str, str]:
-    """What every Airflow process gets, and with it every task and every Spark job that it starts."""
+    """The environment of every Airflow process, and so of every task and Spark job that it starts."""
     airflow_login(settings)
     connection = dsn(settings).removeprefix("postgresql://")
     spark = {"conn_type": "spark", "host": settings.spark_master, "extra": {"deploy-mode": "client"}}
@@ -93,7 +93,7 @@ def airflow_environment(settings: Settings) -> dict[str, str]:
 
 
 def airflow_parts(settings: Settings) -> tuple[Service, ...]:
-    """The migration of the database (once for each version of Airflow), then the four components side by side."""
+    """The database migration (once per Airflow version), then the four components in parallel."""
     migration = Service(
         **_common(settings, MIGRATION, ("db", "migrate")),
         restart=Restart.ONCE,
@@ -113,7 +113,7 @@ def airflow_parts(settings: Settings) -> tuple[Service, ...]:
     return (
         migration,
         component("api-server", "metadatabase", ports={"ANABRANCH_AIRFLOW_PORT": settings.airflow_port}),
-        replace(component("scheduler", "scheduler", "--skip-serve-logs"), ails=Workers().lost),
+        replace(component("scheduler", "scheduler", "--skip-serve-logs"), unhealthy_reason=Workers().lost),
         component("dag-processor", "dag_processor"),
         component("triggerer", "triggerer", "--skip-serve-logs"),
     )
@@ -131,10 +131,10 @@ def _common(settings: Settings, name: str, command: tuple[str, ...]) -> dict[str
 
 
 def _healthy(settings: Settings, component: str, lived: float) -> bool:
-    """Whether the API server reports ``component`` as healthy, by a sign of life within the ``lived`` seconds.
+    """Whether the API server reports ``component`` as healthy, with a heartbeat within the last ``lived`` seconds.
 
-    A sign of life from before is one of an earlier process: Airflow calls it healthy for 30 s more. The start is
-    counted back from now: the clock may have been set since.
+    An older heartbeat is from an earlier process, which Airflow reports as healthy for another 30 s. The start time is
+    computed from now, because the clock may have been set since.
     """
     started = time.time() - lived
     try:
@@ -149,7 +149,7 @@ def _healthy(settings: Settings, component: str, lived: float) -> bool:
 
 
 def _migrated(settings: Settings) -> bool:
-    """Whether this version of Airflow has migrated the database before. Asking Airflow itself takes seconds."""
+    """Whether this Airflow version has already migrated the database. Airflow's own check takes seconds."""
     import psycopg
 
     with psycopg.connect(dsn(settings), connect_timeout=5) as connection:

@@ -1,5 +1,7 @@
-"""The workers of Airflow's LocalExecutor: processes that take tasks from one queue, whose lock one of them holds while
-all wait. One that is killed there takes the lock along: the scheduler looks well, and no task starts any more."""
+"""Detects killed workers of Airflow's LocalExecutor.
+
+The workers take tasks from one queue, and a waiting worker holds the queue's lock. If it is killed then, the lock is
+never released: the scheduler looks healthy, but no task starts any more."""
 
 from __future__ import annotations
 
@@ -11,18 +13,18 @@ _TITLE = "airflow worker -- LocalExecutor"
 
 
 class Workers:
-    """Remembers the workers of one scheduler; they never end by themselves."""
+    """Remembers the workers of one scheduler. A worker never ends by itself."""
 
     def __init__(self) -> None:
         self._scheduler, self._known = 0, frozenset[int]()
 
     def lost(self, scheduler: int) -> str:
-        """What is wrong with the scheduler that runs as this process, in words; empty where nothing is."""
+        """Returns why the scheduler with this pid is unhealthy; "" if it isn't."""
         known = self._known if scheduler == self._scheduler else frozenset()
         now = _workers_of(scheduler)
         self._scheduler, self._known = scheduler, known | now
         gone = known - now
-        return f"worker {min(gone)} was killed, perhaps with the lock of the queue of tasks" if gone else ""
+        return f"worker {min(gone)} was killed and may have held the lock of the task queue" if gone else ""
 
 
 def _workers_of(scheduler: int) -> frozenset[int]:

@@ -1,4 +1,4 @@
-"""Settings as environment variables, so that every process of a platform sees the same ones."""
+"""Passes the settings as environment variables, so that all processes of a platform have the same ones."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from pydantic import SecretStr
 
 
 def environment(settings: Settings) -> dict[str, str]:
-    """What a process needs to load equal settings, to find our programs, and to listen on loopback only.
+    """Returns the variables with which a process loads the same settings, finds our programs and listens on loopback
+    only.
 
-    It holds secrets: it is given to processes of ours, and neither shown nor written.
+    They include secrets: pass them only to our own processes; never print or store them.
     """
     secrets = {name: value.get_secret_value() for name, value in settings if isinstance(value, SecretStr)}
     values = {
@@ -30,7 +31,7 @@ def environment(settings: Settings) -> dict[str, str]:
         | {
             "PATH": path if path.split(os.pathsep)[0] == binaries else binaries + os.pathsep + path,
             "PYTHONUNBUFFERED": "1",
-            # Spark's driver and its UI bind to every interface unless told otherwise.
+            # By default, Spark's driver and its UI bind to every interface.
             "SPARK_LOCAL_IP": "127.0.0.1",
             "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,

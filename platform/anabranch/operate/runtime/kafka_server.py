@@ -1,4 +1,4 @@
-"""The embedded broker: a real Kafka from its published JARs, one node that is broker and controller (KRaft)."""
+"""The embedded broker as a service: Apache Kafka from its published JARs, one node as broker and controller (KRaft)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BROKER_SETTINGS = {
     "process.roles": "broker,controller",
     "controller.listener.names": "CONTROLLER",
     "inter.broker.listener.name": "PLAINTEXT",
-    # Topics are declared and made from their declarations; one made by a typing error would have other settings.
+    # Topics are created from their declarations; one created by a typing error would have other settings.
     "auto.create.topics.enable": "false",
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",
@@ -31,9 +31,9 @@ BROKER_SETTINGS = {
     "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
 }
-"""What docker-compose.yml gives to its broker too; listeners and folders are added below."""
+"""Also in docker-compose.yml's broker. Listeners and folders are added below."""
 
-# In front of the broker's own JARs: Spark's resolver leaves scala-library out, and the broker needs a log4j binding.
+# Added before the broker's own JARs: Spark's resolver omits scala-library, and the broker needs a log4j binding.
 FROM_SPARK = ("scala-library", "log4j-api", "log4j-core", "log4j-slf4j2-impl", "slf4j-api")
 
 LOG4J = """\
@@ -47,7 +47,7 @@ appender.console.layout.pattern = %d{ISO8601} %p %c{1}: %m%n
 
 
 def java() -> str:
-    """The Java to run: JAVA_HOME's, else the first on the path."""
+    """The Java executable: JAVA_HOME's, else the first on the path."""
     home = os.environ.get("JAVA_HOME")
     return str(Path(home) / "bin/java") if home else (shutil.which("java") or "java")
 
@@ -57,14 +57,14 @@ def kafka_home(settings: Settings) -> Path:
 
 
 def unpacked(settings: Settings) -> Path:
-    """Where the broker unpacks native libraries: one that is killed leaves them, and the next start takes them away."""
+    """Where the broker unpacks native libraries. A killed broker leaves them; the next start deletes them."""
     return kafka_home(settings) / "unpacked"
 
 
 def kafka_part(settings: Settings) -> Service:
-    """The part. Its data survives a kill: Kafka recovers its segments by itself at the next start."""
+    """The service. Its data survives a kill: Kafka recovers its segments at the next start."""
     home = kafka_home(settings)
-    # Not -server: the broker's own scripts reserve 1 GB; a single node on loopback is fine with half of it.
+    # The broker's own scripts reserve 1 GB; half of it is enough for one node on loopback.
     options = ["-Xmx512m", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-Djava.awt.headless=true"]
     return Service(
         name="kafka",
@@ -83,7 +83,7 @@ def kafka_part(settings: Settings) -> Service:
 
 
 def properties(settings: Settings) -> dict[str, str]:
-    """The whole configuration of the embedded broker. No secret is in it, only where the broker reads one."""
+    """The complete configuration of the embedded broker. It has no secret, only where the broker reads it from."""
     broker, controller = f"{settings.kafka_host}:{settings.kafka_port}", f"127.0.0.1:{settings.kafka_controller_port}"
     protocol = "SASL_SSL" if settings.kafka_certificate else "PLAINTEXT"
     return (
@@ -101,7 +101,7 @@ def properties(settings: Settings) -> dict[str, str]:
 
 
 def _login(settings: Settings) -> dict[str, str]:
-    """One user, by PLAIN over TLS; more of them, by SCRAM, are made with Kafka's own tools. Empty on plain loopback."""
+    """One user, by PLAIN over TLS; create more users, by SCRAM, with Kafka's own tools. Empty without a certificate."""
     if not settings.kafka_certificate:
         return {}
     known = f' user_{settings.kafka_user}="{password_reference(settings)}"'
@@ -119,7 +119,7 @@ def _login(settings: Settings) -> dict[str, str]:
 
 
 def prepare(settings: Settings) -> None:
-    """Write the configuration, and format the storage where that was not done (or not to its end)."""
+    """Writes the configuration, and formats the storage if that was not done or not completed."""
     home = kafka_home(settings)
     shutil.rmtree(unpacked(settings), ignore_errors=True)
     unpacked(settings).mkdir(parents=True, exist_ok=True)
@@ -137,7 +137,7 @@ def prepare(settings: Settings) -> None:
             "KAFKA_FORMAT",
             f"the broker's storage can't be formatted: {(made.stderr or made.stdout).strip()[-500:]}",
             state=f"{home / 'data'} holds no events",
-            next_step="mend what it names (its disk, its folder), and start again: anabranch up",
+            next_step="fix the cause that it names (disk, folder), then anabranch up",
         )
 
 
@@ -148,7 +148,7 @@ def _command(settings: Settings, options: list[str]) -> tuple[str, ...]:
 
 
 def _class_path(settings: Settings) -> str:
-    spec = importlib.util.find_spec("pyspark")  # its folder, without the cost of its import
+    spec = importlib.util.find_spec("pyspark")  # finds the folder without a slow import
     if spec is None or spec.origin is None:
         raise BrokenState("PYSPARK_MISSING", "pyspark is not installed", next_step="make setup")
     jars = Path(spec.origin).parent / "jars"
@@ -157,7 +157,7 @@ def _class_path(settings: Settings) -> str:
 
 
 def _ready(settings: Settings) -> bool:
-    """Whether the broker answers a client (not only accepts a connection)."""
+    """Whether the broker answers a client, not only accepts a connection."""
     from anabranch.core.errors import AnabranchError
     from anabranch.ingest.kafka.admin import existing_topics
 

@@ -1,6 +1,6 @@
-"""How far each layer is behind: the log's end against landing, landing against the speed tables.
+"""Measures lag: landing behind the end of the log, speed tables behind landing.
 
-Made to be looked at: whatever can't be read is said in words, and nothing here raises.
+For display only: returns text, also for what can't be read, and never raises.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from anabranch.lake.cut import Cut
 
 
 def lag(settings: Settings) -> dict[str, str]:
-    """The lag of the parts ``landing`` (records behind the log) and ``speed`` (epochs behind landing), in words.
+    """Returns the lag of ``landing`` (records behind the log) and ``speed`` (epochs behind landing) as text.
 
-    A part that has nothing to read yet is left out.
+    Leaves out a layer that has no table yet.
     """
     landed = {folder.name: _cut(folder) for folder in sorted((settings.lake / "landing").glob("*/"))}
-    stands = {topic: f", halted ({code})" for topic, code in status.read(settings).items()}
-    behind = {topic: f"{_records_behind(settings, topic, cut)}{stands.get(topic, '')}" for topic, cut in landed.items()}
+    halted = {topic: f", halted ({code})" for topic, code in status.read(settings).items()}
+    behind = {topic: f"{_records_behind(settings, topic, cut)}{halted.get(topic, '')}" for topic, cut in landed.items()}
     found = {
         "landing": ", ".join(f"{topic}: {text}" for topic, text in behind.items()),
         "speed": ", ".join(_views(settings, landed)),
@@ -36,8 +36,8 @@ def _views(settings: Settings, landed: dict[str, Cut | str]) -> Iterator[str]:
         if isinstance(cut, str):
             yield f"{name}: {cut}"
             continue
-        news = {topic: at.epoch(topic) for topic, at in landed.items() if isinstance(at, Cut)}
-        behind = {topic: news[topic] - cut.epoch(topic) for topic in cut.positions if topic in news}
+        landed_epochs = {topic: at.epoch(topic) for topic, at in landed.items() if isinstance(at, Cut)}
+        behind = {topic: landed_epochs[topic] - cut.epoch(topic) for topic in cut.positions if topic in landed_epochs}
         yield f"{name}: {max(behind.values(), default=0)} epochs"
 
 
@@ -48,22 +48,22 @@ def _records_behind(settings: Settings, topic: str, cut: Cut | str) -> str:
         return cut
     try:
         ends = end_offsets(settings, topic)
-        readable = readable_ends(settings, topic)  # behind it: what comes in between is no open transaction
+        readable = readable_ends(settings, topic)  # read second: records that arrive in between aren't counted as open
     except AnabranchError as error:
         return f"unknown ({error.code})"
     position = cut.positions.get(topic)
     landed = position.offsets if position else {}
     behind = sum(max(end - landed.get(partition, 0), 0) for partition, end in readable.items())
-    waiting = sum(max(end - max(readable.get(p, 0), landed.get(p, 0)), 0) for p, end in ends.items())
-    return f"{behind:,} records" + (f", {waiting:,} behind an open transaction" if waiting else "")
+    open_records = sum(max(end - max(readable.get(p, 0), landed.get(p, 0)), 0) for p, end in ends.items())
+    return f"{behind:,} records" + (f", {open_records:,} behind an open transaction" if open_records else "")
 
 
 def _cut(table: Path) -> Cut | str:
-    """The cut of a table's newest commit, or why there is none."""
+    """Returns the cut of a table's newest commit, or the reason why there is none."""
     from anabranch.lake.commits import latest_commit
 
     try:
         committed = latest_commit(str(table))
-    except Exception as error:  # a table that is just being made, or broken: `status` is there to say so
+    except Exception as error:  # the table is broken or being created: `status` must show that, not fail
         return f"unknown ({getattr(error, 'code', type(error).__name__)})"
     return committed.note.cut if committed else "no commit yet"

@@ -1,4 +1,4 @@
-"""The late events that no half of a view holds, for `anabranch status`: whatever can't be read is said in words."""
+"""Counts the late events in no half of a view, for `anabranch status`. Returns text, also for what can't be read."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from anabranch.views.registered_definition import written_view
 
 
 def late_missing(settings: Settings, name: str, version: int) -> str:
-    """How many there are at the newest cut that landed, as text. Empty where nothing can be said: of a version that was
-    never registered, of a stream that has committed nothing."""
+    """Returns the count at the newest landed cut as text; "" if the version was never registered or its stream has
+    committed nothing."""
     try:
         view = written_view(settings, name, version) if version else None
         speed = latest_commit(speed_table(settings, name, version)) if view is not None else None
         if view is None or speed is None:
             return ""
         return f"{missing(settings, view, _landed(settings, speed.note.cut)).late:,}"
-    except Exception as error:  # broken, or just being made: `status` is there to say so
+    except Exception as error:  # a table is broken or being created: `status` must show that, not fail
         return f"unknown ({getattr(error, 'code', type(error).__name__)})"
 
 
 def _landed(settings: Settings, cut: Cut) -> Cut:
-    """Where landing is with the topics of ``cut``; of one that isn't there, the cut's own position."""
+    """Landing's current position in the topics of ``cut``; for a topic without a table, the cut's own position."""
     positions = dict[str, Position]()
     for topic, position in cut.positions.items():
         committed = latest_commit(landing_table(settings, topic))

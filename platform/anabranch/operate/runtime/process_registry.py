@@ -1,4 +1,4 @@
-"""One small JSON file per process: what was started, so that exactly that can be watched and stopped."""
+"""Records every started process in a small JSON file, so that exactly these processes can be watched and stopped."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from anabranch.core.settings import Settings
 
 State = Literal["starting", "running", "waiting", "done"]
 SUPERVISOR = "supervisor"
-# The kernel's clock ticks 100 times a second, and psutil adds the boot time, which can be read differently by as much.
+# The kernel counts 100 ticks a second, and psutil adds the boot time, whose value may vary by as much.
 SAME_START_SECONDS = 0.05
 _START = 19
-"""The field of a process' start in /proc/PID/stat, counted behind its name."""
+"""The index of a process' start time in /proc/PID/stat, counted after its name."""
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A process that the platform started. ``pid`` 0 means that none runs at the moment.
+    """A process that the platform started. ``pid`` 0: none is running at the moment.
 
-    Times are Unix seconds. ``created`` is the start time of the process, by a clock that may be set: it is shown.
-    ``birth`` is what a process is known by: a pid may be used again after a crash, a pid with its birth can't.
-    ``restarts`` counts the starts after the first.
+    Times are Unix seconds. ``created`` is the start time by the wall clock, which may be set; for display. ``birth``
+    identifies the process together with its pid: a pid may be reused after a crash, the pair can't. ``restarts`` counts
+    the starts after the first.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Record:
     birth: str = ""
 
     def process(self) -> psutil.Process | None:
-        """The very process that was started, or None when it has ended."""
+        """Returns the process that was started; None if it has ended."""
         return find(self.pid, self.created, self.birth)
 
     def became(self, state: State, **more: Any) -> Record:
@@ -53,8 +53,8 @@ class Record:
 
 
 def birth(pid: int) -> str:
-    """The boot that a live process belongs to and the kernel's ticks from then to its start, which no setting of the
-    clock changes; nothing where the kernel doesn't tell, or no such process lives."""
+    """Returns a live process' boot id and the kernel ticks from boot to its start, which are independent of the wall
+    clock; "" if the kernel doesn't provide them or the process has ended."""
     try:
         ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[_START]
         return f"{_BOOT.read_text().strip()}:{ticks}"
@@ -63,7 +63,7 @@ def birth(pid: int) -> str:
 
 
 def find(pid: int, created: float, born: str = "") -> psutil.Process | None:
-    """The live process of this pid and birth (where that isn't known: of this start time), or None."""
+    """Returns the live process with this pid and birth (if that is unknown, this start time), or None."""
     if pid <= 0:
         return None
     try:
@@ -81,10 +81,11 @@ def _same(process: psutil.Process, created: float, born: str) -> bool:
 
 
 def family(record: Record) -> list[psutil.Process]:
-    """Every live process of a part: its descendants and all of its session, also when the process itself is gone.
+    """Returns every live process of a service: its descendants and all processes of its session, even if the process
+    itself has ended.
 
-    Each part leads its own session. While anything of a session lives, the kernel gives its number to no other
-    process; so when another process has it, nothing of ours is left.
+    Each service leads its own session. While a process of a session lives, the kernel doesn't reuse the session's
+    number as a pid; so if another process has this pid, nothing of the session is left.
     """
     leader = record.process()
     if record.pid <= 0 or (leader is None and _in_use_by_another(record)):
@@ -112,7 +113,7 @@ def _descendants(leader: psutil.Process) -> list[psutil.Process]:
 
 
 def write(settings: Settings, record: Record) -> None:
-    """Write a record in one step; a reader sees the old one or the new one."""
+    """Writes a record atomically."""
     settings.run.mkdir(parents=True, exist_ok=True)
     path = _path(settings, record.name)
     new = path.with_name(f".{path.name}.{os.getpid()}.new")
@@ -121,7 +122,7 @@ def write(settings: Settings, record: Record) -> None:
 
 
 def read(settings: Settings) -> dict[str, Record]:
-    """All records by name. A file that is no record (from another version) is left out."""
+    """Returns all records by name. Skips files that are not records (from another version)."""
     found = {}
     for path in sorted(settings.run.glob("*.json")):
         try:

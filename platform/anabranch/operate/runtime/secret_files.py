@@ -1,4 +1,4 @@
-"""Secrets and passwords that are made once and kept under home, readable by their owner only."""
+"""Creates secrets and passwords once and keeps them under home, readable by their owner only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from anabranch.core.settings import Settings
 
 
 def _once(path: Path, make: str) -> str:
-    """The content of ``path``; ``make`` is written first when the file is missing or empty (a kill while writing)."""
+    """Returns the content of ``path``. Writes ``make`` first if the file is missing or empty (a kill while writing)."""
     if path.exists() and (text := path.read_text().strip()):
         return text
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -25,7 +25,7 @@ def _once(path: Path, make: str) -> str:
 
 
 def secret(settings: Settings, name: str) -> str:
-    """A random secret of 43 characters (letters, digits, ``-`` and ``_``) that stays the same."""
+    """A random secret of 43 characters (letters, digits, ``-`` and ``_``), the same in every call."""
     return _once(settings.home / "secrets" / name, secrets.token_urlsafe(32))
 
 

@@ -1,4 +1,4 @@
-"""A part of the platform as data: what is started, when it is ready, and what happens when it ends."""
+"""Describes a service as data: what is started, when it is ready, and what happens when it ends."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from signal import SIGTERM, Signals
 
 
 class Restart(StrEnum):
-    """What the end of a part's process means."""
+    """What to do when a service's process ends."""
 
     ALWAYS = "always"
-    """It should not have ended: it is started again after 1, 2, 4 ... 30 s (from 1 s again once it ran for 60 s)."""
+    """Restart it after 1, 2, 4 ... 30 s (from 1 s again after it was ready for 60 s)."""
     ONCE = "once"
-    """A step: done when it ended with 0, tried again after the same pauses when it ended with anything else."""
+    """A one-time step: done if it ends with 0; otherwise retried with the same pauses."""
 
 
 def nothing() -> None:
-    """No preparation, nothing to note."""
+    """Default for ``prepare`` and ``finish``."""
 
 
 def always(_: float = 0.0) -> bool:
@@ -30,8 +30,7 @@ def always(_: float = 0.0) -> bool:
 class Service:
     """One process of the platform.
 
-    The functions are called by the supervisor, in its own process. Each must be safe to repeat: after any
-    crash they are simply called again.
+    The supervisor calls the functions in its own process. Each must be idempotent: after a crash they are called again.
     """
 
     name: str
@@ -40,41 +39,41 @@ class Service:
     log: Path
     env: Mapping[str, str] = field(default_factory=dict)
     inherits: bool = True
-    """Whether it gets the variables of whoever has started the platform, too: passwords of others may be among them."""
+    """Whether it also gets the environment of the process that started the platform, which may hold passwords."""
     user: str | None = None
-    """The system user that it runs as, when that isn't our own (Postgres refuses to run as root)."""
+    """The system user that runs it, if not our own (Postgres refuses to run as root)."""
     needed: Callable[[], bool] = always
-    """Asked before a step is started: no when it was done before."""
+    """Called before a one-time step is started; False if it was done before."""
     prepare: Callable[[], None] = nothing
     """Called before every start of the process."""
     ready: Callable[[float], bool] = always
-    """Asked again and again with the seconds since the start, by a clock that nobody sets; answers within seconds, says
-    no while it isn't up."""
-    ails: Callable[[int], str] | None = None
-    """Asked every few seconds while the process of this number runs: why it has to be started again although it lives,
-    in words; empty where nothing is wrong."""
+    """Readiness probe. Called repeatedly with the seconds since the start, by a monotonic clock. Must return within
+    seconds."""
+    unhealthy_reason: Callable[[int], str] | None = None
+    """Health check. Called every few seconds with the pid while the process runs. Returns why a running process must be
+    restarted, or ""."""
     finish: Callable[[], None] = nothing
-    """Called when a step has ended with 0."""
+    """Called when a one-time step has ended with 0."""
     depends_on: tuple[str, ...] = ()
     ports: Mapping[str, int] = field(default_factory=dict)
-    """The loopback ports that it listens on, by the environment variable that changes each."""
+    """The loopback ports that it listens on, keyed by the environment variable that sets each."""
     restart: Restart = Restart.ALWAYS
     stop_signal: Signals = SIGTERM
     grace: float = 15.0
     """Seconds from the stop signal to SIGKILL."""
     start_timeout: float = 120.0
-    """Seconds after which a process that isn't ready is killed and started again."""
+    """Seconds after which a process that isn't ready is stopped and restarted."""
 
     @property
     def port(self) -> int | None:
-        """The port that others connect to: the first."""
+        """The port that clients connect to: the first."""
         return next(iter(self.ports.values()), None)
 
 
 def depths(parts: tuple[Service, ...]) -> dict[str, int]:
-    """How far each part stands from the parts that need nothing; parts of one depth start and stop side by side.
+    """Returns each service's depth in the dependency graph. Services of the same depth start and stop in parallel.
 
-    A dependency that is not among ``parts`` is taken as running elsewhere.
+    A dependency that is not among ``parts`` is assumed to run elsewhere.
     """
     known = {part.name: part for part in parts}
 

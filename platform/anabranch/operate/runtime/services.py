@@ -1,4 +1,4 @@
-"""Which parts there are, and which of them a start means."""
+"""Lists the platform's services, and resolves the names and groups that a start is given."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from anabranch.operate.runtime.service import Service
 
 STREAMS = ("landing", "speed")
 GROUPS = {"airflow": tuple(f"airflow-{name}" for name in COMPONENTS), "streams": STREAMS}
-"""Names that stand for several parts."""
+"""Names for several services."""
 STEADY_SECONDS = 3.0
 
 
 def catalog(settings: Settings) -> tuple[Service, ...]:
-    """Every part of this platform. With another cluster's ``bootstrap_servers`` there is no broker of ours."""
+    """Returns every service of this platform. With ``bootstrap_servers`` of another cluster there is no own broker."""
     broker = () if settings.bootstrap_servers else (kafka_part(settings),)
     return (*broker, postgres_part(settings), *airflow_parts(settings), *_streams(settings))
 
 
 def parts_named(settings: Settings, names: Sequence[str] = ()) -> tuple[Service, ...]:
-    """The parts of these names or groups, with all that they need; all parts when no name is given."""
+    """Returns the services with these names or groups and their dependencies; all services if no name is given. Raises
+    BadInput PART_UNKNOWN or PART_EXTERNAL."""
     parts = catalog(settings)
     if not names:
         return parts
@@ -35,7 +36,7 @@ def parts_named(settings: Settings, names: Sequence[str] = ()) -> tuple[Service,
     if settings.bootstrap_servers and "kafka" in names:
         raise BadInput(
             "PART_EXTERNAL",
-            f"kafka is another cluster here ({settings.bootstrap_servers}), so it isn't started",
+            f"Kafka runs on another cluster here ({settings.bootstrap_servers}) and can't be started",
             next_step="unset ANABRANCH_BOOTSTRAP_SERVERS to use the embedded broker",
         )
     wanted: set[str] = set()
@@ -60,7 +61,7 @@ def _streams(settings: Settings) -> tuple[Service, ...]:
             cwd=settings.project,
             log=settings.logs / f"{name}.log",
             env=environment(settings),
-            # A stream has no port to ask: one that lives this long has passed its imports and settings.
+            # A stream has no port to probe: after this time it has passed its imports and settings.
             ready=lambda lived: lived >= STEADY_SECONDS,
             depends_on=("kafka",),
             grace=30.0,

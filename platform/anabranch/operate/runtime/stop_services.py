@@ -1,4 +1,4 @@
-"""Stop exactly what was started: by pid and start time, in reverse order, and all that belongs to it."""
+"""Stops exactly what was started, identified by pid and birth, in reverse start order, with all child processes."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from anabranch.operate.runtime import process_registry
 from anabranch.operate.runtime.process_registry import SUPERVISOR, Record
 
 LEFTOVER_SECONDS = 3.0
-"""What the children of a part that has ended get from SIGTERM to SIGKILL."""
+"""Seconds from SIGTERM to SIGKILL for the children of a service that has ended."""
 
 
 def stop(settings: Settings) -> list[str]:
-    """Stop all processes that records name; returns the names of those that ran, in the order of their stop.
+    """Stops all recorded processes. Returns the names of those that were running, in stop order.
 
-    Works after a half-finished start, after the supervisor was killed and when nothing runs; safe to repeat after a
-    kill. A process is never found by its name: a broker of somebody else lives on.
+    Works after a half-finished start, after the supervisor was killed, and if nothing runs. Safe to repeat after a
+    kill. Never finds a process by its name, so other brokers on the machine are not touched.
     """
     found = process_registry.read(settings)
     if supervisor := found.get(SUPERVISOR):
-        _end_alone(supervisor)  # first, or it would start again what is stopped; its children get their turn below
+        _end_alone(supervisor)  # first, or it would restart what is stopped; its children are stopped below
         process_registry.remove(settings, SUPERVISOR)
     found = {name: r for name, r in process_registry.read(settings).items() if name != SUPERVISOR}
     stopped = []
@@ -40,7 +40,7 @@ def stop(settings: Settings) -> list[str]:
 
 
 def end(level: Iterable[Record]) -> None:
-    """End the processes of these records side by side: stop signal, grace, then everything that is left of them."""
+    """Ends the processes of these records in parallel: stop signal, grace period, then all that is left of them."""
     waiting = []
     for record in level:
         members = process_registry.family(record)
@@ -54,7 +54,7 @@ def end(level: Iterable[Record]) -> None:
 
 
 def _end_alone(record: Record) -> None:
-    """End one process and none of its children."""
+    """Ends one process without its children."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         if leader := record.process():
             _send(leader, number)
@@ -63,7 +63,7 @@ def _end_alone(record: Record) -> None:
 
 
 def _sweep(record: Record, members: list[psutil.Process]) -> None:
-    """SIGTERM, then SIGKILL, to what outlived its part: tasks of Airflow, the JVM below a Python process."""
+    """Sends SIGTERM, then SIGKILL, to what outlived its service: Airflow tasks, the JVM of a Python process."""
     left = {p.pid: p for p in [*members, *process_registry.family(record)] if _alive(p)}
     for number, seconds in ((signal.SIGTERM, LEFTOVER_SECONDS), (signal.SIGKILL, LEFTOVER_SECONDS)):
         for process in left.values():
@@ -86,4 +86,4 @@ def _alive(process: psutil.Process) -> bool:
 
 def _send(process: psutil.Process, number: signal.Signals) -> None:
     with contextlib.suppress(psutil.NoSuchProcess):
-        process.send_signal(number)  # psutil compares the start time first: never a process that took over the pid
+        process.send_signal(number)  # psutil compares the start time first, so a reused pid is never signalled

@@ -1,6 +1,6 @@
-"""The one small process that `anabranch up` leaves behind: it starts the parts and starts again those that die.
+"""The background process of `anabranch up`: starts the services and restarts those that die.
 
-When it ends, the parts live on, and their records say which they are; `anabranch down` stops them.
+If it is killed, the services keep running; `anabranch down` finds them by their records and stops them.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ from anabranch.operate.runtime.service import Restart, Service, depths
 
 FIRST_PAUSE, LONGEST_PAUSE, HEALTHY_SECONDS = 1.0, 30.0, 60.0
 POLL_SECONDS = 0.1
-LOOK_SECONDS = 3.0
+HEALTH_CHECK_SECONDS = 3.0
 LOG_BYTES = 20_000_000
-"""A log that is longer than this is put aside (one older file is kept) before its part starts again."""
+"""A log longer than this is rotated (one older file is kept) before its service is restarted."""
 
 
-class Ailing(Exception):
-    """A part that lives and doesn't do its work."""
+class Unhealthy(Exception):
+    """A process runs but doesn't do its work."""
 
 
 def next_pause(pause: float, lived: float) -> float:
-    """Seconds to wait before the next start after this one, for a process that was ready for ``lived`` seconds."""
+    """Returns the pause after the next end of the process, if it was ready for ``lived`` seconds this time."""
     return FIRST_PAUSE if lived >= HEALTHY_SECONDS else min(pause * 2, LONGEST_PAUSE)
 
 
 @dataclass
 class Watch:
-    """One part under supervision; ``run`` is the body of its thread."""
+    """Supervises one service; ``run`` is the body of its thread."""
 
     settings: Settings
     part: Service
     depth: int
     up: threading.Event
-    """Set once the part was ready for the first time (a step: was done). Those that depend on it wait for this."""
+    """Set when the service is ready for the first time (a one-time step: done). Its dependents wait for this."""
     needs: list[threading.Event]
     stopping: threading.Event
     starting: threading.Lock
-    """Held around the start of a process and its record, so that a stop never comes between the two."""
+    """Held while a process is started and recorded, so that a stop never comes between the two."""
     restarts: int = field(default=-1)
 
     def run(self) -> None:
@@ -70,18 +70,18 @@ class Watch:
                     self.part.finish()
                     return self._done()
                 reason = f"ended with {ended_with}"
-            except Exception as error:  # whatever a part's functions raise, the other parts go on
+            except Exception as error:  # whatever this service's functions raise, the others keep running
                 reason = f"{type(error).__name__}: {error}"
             lived = time.monotonic() - ready_since
             pause = FIRST_PAUSE if lived >= HEALTHY_SECONDS else pause
-            with suppress(OSError):  # a full disk may be what ended it: this thread has to outlive that
-                self._note("waiting", detail=f"{reason}; next start in {pause:.0f} s")
+            with suppress(OSError):  # a full disk may be the cause: this thread must survive it
+                self._record("waiting", detail=f"{reason}; next start in {pause:.0f} s")
             self.stopping.wait(pause)
             pause = next_pause(pause, lived)
         return None
 
     def _once(self) -> tuple[float, int]:
-        """Start the process and wait for its end. Returns since when it was ready (monotonic), and its exit code."""
+        """Starts the process and waits for its end. Returns the monotonic time it became ready, and its exit code."""
         self.restarts += 1
         self.part.prepare()
         with self.starting:
@@ -89,17 +89,15 @@ class Watch:
                 return time.monotonic(), 0
             process = launch(self.part)
             try:
-                record = self._note("starting", pid=process.pid, created=created(process.pid))
-            except OSError:  # without a record nobody could stop it
+                record = self._record("starting", pid=process.pid, created=created(process.pid))
+            except OSError:  # without a record nothing could stop it
                 process.kill()
                 process.wait()
                 raise
         ready_since = self._wait_ready(process, record)
         code = self._wait(process, record)
         if not self.stopping.is_set():
-            stop_services.end(
-                [record]
-            )  # what a dead scheduler leaves behind must not write beside the next one's tasks
+            stop_services.end([record])  # tasks of a dead scheduler must not write at the same time as the next one's
         return ready_since, code
 
     def _wait_ready(self, process: subprocess.Popen[bytes], record: Record) -> float:
@@ -107,7 +105,7 @@ class Watch:
         while self.part.restart is Restart.ALWAYS and process.poll() is None and not self.stopping.is_set():
             if self.part.ready(time.monotonic() - started):
                 self.up.set()
-                with suppress(OSError):  # it runs, whether that can be written or not
+                with suppress(OSError):  # it runs, even if that can't be recorded
                     process_registry.write(self.settings, record.became("running"))
                 break
             if time.monotonic() - started > self.part.start_timeout:
@@ -116,21 +114,21 @@ class Watch:
         return time.monotonic()
 
     def _wait(self, process: subprocess.Popen[bytes], record: Record) -> int:
-        """The exit code. Ailing when it had to be ended."""
-        while self.part.ails is not None and not self.stopping.is_set():
-            if (why := self.part.ails(process.pid)) and not self.stopping.is_set():
+        """Returns the exit code. Raises Ailing if the health check failed and the process was ended."""
+        while self.part.unhealthy_reason is not None and not self.stopping.is_set():
+            if (why := self.part.unhealthy_reason(process.pid)) and not self.stopping.is_set():
                 stop_services.end([record])
                 process.wait()
-                raise Ailing(why)
+                raise Unhealthy(why)
             with suppress(subprocess.TimeoutExpired):
-                return process.wait(LOOK_SECONDS)
+                return process.wait(HEALTH_CHECK_SECONDS)
         return process.wait()
 
     def _done(self) -> None:
-        self._note("done")
+        self._record("done")
         self.up.set()
 
-    def _note(self, state: process_registry.State, *, pid: int = 0, created: float = 0.0, detail: str = "") -> Record:
+    def _record(self, state: process_registry.State, *, pid: int = 0, created: float = 0.0, detail: str = "") -> Record:
         record = Record(
             name=self.part.name,
             state=state,
@@ -151,7 +149,7 @@ class Watch:
 
 
 def created(pid: int) -> float:
-    """The kernel's start time of our own child (Unix seconds); 0 when it is gone already."""
+    """The start time of our own child by the kernel (Unix seconds); 0 if it has already ended."""
     try:
         return psutil.Process(pid).create_time()
     except psutil.NoSuchProcess:
@@ -159,7 +157,7 @@ def created(pid: int) -> float:
 
 
 def launch(part: Service) -> subprocess.Popen[bytes]:
-    """Start a part's process as the leader of its own session, its output appended to its log."""
+    """Starts a service's process as the leader of its own session, and appends its output to its log."""
     part.log.parent.mkdir(parents=True, exist_ok=True)
     if part.log.exists() and part.log.stat().st_size > LOG_BYTES:
         part.log.rename(part.log.with_suffix(".log.1"))
@@ -177,10 +175,10 @@ def launch(part: Service) -> subprocess.Popen[bytes]:
 
 
 def supervise(settings: Settings, parts: Sequence[Service], stop: threading.Event) -> threading.Lock:
-    """Start a thread for each of ``parts``, which start in the order of what they need; returns at once.
+    """Starts a thread per service; the services start in the order of their dependencies. Returns immediately.
 
-    After ``stop`` is set no process is started again. Who then takes the returned lock knows that each process
-    that was started has its record.
+    After ``stop`` is set, no process is started. A caller that then takes the returned lock knows that every started
+    process has its record.
     """
     depth = depths(tuple(parts))
     up = {part.name: threading.Event() for part in parts}
@@ -199,7 +197,7 @@ def _leave(*_: object) -> None:
 def main() -> None:
     from anabranch.operate.runtime.services import parts_named
 
-    # Set before the first start: a signal raises in the main thread, which holds no lock that a thread needs.
+    # Installed before the first start: a signal raises in the main thread, which holds no lock that a thread needs.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _leave)
     settings, stop = load_settings(), threading.Event()

@@ -1,8 +1,8 @@
-"""Write the classes that a Spark engine loads into an archive, which every later start of an engine maps into memory.
+"""Writes the classes that a Spark engine loads into an archive, which later engines map into memory when they start.
 
 Parsing and verifying these classes is a large part of the CPU time of a short job. The archive (class data sharing of
-the JVM, some 200 MB in the folder of the JARs) belongs to one JVM and one class path: where either is another one, the
-JVM starts without it. So it is safe to leave out, and to delete.
+the JVM, some 200 MB in the folder of the JARs) is valid for one JVM and one class path; with any other, the JVM starts
+without it. So it is optional, and safe to delete.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def main() -> None:
         _work(spark, home)
         gateway = spark.sparkContext._gateway
         if gateway is None:
-            raise RuntimeError("this process has no engine of its own")
+            raise RuntimeError("this process didn't start its own engine")
         spark.stop()
         gateway.shutdown()
-        gateway.proc.stdin.close()  # the JVM ends then, and writes the archive
+        gateway.proc.stdin.close()  # the JVM then exits and writes the archive
         gateway.proc.wait(300)
         partial = wanted.with_suffix(".new")
         partial.write_bytes(made.read_bytes())
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def _work(spark: SparkSession, home: Path) -> None:
-    """What most engines do: a table written and read, an aggregate, and a stream that catches up."""
+    """Runs what most engines do: writes and reads a table, aggregates, and runs a stream until it has caught up."""
     from pyspark.sql import functions as F
 
     def consume(rows: DataFrame, number: int) -> None:

@@ -1,11 +1,10 @@
-"""Resolve a pinned list of Maven coordinates into a folder, through Spark's own resolver.
+"""Resolves a pinned list of Maven coordinates into a folder, with Spark's own resolver.
 
 Usage: resolve_jars.py LIST FOLDER [--transitive]
 
-One JAR a line of LIST, no transitive dependencies unless asked for: the list is the lock. The folder
-holds the JARs under their file names afterwards, and a copy of LIST that says what it was made from, so
-that a second call does nothing. No Spark session is started; the mirror is whatever the machine's own
-Ivy settings name (``spark.jars.ivySettings``), else Maven Central.
+LIST has one JAR per line and is the lock: transitive dependencies are resolved only with --transitive. Afterwards the
+folder has the JARs under their file names, and a copy of LIST, so that a second call does nothing. No Spark session is
+started. The mirror is the one in the machine's own Ivy settings (``spark.jars.ivySettings``), else Maven Central.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ STAMP = "resolved.lock"
 
 
 def coordinates(listing: Path) -> list[str]:
-    """The coordinates of a list file: one ``group:artifact:version`` a line, ``#`` starts a comment."""
+    """Returns the coordinates of a list file: one ``group:artifact:version`` per line, ``#`` starts a comment."""
     lines = (line.split("#", 1)[0].strip() for line in listing.read_text().splitlines())
     return [line for line in lines if line]
 
 
 def resolve(wanted: list[str], ivy_home: Path, transitive: bool) -> list[Path]:
-    """Paths in the Ivy cache of every JAR that ``wanted`` names (and of what they need, if transitive)."""
+    """Returns the paths in the Ivy cache of every JAR in ``wanted``, with ``transitive`` also of their dependencies."""
     gateway = launch_gateway()  # type: ignore[no-untyped-call]
     try:
         jvm = gateway.jvm
