@@ -42,7 +42,7 @@ from anabranch.operate.doctor.context import Context
 from anabranch.testing.fake_landing import Decisions
 from anabranch.views import Registry, View
 from anabranch.views.definition import CHANGED, PARTITION_DATE
-from anabranch.views.definition_registry import write_down
+from anabranch.views.definition_registry import write_definition
 from deltalake import Schema
 from landed import DECLARED, FLIGHTS, Event, sample_views
 
@@ -100,7 +100,7 @@ class Clinic:
 
     def declare(self, view: View) -> None:
         if view is V1:  # the others' code has another version's number
-            write_down(self.settings, view)
+            write_definition(self.settings, view)
 
     def copied(self, home: Path) -> Clinic:
         """The same platform in another folder."""

@@ -27,7 +27,7 @@ from anabranch.serve.reader_log import record_failed
 from anabranch.serve.scanning import Scan
 from anabranch.serve.spark_failures import watched
 from anabranch.views.definition import PARTITION_DATE, is_own
-from anabranch.views.registered_definition import written_view
+from anabranch.views.registered_definition import registered_view
 
 if TYPE_CHECKING:
     import duckdb
@@ -113,7 +113,7 @@ class Reading:
         BrokenState LANDING_GONE, VIEW_RECORD."""
         if PARTITION_DATE not in self._pinned.speed.schema.names:  # kappa: its stream has the late events, too
             return 0
-        view, batch = written_view(self._settings, self.view, self.version), self._pinned.batch
+        view, batch = registered_view(self._settings, self.view, self.version), self._pinned.batch
         if view is None:
             return None
         return missing_beside(self._settings, view, self.cut, batch.newest if batch is not None else None).late

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch.ingest.landing.schema import VALID
 from anabranch.testing.fake_landing import Event, Together
-from anabranch.views.inputs import seen_by
+from anabranch.views.inputs import view_watermark
 
 if TYPE_CHECKING:
     from anabranch.contracts import Sources
@@ -96,7 +96,7 @@ def watermark(rows: Sequence[dict[str, Any]], view: View, topics: Sources) -> da
     for topic in topics.each:
         times = [r["event_time"] for r in rows if r["topic"] == topic.name and r["event_time"] is not None]
         reached.append(max(times) - topic.allowed_lateness if times else None)
-    return None if None in reached else seen_by(view, min(time for time in reached if time is not None))
+    return None if None in reached else view_watermark(view, min(time for time in reached if time is not None))
 
 
 def as_dicts(rows: Sequence[dict[str, Any]], topics: Sources) -> Iterator[dict[str, Any]]:

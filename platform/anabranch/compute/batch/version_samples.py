@@ -19,7 +19,7 @@ from anabranch.lake import Cut
 from anabranch.lake.commits import open_table
 from anabranch.lake.layout import landing_table
 from anabranch.views.definition import View
-from anabranch.views.dry_run import Chosen, first_error
+from anabranch.views.dry_run import EventSelection, first_error
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,9 +81,9 @@ def _error(
 ) -> str | None:
     """What the function fails with for these events; None when it doesn't."""
 
-    def chosen(topic: Topic) -> Chosen:
+    def chosen(topic: Topic) -> EventSelection:
         here = [place for place in places if place.topic == topic.name]
-        return Chosen(" OR ".join(map(_at, here)) or "false", frozenset(place.day for place in here))
+        return EventSelection(" OR ".join(map(_at, here)) or "false", frozenset(place.day for place in here))
 
     landing = {topic.name: landing_table(settings, topic.name) for topic in topics.each}
     return first_error(spark, landing, view, topics, chosen)

@@ -15,7 +15,7 @@ from anabranch.ingest.landing.schema import EVENT_DATE, VALID, epochs_of_file
 from anabranch.ingest.landing.sql import rows_of_files
 from anabranch.lake import Cut
 from anabranch.views.definition import View
-from anabranch.views.dry_run import Chosen, first_error
+from anabranch.views.dry_run import EventSelection, first_error
 from deltalake import DeltaTable
 
 if TYPE_CHECKING:
@@ -84,16 +84,16 @@ def _events(uri: str, view: View, topic: Topic, after: Cut, upto: Cut) -> list[F
         return [FailingEvent(topic.name, *row) for row in rows.execute(_EVENTS, asked).fetchall()]
 
 
-def _spans(topic: Topic, events: Sequence[FailingEvent]) -> Chosen:
+def _spans(topic: Topic, events: Sequence[FailingEvent]) -> EventSelection:
     """Exactly these, which follow each other in the log, of the valid rows of their micro-batch."""
     here = [event for event in events if event.topic == topic.name]
     if not here:
-        return Chosen("false", frozenset())
+        return EventSelection("false", frozenset())
     places: dict[int, list[int]] = {}
     for event in here:
         places.setdefault(event.partition, []).append(event.offset)
     each = (f"(`partition` = {p} AND `offset` BETWEEN {min(o)} AND {max(o)})" for p, o in places.items())
-    return Chosen(" OR ".join(each), frozenset(event.day for event in here))
+    return EventSelection(" OR ".join(each), frozenset(event.day for event in here))
 
 
 _EVENTS = f"""
