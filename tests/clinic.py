@@ -214,7 +214,7 @@ class Clinic:
         self, days: Sequence[date] = DAYS, view: View = V1, *, cut: Cut | None = None, origin: str = "JFK"
     ) -> None:
         """One micro-batch of the live stream: the first replaces the table, the others are merged."""
-        table = SpeedTable(speed_table(self.settings, NAME, view.version), view, SPEED, mending=True)
+        table = SpeedTable(speed_table(self.settings, NAME, view.version), view, SPEED, unverified=True)
         cut = cut or self.cut
         owner = f"speed-v{view.version}"
         batch = self.batches[owner] = self.batches.get(owner, -1) + 1

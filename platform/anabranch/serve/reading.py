@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, overload
 import pyarrow as pa
 
 from anabranch.certify.certificates import Certificate, newest_certificates
-from anabranch.compute.batch.missing_days import missing_beside
+from anabranch.compute.batch.missing_days import missing_at
 from anabranch.core.errors import AnabranchError, BadInput, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.lake import Cut, latest_commit
@@ -116,7 +116,7 @@ class Reading:
         view, batch = registered_view(self._settings, self.view, self.version), self._pinned.batch
         if view is None:
             return None
-        return missing_beside(self._settings, view, self.cut, batch.newest if batch is not None else None).late
+        return missing_at(self._settings, view, self.cut, batch.newest if batch is not None else None).late
 
     def to_arrow(self) -> pa.Table:
         return self._table("arrow")

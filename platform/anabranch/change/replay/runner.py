@@ -241,7 +241,7 @@ class _Replay:
     def _running(self) -> SpeedQuery:
         if self._query is None:
             asked = self._asked
-            self._query = start(self._spark, self._settings, asked.view, asked.topics, place=self._place)
+            self._query = start(self._spark, self._settings, asked.view, asked.topics, location=self._place)
             self._processes.yield_to_others(self._pace())
         return self._query
 
