@@ -86,8 +86,8 @@ def _check_known(topic: Topic, note: CommitMetadata) -> None:
         if event_type in topic.event_types and version > topic.newest(event_type).version:
             raise Conflict(
                 "CONTRACT_NEWER",
-                f"events of {event_type} v{version} have landed in topic {topic.name}, but the newest version that "
-                f"this process knows is v{topic.newest(event_type).version}",
+                f"landing of topic {topic.name} accepts {event_type} v{version} now, but the newest version that this "
+                f"process knows is v{topic.newest(event_type).version}",
                 state="nothing of this batch was committed",
                 next_step="restart the process; the supervisor does that automatically",
                 contract=event_type,
