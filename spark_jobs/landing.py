@@ -1,4 +1,4 @@
-"""Land every declared topic until told to stop: see ``anabranch.operate.jobs.landing``."""
+"""Land every declared topic, until SIGTERM or SIGINT: see ``anabranch.operate.jobs.landing``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rebuild days of a view, stage them, and judge them: see ``anabranch.operate.jobs.rebuild``."""
+"""Rebuild days of a view, stage them, and certify them: see ``anabranch.operate.jobs.rebuild``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replay a view from history beside the live one: see ``anabranch.operate.jobs.replay``."""
+"""Replay a view from history next to the live stream: see ``anabranch.operate.jobs.replay``."""
 
 from __future__ import annotations
 

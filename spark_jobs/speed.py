@@ -1,4 +1,4 @@
-"""Keep the speed half of every registered view up to date until told to stop: see ``anabranch.operate.jobs.speed``."""
+"""Keep the speed half of every view up to date, until SIGTERM or SIGINT: see ``anabranch.operate.jobs.speed``."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ from anabranch.operate.doctor.context import Context
 from anabranch.testing.fake_landing import Decisions
 from anabranch.views import Registry, View
 from anabranch.views.definition import CHANGED, PARTITION_DATE
-from anabranch.views.definition_registry import write_down
+from anabranch.views.definition_registry import write_definition
 from deltalake import Schema
 from landed import DECLARED, FLIGHTS, Event, sample_views
 
@@ -100,7 +100,7 @@ class Clinic:
 
     def declare(self, view: View) -> None:
         if view is V1:  # the others' code has another version's number
-            write_down(self.settings, view)
+            write_definition(self.settings, view)
 
     def copied(self, home: Path) -> Clinic:
         """The same platform in another folder."""
@@ -214,7 +214,7 @@ class Clinic:
         self, days: Sequence[date] = DAYS, view: View = V1, *, cut: Cut | None = None, origin: str = "JFK"
     ) -> None:
         """One micro-batch of the live stream: the first replaces the table, the others are merged."""
-        table = SpeedTable(speed_table(self.settings, NAME, view.version), view, SPEED, mending=True)
+        table = SpeedTable(speed_table(self.settings, NAME, view.version), view, SPEED, unverified=True)
         cut = cut or self.cut
         owner = f"speed-v{view.version}"
         batch = self.batches[owner] = self.batches.get(owner, -1) + 1

@@ -1,4 +1,4 @@
-"""The topics of the sample domain: the life of a flight, and the weather where it starts."""
+"""The topics of the sample domain: the life cycle of flights, and the weather at their origin."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""The next version of ``departure_delays``: what the demo's second act deploys into ``spark_jobs/views``.
+"""Version 2 of ``departure_delays``, which the demo's second act deploys into ``spark_jobs/views``.
 
-By carrier too (another key), with the longest delay (a new column), and "delayed" means over 30 minutes, not 15.
+It also groups by carrier (another key), adds the longest delay (a new column), and counts a flight as delayed after 30
+minutes instead of 15.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where each aircraft is now."""
+"""A kappa view: where each aircraft is now."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 def _state(events: DataFrame, airport: str, in_air: bool) -> DataFrame:
     flight = F.concat_ws("", "carrier", F.col("flight").cast("string"))
-    # A struct is compared field by field: newest by event time, ties by the position in the log.
+    # Structs are compared field by field: the newest by event time, ties by the position in the log.
     newest = F.struct(
         "event_time",
         "log_partition",

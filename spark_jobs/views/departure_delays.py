@@ -1,4 +1,4 @@
-"""How late departures are: per hour and airport."""
+"""Departure delays per hour and airport."""
 
 from __future__ import annotations
 
@@ -28,6 +28,6 @@ def departure_delays(departed: DataFrame) -> DataFrame:
         "flights",
         "delayed",
         "delay_minutes",
-        # Derived from two exact sums, so it is as exact in both paths.
+        # Computed from two exact sums, so it is equal in both paths.
         (F.col("delay_minutes") / F.col("flights").cast("decimal(18,0)")).cast("decimal(18,3)").alias("average_delay"),
     )

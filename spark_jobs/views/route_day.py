@@ -1,4 +1,4 @@
-"""What became of a day's flights, per route and carrier."""
+"""Flights scheduled, departed, cancelled and late per day, route and carrier."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def test_a_function_that_always_raises_is_said_with_its_place_and_the_others_go_
     landing = Landing(settings)
     landing.land(many(0, 3))
     streams = Speed([Slot(view, FLIGHTS), Slot(DELAYS, FLIGHTS)], lambda v, t: start(spark, settings, v, t), 10**9)
-    streams.look()
+    streams.poll()
     try:
         assert [slot.status().state for slot in streams.slots] == ["failed", "running"]
         told = streams.slots[0].status().error

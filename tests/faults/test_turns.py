@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from anabranch.compute.speed.service import Slot, Speed
-from anabranch.compute.speed.view_stream import catch_up, start, take_turn
+from anabranch.compute.speed.view_stream import acquire_fence, catch_up, start
 from anabranch.core.errors import Conflict
 from anabranch.core.settings import Settings
 from anabranch.lake import latest_commit
@@ -54,22 +54,22 @@ def test_a_stream_whose_successor_has_begun_writes_no_more(
     """Both over one checkpoint, as it is when a process that was taken for dead comes back."""
     landing = Landing(settings)
     landing.land([departed("05:10")])
-    turn = take_turn(settings, DELAYS)
+    turn = acquire_fence(settings, DELAYS)
     tries: list[float] = []
 
     def launch(view: object, topics: object) -> object:
         tries.append(0)
-        return start(spark, settings, view, topics, turn=turn)  # type: ignore[arg-type]
+        return start(spark, settings, view, topics, fence=turn)  # type: ignore[arg-type]
 
     zombie = Speed([Slot(DELAYS, FLIGHTS)], launch, 10**9)  # type: ignore[arg-type]
     uri = speed_table(settings, DELAYS.name, 1)
-    zombie.look()
+    zombie.poll()
     try:
         eventually(lambda: (found := latest_commit(uri)) and found.note.cut == landing.cut)
-        take_turn(settings, DELAYS)  # what its successor does first
+        acquire_fence(settings, DELAYS)  # what its successor does first
         landing.land([departed("05:20")])
         for _ in range(300):
-            zombie.look()
+            zombie.poll()
             if zombie.fenced:
                 break
             time.sleep(0.1)

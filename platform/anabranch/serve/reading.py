@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, overload
 import pyarrow as pa
 
 from anabranch.certify.certificates import Certificate, newest_certificates
-from anabranch.compute.batch.missing_days import missing_beside
+from anabranch.compute.batch.missing_days import missing_at
 from anabranch.core.errors import AnabranchError, BadInput, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.lake import Cut, latest_commit
@@ -27,7 +27,7 @@ from anabranch.serve.reader_log import record_failed
 from anabranch.serve.scanning import Scan
 from anabranch.serve.spark_failures import watch_failures
 from anabranch.views.definition import PARTITION_DATE, is_own
-from anabranch.views.registered_definition import written_view
+from anabranch.views.registered_definition import registered_view
 
 if TYPE_CHECKING:
     import duckdb
@@ -113,10 +113,10 @@ class Reading:
         VIEW_RECORD."""
         if PARTITION_DATE not in self._plan.speed.schema.names:  # kappa: the stream includes late events
             return 0
-        view, batch = written_view(self._settings, self.view, self.version), self._plan.batch
+        view, batch = registered_view(self._settings, self.view, self.version), self._plan.batch
         if view is None:
             return None
-        return missing_beside(self._settings, view, self.cut, batch.newest if batch is not None else None).late
+        return missing_at(self._settings, view, self.cut, batch.newest if batch is not None else None).late
 
     def to_arrow(self) -> pa.Table:
         return self._table("arrow")

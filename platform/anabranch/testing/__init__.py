@@ -1,4 +1,4 @@
-"""Proofs for authors: one call holds a view to what both paths will do to it.
+"""Property-based tests for view authors: one call checks that both paths will agree on a view.
 
 ::
 
@@ -7,7 +7,13 @@
     def test_departure_delays():
         prove(departure_delays)
 
-Importing this folder imports neither Spark nor hypothesis: the pytest plug-in lies in it, and is loaded by every run.
+In: a view with its topics. Out: a ``Proof``, or ``ProofFailed`` with a minimal counterexample and a file that replays
+it. In the order in which they act: ``log_generator`` draws logs (``scenario``) from ``values`` that the contracts
+allow; ``fake_landing`` decides about their records; ``evaluator`` applies the view's function and ``properties`` check
+it; ``end_to_end`` runs both real paths; ``shrinking`` minimises a failure (``counterexample``); ``diagnosis`` and
+``failure_report`` explain it; ``saved_counterexample`` saves it. ``proof`` calls all of these.
+
+Importing this package imports neither Spark nor hypothesis, because every pytest run loads its ``plugin``.
 """
 
 from __future__ import annotations
@@ -20,7 +26,7 @@ if TYPE_CHECKING:
     from anabranch.testing.proof_failure import ProofFailed
 
 __all__ = ["Event", "Landing", "Proof", "ProofFailed", "prove"]
-_WHERE = {
+_MODULES = {
     "Event": "fake_landing",
     "Landing": "fake_landing",
     "Proof": "proof",
@@ -30,8 +36,8 @@ _WHERE = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"anabranch.testing.{_WHERE[name]}"), name)
+    return getattr(import_module(f"anabranch.testing.{_MODULES[name]}"), name)

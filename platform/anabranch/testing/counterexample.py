@@ -1,4 +1,4 @@
-"""What a proof finds wrong with a view, as data: a log, what was done with it, and the rows of both sides."""
+"""A failed property as data: the log, what was done with it, and the rows of both sides."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PATHS: Final = "PROOF_PATHS"
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the two results that should have been one."""
+    """One of two results that should be equal."""
 
     name: str
     rows: Sequence[Row]
@@ -43,7 +43,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One way in which one log proves a view wrong. ``error`` is what was raised instead of rows, if anything."""
+    """One way in which a log proves a view wrong. ``error``: the exception that was raised instead of rows, if any."""
 
     code: str
     log: Log
@@ -57,7 +57,7 @@ class Finding:
 def unequal(
     code: str, view: View, log: Log, left: Side, right: Side, columns: Sequence[str] | None = None, **fields: Any
 ) -> Finding | None:
-    """The finding that two sides differ, or None when they hold the same bag of rows."""
+    """Returns a finding if the two sides differ, None if they hold the same rows in any order."""
     named = columns or list(dict.fromkeys(c for row in [*left.rows, *right.rows] for c in row))
     if equal(left.rows, right.rows, named):
         return None

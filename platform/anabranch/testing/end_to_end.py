@@ -1,4 +1,4 @@
-"""A log through both real paths, in a home of its own: stream with restarts and crashes, and batch rebuild."""
+"""Run a log through both real paths in a temporary home: the stream with restarts and crashes, and a batch rebuild."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from anabranch.lake.layout import batch_table, speed_checkpoint, speed_table
 from anabranch.testing import counterexample
 from anabranch.testing.counterexample import Finding, Side, unequal
 from anabranch.testing.engine import SmallSessions
-from anabranch.testing.evaluator import Case, Computer, Rows
-from anabranch.testing.fake_landing import Landing, carried
+from anabranch.testing.evaluator import Case, Evaluator, Rows
+from anabranch.testing.fake_landing import Landing, events_of_topic
 from anabranch.testing.rows import plain
 from anabranch.testing.scenario import Fault, Log
 
@@ -38,8 +38,8 @@ _DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What the speed table held when the stream had caught up with an epoch, and how it had come there."""
+class TableSnapshot:
+    """The rows of the speed table when the stream had caught up with an epoch, and the fault before that."""
 
     epoch: int
     rows: Rows
@@ -47,62 +47,64 @@ class Seen:
 
 
 @contextmanager
-def home() -> Iterator[Settings]:
+def temporary_home() -> Iterator[Settings]:
     with tempfile.TemporaryDirectory(prefix="anabranch-proof-") as folder:
         yield load_settings(home=Path(folder), shuffle_partitions=1)
 
 
 class PathsJudge:
-    """Runs logs through the speed layer and the batch layer and holds both to the function itself."""
+    """Runs logs through the speed layer and the batch layer, and compares both with the function itself."""
 
-    def __init__(self, spark: SparkSession, view: View, topics: Sources, computer: Computer) -> None:
+    def __init__(self, spark: SparkSession, view: View, topics: Sources, evaluator: Evaluator) -> None:
         self.view = view
         self.topics = topics
-        self.computer = computer
-        # The runner opens a session of its own from the one it is given; so that one is small, too.
+        self.evaluator = evaluator
+        # The stream opens a new session from the one that it gets; SmallSessions makes that one small too.
         self._for_stream = cast("SparkSession", SmallSessions(spark))
         self._for_batch = small(spark)
 
     def judge(self, logs: Sequence[Log]) -> list[Finding | None]:
-        return [self._one(log) for log in logs]
+        return [self._judge_one(log) for log in logs]
 
-    def _one(self, log: Log) -> Finding | None:
-        with home() as settings:
+    def _judge_one(self, log: Log) -> Finding | None:
+        with temporary_home() as settings:
             landings = [Landing(settings, topic) for topic in self.topics.each]
             try:
-                seen = self._streamed(settings, landings, log)
+                snapshots = self._run_stream(settings, landings, log)
             except Exception as error:
                 return Finding(counterexample.STREAM, log, error=error)
             landed = log.landed(self.topics)
-            found = self._speed(log, landed, seen)
+            found = self._check_speed(log, landed, snapshots)
             if found or self.view.kappa:
                 return found
-            return self._batch(settings, log, landed, seen[-1])
+            return self._check_batch(settings, log, landed, snapshots[-1])
 
-    def _streamed(self, settings: Settings, landings: Sequence[Landing], log: Log) -> list[Seen]:
-        seen, after = [], "first start"
+    def _run_stream(self, settings: Settings, landings: Sequence[Landing], log: Log) -> list[TableSnapshot]:
+        snapshots, after = [], "first start"
         for step in log.steps:
             for landing in landings:
-                landing.land(*(carried(epoch, landing.topic) for epoch in step.epochs))
-            with _disturbed(settings, self.view, step.then):
+                landing.land(*(events_of_topic(epoch, landing.topic) for epoch in step.epochs))
+            with _with_fault(settings, self.view, step.then):
                 catch_up(self._for_stream, settings, self.view, self.topics)
-            seen.append(Seen(landings[0].epoch, self._stored(settings), after))
+            snapshots.append(TableSnapshot(landings[0].epoch, self._speed_rows(settings), after))
             after = str(step.then)
         if log.steps[-1].then is not Fault.GO_ON:
             catch_up(self._for_stream, settings, self.view, self.topics)
-            seen.append(Seen(landings[0].epoch, self._stored(settings), after))
-        return seen
+            snapshots.append(TableSnapshot(landings[0].epoch, self._speed_rows(settings), after))
+        return snapshots
 
-    def _stored(self, settings: Settings) -> Rows:
+    def _speed_rows(self, settings: Settings) -> Rows:
         uri = speed_table(settings, self.view.name, self.view.version)
         table = open_table(uri)
         return _read([Path(file.removeprefix("file://")) for file in table.file_uris()] if table else [])
 
-    def _speed(self, log: Log, landed: list[dict[str, Any]], seen: Sequence[Seen]) -> Finding | None:
-        epochs = {s.epoch for s in seen}
+    def _check_speed(
+        self, log: Log, landed: list[dict[str, Any]], snapshots: Sequence[TableSnapshot]
+    ) -> Finding | None:
+        epochs = {s.epoch for s in snapshots}
         cases = {e: Case([r for r in landed if r["epoch"] <= e], late=False) for e in epochs}
-        expected = self.computer.compute(cases)
-        for at in seen:
+        expected = self.evaluator.compute(cases)
+        for at in snapshots:
             rows = expected[at.epoch]
             if isinstance(rows, Exception):
                 return Finding(counterexample.FAILS, log, error=rows)
@@ -113,17 +115,19 @@ class PathsJudge:
                 return found
         return None
 
-    def _batch(self, settings: Settings, log: Log, landed: list[dict[str, Any]], last: Seen) -> Finding | None:
-        """The rebuild of all days at a cut somewhere in the log, and at its end."""
+    def _check_batch(
+        self, settings: Settings, log: Log, landed: list[dict[str, Any]], last: TableSnapshot
+    ) -> Finding | None:
+        """Checks the rebuild of all days at a cut somewhere in the log and at its end."""
         epochs = sorted({Random(len(landed)).randint(1, last.epoch), last.epoch})  # noqa: S311
         cases = {e: Case([r for r in landed if r["epoch"] <= e]) for e in epochs}
-        expected = self.computer.compute(cases)
+        expected = self.evaluator.compute(cases)
         for epoch in epochs:
             rows = expected[epoch]
             if isinstance(rows, Exception):
                 return Finding(counterexample.FAILS, log, error=rows)
             try:
-                built = self._rebuilt(settings, landed, epoch)
+                built = self._rebuild(settings, landed, epoch)
             except Exception as error:
                 return Finding(counterexample.REBUILD, log, error=error, fields={"epoch": epoch})
             left = Side(f"the function over all events up to epoch {epoch}", rows)
@@ -142,10 +146,10 @@ class PathsJudge:
         left, right = Side("the speed table", last.rows), Side("the batch rebuild", built)
         return unequal(counterexample.PATHS, self.view, log, left, right)
 
-    def _rebuilt(self, settings: Settings, landed: list[dict[str, Any]], epoch: int) -> Rows:
+    def _rebuild(self, settings: Settings, landed: list[dict[str, Any]], epoch: int) -> Rows:
         days = {row["event_date"] for row in landed}
         back, ahead = -(-self.view.lookback // _DAY), -(-self.view.lookahead // _DAY)
-        # An event makes rows of days before its own where they look ahead, and of days behind it where they look back.
+        # With lookahead an event affects earlier days than its own, with lookback later ones.
         days = {d + n * _DAY for d in days for n in range(-ahead - 1, back + 2)}
         epochs = {topic.name: epoch for topic in self.topics.each}
         build = rebuild(self._for_batch, settings, self.view, self.topics, sorted(days), f"proof-{epoch}", epochs)
@@ -154,13 +158,14 @@ class PathsJudge:
 
 
 def _read(files: Sequence[Path]) -> Rows:
-    """Through Parquet itself: a process that has used ``to_pyarrow_dataset`` sometimes aborts when it exits."""
+    """Reads the Parquet files directly: a process that has used ``to_pyarrow_dataset`` sometimes aborts at exit."""
     return [row for file in files for row in plain(pq.read_table(file, partitioning=None))]
 
 
 @contextmanager
-def _disturbed(settings: Settings, view: View, then: Fault) -> Iterator[None]:
-    """Run the stream; then what a kill between two commits leaves, a lost disk, or a backup that was put back."""
+def _with_fault(settings: Settings, view: View, then: Fault) -> Iterator[None]:
+    """Runs the stream in the block; then produces what a kill between two commits leaves, a lost disk, or a restored
+    backup."""
     checkpoint = speed_checkpoint(settings, view.name, view.version)
     savepoint = checkpoint.with_name(f"{checkpoint.name}-savepoint")
     if then is Fault.RETURN and checkpoint.exists():

@@ -1,7 +1,7 @@
-"""The Spark session that proofs run in: the one that is there, or one of their own, shared by all proofs of a process.
+"""The Spark session for proofs: an existing one, or one that is created and shared by all proofs of the process.
 
-Proofs run thousands of jobs over a handful of rows. What Spark does to make large jobs fast (compile each plan, plan
-again at run time) is most of the time of such a job, so the sessions that a proof opens do without it.
+Proofs run thousands of jobs over a handful of rows. What makes large jobs fast (code generation, adaptive execution)
+takes most of the time of such a job, so the sessions that a proof opens turn it off.
 """
 
 from __future__ import annotations
@@ -25,66 +25,66 @@ _NEEDED: Final = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.session.timeZone": "UTC",
 }
-_own: list[tuple[SparkSession, tempfile.TemporaryDirectory[str]]] = []
+_created: list[tuple[SparkSession, tempfile.TemporaryDirectory[str]]] = []
 
 
 def engine(spark: SparkSession | None = None) -> SparkSession:
-    """``spark``, else the session of this process, else one made now and kept until ``close``.
+    """Returns ``spark``, else the session of this process, else a new one that is kept until ``close``.
 
-    BadInput SESSION_UNFIT where the session that is there wasn't made by ``anabranch.core.spark.session``.
+    Raises BadInput SESSION_UNFIT when the existing session lacks settings of ``anabranch.core.spark.session``.
     """
     from pyspark.sql import SparkSession
 
     found = spark or SparkSession.getActiveSession() or _default()
     if found is None:
-        return _made()
+        return _create()
     conf = dict(found.sparkContext.getConf().getAll())
     for name, value in _NEEDED.items():
         if value not in conf.get(name, ""):
             raise BadInput(
                 "SESSION_UNFIT",
-                f"the Spark session of this process has {name}={conf.get(name, 'nothing')!r}, {value!r} is needed",
+                f"the Spark session of this process has {name}={conf.get(name, 'nothing')!r}, but needs {value!r}",
                 state="nothing was proven",
-                next_step="make it with anabranch.core.spark.session(), or make none: prove() makes its own",
+                next_step="create it with anabranch.core.spark.session(), or create none: prove() creates its own",
                 setting=name,
             )
     return found
 
 
 def _default() -> SparkSession | None:
-    """A session that another thread made, or a fixture that never ran a query; None when it was stopped."""
+    """The session that another thread created, or a fixture that never ran a query; None if it was stopped."""
     from pyspark.sql import SparkSession
 
     found: SparkSession | None = SparkSession._instantiatedSession
     return found if found is not None and found.sparkContext._jsc is not None else None
 
 
-def _made() -> SparkSession:
+def _create() -> SparkSession:
     from anabranch.core.spark import session
 
     home = tempfile.TemporaryDirectory(prefix="anabranch-proofs-")
     options = {"spark.default.parallelism": "2", "spark.sql.adaptive.enabled": "false"}
-    made = session(load_settings(home=Path(home.name), spark_conf=options), "anabranch-proofs")
-    _own.append((made, home))
-    if len(_own) == 1:
+    new = session(load_settings(home=Path(home.name), spark_conf=options), "anabranch-proofs")
+    _created.append((new, home))
+    if len(_created) == 1:
         atexit.register(close)  # a process that leaves its session running may never exit
-    return made
+    return new
 
 
 def close() -> None:
-    """Stop the session that proofs made for themselves, if there is one. Called at the end of a pytest run."""
-    while _own:
-        made, home = _own.pop()
-        made.stop()
+    """Stops the session that proofs created, if there is one. Called at the end of a pytest run."""
+    while _created:
+        created, home = _created.pop()
+        created.stop()
         home.cleanup()
 
 
 @contextmanager
 def quiet(spark: SparkSession) -> Iterator[None]:
-    """While a failure is made smaller it happens hundreds of times: Spark would log as many pages of the same."""
+    """Silences Spark's logs: while a failure is shrunk it occurs hundreds of times, and each would log a page."""
     from pyspark.logger import PySparkLogger
 
-    # Not logging.getLogger: whoever asks first decides the logger's class, and Spark's errors need Spark's own.
+    # Not logging.getLogger: the first caller decides the logger's class, and Spark's errors need PySparkLogger.
     context, python = spark.sparkContext, PySparkLogger.getLogger("DataFrameQueryContextLogger")
     jvm: Any = spark._jvm
     before = str(jvm.org.apache.logging.log4j.LogManager.getRootLogger().getLevel()), python.level
@@ -98,7 +98,8 @@ def quiet(spark: SparkSession) -> Iterator[None]:
 
 
 class SmallSessions:
-    """Stands in for a session where a stream opens one of its own (``compute.speed.view_stream``): a small one."""
+    """A session whose ``newSession`` returns a small one, for streams (``compute.speed.view_stream`` opens a new
+    session)."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark

@@ -1,7 +1,7 @@
-"""The author's function over logs that were never landed: many logs and arrangements, few Spark jobs.
+"""Apply the author's function to many logs in few Spark jobs, without landing them.
 
-Each case is an application of the function of its own; what they share is the job that collects their rows (a union
-of finished results). So the function sees exactly what it would see alone.
+The function is applied to each case separately; only the job that collects the rows (a union of the results) is
+shared. So the function sees exactly what it would see alone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Result = Rows | Exception
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:
-    """In which order the events come, over how many tasks they are spread, and the session's time zone."""
+    """The order in which events arrive, the number of tasks that they are spread over, and the session's time zone."""
 
     name: str
     order: str = "landed"
@@ -57,15 +57,16 @@ SPREAD: Final = Arrangement("spread over two tasks", tasks=2)
 MIXED: Final = Arrangement("in another order, spread over two tasks", order="mixed", tasks=2)
 
 
-def elsewhere(time_zone: str) -> Arrangement:
+def in_time_zone(time_zone: str) -> Arrangement:
     return Arrangement(f"in a session of the time zone {time_zone}", time_zone=time_zone)
 
 
 @dataclass(frozen=True)
 class Case:
-    """One application: these events, arranged so, cut to [``since``, ``until``) where given; with ``late`` or not.
+    """One application of the function: these events in this arrangement, only those of [``since``, ``until``) if given,
+    with or without ``late`` ones.
 
-    Events of the types in ``history`` are cut at their end only.
+    For event types in ``history`` only ``until`` applies.
     """
 
     rows: Sequence[dict[str, Any]] = field(hash=False)
@@ -76,7 +77,7 @@ class Case:
     history: Collection[str] = ()
 
     @property
-    def inside(self) -> list[dict[str, Any]]:
+    def selected(self) -> list[dict[str, Any]]:
         def kept(row: dict[str, Any]) -> bool:
             at = row["event_time"]
             since = None if row.get("type") in self.history else self.since
@@ -85,8 +86,8 @@ class Case:
         return self.arrangement.arranged([row for row in self.rows if kept(row)])
 
 
-class Computer:
-    """Applies one view's function. Its sessions are made once and reused."""
+class Evaluator:
+    """Applies one view's function. Its sessions are created once and reused."""
 
     def __init__(self, spark: SparkSession, view: View, topics: Sources) -> None:
         self.view = view
@@ -97,22 +98,24 @@ class Computer:
         self._sessions: dict[tuple[int, str], SparkSession] = {}
 
     def compute(self, cases: Mapping[Any, Case]) -> dict[Any, Result]:
-        """The rows of each case, or what it raised. Cases of one arrangement run as one job."""
+        """The rows of each case, or the exception that it raised. Cases of one arrangement run as one job."""
         results: dict[Any, Result] = {}
         groups: dict[Arrangement, list[Any]] = {}
         for name, case in cases.items():
             groups.setdefault(case.arrangement, []).append(name)
         for arrangement, names in groups.items():
-            self._session(arrangement)  # what fails in here is no fault of the author's
+            self._session(arrangement)  # outside the try: a failure in here isn't the author's
             try:
                 found = self._run(arrangement, [cases[name] for name in names])
                 results |= dict(zip(names, found, strict=True))
             except Exception as error:
-                # One case fails the job of all: alone each of them says what it does.
-                results |= self._alone(arrangement, cases, names) if len(names) > 1 else {names[0]: error}
+                # One failing case fails the job of all, so each case is run alone.
+                results |= self._one_by_one(arrangement, cases, names) if len(names) > 1 else {names[0]: error}
         return results
 
-    def _alone(self, arrangement: Arrangement, cases: Mapping[Any, Case], names: Sequence[Any]) -> dict[Any, Result]:
+    def _one_by_one(
+        self, arrangement: Arrangement, cases: Mapping[Any, Case], names: Sequence[Any]
+    ) -> dict[Any, Result]:
         found: dict[Any, Result] = {}
         for name in names:
             try:
@@ -126,7 +129,7 @@ class Computer:
         from pyspark.sql import functions as F
 
         session = self._session(arrangement)
-        applied = [self._applied(session, case) for case in cases]
+        applied = [self._apply(session, case) for case in cases]
         self.jobs += 1
         if len(applied) == 1:
             return [plain(applied[0].toArrow())]
@@ -138,19 +141,19 @@ class Computer:
             results[number].append(row)
         return results
 
-    def _applied(self, session: SparkSession, case: Case) -> DataFrame:
+    def _apply(self, session: SparkSession, case: Case) -> DataFrame:
         from pyspark.sql import functions as F
 
-        landed = session.createDataFrame(pa.Table.from_pylist(case.inside, self._schema))
-        # Spark cuts local rows into as many tasks as it has cores (at least two here), in their order.
+        landed = session.createDataFrame(pa.Table.from_pylist(case.selected, self._schema))
+        # Spark splits local rows, in their order, into as many tasks as it has cores (at least two here).
         landed = landed.coalesce(1) if case.arrangement.tasks == 1 else landed
         events = events_of(landed, self.view, late=case.late)
-        if self.view.closes:  # of all that landed, whatever was left out of the case
+        if self.view.closes:  # the watermark of everything that landed, including rows outside the case
             events = events.withColumn(WATERMARK, F.lit(watermark(case.rows, self.view, self.topics)).cast("timestamp"))
         return rows_of(self.view, frames(events, self.view, self.topics))
 
     def _session(self, arrangement: Arrangement) -> SparkSession:
-        """Of its own for each way to shuffle: a setting holds when a plan is made, and plans are made late."""
+        """One session per arrangement: Spark plans lazily, so changing a setting would affect earlier DataFrames."""
         at = (arrangement.tasks, arrangement.time_zone)
         if at not in self._sessions:
             settings = {

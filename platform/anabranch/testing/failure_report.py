@@ -1,4 +1,4 @@
-"""A finding as a person reads it: the events, how they were sliced, the rows of both sides, the cells that differ."""
+"""Format a finding for people: the events, how they were sliced, the rows of both sides, the cells that differ."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _MOST_ROWS = 20
 _WIDEST = 44
 
 
-def story(found: Finding, view: View, topics: Sources, source: Source, drawn: int) -> str:
-    """The parts of the story that the finding has. ``drawn``: how many events the log had before it was shrunk."""
+def report(found: Finding, view: View, topics: Sources, source: Source, drawn: int) -> str:
+    """The sections that apply to the finding. ``drawn``: the number of events in the log before it was shrunk."""
     parts = [_events(found.log, topics, source, drawn), _slices(found)]
     parts += [_side(side) for side in (found.left, found.right) if side is not None]
     if found.differs:
@@ -30,7 +30,7 @@ def story(found: Finding, view: View, topics: Sources, source: Source, drawn: in
 
 def _events(log: Log, topics: Sources, source: Source, drawn: int) -> str:
     landed = log.landed(topics)
-    named = _named(source)
+    named = _words_in(source)
     columns = ["epoch", "type", "event_time", "event_id", "decided"]
     named |= {"sent by"}
     named |= {"source"} if len({event.source for event in log.events}) > 1 else set()
@@ -51,8 +51,8 @@ def _events(log: Log, topics: Sources, source: Source, drawn: int) -> str:
     return f"{title}\n{table(rows, names)}"
 
 
-def _named(source: Source) -> set[str]:
-    """Every word that the view's code holds: names of columns are among them."""
+def _words_in(source: Source) -> set[str]:
+    """Every word in the view's code; the names of the columns that it uses are among them."""
     found: set[str] = set()
     for tree in source.trees:
         for node in ast.walk(tree):
@@ -98,7 +98,7 @@ def _differing(each: Difference, left: str, right: str) -> Iterator[str]:
 
 
 def table(rows: Sequence[Row], names: Sequence[str]) -> str:
-    """Rows as aligned text; long values are cut, and say so."""
+    """Formats rows as aligned text; long values are truncated with "..."."""
     if not rows:
         return ""
     cells = [list(names), *([_short(row.get(name)) if name in row else "" for name in names] for row in rows)]

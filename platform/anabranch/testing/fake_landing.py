@@ -1,7 +1,7 @@
-"""A landing table without Kafka: the decisions of landing in plain Python, one commit per epoch.
+"""Write a landing table without Kafka: landing's decisions in plain Python, one commit per epoch.
 
-This is the second reading of landing's rules (see ``anabranch.ingest.landing``), naive on purpose: proofs and tests
-land with it in milliseconds, and what it decides is what both paths are then given.
+This is a second implementation of landing's rules (see ``anabranch.ingest.landing``), naive on purpose. Proofs and
+tests land events with it in milliseconds; both paths then read its decisions.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _NONE = timedelta(0)
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One record of the log. The same ``source`` and ``id`` again is a duplicate; a broken one is quarantined.
+    """One record of the log. A second one with the same ``source`` and ``id`` is a duplicate; a ``broken`` one is
+    quarantined.
 
-    ``time`` is when it happened in truth. ``clock`` is how far the device's clock is ahead of that: the record then
-    carries a wrong ``time`` with a ``senttime`` and a ``receivedtime``, from which landing finds ``time`` again.
-    ``data`` holds dates and times as such; a field that isn't there is null. ``version`` is that of the contract it was
-    sent by, the newest one where it is None.
+    ``time`` is the true event time. ``clock``: how far the device's clock is ahead. The record then carries a wrong
+    time with ``senttime`` and ``receivedtime``, from which landing corrects it. ``data`` holds dates and times as
+    Python objects; a missing field is null. ``version``: the contract version that it was sent with (None: the newest).
     """
 
     type: str
@@ -51,7 +51,7 @@ class Event:
 
 @dataclass
 class Decisions:
-    """What landing decides about a topic's records, epoch by epoch, from the topic's beginning. Touches no disk."""
+    """Decides about a topic's records as landing does, epoch by epoch, from the topic's start. In memory only."""
 
     topic: Topic
 
@@ -74,7 +74,7 @@ class Decisions:
 
     @property
     def bound(self) -> datetime | None:
-        """What the next epoch is held to, W - L: an earlier event is late. None before the first event."""
+        """The watermark of the next epoch, W - L: an earlier event is late. None before the first event."""
         return None if self._newest is None else self._newest - self.topic.allowed_lateness
 
     @property
@@ -118,46 +118,50 @@ class Decisions:
             "type": event.type,
             "subject": event.subject or event.id,
             "contract_version": sent_by.version,
-            # What its contract doesn't know stays in the raw bytes only.
+            # Fields that its contract doesn't declare stay in the raw bytes only.
             sent_by.column: {name: value for name, value in event.data.items() if name in sent_by.fields},
         }
 
 
 @dataclass
-class Together:
-    """The decisions about the records of several topics. Every epoch is one of each of them, empty or not."""
+class MultiTopicDecisions:
+    """``Decisions`` for several topics. Every epoch is an epoch of each topic, even if it is empty there."""
 
     topics: Sources
 
     def __post_init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
-        self._each = {topic.name: Decisions(topic) for topic in self.topics.each}
+        self._by_topic = {topic.name: Decisions(topic) for topic in self.topics.each}
 
     def decide(self, events: Iterable[Event]) -> list[dict[str, Any]]:
         """The rows of the next epoch, topic by topic."""
         given = list(events)
-        rows = [row for topic in self.topics.each for row in self._each[topic.name].decide(carried(given, topic))]
+        rows = [
+            row
+            for topic in self.topics.each
+            for row in self._by_topic[topic.name].decide(events_of_topic(given, topic))
+        ]
         self.rows += rows
         return rows
 
     def bound(self, event_type: str) -> datetime | None:
-        """As ``Decisions.bound``, for the topic that carries the type."""
-        return self._each[self.topics.carrier(event_type).name].bound
+        """``Decisions.bound`` of the topic that carries the event type."""
+        return self._by_topic[self.topics.carrier(event_type).name].bound
 
 
 def contract_of(topic: Sources, event: Event) -> Contract:
-    """The contract that an event was sent by."""
+    """The contract version that an event was sent with."""
     return next((c for c in topic.versions(event.type) if c.version == event.version), topic.newest(event.type))
 
 
-def carried(events: Iterable[Event], topic: Topic) -> list[Event]:
-    """Those of ``events`` that ``topic`` carries, in their order."""
+def events_of_topic(events: Iterable[Event], topic: Topic) -> list[Event]:
+    """The events that ``topic`` carries, in their order."""
     return [event for event in events if event.type in topic.event_types]
 
 
 @dataclass
 class Landing:
-    """Lands epochs into a table, from its beginning; ``rows`` is all that was landed, as it was decided."""
+    """Lands epochs into a new table; ``rows`` holds everything that was landed, with its decisions."""
 
     settings: Settings
     topic: Topic
@@ -182,7 +186,7 @@ class Landing:
         return self.decisions.cut
 
     def land(self, *epochs: Sequence[Event]) -> Cut:
-        """Each sequence of events becomes the next epoch; returns the cut that covers them all."""
+        """Lands each sequence of events as the next epoch. Returns the cut that covers them all."""
         for events in epochs:
             rows = self.decisions.decide(events)
             staged = lake.stage_arrow(pa.Table.from_pylist(rows, self.schema), self.uri, uuid4().hex, "event_date")

@@ -1,7 +1,7 @@
-"""Random logs for a view, from the contracts of its event types.
+"""Generate random logs for a view from the contracts of its event types.
 
-hypothesis draws the values (a small pool per field) and a seed; what happens to the events is then drawn from that
-seed. A log is a plain record, so it is shrunk without hypothesis, in a time that is known.
+hypothesis draws the values (a small pool per field) and a seed; everything else about the log is drawn from that seed.
+A log is plain data, so it can be shrunk without hypothesis, in bounded time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from anabranch.core.errors import BadInput
-from anabranch.testing.fake_landing import Event, Together
+from anabranch.testing.fake_landing import Event, MultiTopicDecisions
 from anabranch.testing.scenario import Fault, Log, Step
 from anabranch.views.definition import duration
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from anabranch.views import View
     from anabranch.views.function_source import Source
 
-# Days on whose borders people are wrong: ends of years, months and February, and the nights when clocks change.
+# Days whose boundaries cause mistakes: ends of years, months and February, and the nights when clocks change.
 _DAYS: Final = tuple(
     datetime(*day, tzinfo=UTC)
     for day in ((2013, 1, 1), (2013, 1, 15), (2013, 3, 10), (2013, 11, 3), (2015, 12, 31), (2016, 2, 29), (2013, 4, 30))
 )
-_HAIR: Final = timedelta(microseconds=1)
+_MICROSECOND: Final = timedelta(microseconds=1)
 _DAY: Final = timedelta(days=1)
 _TEXT_DURATION: Final = re.compile(r"\b[0-9]{1,4} +(?:second|minute|hour|day|week)s?\b", re.IGNORECASE)
 
@@ -38,9 +38,10 @@ Pools = Mapping[str, Sequence[Any]]
 
 
 def draw(view: View, topics: Sources, source: Source, seed: int, count: int, *, size: tuple[int, int]) -> list[Log]:
-    """``count`` logs (fewer where there are not as many) of ``size`` events. The same seed gives the same logs.
+    """Returns ``count`` logs of ``size`` (minimum, maximum) events, fewer if hypothesis finds no more. The same seed
+    gives the same logs.
 
-    BadInput HYPOTHESIS_MISSING where the library isn't installed.
+    Raises BadInput HYPOTHESIS_MISSING if the library isn't installed.
     """
     try:
         import hypothesis
@@ -62,7 +63,7 @@ def draw(view: View, topics: Sources, source: Source, seed: int, count: int, *, 
             for name, node in contract.fields.items()
         }
     )
-    drawer, found = LogGenerator(view, topics, source, size), list[Log]()
+    generator, found = LogGenerator(view, topics, source, size), list[Log]()
 
     @hypothesis.seed(seed)
     @hypothesis.settings(
@@ -75,7 +76,7 @@ def draw(view: View, topics: Sources, source: Source, seed: int, count: int, *, 
     @hypothesis.given(pools, st.integers(0, 2**32 - 1))
     def collect(pools: Pools, number: int) -> None:
         if len(found) < count:
-            found.append(drawer.log(pools, random.Random(f"{seed}/{len(found)}/{number}")))  # noqa: S311
+            found.append(generator.log(pools, random.Random(f"{seed}/{len(found)}/{number}")))  # noqa: S311
 
     collect()
     return found
@@ -91,7 +92,7 @@ def _all_contracts(topics: Sources) -> list[Contract]:
 
 @dataclass(frozen=True)
 class LogGenerator:
-    """Makes a log out of pools of values and a random number generator."""
+    """Generates a log from pools of values and a random number generator."""
 
     view: View
     topics: Sources
@@ -100,7 +101,7 @@ class LogGenerator:
 
     @cached_property
     def spans(self) -> list[timedelta]:
-        """The durations that matter to this view: those of its declaration and those that its code names."""
+        """The durations that matter to this view: those in its declaration and those in its code."""
         import ast
 
         texts = [n.value for t in self.source.trees for n in ast.walk(t) if isinstance(n, ast.Constant)]
@@ -115,18 +116,18 @@ class LogGenerator:
         contracts = _contracts(self.view, self.topics)
         others = [c for c in _all_contracts(self.topics) if c.name not in self.view.events]
         sources, subjects = rng.sample(["s1", "s2", "s3"], 2), ["k1", "k2", "k3"]
-        # Some fields have one value in the whole log: then everything is one group, and ties are the rule.
-        dull = {key for key in pools if rng.random() < 0.3}
-        # Now and then a log without nulls, and one with many.
+        # Some fields have a single value in the whole log: everything is one group then, with many ties.
+        constant = {key for key in pools if rng.random() < 0.3}
+        # Some logs have no nulls, some have many.
         nulls = rng.choice([0.0, 0.15, 0.5])
         drawn = []
         for number in range(count):
             contract = rng.choice(contracts)
             data: dict[str, Any] = {}
             for name, node in contract.fields.items():
-                of = pools[pool_key(name, node)]
+                pool = pools[pool_key(name, node)]
                 null = name not in contract.required and rng.random() < nulls
-                data[name] = None if null else of[0] if pool_key(name, node) in dull else rng.choice(of)
+                data[name] = None if null else pool[0] if pool_key(name, node) in constant else rng.choice(pool)
             event = Event(
                 contract.name,
                 rng.choice(times),
@@ -139,13 +140,13 @@ class LogGenerator:
                 version=contract.version,
             )
             drawn.append(event)
-        if others and rng.random() < 0.3:  # a neighbour on the topic moves the watermark, too
+        if others and rng.random() < 0.3:  # an event of another type on the topic also advances the watermark
             other = rng.choice(others)
             drawn.append(Event(other.name, rng.choice(times), "neighbour", version=other.version))
-        return self._arranged([self._spoiled(event, drawn, rng) for event in drawn], rng)
+        return self._to_log([self._with_defect(event, drawn, rng) for event in drawn], rng)
 
     def _times(self, rng: random.Random) -> list[datetime]:
-        """Few instants: borders of days and windows, a hair to either side of them, and spans away from each other."""
+        """A few instants: boundaries of days and windows, a microsecond to either side, and a span apart."""
         start = rng.choice(_DAYS)
         far = max(_DAY, *self.spans)
         found = [start + rng.choice([timedelta(0), _DAY / 2])]
@@ -154,11 +155,13 @@ class LogGenerator:
             border = start + rng.choice([-1, 0, 0, 0, 1, 1, 2]) * rng.choice([_DAY, span])
             near = rng.choice(found) + rng.choice([-1, 1]) * span
             base = rng.choice([border, near, start + rng.random() * 2 * far])
-            found.append(base + rng.choice([timedelta(0), timedelta(0), -_HAIR, _HAIR, timedelta(seconds=1)]))
+            found.append(
+                base + rng.choice([timedelta(0), timedelta(0), -_MICROSECOND, _MICROSECOND, timedelta(seconds=1)])
+            )
         return [t for t in found if t.year >= max(topic.earliest_year for topic in self.topics.each)]
 
-    def _spoiled(self, event: Event, others: Sequence[Event], rng: random.Random) -> Event:
-        """One in twenty can't be read; one in ten is sent again, or has the id of another event."""
+    def _with_defect(self, event: Event, others: Sequence[Event], rng: random.Random) -> Event:
+        """One in twenty is unreadable; one in ten is sent again, or has the id of another event."""
         chance = rng.random()
         if chance < 0.05:
             return replace(event, broken=True)
@@ -173,34 +176,37 @@ class LogGenerator:
             return replace(event, id=twin.id, source=f"not {twin.source}", time=rng.choice([event.time, twin.time]))
         return event
 
-    def _arranged(self, events: Sequence[Event], rng: random.Random) -> Log:
-        """In the order of arrival (some on time, some a little late, some too late), cut into epochs and steps."""
-        punctual = rng.random() < 0.25  # a log without late events: then both paths have to agree with each other
-        arrived = [(event.time + rng.choice(self._waits(event, punctual)), n, event) for n, event in enumerate(events)]
+    def _to_log(self, events: Sequence[Event], rng: random.Random) -> Log:
+        """Sorts the events by arrival (some on time, some a little late, some too late) and cuts them into epochs and
+        steps."""
+        none_late = rng.random() < 0.25  # in a log without late events both paths have to agree with each other
+        arrived = [
+            (event.time + rng.choice(self._delays(event, none_late)), n, event) for n, event in enumerate(events)
+        ]
         ordered = [event for _, _, event in sorted(arrived, key=lambda a: a[:2])]
         places = sorted(rng.sample(range(1, len(ordered)), min(len(ordered) - 1, rng.randint(1, 5))))
         epochs = [tuple(ordered[a:b]) for a, b in pairwise([0, *places, len(ordered)])]
-        if not punctual:
-            epochs = self._on_the_border(epochs, rng)
+        if not none_late:
+            epochs = self._at_late_bound(epochs, rng)
         cuts = sorted(rng.sample(range(1, len(epochs)), min(len(epochs) - 1, rng.randint(1, 2))))
         steps = [tuple(epochs[a:b]) for a, b in pairwise([0, *cuts, len(epochs)])]
-        befalls = [rng.choice(list(Fault)) for _ in steps]
-        if len(steps) == 2 and befalls[0] is Fault.LOSE:  # what comes next would be no change, but a new beginning
-            befalls[0] = rng.choice([Fault.GO_ON, Fault.REPEAT])
-        return Log(tuple(Step(step, then) for step, then in zip(steps, befalls, strict=True)))
+        faults = [rng.choice(list(Fault)) for _ in steps]
+        if len(steps) == 2 and faults[0] is Fault.LOSE:  # the last step would only be a first start, no update
+            faults[0] = rng.choice([Fault.GO_ON, Fault.REPEAT])
+        return Log(tuple(Step(step, then) for step, then in zip(steps, faults, strict=True)))
 
-    def _waits(self, event: Event, punctual: bool) -> list[timedelta]:
+    def _delays(self, event: Event, none_late: bool) -> list[timedelta]:
         allowed = self.topics.carrier(event.type).allowed_lateness
-        late = [] if punctual else [allowed, allowed * 3, _DAY * 2]
+        late = [] if none_late else [allowed, allowed * 3, _DAY * 2]
         return [timedelta(0), timedelta(0), allowed / 2, *late]
 
-    def _on_the_border(self, epochs: list[tuple[Event, ...]], rng: random.Random) -> list[tuple[Event, ...]]:
-        """Puts some first events of an epoch exactly on the border of being late, and a hair before it."""
-        decisions, found = Together(self.topics), []
+    def _at_late_bound(self, epochs: list[tuple[Event, ...]], rng: random.Random) -> list[tuple[Event, ...]]:
+        """Moves the first event of some epochs exactly to the bound of being late, or a microsecond before it."""
+        decisions, found = MultiTopicDecisions(self.topics), []
         for events in epochs:
             bound = decisions.bound(events[0].type)
             if bound is not None and rng.random() < 0.3:
-                events = (replace(events[0], time=bound - rng.choice([timedelta(0), _HAIR])), *events[1:])
+                events = (replace(events[0], time=bound - rng.choice([timedelta(0), _MICROSECOND])), *events[1:])
             decisions.decide(events)
             found.append(events)
         return found

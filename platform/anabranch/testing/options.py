@@ -1,4 +1,4 @@
-"""How hard a proof tries, and what the command line asks of all proofs of a run."""
+"""The effort of a proof, and the command-line options for all proofs of a pytest run."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """``logs`` random logs go through the author's function alone, ``streams`` others through both real paths.
+    """``logs`` random logs are run through the author's function alone, ``streams`` others through both real paths.
 
-    A failure is made smaller for at most ``shrink_seconds``; then the smallest so far is shown.
+    A failure is shrunk for at most ``shrink_seconds``; then the smallest one so far is shown.
     """
 
     logs: int
@@ -24,7 +24,7 @@ QUICK = Effort(logs=8, streams=1, shrink_seconds=20.0)
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What ``pytest --prove-...`` said. None: what the call of ``prove`` says holds."""
+    """The options ``pytest --prove-...``. None: the arguments of ``prove`` apply."""
 
     quick: bool = False
     runs: int | None = None
@@ -32,22 +32,22 @@ class Options:
     replay: Path | None = None
 
 
-_asked = Options()
+_current = Options()
 
 
-def asked() -> Options:
-    return _asked
+def current_options() -> Options:
+    return _current
 
 
-def ask(options: Options) -> Options:
-    """Set what the command line asks; returns what was asked before. Called by the plug-in once a run."""
-    global _asked
-    before, _asked = _asked, options
+def set_options(options: Options) -> Options:
+    """Sets the command-line options and returns the previous ones. Called by the plug-in once per run."""
+    global _current
+    before, _current = _current, options
     return before
 
 
 def effort(quick: bool, runs: int | None) -> Effort:
-    """``runs`` logs in all, one in ten of them through both real paths."""
+    """``runs`` logs in total, one in ten of them through both real paths."""
     usual = QUICK if quick else USUAL
     if runs is None:
         return usual

@@ -1,6 +1,6 @@
-"""The pytest plug-in of proofs: their options on the command line, and the end of their Spark session.
+"""The pytest plug-in for proofs: command-line options, and the shutdown of the proofs' Spark session.
 
-Every pytest run of an environment that has this package loads it, so it imports neither Spark nor hypothesis.
+Every pytest run in an environment with this package loads it, so it imports neither Spark nor hypothesis.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from anabranch.testing.options import Options, ask
+from anabranch.testing.options import Options, set_options
 
 if TYPE_CHECKING:
     import pytest
@@ -24,12 +24,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("anabranch", "proofs of views (anabranch.testing.prove)")
     group.addoption("--prove-quick", action="store_true", help="prove with few logs: under 10 seconds a view")
     group.addoption("--prove-runs", type=int, metavar="N", help="draw N logs a view; one in ten runs both real paths")
-    group.addoption("--prove-seed", type=_seed, metavar="SEED", help="a number, or 'random' for other logs each time")
-    group.addoption("--prove-replay", type=Path, metavar="FILE", help="run the log of a failed proof again, only that")
+    group.addoption("--prove-seed", type=_seed, metavar="SEED", help="a number, or 'random' for new logs each time")
+    group.addoption("--prove-replay", type=Path, metavar="FILE", help="run only the log of a failed proof again")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    ask(
+    set_options(
         Options(
             quick=config.getoption("--prove-quick"),
             runs=config.getoption("--prove-runs"),
@@ -40,13 +40,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """Said only where it matters: another seed each time must be known to be repeated."""
+    """Shows the seed if one was given: a random seed is needed to repeat the run."""
     seed = config.getoption("--prove-seed")
-    return f"anabranch: proofs by seed {seed}" if seed is not None else None
+    return f"anabranch: proofs use seed {seed}" if seed is not None else None
 
 
 def pytest_unconfigure() -> None:
-    """Stop the session that proofs made for themselves, if any did."""
+    """Stops the session that proofs created, if any."""
     engine = sys.modules.get("anabranch.testing.engine")
     if engine is not None:
         engine.close()

@@ -1,4 +1,4 @@
-"""A failed proof: an error of the house with its code and fields, an AssertionError for pytest, a story for people."""
+"""The exception of a failed proof: an AnabranchError with code and fields, and an AssertionError for pytest."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from anabranch.core.errors import BadDefinition
 
 
 class ProofFailed(BadDefinition, AssertionError):
-    """A view that the two paths would disagree on, or that fails on events which its contracts allow.
+    """The two paths would disagree on the view, or it fails for events that its contracts allow.
 
     ``code`` is one of ``anabranch.testing.counterexample``, or the code of the static check. ``fields`` hold the view,
-    its version, the seed, the number of events left, the file that replays it and the finding itself. ``story`` is
-    shown behind the error's own lines.
+    its version, the seed, the number of events after shrinking, the replay file and the finding itself. ``story`` is
+    the report that follows the error's own lines.
     """
 
     def __init__(

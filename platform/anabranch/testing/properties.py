@@ -1,7 +1,8 @@
-"""What is asked of the author's function alone: cheap, so of many logs. What the real paths are asked: see ``paths``.
+"""The properties that the author's function alone must have. They are cheap, so they are checked on many logs. See
+``end_to_end`` for the properties of the real paths.
 
-A question says which cases it needs computed and reads the answer from their rows; many questions of many logs share
-the same cases and the same Spark jobs.
+A property names the cases that it needs computed and is checked on their rows, so that many properties of many logs
+share the same cases and the same Spark jobs.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from anabranch.testing import counterexample, evaluator
 from anabranch.testing.counterexample import Finding, Side, unequal
-from anabranch.testing.evaluator import LANDED, Arrangement, Case, Computer, Result, Rows
+from anabranch.testing.evaluator import LANDED, Arrangement, Case, Evaluator, Result, Rows
 from anabranch.testing.rows import day
 from anabranch.testing.scenario import Log, as_dicts, valid, watermark
 from anabranch.views.canonical import canonical
@@ -33,38 +34,42 @@ PLAIN: Final = LANDED.name
 
 
 class Property(Protocol):
-    """Something that holds for every log, or the view is wrong."""
+    """A property that must hold for every log."""
 
     @property
     def codes(self) -> Collection[str]:
-        """What its findings are called."""
+        """The codes of its findings."""
         ...
 
-    def closer(self, found: Finding) -> Property:
-        """The same question where ``found`` has an answer, which takes less to ask again."""
+    def narrowed(self, found: Finding) -> Property:
+        """A cheaper variant that checks only where ``found`` failed; used while shrinking."""
         ...
 
-    def cases(self, view: View, landed: Landed) -> Mapping[str, Case]: ...
+    def cases(self, view: View, landed: Landed) -> Mapping[str, Case]:
+        """The cases to compute, by name. Equal names in several properties share one computation."""
+        ...
 
-    def answer(self, view: View, log: Log, landed: Landed, results: Mapping[str, Rows]) -> Finding | None: ...
+    def check(self, view: View, log: Log, landed: Landed, results: Mapping[str, Rows]) -> Finding | None:
+        """Returns a finding if the rows of the cases violate the property."""
+        ...
 
 
-class _Closest:
-    """A question that can't be asked any closer."""
+class _NotNarrowable:
+    """A property without a cheaper variant."""
 
-    def closer(self, found: Finding) -> Property:
+    def narrowed(self, found: Finding) -> Property:
         return cast("Property", self)
 
 
-class Identified(_Closest):
-    """The key identifies a row, and each row has a partition."""
+class UniqueKey(_NotNarrowable):
+    """The key identifies a row, and every row has a partition."""
 
     codes = (counterexample.PARTITION_NULL, counterexample.KEY)
 
     def cases(self, view: View, landed: Landed) -> Mapping[str, Case]:
         return {PLAIN: Case(landed)}
 
-    def answer(self, view: View, log: Log, landed: Landed, results: Mapping[str, Rows]) -> Finding | None:
+    def check(self, view: View, log: Log, landed: Landed, results: Mapping[str, Rows]) -> Finding | None:
         rows, by = results[PLAIN], view.partition_by
         lost = [row for row in rows if by is not None and row[by] is None]
         if lost:
@@ -75,8 +80,8 @@ class Identified(_Closest):
 
 
 @dataclass(frozen=True)
-class AsTheOracle(_Closest):
-    """The author's other reading of the events says the same, in the columns that it names."""
+class MatchesOracle(_NotNarrowable):
+    """The author's oracle gives the same rows, in the columns that it computes."""
 
     oracle: Oracle
     topics: Sources
@@ -88,7 +93,7 @@ class AsTheOracle(_Closest):
     def cases(self, view: View, landed: Landed) -> Mapping[str, Case]:
         return {PLAIN: Case(landed)}
 
-    def answer(self, view: View, log: Log, landed: Landed, results: Mapping[str, Rows]) -> Finding | None:
+    def check(self, view: View, log: Log, landed: Landed, results: Mapping[str, Rows]) -> Finding | None:
         events = list(as_dicts(valid(landed, view, late=True), self.topics))
         if view.closes:
             events = [{**event, WATERMARK: watermark(landed, view, self.topics)} for event in events]
@@ -99,8 +104,8 @@ class AsTheOracle(_Closest):
 
 
 @dataclass(frozen=True)
-class Arranged(_Closest):
-    """The same events give the same rows when they come otherwise."""
+class SameRowsWhenArranged(_NotNarrowable):
+    """The same events give the same rows in another arrangement (order, tasks, time zone)."""
 
     code: str
     arrangement: Arrangement
@@ -112,17 +117,17 @@ class Arranged(_Closest):
     def cases(self, view: View, landed: Landed) -> Mapping[str, Case]:
         return {PLAIN: Case(landed), self.arrangement.name: Case(landed, self.arrangement)}
 
-    def answer(self, view: View, log: Log, landed: Landed, results: Mapping[str, Rows]) -> Finding | None:
+    def check(self, view: View, log: Log, landed: Landed, results: Mapping[str, Rows]) -> Finding | None:
         left, right = (Side(f"the events {name}", results[name]) for name in (PLAIN, self.arrangement.name))
         return unequal(self.code, view, log, left, right)
 
 
 @dataclass(frozen=True)
 class Pruned:
-    """A partition's rows need no event that lies further outside of it than lookback and lookahead say.
+    """A partition's rows need no event that is further outside the partition than lookback and lookahead say.
 
-    ``before`` and ``after``: whether events are left out on that side, to find out which of the two is too short.
-    At ``most`` so many days of a log are looked at, or ``only`` one.
+    ``before`` and ``after``: whether events are pruned on that side, to find out which of the two is too short. At most
+    ``most`` days of a log are checked, or ``only`` one.
     """
 
     code: str = counterexample.PRUNED
@@ -131,7 +136,7 @@ class Pruned:
     after: bool = True
     only: date | None = None
 
-    def closer(self, found: Finding) -> Property:
+    def narrowed(self, found: Finding) -> Property:
         return replace(self, only=found.fields["partition"])
 
     @property
@@ -142,14 +147,14 @@ class Pruned:
         cases = {PLAIN: Case(landed)}
         for partition in self._partitions(view, landed):
             start = datetime.combine(partition, time(), UTC)
-            since = _moved(start, -view.lookback) if self.before else None
-            until = _moved(start, _DAY + view.lookahead) if self.after else None
+            since = _shifted(start, -view.lookback) if self.before else None
+            until = _shifted(start, _DAY + view.lookahead) if self.after else None
             cases[f"{self.code} {partition}"] = Case(landed, since=since, until=until, history=view.tables)
         return cases
 
-    def answer(self, view: View, log: Log, landed: Landed, results: Mapping[str, Rows]) -> Finding | None:
+    def check(self, view: View, log: Log, landed: Landed, results: Mapping[str, Rows]) -> Finding | None:
         by = str(view.partition_by)
-        far = self._far(view, landed, results[PLAIN])
+        far = self._out_of_reach(view, landed, results[PLAIN])
         if far:
             side = Side("rows that no event can reach", far)
             return Finding(counterexample.FAR, log, side, fields={"partition": day(far[0], by)})
@@ -165,10 +170,10 @@ class Pruned:
                 return found
         return None
 
-    def _far(self, view: View, landed: Landed, rows: Rows) -> Rows:
-        """Rows of days that are much further from every event than the declaration says: both paths refuse such.
+    def _out_of_reach(self, view: View, landed: Landed, rows: Rows) -> Rows:
+        """Rows of days that are much further from every event than the declaration allows: both paths refuse them.
 
-        Of a day or two it is better said that lookback or lookahead is too short: see ``answer``.
+        For a distance of a day or two ``check`` reports instead that lookback or lookahead is too short.
         """
         if view.kappa:
             return []
@@ -178,22 +183,22 @@ class Pruned:
         return [row for row in rows if day(row, str(view.partition_by)) not in reached]
 
     def _partitions(self, view: View, landed: Landed) -> list[date]:
-        """Days that have events, and a day beside them: all when there are few, else some."""
+        """The days that have events and the days next to them: all if there are few, else a sample."""
         if view.kappa:
             return []
         if self.only is not None:
             return [self.only]
         days = sorted(_days(landed, view))
-        beside = sorted({d + shift * _DAY for d in days for shift in (-1, 1)} - set(days))
-        if len(days) + len(beside) <= self.most:
-            return days + beside
-        rng = Random(len(landed))  # noqa: S311 - which days are looked at is no secret
+        adjacent = sorted({d + shift * _DAY for d in days for shift in (-1, 1)} - set(days))
+        if len(days) + len(adjacent) <= self.most:
+            return days + adjacent
+        rng = Random(len(landed))  # noqa: S311 - not security-relevant
         chosen = rng.sample(days, min(len(days), self.most))
-        return chosen + rng.sample(beside, min(len(beside), self.most - len(chosen)))
+        return chosen + rng.sample(adjacent, min(len(adjacent), self.most - len(chosen)))
 
 
-def _moved(start: datetime, by: timedelta) -> datetime | None:
-    """None beyond the ends of the calendar, where no event can be."""
+def _shifted(start: datetime, by: timedelta) -> datetime | None:
+    """``start + by``; None beyond the range of datetime, where no event can be."""
     try:
         return start + by
     except OverflowError:
@@ -201,63 +206,63 @@ def _moved(start: datetime, by: timedelta) -> datetime | None:
 
 
 def _days(landed: Landed, view: View) -> set[date]:
-    """The days that have events: not those of the view's tables, which make no rows alone."""
+    """The days that have events, other than events of the view's ``tables``, which make no rows alone."""
     return {row["event_time"].date() for row in valid(landed, view, late=True) if row["type"] not in view.tables}
 
 
-def usual(oracle: Oracle | None, topics: Sources, time_zone: str | None) -> list[Property]:
-    """The questions of the first round. Those that mean several things are asked in particular after a failure."""
-    asked: list[Property] = [Identified(), Arranged(counterexample.MIXED, evaluator.MIXED), Pruned()]
+def default_properties(oracle: Oracle | None, topics: Sources, time_zone: str | None) -> list[Property]:
+    """The properties that are checked first. After a failure REFINEMENTS find its specific cause."""
+    checked: list[Property] = [UniqueKey(), SameRowsWhenArranged(counterexample.MIXED, evaluator.MIXED), Pruned()]
     if oracle is not None:
-        asked.append(AsTheOracle(oracle, topics))
+        checked.append(MatchesOracle(oracle, topics))
     if time_zone is not None:
-        asked.append(Arranged(counterexample.TIME_ZONE, evaluator.elsewhere(time_zone)))
-    return asked
+        checked.append(SameRowsWhenArranged(counterexample.TIME_ZONE, evaluator.in_time_zone(time_zone)))
+    return checked
 
 
-PARTICULAR: Final[Mapping[str, tuple[Property, ...]]] = {
+REFINEMENTS: Final[Mapping[str, tuple[Property, ...]]] = {
     counterexample.MIXED: (
-        Arranged(counterexample.IMPURE, evaluator.AGAIN),
-        Arranged(counterexample.ORDER, evaluator.REVERSED),
-        Arranged(counterexample.SPREAD, evaluator.SPREAD),
+        SameRowsWhenArranged(counterexample.IMPURE, evaluator.AGAIN),
+        SameRowsWhenArranged(counterexample.ORDER, evaluator.REVERSED),
+        SameRowsWhenArranged(counterexample.SPREAD, evaluator.SPREAD),
     ),
     counterexample.PRUNED: (
         Pruned(counterexample.LOOKBACK, 6, after=False),
         Pruned(counterexample.LOOKAHEAD, 6, before=False),
     ),
 }
-"""For a code that can mean several things: the questions that tell them apart."""
+"""For a code that can have several causes: the properties that tell them apart."""
 
 
 class FunctionJudge:
-    """Asks questions of many logs at once."""
+    """Checks properties of many logs at once."""
 
-    def __init__(self, computer: Computer) -> None:
-        self.computer = computer
+    def __init__(self, evaluator: Evaluator) -> None:
+        self.evaluator = evaluator
 
-    def judge(self, logs: Sequence[Log], questions: Sequence[Property]) -> list[Finding | None]:
-        """For each log the first thing that is wrong, or None."""
-        view, topics = self.computer.view, self.computer.topics
+    def judge(self, logs: Sequence[Log], properties: Sequence[Property]) -> list[Finding | None]:
+        """For each log the first finding, or None."""
+        view, topics = self.evaluator.view, self.evaluator.topics
         landed = [log.landed(topics) for log in logs]
         cases = {
             (number, name): case
             for number, rows in enumerate(landed)
-            for question in questions
-            for name, case in question.cases(view, rows).items()
+            for checked in properties
+            for name, case in checked.cases(view, rows).items()
         }
-        results = self.computer.compute(cases)
+        results = self.evaluator.compute(cases)
         return [
-            self._verdict(log, rows, {name: r for (at, name), r in results.items() if at == number}, questions)
+            self._first_finding(log, rows, {name: r for (at, name), r in results.items() if at == number}, properties)
             for number, (log, rows) in enumerate(zip(logs, landed, strict=True))
         ]
 
-    def _verdict(
-        self, log: Log, landed: Landed, results: Mapping[str, Result], questions: Sequence[Property]
+    def _first_finding(
+        self, log: Log, landed: Landed, results: Mapping[str, Result], properties: Sequence[Property]
     ) -> Finding | None:
         rows: dict[str, Rows] = {}
         for name, result in results.items():
             if isinstance(result, Exception):
                 return Finding(counterexample.FAILS, log, error=result, fields={"case": name})
             rows[name] = result
-        found = (question.answer(self.computer.view, log, landed, rows) for question in questions)
+        found = (checked.check(self.evaluator.view, log, landed, rows) for checked in properties)
         return next(filter(None, found), None)

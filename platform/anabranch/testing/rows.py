@@ -1,4 +1,4 @@
-"""Rows of a view as plain values: compared as bags, exactly, with the cells that differ."""
+"""Compare rows of a view as bags (multisets), exactly, and list the cells that differ."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One row that both sides hold otherwise: its key, and each cell that differs as (column, left, right).
+    """One row that differs between the sides: its key, and each cell that differs as (column, left, right).
 
-    Where one side has no such row, ``cells`` is empty and ``only`` says which side has it.
+    If only one side has the row, ``cells`` is empty and ``only`` names that side.
     """
 
     key: tuple[tuple[str, Any], ...]
@@ -56,7 +56,7 @@ def equal(left: Sequence[Row], right: Sequence[Row], columns: Sequence[str]) -> 
 def differences(
     left: Sequence[Row], right: Sequence[Row], key: Sequence[str], columns: Sequence[str]
 ) -> tuple[Difference, ...]:
-    """Every row that differs, by key; rows of one key are compared in the order of their values."""
+    """Every row that differs, by key. Rows with the same key are paired in the order of their values."""
     sides = [_by_key(rows, key) for rows in (left, right)]
     found: list[Difference] = []
     for at in sorted({*sides[0], *sides[1]}, key=repr):
@@ -74,15 +74,15 @@ def _by_key(rows: Sequence[Row], key: Sequence[str]) -> dict[Hashable, list[Row]
 
 
 def _unmatched(rows: list[Row], others: list[Row], columns: Sequence[str]) -> list[Row]:
-    there = bag(others, columns)
-    left = []
+    remaining = bag(others, columns)
+    unmatched = []
     for row in rows:
-        whole = tuple(canonical(row.get(c)) for c in columns)
-        if there[whole] > 0:
-            there[whole] -= 1
+        values = tuple(canonical(row.get(c)) for c in columns)
+        if remaining[values] > 0:
+            remaining[values] -= 1
         else:
-            left.append(row)
-    return sorted(left, key=lambda row: repr([row.get(c) for c in columns]))
+            unmatched.append(row)
+    return sorted(unmatched, key=lambda row: repr([row.get(c) for c in columns]))
 
 
 def _difference(ours: list[Row], theirs: list[Row], key: Sequence[str], columns: Sequence[str]) -> Difference:
@@ -96,7 +96,7 @@ def _difference(ours: list[Row], theirs: list[Row], key: Sequence[str], columns:
 
 
 def text(value: Any) -> str:
-    """A value as a person reads it in a table: nothing is left out, and null is no word in quotes."""
+    """Formats a value for a table, completely. Null is shown as null; strings that could be misread get quotes."""
     match value:
         case None:
             return "null"

@@ -1,4 +1,4 @@
-"""A failed proof as a file: everything that is needed to run exactly that again, on any machine."""
+"""Save a failed proof to a file, with everything that is needed to replay it exactly on any machine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """``log`` is what failed, with ``code``, for this version of this view; ``fingerprint`` says of which text."""
+    """``log`` failed with ``code`` for this view version, when its definition had this ``fingerprint``."""
 
     view: str
     version: int
@@ -34,7 +34,7 @@ class Replay:
 
 
 def write(folder: Path, view: View, found: Finding, seed: int) -> Path:
-    """Write a finding down. The same view, seed and finding have the same file."""
+    """Writes a finding. The same view, seed and finding get the same file."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{view.name}-v{view.version}-{found.code.removeprefix('PROOF_').lower()}-{seed}.json"
     content = {
@@ -54,7 +54,7 @@ def write(folder: Path, view: View, found: Finding, seed: int) -> Path:
 
 
 def read(path: Path) -> Replay:
-    """BadInput REPLAY_UNREADABLE for a file that isn't one of ``write``."""
+    """Reads a file that ``write`` wrote. Raises BadInput REPLAY_UNREADABLE."""
     try:
         content = json.loads(path.read_text())
         if content["anabranch_proof"] != _FORMAT:
@@ -94,11 +94,11 @@ def _read_event(content: Mapping[str, Any]) -> Event:
     rest = {name: content[name] for name in ("type", "id", "partition", "broken", "source", "subject")}
     clock = timedelta(microseconds=content["clock_us"])
     rest |= {"time": datetime.fromisoformat(content["time"]), "data": _typed(content["data"]), "clock": clock}
-    return Event(version=content.get("version"), **rest)  # files of before contracts had versions don't say
+    return Event(version=content.get("version"), **rest)  # files from before contracts had versions lack it
 
 
 def _plain(value: Any) -> Any:
-    """JSON has neither times nor dates: they are objects of one key that no field of a contract can have."""
+    """Encodes times, dates and bytes, which JSON lacks, as objects with one key that no contract field can have."""
     match value:
         case datetime():
             return {"$time": value.astimezone(UTC).isoformat()}

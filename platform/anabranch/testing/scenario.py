@@ -1,4 +1,4 @@
-"""A log as a proof draws, shrinks and replays it: steps of epochs of events, and what happens between them."""
+"""The data model of a proof's log: steps of epochs of events, and the faults between the steps."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from anabranch.ingest.landing.schema import VALID
-from anabranch.testing.fake_landing import Event, Together
-from anabranch.views.inputs import seen_by
+from anabranch.testing.fake_landing import Event, MultiTopicDecisions
+from anabranch.views.inputs import view_watermark
 
 if TYPE_CHECKING:
     from anabranch.contracts import Sources
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 
 class Fault(StrEnum):
-    """What befalls the stream after it has caught up with a step."""
+    """What happens to the stream after it has caught up with a step. The names are stored in replay files."""
 
-    GO_ON = "the stream is started again"
-    REPEAT = "it crashes before its checkpoint knows of the commit: the batch comes again"
-    LOSE = "its checkpoint is lost: the state is built again"
-    RETURN = "it goes on from a savepoint: a copy of its checkpoint from before this start, with older state"
+    GO_ON = "the stream is restarted"
+    REPEAT = "it crashes after the commit and before the checkpoint: the batch is repeated"
+    LOSE = "its checkpoint is lost: the state is rebuilt"
+    RETURN = "it restarts from a savepoint: a copy of its checkpoint from before this start, with older state"
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Epochs that one start of the stream finds, and what befalls it afterwards."""
+    """The epochs that one start of the stream processes, and the fault after that."""
 
     epochs: tuple[tuple[Event, ...], ...]
     then: Fault = Fault.GO_ON
@@ -37,7 +37,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Log:
-    """Everything that a proof needs to be run again, exactly."""
+    """Everything that is needed to repeat a run exactly."""
 
     steps: tuple[Step, ...]
 
@@ -50,14 +50,14 @@ class Log:
         return tuple(event for epoch in self.epochs for event in epoch)
 
     def landed(self, topics: Sources) -> list[dict[str, Any]]:
-        """The landing rows that become of it."""
-        decisions = Together(topics)
+        """The landing rows of the log, with landing's decisions."""
+        decisions = MultiTopicDecisions(topics)
         for epoch in self.epochs:
             decisions.decide(epoch)
         return decisions.rows
 
     def only(self, places: Collection[int]) -> Log:
-        """The log of these events alone; epochs and steps that lose all their events go, too."""
+        """The log with only the events at these positions; epochs and steps that become empty are removed."""
         kept, place, steps = set(places), 0, []
         for step in self.steps:
             epochs = []
@@ -69,7 +69,7 @@ class Log:
         return Log(tuple(steps))
 
     def with_events(self, events: Sequence[Event]) -> Log:
-        """The same log with other events in the same places."""
+        """The same log with other events at the same positions."""
         given = iter(events)
         steps = (
             replace(step, epochs=tuple(tuple(next(given) for _ in epoch) for epoch in step.epochs))
@@ -79,31 +79,31 @@ class Log:
 
     @property
     def flat(self) -> Log:
-        """All events in one epoch, and nothing happens."""
+        """All events in one epoch, without faults."""
         return Log((Step((self.events,)),))
 
 
 def valid(rows: Sequence[dict[str, Any]], view: View, *, late: bool) -> list[dict[str, Any]]:
-    """The landed rows that ``view`` is a function of; see ``views.inputs.events_of``, which says it for Spark."""
+    """The landed rows that are the view's input, as ``views.inputs.events_of`` selects them in Spark."""
     wanted = set(view.events)
     late = late or view.kappa
     return [r for r in rows if r["decision"] == VALID and r["type"] in wanted and (late or not r["late"])]
 
 
 def watermark(rows: Sequence[dict[str, Any]], view: View, topics: Sources) -> datetime | None:
-    """``W - L`` behind these landed rows, the earliest of all topics; see ``views.inputs.watermark_of``."""
+    """The watermark ``W - L`` after these landed rows, the earliest of all topics, as ``views.inputs.watermark_of``."""
     reached = []
     for topic in topics.each:
         times = [r["event_time"] for r in rows if r["topic"] == topic.name and r["event_time"] is not None]
         reached.append(max(times) - topic.allowed_lateness if times else None)
-    return None if None in reached else seen_by(view, min(time for time in reached if time is not None))
+    return None if None in reached else view_watermark(view, min(time for time in reached if time is not None))
 
 
 def as_dicts(rows: Sequence[dict[str, Any]], topics: Sources) -> Iterator[dict[str, Any]]:
-    """Landed rows as an oracle sees them: the fields of the data beside ``type`` and the envelope's columns.
+    """Landed rows as an oracle gets them: the fields of the data, ``type`` and the envelope columns.
 
-    As they were sent: of a type with several versions the fields of all of them, null but for those of the
-    event's own ``contract_version``. An upcaster is a reading of the old events too, which the oracle has to check.
+    Events are passed as they were sent, not upcast: for a type with several contract versions the fields of all
+    versions, null except for those of the event's own ``contract_version``. So the oracle checks the upcasters too.
     """
     for row in rows:
         versions = topics.versions(row["type"])

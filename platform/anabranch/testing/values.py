@@ -1,4 +1,4 @@
-"""Values that a contract allows, as hypothesis strategies: the awkward ones more often than life has them."""
+"""hypothesis strategies for the values that a contract allows, with edge cases more often than in real data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
 _INT64: Final = 2**63
-# Composed and decomposed accents, cases, blanks, quotes, words that parsers take for something else, and a long one.
+# Composed and decomposed accents, case, blanks, quotes, words that parsers misread, and a long text.
 _TEXTS: Final = (
     "",
     " ",
@@ -38,12 +38,12 @@ _MOMENTS: Final = (
     *(datetime(2013, 3, 10, 6, 59, 59, tzinfo=UTC), datetime(2016, 2, 29, 12, tzinfo=UTC)),
     datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC),
 )
-# Surrogates can't be encoded; landing refuses what is no UTF-8.
+# No surrogates: they can't be encoded, and landing refuses what isn't UTF-8.
 _LETTERS = st.characters(codec="utf-8")
 
 
 def values(node: Mapping[str, Any]) -> SearchStrategy[Any]:
-    """Values of one node of a contract's schema, as landing would hold them. Never null: see ``optional``."""
+    """Values of one node of a contract's schema, as landing would store them. Never null: see ``optional``."""
     if "enum" in node:
         return st.sampled_from([value for value in node["enum"] if value is not None])
     match node["type"], node.get("format"):
@@ -72,13 +72,13 @@ def optional(node: Mapping[str, Any], required: bool) -> SearchStrategy[Any]:
 
 
 def pool_key(name: str, node: Mapping[str, Any]) -> str:
-    """Fields of one name and type draw from one pool, so that joins between event types find partners."""
+    """Fields with the same name, type and limits share one pool, so that joins between event types find partners."""
     limits = sorted((k, str(v)) for k, v in node.items() if k in ("enum", "minimum", "maximum", "pattern"))
     return f"{name} {spark_ddl(node)} {limits}"
 
 
 def pool(node: Mapping[str, Any]) -> SearchStrategy[list[Any]]:
-    """The few values that a field has in one log: groups collide, ties happen, extremes meet."""
+    """The few values of a field in one log, so that groups have several rows, ties occur and extremes meet."""
     return st.lists(values(node), min_size=2, max_size=4)
 
 

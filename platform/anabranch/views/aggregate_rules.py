@@ -1,6 +1,7 @@
-"""Which aggregates give the same result in whatever order rows arrive, and what to write instead of the others.
+"""Which aggregates give the same result for every order of rows, and what to write instead of the others.
 
-A list of what is known to be exact: an aggregate that isn't in it is refused, so a new one of Spark can't slip in.
+This is an allow-list: an aggregate that isn't in it is refused, so an aggregate that a new Spark version adds can't
+slip in.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ _DIVIDE = "F.sum of integers or decimals and F.count, and divide afterwards"
 
 
 def order_dependence(function: Any, parent: str) -> tuple[str, str, str] | None:
-    """(code, what, what to write) against an aggregate function, or None. ``parent`` is the expression around it."""
+    """Returns (error code, problem, what to write) for an aggregate whose result depends on the order of rows; None
+    for an exact one. ``parent`` is the kind of the expression around it."""
     kind, name, kinds = kind_of(function), str(function.prettyName()), _input_type(function)
     if kind in EXACT or (kind in ("CollectList", "CollectSet") and parent in _SORTED):
         return None
@@ -48,14 +50,14 @@ def order_dependence(function: Any, parent: str) -> tuple[str, str, str] | None:
         if str(function.dataType().typeName()) not in ("double", "float"):
             return None
         if kinds in ("double", "float"):
-            return "VIEW_FLOAT", f"{column} depends on the order of rows: floats don't add exactly", _CAST
-        return "VIEW_FLOAT", f"{column} is added up as a double, which is exact below 2**53 only", _DIVIDE
+            return "VIEW_FLOAT", f"{column} depends on the order of rows: adding floats isn't exact", _CAST
+        return "VIEW_FLOAT", f"{column} is summed as a double, which is exact below 2**53 only", _DIVIDE
     if kind in _FLOATING or kind.startswith(_FLOATING_FAMILIES):
         return "VIEW_FLOAT", f"{column} is computed in floating point, so it depends on the order of rows", _DIVIDE
     instead = _INSTEAD.get(
         kind, f"an aggregate known to be exact: {', '.join(sorted(EXACT))}, a sum of integers or decimals"
     )
-    return "VIEW_ORDER", f"{column} depends on the order of rows, or isn't known not to", instead
+    return "VIEW_ORDER", f"{column} depends on the order of rows, or isn't known to be independent of it", instead
 
 
 _CAST = "a cast to decimal or integer before you add: F.sum(F.col('x').cast('decimal(18,2)'))"

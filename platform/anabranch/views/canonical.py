@@ -1,4 +1,4 @@
-"""Cells of a view's rows as plain values that can be compared."""
+"""Normalise the cells of a view's rows to plain values that can be compared."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 
 def canonical(value: Any) -> Hashable:
-    """A value that equals another exactly when the cells are equal: NaN equals NaN, lists are compared in order."""
+    """Returns a value that equals another one exactly when the cells are equal. NaN equals NaN; the order of lists
+    counts."""
     match value:
         case float():
             return "NaN" if value != value else value + 0.0

@@ -1,6 +1,6 @@
-"""Walk an analysed Catalyst plan from Python: its nodes and expressions, and where in the source they come from.
+"""Walk an analysed Catalyst plan from Python: its nodes, its expressions, and the source lines they come from.
 
-The objects are py4j handles of Spark's own classes, so they are ``Any`` here.
+The objects are py4j handles of Spark's classes, so they are ``Any`` here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _WATERMARK = "spark.watermarkDelayMs"
 
 @dataclass(frozen=True, slots=True)
 class ExpressionRef:
-    """An expression, with its kind (``Sum``), the kind of the expression around it, and Spark's own call site."""
+    """An expression, with its kind (``Sum``), the kind of the expression around it, and Spark's call site."""
 
     handle: Any
     kind: str
@@ -29,7 +29,7 @@ class ExpressionRef:
 
     @property
     def name(self) -> str:
-        """As SQL calls it: ``sum``."""
+        """The SQL name: ``sum``."""
         return str(self.handle.prettyName())
 
 
@@ -46,11 +46,11 @@ def nodes(plan: Any) -> Iterator[Any]:
 
 def expressions(node: Any) -> Iterator[ExpressionRef]:
     """Every expression of one node, outermost first."""
-    for each in items(node.expressions()):
-        yield from _below(each, "", "")
+    for root in items(node.expressions()):
+        yield from _walk(root, "", "")
 
 
-def _below(handle: Any, parent: str, site: str) -> Iterator[ExpressionRef]:
+def _walk(handle: Any, parent: str, site: str) -> Iterator[ExpressionRef]:
     kind = kind_of(handle)
     if kind == "AttributeReference" or kind == "Literal":
         return
@@ -58,11 +58,11 @@ def _below(handle: Any, parent: str, site: str) -> Iterator[ExpressionRef]:
     site = str(context.get()._2()) if context.isDefined() else site
     yield ExpressionRef(handle, kind, parent, site)
     for child in items(handle.children()):
-        yield from _below(child, kind, site)
+        yield from _walk(child, kind, site)
 
 
 def kind_of(handle: Any) -> str:
-    """The class of a node or an expression; ``nodeName`` is the SQL name for some of them."""
+    """The class name of a node or an expression. (``nodeName`` is the SQL name for some of them.)"""
     return str(handle.getClass().getSimpleName())
 
 
@@ -72,41 +72,41 @@ def items(sequence: Any) -> list[Any]:
 
 
 def watermarked(expression: Any) -> bool:
-    """Whether an attribute, or what gives it its name, still knows its watermark."""
-    return bool(expression.toAttribute().metadata().contains(_WATERMARK)) if _named(expression) else False
+    """Whether an attribute, or the alias that names it, still carries its watermark."""
+    return bool(expression.toAttribute().metadata().contains(_WATERMARK)) if _is_named(expression) else False
 
 
-def _named(expression: Any) -> bool:
+def _is_named(expression: Any) -> bool:
     return kind_of(expression) in ("AttributeReference", "Alias")
 
 
 def line_of(source: Source, found: ExpressionRef) -> int | None:
     """The line of the call that made an expression: by its name in the source, else by Spark's call site."""
     columns = {str(child.sql()).strip("`").split(".")[-1] for child in items(found.handle.children())}
-    # unix_timestamp() calls current_timestamp itself: then the call is known by what is around.
-    for wanted in ({_squashed(found.name), _squashed(found.kind)}, {_squashed(found.parent)}):
-        calls = [call for call in source.calls if _called(call) in wanted or _mentions(call, wanted)]
-        exact = [call for call in calls if columns & set(_texts(call))]
+    # unix_timestamp() calls current_timestamp itself: then the expression around it identifies the call.
+    for wanted in ({_normalised(found.name), _normalised(found.kind)}, {_normalised(found.parent)}):
+        calls = [call for call in source.calls if _function_name(call) in wanted or _mentions(call, wanted)]
+        exact = [call for call in calls if columns & set(_strings_in(call))]
         for call in (exact or calls)[:1]:
             return call.lineno
     file, _, line = found.site.rpartition(":")
     return int(line) if file == source.path and line.isdecimal() else None
 
 
-def _called(call: ast.Call) -> str:
+def _function_name(call: ast.Call) -> str:
     function = call.func
-    return _squashed(function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", ""))
+    return _normalised(function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", ""))
 
 
 def _mentions(call: ast.Call, wanted: set[str]) -> bool:
-    """Whether a SQL text among the call's own arguments calls it."""
+    """Whether a SQL string among the call's direct arguments calls one of the ``wanted`` functions."""
     texts = [a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
-    return any(f"{name}(" in _squashed(text) for text in texts for name in wanted if name)
+    return any(f"{name}(" in _normalised(text) for text in texts for name in wanted if name)
 
 
-def _texts(call: ast.Call) -> list[str]:
+def _strings_in(call: ast.Call) -> list[str]:
     return [n.value for n in ast.walk(call) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
 
 
-def _squashed(name: str) -> str:
+def _normalised(name: str) -> str:
     return name.replace("_", "").lower()

@@ -1,7 +1,7 @@
-"""Whether a view can be equal in both paths: judged by Spark's own plan of it, over no data at all.
+"""Check that a view gives equal rows in both paths, from Spark's analysed plan and without data.
 
-The function is applied to empty events as a batch (twice) and to events of a stream, and the analysed plans are read.
-It takes about a second per view, once per definition: see ``Registry.register``.
+The function is applied to empty events as a batch (twice) and to a stream, and the analysed plans are inspected. This
+takes about a second per view, once per definition: see ``Registry.register``.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _PARTITIONS = ("timestamp", "date")
 
 
 def check(view: View, spark: SparkSession, declarations: Declarations) -> None:
-    """Raises BadDefinition with the reason, the place of the definition and, where it is known, the line of the call.
+    """Raises BadDefinition with the reason, file and line of the definition and, where known, the line of the call.
 
     Codes: VIEW_ANALYSIS (Spark can't analyse it), VIEW_FAILS (it raises), VIEW_COLUMNS, VIEW_READS, VIEW_IMPURE,
     VIEW_ORDER, VIEW_FLOAT, VIEW_WATERMARK, VIEW_STREAM (Spark can't stream it), VIEW_EVENTS, VIEW_TOPICS; and those of
-    ``check_upcaster`` for the contracts that it reads. No job is started. Not promised: that the rows of a partition
-    need no more events than lookback and lookahead say.
+    ``check_upcaster`` for the contracts that the view reads. No Spark job runs. Not guaranteed: that the rows of a
+    partition need no more events than lookback and lookahead say.
     """
     topics, source = sources_of(view, declarations), read(view.function)
     check_upcasters(spark, topics, view.events)
@@ -49,8 +49,8 @@ def check(view: View, spark: SparkSession, declarations: Declarations) -> None:
         raise definition_error(
             "VIEW_IMPURE",
             view,
-            "called twice with the same events it computes two different things",
-            next_step="leave out the clock, chance and whatever else changes between two calls",
+            "two calls with the same events give two different plans",
+            next_step="remove clocks, random numbers and whatever else changes between two calls",
         )
     if view.refresh == "partitions":
         return
@@ -61,7 +61,7 @@ def check(view: View, spark: SparkSession, declarations: Declarations) -> None:
 
 
 def apply(view: View, inputs: Sequence[DataFrame], source: Source) -> DataFrame:
-    """The view's rows, with whatever the author's function raises as a BadDefinition that names the line."""
+    """Returns the view's rows. Whatever the author's function raises becomes a BadDefinition that names the line."""
     from pyspark.errors import AnalysisException
     from pyspark.sql import DataFrame
 
@@ -76,19 +76,19 @@ def apply(view: View, inputs: Sequence[DataFrame], source: Source) -> DataFrame:
     except AnalysisException as error:
         what = str(error).splitlines()[0]
         raise definition_error(
-            "VIEW_ANALYSIS", view, what, line=_raised_at(error, source), next_step=_names(inputs)
+            "VIEW_ANALYSIS", view, what, line=_line_of_error(error, source), next_step=_available_columns(inputs)
         ) from None
     except Exception as error:
         what = f"it raised {type(error).__name__}: {error}".splitlines()[0]
-        raise definition_error("VIEW_FAILS", view, what, line=_raised_at(error, source)) from error
+        raise definition_error("VIEW_FAILS", view, what, line=_line_of_error(error, source)) from error
 
 
-def _raised_at(error: BaseException, source: Source) -> int | None:
+def _line_of_error(error: BaseException, source: Source) -> int | None:
     lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == source.path]
     return lines[-1] if lines else None
 
 
-def _names(inputs: Sequence[DataFrame]) -> str:
+def _available_columns(inputs: Sequence[DataFrame]) -> str:
     columns = sorted({c for frame in inputs for c in frame.columns} - set(ENVELOPE))
     return f"the events have: {', '.join([*columns, *ENVELOPE])}"
 
@@ -102,7 +102,7 @@ def _check_columns(view: View, rows: DataFrame) -> None:
             "VIEW_COLUMNS",
             view,
             f"columns named {sorted(bad) or columns}",
-            next_step=f"give each column a plain name of its own; {PARTITION_DATE} and {CHANGED} are the platform's",
+            next_step=f"give each column its own plain name; {PARTITION_DATE} and {CHANGED} are reserved",
         )
     types = {f.name: f.dataType.typeName() for f in rows.schema.fields}
     if view.partition_by and types[view.partition_by] not in _PARTITIONS:
@@ -110,17 +110,17 @@ def _check_columns(view: View, rows: DataFrame) -> None:
             "VIEW_COLUMNS",
             view,
             f"{view.partition_by} is a {types[view.partition_by]}",
-            next_step="partition_by names a timestamp or a date",
+            next_step="let partition_by name a timestamp or a date",
         )
     unequal = [c for c in view.key if types[c] in ("map", "variant", "double", "float")]
     if unequal:
         raise definition_error(
-            "VIEW_COLUMNS", view, f"{unequal} can't identify a row", next_step="no floats and maps in a key"
+            "VIEW_COLUMNS", view, f"{unequal} can't identify a row", next_step="use no floats and no maps in the key"
         )
 
 
 def _streams(spark: SparkSession, view: View, topics: Sources) -> list[DataFrame]:
-    """What the speed layer gives to the function, typed, but over a source that is never started."""
+    """The inputs that the speed layer gives to the function: the same types, over a source that is never started."""
     from pyspark.sql import functions as F
     from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -135,7 +135,7 @@ def _streams(spark: SparkSession, view: View, topics: Sources) -> list[DataFrame
 
 
 def _check_streamable(spark: SparkSession, view: View, batch: Any, stream: Any) -> None:
-    """Spark's own word on both plans, which it would otherwise say when they are started."""
+    """Runs Spark's own check of unsupported operations on both plans; Spark would only run it when they start."""
     from pyspark.errors import AnalysisException
 
     jvm: Any = spark._jvm
@@ -149,5 +149,5 @@ def _check_streamable(spark: SparkSession, view: View, batch: Any, stream: Any) 
             "VIEW_STREAM",
             view,
             what,
-            next_step="declare it with refresh='partitions': the days that new events touch are computed again",
+            next_step="declare it with refresh='partitions': the days that new events affect are recomputed",
         ) from None

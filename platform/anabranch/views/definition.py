@@ -1,4 +1,5 @@
-"""What a view is: one pure function over events, and what the platform has to know to run it twice."""
+"""The declaration of a view version: a pure function over events, and what the platform needs to run it in both
+paths."""
 
 from __future__ import annotations
 
@@ -19,33 +20,34 @@ if TYPE_CHECKING:
 PARTITION_DATE: Final = "partition_date"
 """The Delta partition column of both halves of a view: the day of ``partition_by``. Readers don't see it."""
 CHANGED: Final = "_epoch"
-"""In the speed half: the newest epoch that the micro-batch which last changed this row covered. A view over several
-topics has a column for each of them: ``_epoch_<topic>``."""
+"""A column of the speed half: the newest epoch covered by the micro-batch that last changed this row. A view over
+several topics has one column per topic: ``_epoch_<topic>``."""
 EMPTIED: Final = "emptied"
-"""In a speed table's note: the partitions that hold no row any more, and the epochs (by topic) since then."""
+"""A key in the commit metadata of a speed table: the partitions that lost their last row, each with the epochs (by
+topic) since which it is empty."""
 ENVELOPE: Final = ("event_time", "event_id", "source", "subject", "log_partition", "log_offset")
-"""Columns that every input of a view has beside the fields of its event type."""
+"""Columns that every input of a view has in addition to the fields of its event type."""
 
 Refresh = Literal["state", "partitions"]
-"""How the speed half is kept: by the engine's state, or by computing the partitions again that new events touch (of a
-kappa view: all of it)."""
+"""How the speed half is updated: by Spark's state, or by recomputing the partitions that new events affect (the whole
+table for a kappa view)."""
 
 WATERMARK: Final = "watermark"
-"""A further column of every input of a view that declares ``closes``: the topic's watermark at the cut."""
+"""An extra column of every input of a view that declares ``closes``: the topic's watermark at the cut."""
 
 
 def changed_columns(topics: Collection[str]) -> dict[str, str]:
-    """The column that holds the epoch of each topic."""
+    """Returns the name of the epoch column for each topic."""
     return {topic: CHANGED if len(topics) == 1 else f"{CHANGED}_{topic}" for topic in sorted(topics)}
 
 
 def is_changed(column: str) -> bool:
-    """Whether it is one of ``changed_columns``."""
+    """Whether the column is one of ``changed_columns``."""
     return column == CHANGED or column.startswith(f"{CHANGED}_")
 
 
 def is_own(column: str) -> bool:
-    """Whether a column of a view's table is the view's own, not the platform's."""
+    """Whether a column of a view's table belongs to the view, not to the platform."""
     return column != PARTITION_DATE and not is_changed(column)
 
 
@@ -54,7 +56,7 @@ COLUMN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a definition stands, for messages."""
+    """File and line of a definition, for messages."""
 
     file: str
     line: int
@@ -63,9 +65,9 @@ class Origin:
         return f"{self.file}:{self.line}"
 
 
-class Defined(Protocol):
-    """What an author has written and the platform can refuse: a version of a view, or a step between two versions of a
-    contract."""
+class Definition(Protocol):
+    """An author's definition that the platform can refuse: a view version, or the step between two contract
+    versions."""
 
     @property
     def name(self) -> str: ...
@@ -82,17 +84,18 @@ class Defined(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One version of a view. Immutable: another definition is another version.
+    """One version of a view. It is immutable: another definition needs another version.
 
-    ``function`` takes one DataFrame per entry of ``events``, in that order, each with the fields of the event
-    type's newest contract and the columns of ENVELOPE, and returns rows that ``key`` identifies. ``partition_by``
-    names the returned timestamp or date column whose day (UTC) is the partition; None makes a kappa view, which
-    keeps state for ever and sees late events too. ``lookback`` and ``lookahead`` say how far outside its day a
-    partition's rows need events; of the event types in ``tables`` (the last of ``events``) they may need every one
-    that happened before, as of a table with history. ``refresh`` says how the speed half is kept: by Spark's state, or,
-    for what Spark can't stream, by computing the partitions again that new events touch. With ``closes`` each input
-    has the column WATERMARK, so that rows can appear when their time has passed; in Spark's state an event itself is
-    seen only then (``closed_only``), by a processor.
+    - ``function`` takes one DataFrame per entry of ``events``, in that order, each with the fields of the event type's
+      newest contract and the ENVELOPE columns. It returns rows that ``key`` identifies.
+    - ``partition_by`` names the returned timestamp or date column whose day (UTC) is the partition. None makes a kappa
+      view, which keeps its state forever and also sees late events.
+    - ``lookback`` and ``lookahead`` say how far outside its day a partition's rows need events.
+    - ``tables`` (the last entries of ``events``) are read like a table with history: rows may need any earlier event.
+    - ``refresh`` says how the speed half is updated: by Spark's state or, for what Spark can't stream, by recomputing
+      the partitions that new events affect.
+    - ``closes`` adds the column WATERMARK to each input, so that rows can appear when their time has passed. With
+      Spark's state only a processor sees the events, each when the watermark has passed it (``closed_only``).
     """
 
     name: str
@@ -125,11 +128,11 @@ class View:
             )
 
     def _problems(self) -> Iterator[tuple[str, str, str] | None]:
-        """What can be wrong with a declaration alone: (code, what, next step)."""
+        """Checks the declaration without its code. Yields (code, problem, next step)."""
         safe = SAFE_NAME.fullmatch(self.name) if isinstance(self.name, str) else None
-        yield None if safe else ("VIEW_NAME", f"{self.name!r} is no name", "use a-z, 0-9 and _, a letter first")
+        yield None if safe else ("VIEW_NAME", f"{self.name!r} isn't a valid name", "use a-z, 0-9 and _, a letter first")
         whole = isinstance(self.version, int) and not isinstance(self.version, bool) and self.version > 0
-        yield None if whole else ("VIEW_NAME", f"{self.version!r} is no version", "versions are 1, 2, 3, ...")
+        yield None if whole else ("VIEW_NAME", f"{self.version!r} isn't a valid version", "use 1, 2, 3, ...")
         wrong = [event for event in self.events if not EVENT_TYPE.fullmatch(event)]
         if wrong or not self.events or len(set(self.events)) < len(self.events):
             yield "VIEW_EVENTS", f"events {list(self.events)}", "name each event type once, like flight.departed"
@@ -137,28 +140,33 @@ class View:
         if wrong or not self.key or len(set(self.key)) < len(self.key):
             yield "VIEW_KEY", f"key {list(self.key)}", "name the columns that identify a row, each once"
         if self.partition_by is not None and self.partition_by not in self.key:
-            yield "VIEW_KEY", f"{self.partition_by} isn't in the key", "a row must not wander from day to day: add it"
+            yield "VIEW_KEY", f"{self.partition_by} isn't in the key", "add it: a row must not move to another day"
         if min(self.lookback, self.lookahead) < timedelta(0):
             yield "VIEW_DURATION", "lookback and lookahead can't be negative", "write '0 hours' or more"
         if self.kappa and (self.lookback or self.lookahead):
-            yield "VIEW_DURATION", "a view without partitions sees every event", "leave lookback and lookahead out"
+            yield "VIEW_DURATION", "a view without partitions sees every event", "remove lookback and lookahead"
         if self.refresh not in get_args(Refresh):
             yield "VIEW_REFRESH", f"refresh={self.refresh!r}", f"write one of {', '.join(get_args(Refresh))}"
         if self.tables and (self.kappa or self.refresh != "partitions"):
-            what = "tables are for a view with partitions that are computed again"
+            what = "tables need a view with partitions and refresh='partitions'"
             yield "VIEW_TABLES", what, "add refresh='partitions' and partition_by; a kappa view sees all of its events"
         if self.tables and (len(self.tables) == len(self.events) or self.events[-len(self.tables) :] != self.tables):
-            yield "VIEW_TABLES", f"tables {list(self.tables)}", "name them behind the events, of which there is one"
+            yield (
+                "VIEW_TABLES",
+                f"tables {list(self.tables)}",
+                "name them after the events (at least one)",
+            )
         if self.closed_only and self.kappa:
-            yield "VIEW_REFRESH", "closes=True in Spark's state needs days", "add partition_by or refresh='partitions'"
+            what = "closes=True with refresh='state' needs partitions"
+            yield "VIEW_REFRESH", what, "add partition_by or refresh='partitions'"
         try:
             signature(self.function).bind(*self.events)
         except TypeError:
             what = f"the function takes {signature(self.function)}, the view has {len(self.events)} event types"
-            yield "VIEW_ARGUMENTS", what, "one parameter per event type, in their order"
+            yield "VIEW_ARGUMENTS", what, "write one parameter per event type, in the order of events"
 
     def __call__(self, *inputs: DataFrame) -> DataFrame:
-        """The author's function itself, as a test would call it."""
+        """Calls the author's function, for example from a test."""
         return self.function(*inputs)
 
     @property
@@ -167,24 +175,24 @@ class View:
 
     @property
     def closed_only(self) -> bool:
-        """Whether the function sees an event only when the watermark has passed it, in both paths."""
+        """Whether the function sees an event only after the watermark has passed it, in both paths."""
         return self.closes and self.refresh == "state"
 
     @property
     def writer(self) -> str:
-        """The prefix of this version's writers in commit notes."""
+        """The prefix of this version's writers in commit metadata."""
         return f"view/{self.name}/v{self.version}"
 
 
 def duration(text: str | timedelta) -> timedelta:
-    """``"36 hours"``, ``"7 days"``, ``"0 hours"`` as a timedelta; ValueError for anything else."""
+    """Parses ``"36 hours"``, ``"7 days"``, ``"0 hours"``. Raises ValueError for anything else."""
     if isinstance(text, timedelta):
         return text
     number, _, unit = str(text).strip().partition(" ")
     units = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800}
     seconds = units.get(unit.strip().removesuffix("s"))
     if seconds is None or not re.fullmatch(r"[0-9]{1,6}", number):
-        raise ValueError(f"{text!r} is no duration like '36 hours'")
+        raise ValueError(f"{text!r} isn't a duration like '36 hours'")
     return timedelta(seconds=int(number) * seconds)
 
 

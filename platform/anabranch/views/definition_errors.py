@@ -1,17 +1,17 @@
-"""The one shape of a refused definition: where it stands, which view it is, what is wrong, what to write instead."""
+"""Build the error for a refused definition: its file and line, the view, the problem, and what to write instead."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from anabranch.core.errors import BadDefinition
-from anabranch.views.definition import Defined
+from anabranch.views.definition import Definition
 
 
 def definition_error(
-    code: str, view: Defined, what: str, *, line: int | None = None, next_step: str = "", **fields: Any
+    code: str, view: Definition, what: str, *, line: int | None = None, next_step: str = "", **fields: Any
 ) -> BadDefinition:
-    """``spark_jobs/views/x.py:12: x v1: line 18: what``; 12 is the definition, 18 the call, where it is known."""
+    """Message: ``spark_jobs/views/x.py:12: x v1: line 18: what``. Line 12 is the definition, 18 the call, if known."""
     where = f"line {line}: " if line else ""
     return BadDefinition(
         code,

@@ -1,4 +1,4 @@
-"""What each version of a view stands for, written down once: ``control/views/<name>.v<N>.json`` below the home."""
+"""The registered definition of each view version, written once: ``control/views/<name>.v<N>.json`` below the home."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from anabranch.views.definition import View
 from anabranch.views.fingerprint import definition_text
 from anabranch.views.function_source import read
 
-_SHOWN = 12
+_MAX_DIFF_LINES = 12
 
 
 def record_path(settings: Settings, view: View) -> Path:
@@ -26,24 +26,27 @@ def record_file(settings: Settings, name: str, version: int) -> Path:
     return settings.home / "control" / "views" / f"{name}.v{version}.json"
 
 
-def is_registered(settings: Settings, view: View, read_by: Mapping[str, int] | None = None) -> bool:
-    """Whether this definition is written down, and was checked for the contracts that it is read by (by event type;
-    None: whichever). Conflict DEFINITION_CHANGED: its version stands for another one."""
+def is_registered(settings: Settings, view: View, contract_versions: Mapping[str, int] | None = None) -> bool:
+    """Whether this definition is registered and was checked for these contract versions (by event type; None: any).
+
+    Raises Conflict DEFINITION_CHANGED when another definition is registered under this version.
+    """
     try:
         known = json.loads(record_path(settings, view).read_text())
     except FileNotFoundError:
         return False
     if known["fingerprint"] == view.fingerprint:
-        # Written down before a contract could have a second version.
-        return read_by is None or known.get("contracts", dict.fromkeys(view.events, 1)) == read_by
+        # A record without "contracts" was written before a contract could have a second version.
+        checked = known.get("contracts", dict.fromkeys(view.events, 1))
+        return contract_versions is None or checked == contract_versions
     changed = list(difflib.unified_diff(known["definition"].splitlines(), _text(view).splitlines(), n=0, lineterm=""))[
         3:
     ]
     raise Conflict(
         "DEFINITION_CHANGED",
-        f"{view.origin}: {view.name} v{view.version} isn't what was registered under that version"
-        + "".join(f"\n    {line}" for line in changed[:_SHOWN]),
-        state=f"the data of v{view.version} stays as the registered definition made it; nothing was written",
+        f"{view.origin}: {view.name} v{view.version} differs from the definition registered under that version"
+        + "".join(f"\n    {line}" for line in changed[:_MAX_DIFF_LINES]),
+        state=f"the data of v{view.version} is unchanged, as the registered definition made it; nothing was written",
         next_step=f"undo the change, or declare it as version={view.version + 1}",
         view=view.name,
         version=view.version,
@@ -54,9 +57,11 @@ def is_registered(settings: Settings, view: View, read_by: Mapping[str, int] | N
     )
 
 
-def write_down(settings: Settings, view: View, read_by: Mapping[str, int] | None = None) -> None:
-    """Keep the definition under its version, and which contracts it was checked for. Of two writers at once the first
-    wins, and the second is compared. A crash leaves nothing, or all of it.
+def write_definition(settings: Settings, view: View, contract_versions: Mapping[str, int] | None = None) -> None:
+    """Persist the definition under its version, with the contract versions that it was checked for.
+
+    Atomic: a crash leaves all of it or nothing. Of two concurrent writers the first wins; the second one's definition
+    is compared with it (Conflict DEFINITION_CHANGED).
     """
     target = record_path(settings, view)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -66,11 +71,11 @@ def write_down(settings: Settings, view: View, read_by: Mapping[str, int] | None
         "fingerprint": view.fingerprint,
         "origin": str(view.origin),
         "definition": _text(view),
-        "contracts": dict(read_by or dict.fromkeys(view.events, 1)),
+        "contracts": dict(contract_versions or dict.fromkeys(view.events, 1)),
     }
     draft = target.with_name(f".{target.name}.{uuid4().hex}")
     draft.write_text(json.dumps(record, indent=1))
-    if target.exists() and is_registered(settings, view):  # the same definition, for a newer contract
+    if target.exists() and is_registered(settings, view):  # same definition, checked for a newer contract
         draft.replace(target)
         return
     try:
@@ -82,12 +87,12 @@ def write_down(settings: Settings, view: View, read_by: Mapping[str, int] | None
 
 
 def definition_lines(view: View) -> list[str]:
-    """The definition as it is written down, line by line, to show how two of them differ."""
+    """The lines of the registered text, to show how two definitions differ."""
     return _text(view).splitlines()
 
 
 def _text(view: View) -> str:
-    """The declaration and the code, one to a line."""
+    """The declaration, one parameter per line, and then the code."""
     declared = (
         f"events={list(view.events)}\nkey={list(view.key)}\npartition_by={view.partition_by!r}\n"
         f"lookback={str(view.lookback)!r}\nlookahead={str(view.lookahead)!r}\nrefresh={view.refresh!r}\ncloses={view.closes!r}\n"

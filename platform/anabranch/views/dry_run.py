@@ -1,4 +1,4 @@
-"""Whether a view's function fails for some landed events: it is run over them, and its rows are thrown away."""
+"""Run a view's function over some landed events and discard the rows, to see whether it fails."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _AFTER_ALL = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """Some landed events of a topic: SQL over landed rows, and the event dates that they are of."""
+class EventSelection:
+    """Some landed events of a topic: a SQL condition over landed rows, and the event dates of those rows."""
 
     sql: str
     days: frozenset[date]
@@ -34,19 +34,19 @@ def first_error(
     landing: Mapping[str, str],
     view: View,
     topics: Sources,
-    chosen: Callable[[Topic], Chosen],
+    selection: Callable[[Topic], EventSelection],
     *,
     late: bool = True,
 ) -> str | None:
-    """The line that says what the function fails with for the ``chosen`` events of the ``landing`` tables; None when it
-    doesn't."""
+    """Returns the function's error, in one line, for the selected events of the ``landing`` tables; None without
+    one."""
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as F
 
     def landed(topic: Topic) -> DataFrame:
-        these = chosen(topic)
-        rows = table_rows(spark, DeltaTable(landing[topic.name]), these.days.__contains__)
-        return events_of(rows, view, late=late).where(these.sql)
+        selected = selection(topic)
+        rows = table_rows(spark, DeltaTable(landing[topic.name]), selected.days.__contains__)
+        return events_of(rows, view, late=late).where(selected.sql)
 
     events = union_topics(topics, landed)
     if view.closes:

@@ -1,8 +1,8 @@
-"""The fingerprint of a definition: it changes with what is computed, never with formatting, comments, docstrings,
-type hints, where it stands in its file, or by which name it imports what is ours.
+"""The fingerprint of a definition: a hash that changes with what is computed and with nothing else.
 
-It is written down beside data, so it must not depend on the version of Python: ``ast.dump`` does, so the tree is
-spelled here, without empty fields.
+Formatting, comments, docstrings, type hints, the position in the file, and old or new names of our own modules don't
+change it. It is stored with the data, so it must not depend on the Python version. ``ast.dump`` does; so this module
+serialises the syntax tree itself, without empty fields.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from anabranch.core.old_names import first_name
 from anabranch.views.definition import View
 from anabranch.views.function_source import Source
 
-_SILENT = {"ctx", "kind", "type_comment", "type_params", "annotation", "returns", "simple"}
+_IGNORED_FIELDS = {"ctx", "kind", "type_comment", "type_params", "annotation", "returns", "simple"}
 
 
 def fingerprint(view: View, source: Source) -> str:
     """16 hex digits over the declaration, the function, and what it uses of its own module."""
-    return hashlib.sha256(spelled(view, source).encode()).hexdigest()[:16]
+    return hashlib.sha256(fingerprint_text(view, source).encode()).hexdigest()[:16]
 
 
-def spelled(view: View, source: Source) -> str:
-    """The text that the fingerprint is the hash of. The function's own name and decorators are not part of it."""
+def fingerprint_text(view: View, source: Source) -> str:
+    """The text that is hashed. The function's name and decorators are not part of it."""
     declared = (view.name, view.version, view.events, view.key, view.partition_by)
-    # What was declared before there was a choice keeps its fingerprint.
+    # Defaults are left out: a view that was declared before these parameters existed keeps its fingerprint.
     refresh = [] if view.refresh == "state" and not view.closes else [f"refresh={view.refresh},{view.closes}"]
     refresh += [f"tables={view.tables}"] if view.tables else []
     times = (view.lookback.total_seconds(), view.lookahead.total_seconds())
@@ -34,34 +34,34 @@ def spelled(view: View, source: Source) -> str:
 
 
 def code_text(source: Source) -> str:
-    """What a function computes: its arguments and body, and what it uses of its own module."""
-    own = [_spell(source.function.args), *(_spell(node) for node in _without_docstring(source.function.body))]
-    used = [f"{name}={_spell(_alone(name, node))}" for name, node in source.used]
+    """Serialises what a function computes: its arguments and body, and what it uses of its own module."""
+    own = [_serialise(source.function.args), *(_serialise(node) for node in _without_docstring(source.function.body))]
+    used = [f"{name}={_serialise(_single_import(name, node))}" for name, node in source.used]
     return "\n".join([*own, *used])
 
 
 def definition_text(source: Source) -> str:
-    """The same as Python for people, to show what has changed: formatted alike however it was written."""
-    parts = [ast.unparse(_alone(name, node)) for name, node in source.used]
+    """The same as uniformly formatted Python, to show people what has changed."""
+    parts = [ast.unparse(_single_import(name, node)) for name, node in source.used]
     return "\n".join([*dict.fromkeys(parts), ast.unparse(source.function)])
 
 
-def _spell(node: Any) -> str:
+def _serialise(node: Any) -> str:
     if isinstance(node, ast.Attribute):
         node = _by_first_name(node)
     if isinstance(node, ast.AST):
-        body = {name: value for name, value in ast.iter_fields(node) if name not in _SILENT}
+        body = {name: value for name, value in ast.iter_fields(node) if name not in _IGNORED_FIELDS}
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             body["body"] = _without_docstring(node.body)
-        inner = ",".join(f"{name}:{_spell(value)}" for name, value in body.items() if value not in (None, []))
+        inner = ",".join(f"{name}:{_serialise(value)}" for name, value in body.items() if value not in (None, []))
         return f"{type(node).__name__}({inner})"
     if isinstance(node, list):
-        return f"[{','.join(map(_spell, node))}]"
+        return f"[{','.join(map(_serialise, node))}]"
     return f"{type(node).__name__} {node!r}"
 
 
 def _by_first_name(node: ast.Attribute) -> ast.expr:
-    """``anabranch.views.processor`` as ``anabranch.views.keyed``: a module of ours that is spelled out."""
+    """Replaces ``anabranch.views.processor``, written in full, by its first name ``anabranch.views.keyed``."""
     text = ast.unparse(node)
     return node if first_name(text) == text else ast.parse(first_name(text), mode="eval").body
 
@@ -74,12 +74,12 @@ def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
             return body
 
 
-def _alone(name: str, node: ast.stmt) -> ast.stmt:
-    """An import without the names that aren't used, so that importing something else as well changes nothing."""
+def _single_import(name: str, node: ast.stmt) -> ast.stmt:
+    """Reduces an import to the one name, so that importing other names too doesn't change the fingerprint."""
     if isinstance(node, ast.ImportFrom):
-        chosen = [alias for alias in node.names if (alias.asname or alias.name) == name]
-        return ast.ImportFrom(first_name(node.module or "") or None, chosen, node.level)
+        matching = [alias for alias in node.names if (alias.asname or alias.name) == name]
+        return ast.ImportFrom(first_name(node.module or "") or None, matching, node.level)
     if isinstance(node, ast.Import):
-        chosen = [a for a in node.names if (a.asname or a.name.split(".")[0]) == name]
-        return ast.Import([ast.alias(first_name(alias.name), alias.asname) for alias in chosen])
+        matching = [a for a in node.names if (a.asname or a.name.split(".")[0]) == name]
+        return ast.Import([ast.alias(first_name(alias.name), alias.asname) for alias in matching])
     return node

@@ -1,6 +1,6 @@
-"""The source of a view: its function as a syntax tree, with everything of its own module that it uses.
+"""Read a view's source: its function as a syntax tree, with everything in its own module that it uses.
 
-Fingerprint and purity both read this, so what is fingerprinted is what is checked.
+Both ``fingerprint`` and ``purity`` read this, so what is checked is what is fingerprinted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True)
 class Source:
-    """``used`` holds the statements of the module that bind a name which the function needs, however indirectly."""
+    """``used``: the module's statements that bind a name which the function needs, directly or indirectly."""
 
     path: str
     function: ast.FunctionDef
@@ -29,7 +29,7 @@ class Source:
 
     @property
     def trees(self) -> tuple[ast.AST, ...]:
-        """What is run when the view is: the function without its decorators, and what it uses."""
+        """The code that runs with the view: the function without its decorators, and what it uses."""
         return (self.function.args, *self.function.body, *(node for _, node in self.used))
 
     @cached_property
@@ -38,7 +38,7 @@ class Source:
 
     @cached_property
     def imported(self) -> dict[str, tuple[str, int]]:
-        """Local name -> (dotted path, line), of imports that the function uses, at the top or inside of it."""
+        """Local name -> (dotted path, line) of the imports that the function uses, at module level or inside it."""
         found: dict[str, tuple[str, int]] = {}
         for name, statement in self.used:
             found.update({n: at for n, at in _imports(statement).items() if n == name})
@@ -49,7 +49,7 @@ class Source:
         return found
 
     def dotted(self, node: ast.expr) -> str | None:
-        """``np.random.rand`` as ``numpy.random.rand``; None where the chain doesn't start at an imported name."""
+        """Resolves ``np.random.rand`` to ``numpy.random.rand``; None where the chain starts at no imported name."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
@@ -59,17 +59,17 @@ class Source:
         return ".".join([self.imported[node.id][0], *reversed(parts)])
 
 
-def shown(path: str) -> str:
-    """As one would type it: from the project's folder, where it lies in there."""
+def display_path(path: str) -> str:
+    """The path relative to the project's folder, if it lies inside it."""
     file = Path(path)
     return str(file.relative_to(project_root()) if file.is_relative_to(project_root()) else file)
 
 
 @cache
 def read(function: Callable[..., Any]) -> Source:
-    """Read the file that ``function`` was defined in. BadDefinition VIEW_SOURCE where there is none to read.
+    """Parses the file that defines ``function``. Raises BadDefinition VIEW_SOURCE when the source can't be read.
 
-    Read once, when it is declared: a file that is edited under a running process says nothing of what runs there.
+    Cached from the declaration on: when a file is edited later, this process still runs the old code.
     """
     code = function.__code__
     linecache.checkcache(code.co_filename)
@@ -110,7 +110,7 @@ def _used(
 
 
 def _enclosing(module: ast.Module, function: ast.FunctionDef) -> list[ast.FunctionDef]:
-    """The functions around a view that is defined inside of one (in a test, say), outermost first."""
+    """The functions that enclose a view (a view defined inside a test, for example), outermost first."""
     return [
         node
         for node in ast.walk(module)
@@ -124,7 +124,7 @@ def _names(tree: ast.AST) -> list[str]:
 
 
 def _hints(node: ast.AST) -> list[ast.expr]:
-    """Annotations say nothing about what is computed."""
+    """The annotations of a node; they don't change what is computed."""
     hints = [getattr(node, "annotation", None), getattr(node, "returns", None)]
     return [hint for hint in hints if isinstance(hint, ast.expr)]
 

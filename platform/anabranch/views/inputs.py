@@ -1,7 +1,6 @@
-"""From landed rows to what a view's function sees, and from what it returns to rows of a table.
+"""Select the landed rows that a view's function gets, and turn what it returns into rows of a table.
 
-Every runner (speed, batch, certify, replay, tests) goes through these functions, so there is one reading of
-"the events of a view" only.
+Every runner (speed, batch, certify, replay, tests) uses these functions, so "the events of a view" is defined once.
 """
 
 from __future__ import annotations
@@ -29,26 +28,26 @@ if TYPE_CHECKING:
 
 
 def events_of(landed: DataFrame, view: View, *, late: bool) -> DataFrame:
-    """The landed rows that ``view`` is a function of: valid ones of its types; with ``late`` the late ones too."""
-    types = ", ".join(f"'{name}'" for name in view.events)  # checked by their contracts: no quote is in them
+    """The landed rows that are the view's input: valid events of its types; with ``late`` the late ones too."""
+    types = ", ".join(f"'{name}'" for name in view.events)  # no quotes: the contracts check the names
     on_time = "" if late or view.kappa else " AND NOT late"
     return landed.where(f"decision = '{VALID}' AND type IN ({types}){on_time}")
 
 
 def prune(events: DataFrame, view: View, partitions: Sequence[date]) -> DataFrame:
-    """Only the events that rows of ``partitions`` can need, by event_date, with lookback and lookahead."""
+    """Only the events that rows of ``partitions`` can need: by event date, with lookback and lookahead."""
     if view.kappa:
         return events
     days = needed_dates(view, partitions)
-    inside = " OR ".join(f"{EVENT_DATE} BETWEEN DATE '{a}' AND DATE '{b}'" for a, b in _spans(days)) or "false"
+    inside = " OR ".join(f"{EVENT_DATE} BETWEEN DATE '{a}' AND DATE '{b}'" for a, b in _date_ranges(days)) or "false"
     if view.tables and days:
         names = ", ".join(f"'{name}'" for name in view.tables)
         inside = f"({inside}) OR (type IN ({names}) AND {EVENT_DATE} <= DATE '{days[-1]}')"
     return events.where(inside)
 
 
-def _reached(view: View, partitions: Sequence[date] | None) -> Callable[[date | None], bool] | None:
-    """The event dates that ``prune`` leaves rows of; None: all."""
+def _date_filter(view: View, partitions: Sequence[date] | None) -> Callable[[date | None], bool] | None:
+    """Returns a predicate for the event dates that ``prune`` keeps rows of; None: all dates."""
     if view.kappa or partitions is None:
         return None
     days = frozenset(needed_dates(view, partitions))
@@ -59,7 +58,7 @@ def _reached(view: View, partitions: Sequence[date] | None) -> Callable[[date | 
 
 
 def needed_dates(view: View, partitions: Sequence[date]) -> list[date]:
-    """The event dates whose events rows of ``partitions`` can need."""
+    """The event dates whose events can affect rows of ``partitions``."""
     day = timedelta(days=1)
     before, after = -(-view.lookback // day), -(-view.lookahead // day)
     return sorted({p + day * shift for p in partitions for shift in range(-before, after + 1)})
@@ -76,14 +75,14 @@ def events_at(
     late: bool,
     watermark: datetime | None = None,
 ) -> DataFrame:
-    """The landed events up to ``cut`` that rows of ``partitions`` (None: all) can need, with the late ones or not.
+    """The landed events up to ``cut`` that rows of ``partitions`` (None: all) can need, with or without late ones.
 
-    ``watermark``: that of a stream that hasn't come to the cut's own yet, for a view that closes.
+    ``watermark``: for a view that declares ``closes``, the watermark of a stream that is still behind the cut's.
     """
 
     def landed(topic: Topic) -> DataFrame:
         table = DeltaTable(landing_table(settings, topic.name))
-        rows = table_rows(spark, table, _reached(view, partitions))
+        rows = table_rows(spark, table, _date_filter(view, partitions))
         return events_of(rows, view, late=late).where(f"epoch <= {int(cut.epoch(topic.name))}")
 
     events = union_topics(topics, landed)
@@ -93,54 +92,57 @@ def events_at(
 
 
 def union_topics(topics: Sources, landed: Callable[[Topic], DataFrame]) -> DataFrame:
-    """What ``landed`` gives for each topic as one DataFrame: the columns of all, null where a topic has none."""
+    """The rows of ``landed`` for all topics as one DataFrame, with the columns of all; null where a topic has none."""
     from pyspark.sql import functions as F
 
     if len(topics.each) == 1:
         return landed(topics.each[0])
-    # A literal, so that a filter on it leaves out the other topics' tables before they are read.
-    each = (landed(topic).withColumn("topic", F.lit(topic.name)) for topic in topics.each)
-    return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), each)
+    # A literal, so that a filter on it skips the other topics' tables before they are read.
+    tagged = (landed(topic).withColumn("topic", F.lit(topic.name)) for topic in topics.each)
+    return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), tagged)
 
 
 def stream_of_events(view: View, topics: Sources, landed: Callable[[Topic], DataFrame]) -> DataFrame:
-    """The on-time events of ``view`` from the streams of its topics, each with the watermark that it was landed by.
+    """The on-time events of ``view`` from its topics' streams, each with the watermark that landing decided by.
 
-    Spark takes the earliest watermark of all sources, so none of them loses an event that landing calls on time.
+    Spark uses the earliest watermark of all sources, so no source loses an event that landing calls on time.
     """
 
-    def watched(topic: Topic) -> DataFrame:
+    def with_watermark(topic: Topic) -> DataFrame:
         if view.kappa:
             return events_of(landed(topic), view, late=False)
         delay = topic.allowed_lateness // _MILLISECOND
         if not view.closed_only:
             return events_of(landed(topic), view, late=False).withWatermark("event_time", f"{delay} milliseconds")
-        # All records of the topic move its time: the filter stays behind, by a setting of the stream's session.
-        # Spark drops what lies at the watermark itself, which landing calls on time.
+        # All records of the topic advance the watermark, so the filter must stay after it: a setting of the stream's
+        # session sees to that. The extra millisecond: Spark drops events at the watermark itself, landing calls them
+        # on time.
         every = landed(topic).withWatermark("event_time", f"{delay + 1} milliseconds")
         return events_of(every, view, late=False)
 
-    return union_topics(topics, watched)
+    return union_topics(topics, with_watermark)
 
 
 def watermark_of(settings: Settings, view: View, topics: Sources, cut: Cut) -> datetime | None:
-    """How far the time of all topics is at ``cut``; None where one of them has no event yet."""
-    found = [
+    """The watermark of all topics together (the earliest one) at ``cut``; None while a topic has no event yet."""
+    watermarks = [
         watermark_at(DeltaTable(landing_table(settings, topic.name)), topic, cut.epoch(topic.name))
         for topic in topics.each
     ]
-    return None if None in found else seen_by(view, min(time for time in found if time is not None))
+    if None in watermarks:
+        return None
+    return view_watermark(view, min(time for time in watermarks if time is not None))
 
 
-def seen_by(view: View, watermark: datetime) -> datetime:
-    """The watermark as ``view`` knows it: Spark's own is in whole milliseconds, see ``stream_of_events``."""
+def view_watermark(view: View, watermark: datetime) -> datetime:
+    """The watermark as ``view`` sees it: Spark's is in whole milliseconds, see ``stream_of_events``."""
     if not view.closed_only:
         return watermark
     return watermark - timedelta(microseconds=watermark.microsecond % 1000) - _MILLISECOND
 
 
-def _spans(days: Sequence[date]) -> list[tuple[date, date]]:
-    """Sorted days as first and last day of each unbroken run: Spark looks at every day of a list for every file."""
+def _date_ranges(days: Sequence[date]) -> list[tuple[date, date]]:
+    """Sorted days as (first, last) of each unbroken run: Spark compares every file with every entry of a list."""
     runs: list[tuple[date, date]] = []
     for day in days:
         if runs and day - runs[-1][1] == timedelta(days=1):
@@ -152,15 +154,15 @@ def _spans(days: Sequence[date]) -> list[tuple[date, date]]:
 
 _MILLISECOND = timedelta(milliseconds=1)
 _SOURCE = {"log_partition": "`partition` AS log_partition", "log_offset": "`offset` AS log_offset"}
-"""The columns of ENVELOPE that landing calls otherwise."""
+"""The columns of ENVELOPE that have another name in landing."""
 
 
 def frames(events: DataFrame, view: View, topics: Sources) -> list[DataFrame]:
-    """One DataFrame per event type of ``view``: the fields of its newest contract beside the ENVELOPE columns, made of
-    whatever version an event was sent by.
+    """One DataFrame per event type of ``view``: the ENVELOPE columns and the fields of its newest contract, whatever
+    contract version an event was sent with.
 
-    With ``closes`` the WATERMARK of ``events`` too, null where they have none; of a view that sees what is closed only,
-    no event from behind it.
+    With ``closes`` also the WATERMARK of ``events``, null where they have none. A ``closed_only`` view gets only events
+    from before the watermark.
     """
     envelope = [*ENVELOPE, *([WATERMARK] if view.closes else [])]
     columns = [_SOURCE.get(name, name) for name in envelope]
@@ -191,8 +193,11 @@ def _literal(time: datetime | None) -> Column:
 
 
 def rows_of(view: View, inputs: Sequence[DataFrame]) -> DataFrame:
-    """What the author's function returns, with ``partition_date`` added (unless kappa). Nothing is filtered:
-    a filter by partition would be pushed through the author's function, which changes session windows."""
+    """The rows that the author's function returns, with ``partition_date`` added (unless kappa).
+
+    Nothing is filtered: Spark would push a filter by partition into the author's function, which changes session
+    windows.
+    """
     from pyspark.sql import functions as F
 
     result = view.function(*inputs)
@@ -201,13 +206,13 @@ def rows_of(view: View, inputs: Sequence[DataFrame]) -> DataFrame:
         raise definition_error(
             "VIEW_COLUMNS",
             view,
-            f"it doesn't return {', '.join(missing)} of its key",
+            f"it doesn't return the key columns {', '.join(missing)}",
             next_step=f"it returns {', '.join(result.columns)}",
         )
-    taken = [column for column in result.columns if not is_own(column)]
-    if taken:
+    reserved = [column for column in result.columns if not is_own(column)]
+    if reserved:
         raise definition_error(
-            "VIEW_COLUMNS", view, f"columns {', '.join(taken)} are the platform's", next_step="rename them"
+            "VIEW_COLUMNS", view, f"columns {', '.join(reserved)} are reserved", next_step="rename them"
         )
     if view.partition_by is None:
         return result
@@ -224,6 +229,7 @@ def rows_at(
     *,
     late: bool,
 ) -> DataFrame:
-    """The function as a batch over ``events_at``: the rows of ``partitions``, and others that their events reach."""
+    """Runs the function as a batch over ``events_at``. Returns the rows of ``partitions``, and rows of other partitions
+    that those events affect."""
     events = events_at(spark, settings, view, topics, cut, partitions, late=late)
     return rows_of(view, frames(events, view, topics))

@@ -1,4 +1,4 @@
-"""Joins by time that Spark has no word for."""
+"""Temporal joins that Spark doesn't have."""
 
 from __future__ import annotations
 
@@ -19,32 +19,33 @@ _ORDER = ("event_time", "log_partition", "log_offset")
 def as_of(
     left: DataFrame, right: DataFrame, *, on: str | Sequence[str], into: str, within: str | timedelta | None = None
 ) -> DataFrame:
-    """Each row of ``left`` with what ``right`` said at that time: SQL's ``FOR SYSTEM_TIME AS OF left.event_time``.
+    """As-of join, SQL's ``FOR SYSTEM_TIME AS OF left.event_time``: each row of ``left`` with the newest matching row of
+    ``right`` at that time.
 
-    The column ``into`` is a struct of all columns of the newest row of ``right`` that is equal in ``on`` and not later
-    than the row's ``event_time`` (nor ``within`` or more earlier); null where there is none, or where a column of
-    ``on`` is null. Of rows of one time the one with the larger (log_partition, log_offset) is newer. Rows of ``left``
-    stay as they are, in number too.
+    The column ``into`` is a struct of all columns of the newest row of ``right`` that is equal in ``on``, not later
+    than the left row's ``event_time``, and less than ``within`` earlier. It is null where there is none, or where a
+    column of ``on`` is null. Ties in ``event_time`` are broken by the larger (log_partition, log_offset). Each row of
+    ``left`` appears exactly once, unchanged.
 
-    Both are inputs of a view, or have their columns event_time, log_partition and log_offset. Spark can't stream it:
-    declare refresh="partitions". ``within`` is at most the view's lookback; without it ``right`` belongs into the
-    view's ``tables``, and tells what it ever said.
+    Both are inputs of a view, or have the columns event_time, log_partition and log_offset. Spark can't stream this
+    join: declare refresh="partitions". ``within`` must not exceed the view's lookback; without it, declare ``right`` in
+    the view's ``tables``, so that its whole history is read.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
     keys = names(on)
     same = [F.col(key).alias(f"_on_{key}") for key in keys]
-    told = F.struct(*_ORDER, F.struct(*right.columns).alias("row")).alias("_told")
-    said = right.select("event_time", *same, F.lit(0).alias("_side"), told)
-    nothing = F.lit(None).cast(said.schema["_told"].dataType).alias("_told")
-    # Column by column, so that Spark reads and sorts only those of ``left`` that the view goes on with.
-    asked = left.select(*left.columns, *same, F.lit(1).alias("_side"), nothing)
-    both = asked.unionByName(said, allowMissingColumns=True)
-    # What was said at the same time counts: it comes first.
+    right_row = F.struct(*_ORDER, F.struct(*right.columns).alias("row")).alias("_right")
+    right_side = right.select("event_time", *same, F.lit(0).alias("_side"), right_row)
+    no_row = F.lit(None).cast(right_side.schema["_right"].dataType).alias("_right")
+    # Column by column, so that Spark reads and sorts only the columns of ``left`` that the view uses later.
+    left_side = left.select(*left.columns, *same, F.lit(1).alias("_side"), no_row)
+    both = left_side.unionByName(right_side, allowMissingColumns=True)
+    # A right row with the same event time counts: side 0 sorts before side 1.
     until_then = Window.partitionBy(*(f"_on_{key}" for key in keys)).orderBy("event_time", "_side")
     until_then = until_then.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    newest = both.withColumn("_newest", F.max("_told").over(until_then)).where("_side = 1")
+    newest = both.withColumn("_newest", F.max("_right").over(until_then)).where("_side = 1")
     known = reduce(and_, (F.col(key).isNotNull() for key in keys))
     if within is not None:
         seconds = duration(within).total_seconds()

@@ -1,4 +1,4 @@
-"""How many landed events the rows of each partition of a view are made from, without Spark."""
+"""Count the landed events that each partition of a view depends on, without Spark."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _NONE = EventCount()
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
-    """``by_partition``: the events that rows of it can depend on. ``read``: each event once."""
+class PartitionEvents:
+    """``by_partition``: the events that a partition's rows can depend on. ``read``: the total, each event once."""
 
     by_partition: Mapping[date, EventCount] = field(hash=False)
     read: int
@@ -28,8 +28,8 @@ class Counted:
 
 def count_for(
     settings: Settings, view: View, topics: Sources, partitions: Sequence[date], cut: Cut, other: Cut | None = None
-) -> Counted:
-    """The events up to ``cut`` that rows of ``partitions`` can depend on, and those between it and ``other``."""
+) -> PartitionEvents:
+    """Counts the events up to ``cut`` that rows of ``partitions`` can depend on, and those between it and ``other``."""
     days, totals = needed_dates(view, partitions), dict.fromkeys(partitions, _NONE)
     read = 0
     for topic in topics.each:
@@ -48,4 +48,4 @@ def count_for(
             before = (count for day, count in history.items() if day <= reach[-1])
             totals[partition] += sum((*near, *before), _NONE)
         read += sum(count.events for count in (*events.values(), *history.values()))
-    return Counted(totals, read)
+    return PartitionEvents(totals, read)

@@ -1,7 +1,7 @@
-"""A processor as a stream: Spark's transformWithState, which holds events back until their time has passed.
+"""Run a processor as a stream with Spark's transformWithState, which buffers events until the watermark passes them.
 
-What is kept for a key is one binary value: the processor's attributes, its timers, and the events that wait. So each
-key costs one read and one write in a micro-batch, whatever it holds, and a large one is seen (and refused) as a whole.
+The state of a key is one binary value: the processor's attributes, its timers, and the buffered events. So each key
+costs one read and one write per micro-batch, and a state that is too large is detected (and refused) as a whole.
 """
 
 from __future__ import annotations
@@ -17,28 +17,30 @@ from pyspark.sql.types import StructType
 
 from anabranch.core.errors import BrokenState
 from anabranch.views.definition import WATERMARK
-from anabranch.views.processor import Key, Make, Row, place
+from anabranch.views.processor import KeyState, ProcessorFactory, Row, sort_key
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MOST_BYTES: Final = 16 * 1024 * 1024
-"""Of one key. It is read and written whole in each micro-batch that has an event of the key."""
+"""The state limit of one key. It is read and written as a whole in each micro-batch that has an event of the key."""
 _MILLISECOND = timedelta(milliseconds=1)
 _START = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def as_stream(events: DataFrame, keys: Sequence[str], make: Make, returns: str, forget: timedelta) -> DataFrame:
-    """The rows of ``process`` over streamed events."""
+def as_stream(
+    events: DataFrame, keys: Sequence[str], make: ProcessorFactory, returns: str, forget: timedelta
+) -> DataFrame:
+    """``process`` over streamed events."""
     names = cast("StructType", StructType.fromDDL(returns)).fieldNames()
-    held = _Held(make, forget, names)
-    return events.drop(WATERMARK).groupBy(*keys).transformWithState(held, returns, "Update", "EventTime")
+    stateful = _OrderedProcessor(make, forget, names)
+    return events.drop(WATERMARK).groupBy(*keys).transformWithState(stateful, returns, "Update", "EventTime")
 
 
-class _Held(StatefulProcessor):
-    """Of one task: Spark tells it which key a call is about."""
+class _OrderedProcessor(StatefulProcessor):
+    """One per task; Spark sets the current key before each call."""
 
-    def __init__(self, make: Make, forget: timedelta, names: Sequence[str]) -> None:
+    def __init__(self, make: ProcessorFactory, forget: timedelta, names: Sequence[str]) -> None:
         self._make = make
         self._forget = forget
         self._row = SparkRow(*names)
@@ -55,26 +57,26 @@ class _Held(StatefulProcessor):
         return self._advance(key, [], timerValues)
 
     def close(self) -> None:
-        """Nothing is held outside of Spark's state."""
+        """Nothing to release: all state is in Spark's state store."""
 
     def _advance(self, key: Any, new: Sequence[Row], times: Any) -> Iterator[SparkRow]:
-        """Process what the watermark has passed; keep the rest, and be called again when it passes the next."""
+        """Processes the events that the watermark has passed, keeps the rest, and sets a timer for the next one."""
         watermark = times.getCurrentWatermarkInMs()
         state, waiting, woken = self._load()
-        waiting = sorted([*waiting, *new], key=place)
+        waiting = sorted([*waiting, *new], key=sort_key)
         rows = list[Row]()
         if watermark > 0:
             until = _START + watermark * _MILLISECOND
             closed = next((n for n, event in enumerate(waiting) if event["event_time"] >= until), len(waiting))
             for event in waiting[:closed]:
                 rows.extend(state.on_event(event))
-            rows.extend(state.pass_to(until))
+            rows.extend(state.advance_to(until))
             waiting = waiting[closed:]
         self._save(key, state, waiting, woken if woken is not None and woken >= watermark else None)
         return iter([self._row(*(row.get(name) for name in self._names)) for row in rows])
 
-    def _load(self) -> tuple[Key, list[Row], int | None]:
-        key, found = Key(self._make, self._forget), self._kept.get()
+    def _load(self) -> tuple[KeyState, list[Row], int | None]:
+        key, found = KeyState(self._make, self._forget), self._kept.get()
         if found is None:
             return key, [], None
         state, key.timers, key.last, waiting, woken = pickle.loads(found[0])  # noqa: S301 - from our own state store
@@ -83,7 +85,7 @@ class _Held(StatefulProcessor):
             _restore(key.processor, state)
         return key, waiting, woken
 
-    def _save(self, name: Any, key: Key, waiting: Sequence[Row], woken: int | None) -> None:
+    def _save(self, name: Any, key: KeyState, waiting: Sequence[Row], woken: int | None) -> None:
         times = [key.timers.next(), key.kept_until] if key.processor is not None else []
         times += [waiting[0]["event_time"]] if waiting else []
         wake = min((_floor(time) for time in times if time is not None), default=None)
@@ -99,20 +101,20 @@ class _Held(StatefulProcessor):
         if len(value) > MOST_BYTES:
             raise BrokenState(
                 "KEY_TOO_LARGE",
-                f"the key {name} holds {len(value):,} bytes, with {len(waiting):,} events that wait; {MOST_BYTES:,} is "
-                "the most",
+                f"the state of key {name} has {len(value):,} bytes, {len(waiting):,} buffered events among them; the "
+                f"limit is {MOST_BYTES:,}",
                 next_step="group by more columns, keep less in the processor, or declare refresh='partitions'",
             )
         self._kept.update((value,))
 
 
 def _floor(time: datetime) -> int:
-    """In ms. A watermark is whole milliseconds, so it has passed ``time`` when it has passed this."""
+    """``time`` in whole ms. A watermark is whole milliseconds: when it has passed this, it has passed ``time``."""
     return (time - _START) // _MILLISECOND
 
 
 def _restore(processor: Any, state: Any) -> None:
-    """What ``__getstate__`` gave, put back, as ``copy`` does it."""
+    """Restores what ``__getstate__`` returned, in the way that ``copy`` does."""
     if hasattr(processor, "__setstate__"):
         processor.__setstate__(state)
         return

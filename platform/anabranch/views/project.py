@@ -1,4 +1,4 @@
-"""A project: the folder in which a team declares its topics and its views, as this process' settings name it."""
+"""Load a project: the folder in which a team declares its topics and views (``settings.project``)."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from anabranch.views.registry import Registry, load_views, readable_views
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """What is declared below ``settings.project``. Each call reads the files: a deployment changes them.
+    """The declarations below ``settings.project``. Each call reads the files again, because a deployment changes them.
 
-    Reading views imports the project's own code, so processes that must not run it (DAG files, web servers) read
+    Loading views imports the project's code. Processes that must not run it (DAG files, web servers) use
     ``apps.airflow.static_views`` instead.
     """
 
     settings: Settings
 
     def declarations(self) -> Declarations:
-        """The topics with their contracts. BadDefinition; BadInput NO_PROJECT."""
+        """The topics with their contracts. Raises BadDefinition, BadInput NO_PROJECT."""
         if not self.settings.contracts_folder.is_dir():
             raise no_project(self.settings.project)
         return load_declarations(self.settings.contracts_folder)
 
     def views(self) -> Registry:
-        """All views. BadDefinition when one file can't be read."""
+        """All views. Raises BadDefinition when one file can't be loaded."""
         return load_views(self.settings.views_folder, self.declarations())
 
     def readable_views(self) -> Registry:
-        """The views of all files that can be read; ``Registry.unread`` names the others."""
+        """The views of all files that can be loaded; ``Registry.unread`` names the others."""
         return readable_views(self.settings.views_folder, self.declarations())
 
     def registered(self, name: str, version: int | None = None) -> tuple[View, Sources]:
-        """One version of a view (the newest for None) and the topics that it reads. BadInput VIEW_UNKNOWN."""
+        """One version of a view (None: the newest) and the topics that it reads. Raises BadInput VIEW_UNKNOWN."""
         registry = self.readable_views()
         view = registry.get(name, version)
         return view, registry.topic(view)

@@ -1,6 +1,6 @@
-"""A version of a view as it was registered: what it reads and how far its partitions reach, without its code.
+"""Read the registered declaration of a view version: its events, key, partitions and reach, without its code.
 
-For who has no project at hand, or won't run an author's code for a question about partitions.
+For callers without a project, and for those that must not run an author's code to answer a question about partitions.
 """
 
 from __future__ import annotations
@@ -18,50 +18,51 @@ from anabranch.views.definition import View
 from anabranch.views.definition_registry import record_file
 
 _LINE = re.compile(r"(events|key|partition_by|lookback|lookahead|refresh|closes|tables)=(.*)")
-_SPAN = re.compile(r"(?:(\d+) days?, )?(\d+):(\d\d):(\d\d)(?:\.(\d{6}))?")
+_TIMEDELTA = re.compile(r"(?:(\d+) days?, )?(\d+):(\d\d):(\d\d)(?:\.(\d{6}))?")
 
 
-def written_view(settings: Settings, name: str, version: int) -> View | None:
-    """The declaration that is written down; None where this version was never registered. Its function can't be called.
+def registered_view(settings: Settings, name: str, version: int) -> View | None:
+    """The registered declaration; None if this version was never registered. Its function can't be called.
 
-    BrokenState VIEW_RECORD where the record can't be read.
+    Raises BrokenState VIEW_RECORD when the record can't be read.
     """
     path = record_file(settings, safe_name(name, "view"), int(version))
     try:
         record = json.loads(path.read_text())
-        return View(name, version, function=_no_code, fingerprint=record["fingerprint"], **_said(record["definition"]))
+        declared = _parameters(record["definition"])
+        return View(name, version, function=_no_code, fingerprint=record["fingerprint"], **declared)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, SyntaxError, AnabranchError) as error:
         raise BrokenState(
             "VIEW_RECORD",
             f"{path}: the definition of {name} v{version} can't be read: {error}",
-            state="nothing was changed; its rows and its stream don't depend on it",
-            next_step="move the file away: anabranch up writes it down again",
+            state="nothing was changed; the view's rows and its stream don't depend on this file",
+            next_step="move the file away: anabranch up writes it again",
         ) from error
 
 
-def _said(definition: str) -> dict[str, Any]:
-    """The parameters of the declaration: the lines before the code, which has spaces around its equals signs."""
-    said = dict[str, Any]()
+def _parameters(definition: str) -> dict[str, Any]:
+    """Parses the lines before the code. Code lines don't match: they have spaces around their equals signs."""
+    declared = dict[str, Any]()
     for line in definition.splitlines():
         found = _LINE.fullmatch(line)
-        if found is None or found[1] in said:
+        if found is None or found[1] in declared:
             break
-        said[found[1]] = ast.literal_eval(found[2])
-    durations = {name: _span(said[name]) for name in ("lookback", "lookahead")}
-    tuples = {name: tuple(said[name]) for name in ("events", "key")} | {"tables": tuple(said.get("tables", ()))}
-    return {**said, **durations, **tuples}
+        declared[found[1]] = ast.literal_eval(found[2])
+    durations = {name: _timedelta(declared[name]) for name in ("lookback", "lookahead")}
+    tuples = {name: tuple(declared[name]) for name in ("events", "key")} | {"tables": tuple(declared.get("tables", ()))}
+    return {**declared, **durations, **tuples}
 
 
-def _span(text: str) -> timedelta:
-    """What ``str`` makes of a duration."""
-    found = _SPAN.fullmatch(text)
+def _timedelta(text: str) -> timedelta:
+    """Parses ``str(timedelta)``."""
+    found = _TIMEDELTA.fullmatch(text)
     if found is None:
-        raise ValueError(f"{text!r} is no duration")
+        raise ValueError(f"{text!r} isn't a duration")
     days, hours, minutes, seconds, micros = (int(part or 0) for part in found.groups())
     return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds, microseconds=micros)
 
 
 def _no_code(*_: object) -> NoReturn:
-    raise NotImplementedError("this is a declaration without its code")
+    raise NotImplementedError("this view was read from its registered declaration, which has no code")

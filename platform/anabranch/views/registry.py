@@ -1,4 +1,7 @@
-"""The views that a project registers. The decorator only writes down; importing a module of views does no work."""
+"""Declare views and load the view modules of a project.
+
+The decorator only records a declaration: importing a view module does no work.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,9 @@ from anabranch.core.errors import BadDefinition, BadInput, root_cause
 from anabranch.core.settings import Settings
 from anabranch.views.definition import Origin, Refresh, View, duration, names
 from anabranch.views.definition_errors import definition_error
-from anabranch.views.definition_registry import is_registered, write_down
+from anabranch.views.definition_registry import is_registered, write_definition
 from anabranch.views.fingerprint import fingerprint
-from anabranch.views.function_source import read, shown
+from anabranch.views.function_source import display_path, read
 from anabranch.views.purity import check_python
 
 if TYPE_CHECKING:
@@ -40,11 +43,11 @@ def view(
     closes: bool = False,
     tables: str | Sequence[str] = (),
 ) -> Callable[[Callable[..., Any]], View]:
-    """Declare a version of a view; the function becomes the View. See View for what the parameters mean."""
+    """Decorator that declares a view version and turns the function into a View, which documents the parameters."""
 
     def declare(function: Callable[..., Any]) -> View:
         source = read(function)
-        origin = Origin(shown(source.path), function.__code__.co_firstlineno)
+        origin = Origin(display_path(source.path), function.__code__.co_firstlineno)
         try:
             before, after = duration(lookback), duration(lookahead)
         except ValueError as error:
@@ -70,7 +73,7 @@ def view(
 
 @contextmanager
 def collecting() -> Iterator[list[View]]:
-    """Collect the views that are declared inside of this block."""
+    """Collects the views that are declared inside this block."""
     found: list[View] = []
     token = _COLLECTED.set(found)
     try:
@@ -81,8 +84,8 @@ def collecting() -> Iterator[list[View]]:
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """All versions of all views of a project, by name and version. ``unread``: why files can't be read, by path; what
-    they declare isn't known."""
+    """All view versions of a project, ordered by name and version. ``unread``: for each file that can't be loaded, by
+    path, the error; what such a file declares is unknown."""
 
     views: Sequence[View] = field(default_factory=tuple)
     declarations: Declarations = field(default_factory=Declarations)
@@ -92,45 +95,47 @@ class Registry:
         return iter(self.views)
 
     def get(self, name: str, version: int | None = None) -> View:
-        """One version of a view, the newest when ``version`` is None. BadInput VIEW_UNKNOWN names what there is."""
+        """One version of a view (None: the newest). Raises BadInput VIEW_UNKNOWN, which lists the registered ones."""
         found = [v for v in self.views if v.name == name and version in (None, v.version)]
         if not found:
             known = ", ".join(f"{v.name} v{v.version}" for v in self.views) or "none"
             wanted = name if version is None else f"{name} v{version}"
             files = "".join(f"; {path} can't be read: {root_cause(error)}" for path, error in self.unread.items())
-            raise BadInput("VIEW_UNKNOWN", f"no view {wanted!r} is registered{files}", next_step=f"there are: {known}")
+            raise BadInput(
+                "VIEW_UNKNOWN", f"no view {wanted!r} is registered{files}", next_step=f"registered views: {known}"
+            )
         return max(found, key=lambda v: v.version)
 
     def newest(self, name: str) -> View:
         return self.get(name)
 
     def topic(self, view: View) -> Sources:
-        """The topic (or topics) that carry the events of ``view``."""
+        """The topic or topics that carry the events of ``view``."""
         return sources_of(view, self.declarations)
 
     def register(self, spark: SparkSession, settings: Settings, views: Iterable[View] | None = None) -> None:
-        """Check what was never checked, and write each definition down under its version; at every start of a writer.
+        """Checks new definitions and persists each one under its version. Called at every start of a writer.
 
-        Raises BadDefinition (see ``check``), or Conflict DEFINITION_CHANGED where the version stands for another
-        definition already; what ``register_upcasters`` raises of the contracts that a view reads. A definition that is
-        written down is checked again only when an event type that it reads has a newer contract; else this takes
-        milliseconds. A crash in between leaves some views registered; the next call registers the rest.
+        Raises BadDefinition (see ``check``); Conflict DEFINITION_CHANGED when another definition is registered under
+        the version; what ``register_upcasters`` raises for the contracts that a view reads. A registered definition is
+        checked again only when an event type that it reads has a newer contract; otherwise this takes milliseconds. A
+        crash in between leaves some views registered; the next call registers the rest.
         """
         from anabranch.views.check import check
         from anabranch.views.upcaster_registry import register_upcasters
 
-        for each in self.views if views is None else views:
-            topics = sources_of(each, self.declarations)
-            register_upcasters(spark, settings, topics, each.events)
-            read_by = {name: topics.newest(name).version for name in each.events}
-            if not is_registered(settings, each, read_by):
-                check(each, spark, self.declarations)
-                write_down(settings, each, read_by)
+        for view in self.views if views is None else views:
+            topics = sources_of(view, self.declarations)
+            register_upcasters(spark, settings, topics, view.events)
+            contract_versions = {name: topics.newest(name).version for name in view.events}
+            if not is_registered(settings, view, contract_versions):
+                check(view, spark, self.declarations)
+                write_definition(settings, view, contract_versions)
 
 
 def load_views(folder: Path, declarations: Declarations) -> Registry:
-    """Every view of the modules in ``folder`` (``spark_jobs/views``), whose events topics carry. Raises what the first
-    module does that can't be read: for who asks about the project."""
+    """Loads every view of the modules in ``folder`` (``spark_jobs/views``). Raises the error of the first module that
+    can't be loaded."""
     registry = readable_views(folder, declarations)
     for error in registry.unread.values():
         raise error
@@ -138,19 +143,19 @@ def load_views(folder: Path, declarations: Declarations) -> Registry:
 
 
 def readable_views(folder: Path, declarations: Declarations) -> Registry:
-    """The same, without the modules that can't be read: for who keeps views up to date, each by itself."""
+    """As ``load_views``, but skips modules that can't be loaded, so that one broken file doesn't stop other views."""
     found: dict[tuple[str, int], View] = {}
     unread: dict[str, Exception] = {}
     for path in sorted(folder.glob("[a-z]*.py")):
         try:
             known = dict(found)
-            for each in _declared_in(path):
-                if (each.name, each.version) in known:
+            for view in _declared_in(path):
+                if (view.name, view.version) in known:
                     raise definition_error(
-                        "VIEW_TWICE", each, f"it is declared in {known[each.name, each.version].origin} too"
+                        "VIEW_TWICE", view, f"it is also declared in {known[view.name, view.version].origin}"
                     )
-                sources_of(each, declarations)
-                known[each.name, each.version] = each
+                sources_of(view, declarations)
+                known[view.name, view.version] = view
         except Exception as error:  # a module may raise anything
             unread[str(path)] = error
         else:
@@ -159,7 +164,8 @@ def readable_views(folder: Path, declarations: Declarations) -> Registry:
 
 
 def sources_of(view: View, declarations: Declarations) -> Sources:
-    """The topic that carries the events of ``view``, or several, in the order of its events; or BadDefinition."""
+    """The topic, or topics in the order of events, that carry the events of ``view``. Raises BadDefinition
+    VIEW_EVENTS."""
     try:
         topics = tuple({t.name: t for t in map(declarations.topic_of, view.events)}.values())
     except BadInput as error:
@@ -168,13 +174,13 @@ def sources_of(view: View, declarations: Declarations) -> Sources:
 
 
 def _declared_in(path: Path) -> Sequence[View]:
-    """The views of a module; it is imported once per process, and its views are kept beside it."""
+    """The views of a module. It is imported once per process; its views are cached in the module itself."""
     with collecting() as found:
         module = load_module(path)
     if found:
         from pyspark import cloudpickle
 
-        # The workers of a Python UDF can't import this module by its name: its functions travel by value.
+        # Python UDF workers can't import this module by name, so its functions are pickled by value.
         cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
         vars(module)["__views__"] = tuple(found)
     views: tuple[View, ...] = vars(module).get("__views__", ())

@@ -1,4 +1,4 @@
-"""Which versions of a view are retired: by the newest note of its routes (ADR 0015)."""
+"""Which versions of a view are retired, from the latest commit of its routes (ADR 0015)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from anabranch.lake import latest_commit
 from anabranch.lake.layout import routes_table
 
 RETIRED = "retired"
-"""The entry of a route's note."""
+"""The key in the commit metadata of the routes table."""
 
 
 def retired_versions(settings: Settings, view: str) -> frozenset[int]:
-    """For writers: the versions that have no stream and no repair any more."""
+    """The versions that no longer have a stream or repairs. For writers."""
     committed = latest_commit(routes_table(settings, view))
     return frozenset(committed.note.extra.get(RETIRED, ())) if committed else frozenset()

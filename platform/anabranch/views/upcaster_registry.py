@@ -1,6 +1,6 @@
-"""What each step between two versions of a contract was, written down: ``control/contracts/<name>.v<N>-next.json``.
+"""The registered steps between contract versions, written once: ``control/contracts/<name>.v<N>-next.json``.
 
-A step without an upcaster is one as well: to add one later would change what views have made of the old events.
+A step without an upcaster is registered too: adding one later would change rows that views computed from old events.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from anabranch.views.upcasting import check_upcaster, steps_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_SHOWN = 12
+_MAX_DIFF_LINES = 12
 
 
 def register_upcasters(spark: SparkSession, settings: Settings, topics: Sources, event_types: Collection[str]) -> None:
-    """Check the steps that were never checked and write them down, at every start of a writer that reads these types.
+    """Checks and persists new steps. Called at every start of a writer that reads these event types.
 
-    Raises as ``upcasting.check_upcaster``; Conflict UPCASTER_CHANGED where a step is written down as another one,
-    CONTRACT_CHANGED and CONTRACT_VANISHED as landing does.
+    Raises what ``upcasting.check_upcaster`` raises; Conflict UPCASTER_CHANGED when a step differs from the registered
+    one; CONTRACT_CHANGED and CONTRACT_VANISHED as landing does.
     """
     for topic in topics.each:
         check_registered(settings, topic)
     for topic, old, new, upcaster in steps_of(topics, event_types):
-        if not is_written(settings, old, new, upcaster):
+        if not is_step_registered(settings, old, new, upcaster):
             if upcaster is not None:
                 check_upcaster(spark, topic, old, new, upcaster)
             _write(settings, old, new, upcaster)
 
 
-def is_written(settings: Settings, old: Contract, new: Contract, upcaster: Upcaster | None) -> bool:
-    """Whether this step is written down. Conflict UPCASTER_CHANGED: as another one."""
+def is_step_registered(settings: Settings, old: Contract, new: Contract, upcaster: Upcaster | None) -> bool:
+    """Whether this step is registered. Raises Conflict UPCASTER_CHANGED when another one is registered."""
     path = _path(settings, old)
     try:
         known = json.loads(path.read_text())
@@ -55,10 +55,11 @@ def is_written(settings: Settings, old: Contract, new: Contract, upcaster: Upcas
         return True
     raise Conflict(
         "UPCASTER_CHANGED",
-        f"the step from {old.name} v{old.version} to v{new.version} isn't what was registered{_difference(known, now)}",
-        state="what views have made of the older events stays; nothing was written",
-        next_step=f"undo the change. To mend a wrong one: declare every view that reads {old.name} as a new version, "
-        f"and remove {path}",
+        f"the step from {old.name} v{old.version} to v{new.version} differs from the registered one"
+        f"{_difference(known, now)}",
+        state="rows that views computed from the older events are unchanged; nothing was written",
+        next_step=f"undo the change. To correct a wrong upcaster: declare every view that reads {old.name} as a new "
+        f"version, and remove {path}",
         contract=old.name,
         version=old.version,
     )
@@ -70,11 +71,11 @@ def _difference(known: dict[str, Any], now: dict[str, Any]) -> str:
     lines = list(
         difflib.unified_diff(known["definition"].splitlines(), now["definition"].splitlines(), n=0, lineterm="")
     )
-    return "".join(f"\n    {line}" for line in lines[3 : 3 + _SHOWN])
+    return "".join(f"\n    {line}" for line in lines[3 : 3 + _MAX_DIFF_LINES])
 
 
 def _write(settings: Settings, old: Contract, new: Contract, upcaster: Upcaster | None) -> None:
-    """Of two writers at once the first wins, and the second is compared. A crash leaves nothing, or all of it."""
+    """Atomic: a crash leaves all of it or nothing. Of two concurrent writers the first wins; the second is compared."""
     target = _path(settings, old)
     target.parent.mkdir(parents=True, exist_ok=True)
     draft = target.with_name(f".{target.name}.{uuid4().hex}")
@@ -82,7 +83,7 @@ def _write(settings: Settings, old: Contract, new: Contract, upcaster: Upcaster 
     try:
         os.link(draft, target)
     except FileExistsError:
-        is_written(settings, old, new, upcaster)
+        is_step_registered(settings, old, new, upcaster)
     finally:
         draft.unlink()
 

@@ -1,6 +1,6 @@
-"""Whether an upcaster can be believed: one pure expression over one event, of the types that the next version says.
+"""Check an upcaster: a pure expression over one event, with the types that the next contract version declares.
 
-Judged like a view, by Spark's own plan of it over no data at all, before a view that reads the type is registered.
+As with a view, Spark's analysed plan is checked, without data, before a view that reads the event type is registered.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from anabranch.ingest.landing.schema import arrow_type, landing_schema
 from anabranch.views import catalyst, plan_rules
 from anabranch.views.definition import Origin
 from anabranch.views.definition_errors import definition_error
-from anabranch.views.function_source import Source, read, shown
+from anabranch.views.function_source import Source, display_path, read
 from anabranch.views.purity import check_python
 from anabranch.views.upcast_select import complete_fields, fields_of, landed_fields
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-_PURE: Final = "make each field of the old event's fields with Spark's functions: same event, same fields, whenever"
+_PURE: Final = "compute each field from the old event's fields with Spark functions: same event, same fields, always"
 _WIDER: Final[Mapping[str, Collection[str]]] = {
     "bigint": ("tinyint", "smallint", "int"),
     "double": ("tinyint", "smallint", "int", "float"),
 }
-"""What is cast without a loss; a null of no type goes into everything."""
+"""Lossless casts, by target type. An untyped null can become any type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An upcaster as a definition that can be refused: where it stands, and what it leads from and to."""
+    """An upcaster as a ``Definition``: its location, and the contract versions that it converts from and to."""
 
     name: str
     version: int
@@ -49,7 +49,7 @@ class Step:
 def steps_of(
     topics: Sources, event_types: Collection[str]
 ) -> Iterator[tuple[Topic, Contract, Contract, Upcaster | None]]:
-    """Each version of these event types that has a next one, with the upcaster in between; None: carried over only."""
+    """Each pair of consecutive versions of these event types, with its upcaster; None: fields are only carried over."""
     for event_type in event_types:
         topic = topics.carrier(event_type)
         versions = topic.versions(event_type)
@@ -58,23 +58,24 @@ def steps_of(
 
 
 def check_upcasters(spark: SparkSession, topics: Sources, event_types: Collection[str]) -> None:
-    """Raises BadDefinition for the first that can't be believed: ``check_upcaster``."""
+    """Raises BadDefinition for the first upcaster that fails ``check_upcaster``."""
     for topic, old, new, upcaster in steps_of(topics, event_types):
         if upcaster is not None:
             check_upcaster(spark, topic, old, new, upcaster)
 
 
 def check_upcaster(spark: SparkSession, topic: Topic, old: Contract, new: Contract, upcaster: Upcaster) -> None:
-    """Raises BadDefinition with the place of the function: UPCASTER_SOURCE, UPCASTER_IMPURE, UPCASTER_UNSEEN,
-    UPCASTER_FAILS (it raises), UPCASTER_ANALYSIS (Spark can't analyse it), UPCASTER_FIELDS, UPCASTER_REQUIRED,
-    UPCASTER_TYPE, UPCASTER_ROWWISE (it needs more than the one event, or Python for each), UPCASTER_READS.
+    """Raises BadDefinition with file and line of the function.
 
-    No job is started. Not promised: that what it gives keeps the new contract's limits.
+    Codes: UPCASTER_SOURCE, UPCASTER_IMPURE, UPCASTER_UNSEEN, UPCASTER_FAILS (it raises), UPCASTER_ANALYSIS (Spark can't
+    analyse it), UPCASTER_FIELDS, UPCASTER_REQUIRED, UPCASTER_TYPE, UPCASTER_ROWWISE (it needs more than one event, or
+    Python per event), UPCASTER_READS. No Spark job runs. Not guaranteed: that the values satisfy the new contract's
+    limits.
     """
     code = upcaster.function.__code__
-    origin = Origin(shown(code.co_filename), code.co_firstlineno)
+    origin = Origin(display_path(code.co_filename), code.co_firstlineno)
     step = Step(old.name, old.version, upcaster.function, origin, old, new)
-    with _refused():
+    with _upcaster_codes():
         source = read(upcaster.function)
         check_python(step, source)
         landed = spark.createDataFrame(landing_schema(topic).empty_table()).select(old.column)
@@ -86,24 +87,22 @@ def check_upcaster(spark: SparkSession, topic: Topic, old: Contract, new: Contra
         plan_rules.check_expressions(step, source, plan)
         again = _selected(step, source, landed, step.function(_fields(landed, old)))
         if not plan.sameResult(catalyst.analysed(again)):
-            raise definition_error(
-                "VIEW_IMPURE", step, "called twice with the same fields it makes two different things"
-            )
+            raise definition_error("VIEW_IMPURE", step, "two calls with the same fields give two different plans")
         _check_types(step, made)
 
 
 @contextmanager
-def _refused() -> Iterator[None]:
-    """What is asked of views and upcasters alike says VIEW: here it is an upcaster."""
+def _upcaster_codes() -> Iterator[None]:
+    """Checks shared with views raise VIEW_ codes: here they become UPCASTER_ codes."""
     try:
         yield
     except BadDefinition as error:
-        alike = error.code.startswith("VIEW_")
+        shared = error.code.startswith("VIEW_")
         raise BadDefinition(
-            error.code.replace("VIEW_", "UPCASTER_", 1) if alike else error.code,
+            error.code.replace("VIEW_", "UPCASTER_", 1) if shared else error.code,
             error.what,
             state="no view that reads the event type was registered; nothing was written",
-            next_step=_PURE if alike else error.next_step,
+            next_step=_PURE if shared else error.next_step,
             **error.fields,
         ) from None
 
@@ -115,15 +114,17 @@ def _given(step: Step, source: Source, fields: Mapping[str, Column]) -> Mapping[
     try:
         given = step.function(fields)
     except AnalysisException as error:
-        raise _refusal("UPCASTER_ANALYSIS", step, str(error).splitlines()[0], source, error, _names(step.old)) from None
+        raise _error_at(
+            "UPCASTER_ANALYSIS", step, str(error).splitlines()[0], source, error, _names(step.old)
+        ) from None
     except KeyError as error:
         what = f"{step.name} v{step.old.version} has no field {error}"
-        raise _refusal("UPCASTER_FAILS", step, what, source, error, _names(step.old)) from None
+        raise _error_at("UPCASTER_FAILS", step, what, source, error, _names(step.old)) from None
     except Exception as error:
         what = f"it raised {type(error).__name__}: {error}".splitlines()[0]
-        raise _refusal("UPCASTER_FAILS", step, what, source, error, _names(step.old)) from error
+        raise _error_at("UPCASTER_FAILS", step, what, source, error, _names(step.old)) from error
     if not isinstance(given, Mapping) or not all(isinstance(value, Column) for value in given.values()):
-        what = "it doesn't return fields by name, each of them a column"
+        what = "it doesn't return a mapping from field name to column"
         raise definition_error("UPCASTER_FIELDS", step, what, next_step="return a dict like {'name': old['other'] * 2}")
     return given
 
@@ -135,22 +136,24 @@ def _fields(landed: DataFrame, old: Contract) -> Mapping[str, Column]:
 def _check_fields(step: Step, given: Mapping[str, Column]) -> None:
     unknown = sorted(set(given) - set(step.new.fields))
     if unknown:
-        what = f"it gives {', '.join(unknown)}, which v{step.new.version} doesn't have"
+        what = f"it returns {', '.join(unknown)}, which v{step.new.version} doesn't have"
         raise definition_error("UPCASTER_FIELDS", step, what, next_step=_names(step.new), fields=tuple(unknown))
-    alike = sorted(set(given) - allowed_from_upcaster(step.old, step.new))
-    if alike:
-        what = f"it gives {', '.join(alike)}, which both versions have alike: such a field is carried over by itself"
-        hint = "leave it out; where it means something else now, give it another name in the new version"
-        raise definition_error("UPCASTER_FIELDS", step, what, next_step=hint, fields=tuple(alike))
-    must = required_from_upcaster(step.old, step.new) | (step.new.required - set(step.old.fields))
-    missing = sorted(must - set(given))
+    unchanged = sorted(set(given) - allowed_from_upcaster(step.old, step.new))
+    if unchanged:
+        what = (
+            f"it returns {', '.join(unchanged)}, unchanged in both versions: such fields are carried over automatically"
+        )
+        hint = "remove it; if it has another meaning now, give it another name in the new version"
+        raise definition_error("UPCASTER_FIELDS", step, what, next_step=hint, fields=tuple(unchanged))
+    required = required_from_upcaster(step.old, step.new) | (step.new.required - set(step.old.fields))
+    missing = sorted(required - set(given))
     if missing:
         raise definition_error(
             "UPCASTER_REQUIRED",
             step,
-            f"it doesn't give {', '.join(missing)}, of which v{step.new.version} demands more than v{step.old.version} "
-            "promised",
-            next_step=f"return {', '.join(missing)} too",
+            f"it doesn't return {', '.join(missing)}, for which v{step.new.version} requires more than "
+            f"v{step.old.version} guarantees",
+            next_step=f"also return {', '.join(missing)}",
             fields=tuple(missing),
         )
 
@@ -162,14 +165,14 @@ def _selected(step: Step, source: Source, landed: DataFrame, given: Mapping[str,
         return landed.select(*(column.alias(name) for name, column in given.items()))
     except AnalysisException as error:
         hint = f"take fields from the function's argument, like old['{next(iter(step.old.fields), 'x')}']"
-        raise _refusal("UPCASTER_ANALYSIS", step, str(error).splitlines()[0], source, error, hint) from None
+        raise _error_at("UPCASTER_ANALYSIS", step, str(error).splitlines()[0], source, error, hint) from None
 
 
 def _check_rowwise(step: Step, source: Source, plan: Any) -> None:
     for node in catalyst.nodes(plan):
         kind = catalyst.kind_of(node)
         if kind != "Project" and node.children().size():
-            what = f"it needs more than one event, or makes more than one of it ({kind.lower()})"
+            what = f"it needs more than one event, or returns more than one per event ({kind.lower()})"
             raise definition_error("UPCASTER_ROWWISE", step, what, next_step=_PURE)
         for found in catalyst.expressions(node):
             if "Python" in found.kind or "Pandas" in found.kind:
@@ -187,13 +190,13 @@ def _check_types(step: Step, made: DataFrame) -> None:
             raise definition_error(
                 "UPCASTER_TYPE",
                 step,
-                f"{column.name} becomes {found}, v{step.new.version} says {wanted}",
-                next_step=f"end it with .cast('{wanted}') where nothing is lost by that",
+                f"{column.name} becomes {found}, v{step.new.version} declares {wanted}",
+                next_step=f"end it with .cast('{wanted}') if that loses nothing",
                 field=column.name,
             )
 
 
-def _refusal(code: str, step: Step, what: str, source: Source, error: BaseException, next_step: str) -> BadDefinition:
+def _error_at(code: str, step: Step, what: str, source: Source, error: BaseException, next_step: str) -> BadDefinition:
     lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == source.path]
     return definition_error(code, step, what, line=lines[-1] if lines else None, next_step=next_step)
 

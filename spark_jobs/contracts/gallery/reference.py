@@ -1,4 +1,4 @@
-"""Reference data and saved searches as events, for the gallery: the platform doesn't land them unasked."""
+"""Topics for the gallery: reference data and saved searches as events. The platform doesn't land them by default."""
 
 from __future__ import annotations
 

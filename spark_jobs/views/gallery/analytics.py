@@ -1,4 +1,4 @@
-"""Rankings, distinct counts, quantiles, rolling averages and comparisons with the week before."""
+"""Gallery: rankings, distinct counts, quantiles, rolling averages and comparisons with the week before."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
     refresh="partitions",
 )
 def top_destinations(departed: DataFrame) -> DataFrame:
-    """Top-n per window: the three destinations with most departures, hour by hour. A tie is decided by the name."""
+    """Top-n per window: the three destinations with the most departures in each hour; ties by name."""
     counted = departed.groupBy(F.window("event_time", "1 hour").alias("hour"), "origin", "dest").count()
     ranked = Window.partitionBy("hour", "origin").orderBy(F.desc("count"), "dest")
     placed = counted.withColumn("place", F.row_number().over(ranked)).where("place <= 3")
@@ -34,7 +34,7 @@ def top_destinations(departed: DataFrame) -> DataFrame:
     refresh="partitions",
 )
 def fleet_size(departed: DataFrame) -> DataFrame:
-    """Distinct counts, exact and approximate (2 % of standard error), and exact quantiles."""
+    """Distinct counts, exact and approximate (2 % standard error), and exact quantiles."""
     return departed.groupBy(F.to_date("event_time").alias("day"), "carrier").agg(
         F.count_distinct("tailnum").alias("aircraft"),
         F.approx_count_distinct("tailnum", 0.02).alias("about"),
@@ -52,7 +52,8 @@ def fleet_size(departed: DataFrame) -> DataFrame:
     refresh="partitions",
 )
 def rolling_day(departed: DataFrame) -> DataFrame:
-    """A rolling average: departures of the hour beside the mean of the 24 hours up to it, hours without any as zero."""
+    """A rolling average: the hour's departures and the mean of the last 24 hours; hours without departures count as
+    zero."""
     hourly = departed.groupBy(F.date_trunc("hour", "event_time").alias("hour"), "origin").count()
     day = Window.partitionBy("origin").orderBy(F.unix_seconds("hour")).rangeBetween(-23 * 3600, 0)
     mean = (F.sum("count").over(day) / F.lit(24).cast("decimal(4,0)")).cast("decimal(18,3)")
@@ -69,7 +70,7 @@ def rolling_day(departed: DataFrame) -> DataFrame:
     refresh="partitions",
 )
 def week_on_week(departed: DataFrame) -> DataFrame:
-    """This day against the same day of the week before."""
+    """Comparison with the same day of the previous week."""
     daily = departed.groupBy(F.to_date("event_time").alias("day"), "origin").count()
     before = daily.select(F.date_add("day", 7).alias("day"), "origin", F.col("count").alias("week_before"))
     return daily.join(before, ["day", "origin"], "left").select(
@@ -85,7 +86,8 @@ def week_on_week(departed: DataFrame) -> DataFrame:
     partition_by="window_start",
 )
 def aircraft_sketch(departed: DataFrame) -> DataFrame:
-    """Sketches that merge: distinct aircraft of any span of hours by ``theta_union_agg``, to 1.6 % (4,096 entries)."""
+    """Mergeable sketches: distinct aircraft over any range of hours by ``theta_union_agg``, within 1.6 % (4,096
+    entries)."""
     hourly = departed.groupBy(F.window("event_time", "1 hour"), "origin").agg(
         F.expr("theta_sketch_agg(tailnum, 12)").alias("aircraft")
     )
@@ -101,7 +103,7 @@ def aircraft_sketch(departed: DataFrame) -> DataFrame:
     refresh="partitions",
 )
 def hours_of_day(departed: DataFrame) -> DataFrame:
-    """A chain: a view of another view's rows, at the same cut, because it is the same function of the same events."""
+    """A view over another view's rows. Both have the same cut: it calls that view's function on the same events."""
     hours = top_destinations(departed).where("place = 1")
     return hours.groupBy(F.to_date("window_start").alias("day"), "origin").agg(
         F.count("*").alias("hours"), F.max("flights").alias("most_flights")

@@ -1,4 +1,4 @@
-"""Two kinds of events, joined within a time."""
+"""Gallery: joins of two event types within a time range."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
     refresh="partitions",
 )
 def time_in_air(departed: DataFrame, arrived: DataFrame) -> DataFrame:
-    """Inner: each departure with the arrival of the same flight within a day."""
+    """Inner join: each departure with the arrival of the same flight within a day."""
     together = F.expr(
         "d.carrier = a.carrier AND d.flight = a.flight AND d.origin = a.origin "
         "AND a.event_time > d.event_time AND a.event_time <= d.event_time + INTERVAL 24 HOURS"
@@ -40,7 +40,7 @@ def time_in_air(departed: DataFrame, arrived: DataFrame) -> DataFrame:
     closes=True,
 )
 def never_arrived(departed: DataFrame, arrived: DataFrame) -> DataFrame:
-    """Left outer: departures without an arrival, once a day has passed since, by the watermark of the cut."""
+    """Left anti join: departures without an arrival, once the watermark of the cut is a day later."""
     passed = departed.where("event_time + INTERVAL 24 HOURS < watermark")
     together = F.expr(
         "d.carrier = a.carrier AND d.flight = a.flight AND d.origin = a.origin "
@@ -68,7 +68,7 @@ def never_arrived(departed: DataFrame, arrived: DataFrame) -> DataFrame:
     refresh="partitions",
 )
 def plan_and_truth(scheduled: DataFrame, departed: DataFrame) -> DataFrame:
-    """Full outer: what was planned and never left, what left without a plan, per day of the event."""
+    """Full outer join: flights that were planned and never left, or left without a plan, per day of the event."""
 
     def by_day(events: DataFrame, name: str) -> DataFrame:
         return events.groupBy(

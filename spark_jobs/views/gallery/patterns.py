@@ -1,4 +1,4 @@
-"""Patterns of events, state of one's own, and events that correct earlier ones."""
+"""Gallery: sequences of events, custom state, and events that correct earlier ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ REST = timedelta(hours=6)
     refresh="partitions",
 )
 def bad_runs(departed: DataFrame, cancelled: DataFrame) -> DataFrame:
-    """A sequence: three departures in a row over 30 minutes late within 12 hours, then a cancellation, by carrier."""
+    """A sequence: three departures in a row that are over 30 minutes late, then a cancellation, within 12 hours, per
+    carrier."""
     place = ("event_time", "log_partition", "log_offset")
     late = departed.select("carrier", *place, (F.coalesce("dep_delay", F.lit(0)) > 30).alias("late"))
     stops = cancelled.select("carrier", *place, F.lit(None).cast("boolean").alias("late"))
@@ -39,7 +40,7 @@ def bad_runs(departed: DataFrame, cancelled: DataFrame) -> DataFrame:
 
 
 class Turns:
-    """An aircraft's work until it rests: the state of one key."""
+    """The state of one key: an aircraft's flights since its last rest."""
 
     def __init__(self) -> None:
         self.flights = 0
@@ -72,8 +73,8 @@ class Turns:
     closes=True,
 )
 def turns(departed: DataFrame) -> DataFrame:
-    """State of one's own: flights of an aircraft until a timer says that none has followed for six hours."""
-    # What waits for its time is kept as it is: only the columns that are needed.
+    """Custom state: an aircraft's flights until a timer fires because none has followed for six hours."""
+    # Buffered events are kept as they are, so select only the columns that are needed.
     known = departed.where("tailnum IS NOT NULL")
     known = known.select("tailnum", "event_time", "log_partition", "log_offset", "watermark")
     returns = "tailnum string, began timestamp, rested_at timestamp, flights int"
@@ -91,12 +92,12 @@ def turns(departed: DataFrame) -> DataFrame:
     refresh="partitions",
 )
 def delays_corrected(departed: DataFrame, cancelled: DataFrame) -> DataFrame:
-    """Corrections: of several reports on one flight the last one in the log counts; a cancellation takes it back."""
+    """Corrections: of several reports on one flight the latest one counts; a cancellation retracts it."""
     flight = ("flight_date", "carrier", "flight", "origin")
     place = ("event_time", "log_partition", "log_offset")
     said = departed.select(*flight, *place, "dep_delay")
     taken_back = cancelled.select(*flight, *place, F.lit(None).cast("bigint").alias("dep_delay"))
-    # The date is what the event says of itself: one that is years away would be a partition that nobody expects.
+    # The date comes from the event's data: one that is years away would create an unexpected partition.
     near = F.abs(F.datediff("flight_date", F.to_date("event_time"))) <= 1
     reports = said.unionByName(taken_back).where(near)
     newest = reports.groupBy(*flight).agg(F.max(F.struct(*place, "dep_delay")).alias("newest"))

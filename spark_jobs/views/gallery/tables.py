@@ -1,4 +1,4 @@
-"""Several topics: what was true at the time of an event, tables that are kept from events, saved searches."""
+"""Gallery: several topics: as-of joins, tables built from events, saved searches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
     refresh="partitions",
 )
 def departed_in_weather(departed: DataFrame, weather: DataFrame) -> DataFrame:
-    """A time-dependent join: each departure with the weather of its hour, not with the weather of now."""
+    """As-of join: each departure with the weather at that time, not with the latest weather."""
     told = weather.select("event_time", "log_partition", "log_offset", "origin", "temp", "visib")
     joined = as_of(departed, told, on="origin", into="weather", within="3 hours")
     return joined.select(
@@ -38,7 +38,7 @@ def departed_in_weather(departed: DataFrame, weather: DataFrame) -> DataFrame:
     refresh="partitions",
 )
 def seats_flown(departed: DataFrame, registered: DataFrame) -> DataFrame:
-    """A stream joined with a table that has a history: the seats that a plane had when it departed."""
+    """A stream joined with a table with history: the seats that a plane had when it departed."""
     flown = as_of(departed, registered, on="tailnum", into="plane")
     maker = F.coalesce("plane.manufacturer", F.lit("unknown")).alias("manufacturer")
     day = F.to_date("event_time").alias("day")
@@ -53,7 +53,7 @@ def seats_flown(departed: DataFrame, registered: DataFrame) -> DataFrame:
     refresh="partitions",
 )
 def fleet_now(departed: DataFrame, registered: DataFrame) -> DataFrame:
-    """Two tables kept from events, joined: it changes when either side does. A plane that never flew is in it, too."""
+    """Two tables built from events, joined: it changes when either side does. It includes planes that never flew."""
     newest = ("event_time", "log_partition", "log_offset")
     last = departed.where("tailnum IS NOT NULL").groupBy("tailnum")
     flights = last.agg(F.max(F.struct(*newest, "origin", "dest")).alias("flight"), F.count("*").alias("flights"))
@@ -73,7 +73,7 @@ def fleet_now(departed: DataFrame, registered: DataFrame) -> DataFrame:
     refresh="partitions",
 )
 def alerts(departed: DataFrame, saved: DataFrame, removed: DataFrame) -> DataFrame:
-    """Saved searches: each departure with every search that it matches, as the search stood at that time."""
+    """Saved searches: each departure with every search that it matches, in the search's version at that time."""
     found = matches(departed, saved, removed, on=["origin", "dest", "carrier", "dep_delay"])
     return found.select(
         F.col("event_time").alias("departed_at"), "log_partition", "log_offset", "search", "origin", "dest", "dep_delay"

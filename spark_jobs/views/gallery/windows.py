@@ -1,4 +1,4 @@
-"""Kinds of windows: hopping, sliding, session, and the calendar day of a place."""
+"""Gallery: hopping, sliding and session windows, and calendar days of a time zone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NEW_YORK = "America/New_York"
     lookahead="3 hours",
 )
 def busy_hours(departed: DataFrame) -> DataFrame:
-    """Hopping: departures of three hours, every hour anew. A window that starts at 23:00 ends on the next day."""
+    """Hopping window: departures of three hours, every hour. A window that starts at 23:00 ends on the next day."""
     hops = departed.groupBy(F.window("event_time", "3 hours", "1 hour"), "origin").agg(F.count("*").alias("flights"))
     return hops.select("origin", F.col("window.start").alias("window_start"), "flights")
 
@@ -33,7 +33,7 @@ def busy_hours(departed: DataFrame) -> DataFrame:
     refresh="partitions",
 )
 def queue_before(departed: DataFrame) -> DataFrame:
-    """Sliding, exact for each event: the departures of the same airport in the hour up to it, itself among them."""
+    """Sliding window, exact per event: the airport's departures in the hour up to and including this one."""
     hour = Window.partitionBy("origin").orderBy(F.unix_micros("event_time")).rangeBetween(-3_600_000_000, 0)
     return departed.select(
         "event_time",
@@ -56,7 +56,7 @@ def queue_before(departed: DataFrame) -> DataFrame:
     refresh="partitions",
 )
 def duty(departed: DataFrame, arrived: DataFrame) -> DataFrame:
-    """Session: an aircraft at work, until it rests for six hours; over midnight too, and three days long at most."""
+    """Session window: an aircraft's duty until it rests for six hours; it may cross midnight and last three days."""
     moves = departed.select("event_time", "tailnum").unionByName(arrived.select("event_time", "tailnum"))
     sessions = moves.where("tailnum IS NOT NULL").groupBy(F.session_window("event_time", "6 hours"), "tailnum").count()
     return sessions.select(
@@ -77,7 +77,7 @@ def duty(departed: DataFrame, arrived: DataFrame) -> DataFrame:
     refresh="partitions",
 )
 def local_day(departed: DataFrame) -> DataFrame:
-    """New York's own days: 23, 24 or 25 hours long, and four or five hours behind UTC's."""
+    """Calendar days of New York: 23, 24 or 25 hours long, starting four or five hours after UTC's."""
     day = F.to_date(F.from_utc_timestamp("event_time", NEW_YORK)).alias("local_day")
     return departed.groupBy(day, "origin").agg(
         F.count("*").alias("flights"),

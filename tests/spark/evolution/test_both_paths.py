@@ -118,7 +118,7 @@ def test_a_speed_process_that_is_outdated_ends_and_is_started_again() -> None:
 
     speed = Speed([Slot(departures_from, ONE)], launch, 1)
     assert not speed.outdated
-    speed.look()
+    speed.poll()
     assert speed.outdated
 
 

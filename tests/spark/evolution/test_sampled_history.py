@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from anabranch.compute.batch.version_samples import OF_EACH, try_each_version
+from anabranch.compute.batch.version_samples import SAMPLE_SIZE, try_each_version
 from anabranch.core.errors import BadDefinition
 from anabranch.core.settings import Settings
 from anabranch.views import View
@@ -40,9 +40,11 @@ def test_a_version_that_breaks_the_view_is_named_with_an_event(spark: SparkSessi
     assert (refusal.value.code, fields["type"], fields["version"]) == ("VIEW_BREAKS_ON", "flight.departed", 2)
     assert fields["offset"] == len(FINE), "the event that it fails for is another one"
     assert "flights/0@40 of 2013-01-02" in str(refusal.value)
-    assert try_each_version(spark, settings, PICKY, TWO, before) == OF_EACH, "what lands after the cut is no history"
+    assert try_each_version(spark, settings, PICKY, TWO, before) == SAMPLE_SIZE, (
+        "what lands after the cut is no history"
+    )
 
 
 def test_a_view_that_takes_every_version_is_tried_with_each(spark: SparkSession, settings: Settings) -> None:
     cut = land(spark, settings, TWO, FINE, WORSE)
-    assert try_each_version(spark, settings, delays_to, TWO, cut) == OF_EACH + len(WORSE)
+    assert try_each_version(spark, settings, delays_to, TWO, cut) == SAMPLE_SIZE + len(WORSE)

@@ -13,7 +13,7 @@ from anabranch.core.errors import BadDefinition, Conflict
 from anabranch.core.settings import Settings
 from anabranch.views import Registry, view
 from anabranch.views.check import check
-from anabranch.views.definition_registry import record_path, write_down
+from anabranch.views.definition_registry import record_path, write_definition
 from anabranch.views.upcaster_registry import register_upcasters
 from anabranch.views.upcasting import check_upcasters
 from evolved import ONE, TWO, TYPE, declared, delays_to, departures_from
@@ -159,7 +159,7 @@ def test_a_registered_view_is_checked_again_when_its_events_get_another_shape(
     registered((departures_from,), TWO)
     assert read_by() == {TYPE: 2}
     # A view over a field that the newest shape doesn't have any more says so, instead of failing in its stream.
-    write_down(settings, by_delay, {TYPE: 1})
+    write_definition(settings, by_delay, {TYPE: 1})
     with pytest.raises(BadDefinition) as caught:
         registered((by_delay,), TWO)
     assert caught.value.code == "VIEW_ANALYSIS"

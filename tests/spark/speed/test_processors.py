@@ -212,8 +212,8 @@ def test_a_key_is_forgotten(spark: SparkSession, settings: Settings) -> None:
     ("processor", "event", "said"),
     [
         (Rested, departed(0, dest="XXX"), "Rested.on_event (partition 0, offset 0, of 2013-01-01 00:00:00+00:00)"),
-        (Hoards, departed(0, delay=17 * 1024 * 1024), "the key Row(tailnum='N1') holds 17,8"),
-        (Sleeps, departed(0), "a timer at 2013-01-01 02:00:00+00:00, but by then the key is forgotten"),
+        (Hoards, departed(0, delay=17 * 1024 * 1024), "the state of key Row(tailnum='N1') has 17,8"),
+        (Sleeps, departed(0), "a timer at 2013-01-01 02:00:00+00:00 would never fire"),
     ],
 )  # fmt: skip
 def test_what_fails_names_its_event_and_stops_the_stream(

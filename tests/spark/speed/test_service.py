@@ -67,7 +67,7 @@ class Platform:
         while not reached():
             assert time.monotonic() < deadline, [slot.status() for slot in self.speed.slots]
             time.sleep(0.1)
-            self.speed.look()
+            self.speed.poll()
 
     def epoch(self, name: str) -> int:
         committed = latest_commit(speed_table(self.settings, name, 1))
@@ -87,13 +87,13 @@ def platform(spark: SparkSession, settings: Settings) -> Iterator[Platform]:
 
 
 def test_views_wait_for_landing_and_one_that_fails_stops_alone(platform: Platform) -> None:
-    platform.speed.look()
+    platform.speed.poll()
     assert platform.states() == ["waiting", "waiting"]
     assert not platform.speed.all_failed
 
     landing = Landing(platform.settings)
     landing.land([departed(5, "JFK")])
-    platform.speed.look()
+    platform.speed.poll()
     assert platform.states() == ["waiting", "waiting"]
     platform.clock.now = WAIT_SECONDS
     platform.until(lambda: platform.epoch("departure_delays") == platform.epoch("fragile") == 1)
@@ -108,24 +108,24 @@ def test_views_wait_for_landing_and_one_that_fails_stops_alone(platform: Platfor
     assert not platform.speed.all_failed
 
     platform.clock.now += RETRY_SECONDS - 1
-    platform.speed.look()
+    platform.speed.poll()
     assert platform.states() == ["running", "failed"]
     platform.clock.now += 1
-    platform.speed.look()
+    platform.speed.poll()
     assert platform.states() == ["running", "running"]
     platform.until(lambda: platform.states() == ["running", "failed"])  # the same batch again
 
 
 def test_a_view_whose_state_grows_too_large_stops_and_says_so(platform: Platform) -> None:
     Landing(platform.settings).land([departed(5, "JFK")])
-    platform.until(lambda: all(told.state_bytes for told in platform.speed.told()))
+    platform.until(lambda: all(told.state_bytes for told in platform.speed.statuses()))
     assert platform.states() == ["running", "running"]
     platform.speed.state_limit = 10_000
-    platform.speed.told()
+    platform.speed.statuses()
 
     assert platform.states() == ["failed", "failed"]
     told = platform.speed.slots[0].status().error
-    assert re.search(r"departure_delays v1 keeps \d+ MB of state; 0 MB is the most \[STATE_TOO_LARGE\]", told)
+    assert re.search(r"departure_delays v1 keeps \d+ MB of state; the limit is 0 MB \[STATE_TOO_LARGE\]", told)
     assert "ANABRANCH_STATE_LIMIT_MB" in told
     assert platform.epoch("departure_delays") == 1
 
@@ -156,11 +156,11 @@ def test_all_failed_is_not_all_waiting() -> None:
     errors: list[Exception] = [TryAgain("LANDING_ABSENT", "not yet")]
     clock = Clock()
     speed = Speed([Slot(DELAYS, FLIGHTS)], launch, 10**9, clock)
-    speed.look()
+    speed.poll()
     assert not speed.all_failed
     errors[0] = ZeroDivisionError("the author's")
     clock.now = WAIT_SECONDS
-    speed.look()
+    speed.poll()
     assert speed.all_failed
 
 
@@ -169,8 +169,8 @@ def test_a_file_that_cant_be_read_is_told_beside_the_streams() -> None:
         raise TryAgain("LANDING_ABSENT", "not yet")
 
     speed = Speed([Slot(DELAYS, FLIGHTS)], launch, 10**9, unread={"/views/later.py": SyntaxError("invalid syntax")})
-    speed.look()
-    assert [(str(each), each.state, each.error) for each in speed.told()][1:] == [
+    speed.poll()
+    assert [(str(each), each.state, each.error) for each in speed.statuses()][1:] == [
         ("later.py", "unread", "SyntaxError: invalid syntax")
     ]
     assert not speed.all_failed
@@ -187,7 +187,7 @@ def test_a_stream_whose_table_was_moved_goes_on_soon() -> None:
         speed = Speed([Slot(DELAYS, FLIGHTS)], launch, 10**9, clock)
         for moment in (0.0, rest - 0.1, rest):
             clock.now = moment
-            speed.look()
+            speed.poll()
         assert tries == [0.0, rest], code
 
 

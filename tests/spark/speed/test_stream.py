@@ -117,7 +117,7 @@ def test_a_repeated_batch_is_left_out(
 
     catch_up(spark, settings, DELAYS, FLIGHTS)
     assert (len(commits(settings)), rows_of(settings, DELAYS)) == (known, table)
-    assert "batch 1 is in already" in caplog.text
+    assert "batch 1 is already committed" in caplog.text
 
     landing.land([departed("01 05:50")])
     catch_up(spark, settings, DELAYS, FLIGHTS)

@@ -62,7 +62,7 @@ def test_a_failure_is_a_story(spark: SparkSession, tmp_path: Path) -> None:
     assert error.fields["events"] == 2
     assert "test_proofs.py:" in text
     for said in (
-        "row_number numbers rows that tie",
+        "row_number numbers tied rows",
         "add 'log_partition' and 'log_offset'",
         "events: 2 (of ",
         "the events as they landed: 2 rows",
@@ -87,12 +87,12 @@ def test_its_file_fails_again_in_the_same_way(spark: SparkSession, tmp_path: Pat
 
 
 def test_a_replay_of_the_command_line_is_for_its_own_view(spark: SparkSession, tmp_path: Path) -> None:
-    before = options.ask(Options(replay=failed(numbered, tmp_path, seed=1).fields["replay"]))
+    before = options.set_options(Options(replay=failed(numbered, tmp_path, seed=1).fields["replay"]))
     try:
         assert failed(numbered, tmp_path).code == "PROOF_ORDER"
         assert prove(hourly, declarations=SHOP).logs == 0
     finally:
-        options.ask(before)
+        options.set_options(before)
 
 
 @pytest.mark.sweep

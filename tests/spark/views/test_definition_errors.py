@@ -284,11 +284,11 @@ def seen_by(events, by="tailnum", **more):
 """
 CLOSED = "key=['tailnum', 'event_time'], partition_by='event_time', closes=True"
 NOT_CLOSED = {
-    "no processor": ("return departed", "VIEW_REFRESH", "through which every event has to go"),
+    "no processor": ("return departed", "VIEW_REFRESH", "every event has to go through"),
     "events that go past it": (
         "return seen_by(departed).union(departed.select('tailnum', 'event_time'))",
         "VIEW_REFRESH",
-        "through which every event has to go",
+        "every event has to go through",
     ),
     "the watermark": ("return seen_by(departed.where('event_time < watermark'))", "VIEW_REFRESH", "use timers"),
     "the watermark by another name": (
@@ -301,8 +301,8 @@ NOT_CLOSED = {
         "VIEW_FAILS",
         "keep it in the select",
     ),
-    "state for ever": ("return seen_by(departed, forget_after=None)", "VIEW_FAILS", 'write forget_after="2 days"'),
-    "no duration": ("return seen_by(departed, forget_after='a while')", "VIEW_FAILS", "no duration"),
+    "state for ever": ("return seen_by(departed, forget_after=None)", "VIEW_FAILS", 'set forget_after="2 days"'),
+    "no duration": ("return seen_by(departed, forget_after='a while')", "VIEW_FAILS", "isn't a duration"),
     "a key with a fraction": (
         "return seen_by(departed.withColumn('x', F.col('flight').cast('double')), 'x')",
         "VIEW_FAILS",

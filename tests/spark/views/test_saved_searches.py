@@ -146,7 +146,7 @@ def test_refused_searches_are_shown_with_their_reason(spark: SparkSession) -> No
     shown = refused(spark.createDataFrame(history, SEARCHES), events.schema).collect()
 
     assert {row["search"] for row in shown} == {f"s{n}" for n in range(len(WRONG))}
-    assert {row["why"] for row in shown} >= {"there is no field gate; there are " + ", ".join(events.columns)}
+    assert {row["why"] for row in shown} >= {"there is no field gate; the fields are " + ", ".join(events.columns)}
 
 
 def test_fields_that_searches_may_not_name(spark: SparkSession) -> None:

@@ -24,7 +24,7 @@ def test_open_files_are_level_after_a_thousand_commits_and_reads(tmp_path: Path)
     clinic = Clinic(Settings(home=tmp_path / "home"))
     clinic.land([departed(1)])
     clinic.speed()
-    table = SpeedTable(speed_table(clinic.settings, NAME, 1), V1, SPEED, mending=True)
+    table = SpeedTable(speed_table(clinic.settings, NAME, 1), V1, SPEED, unverified=True)
     rows, process, counts = rows_on(DAYS[:1], 1), psutil.Process(), dict[int, int]()
     for number in range(1, COMMITS + 1):
         files = lake.stage_arrow(rows, table.uri, f"speed-{number}", PARTITION_DATE)

@@ -107,19 +107,19 @@ def test_landing_that_commits_meanwhile_lands_behind_it(clinic: Clinic) -> None:
 def test_a_stream_that_merges_meanwhile_goes_on(clinic: Clinic) -> None:
     live = SpeedTable(speed_of(clinic), V1, SPEED)
     cut = clinic.cut
-    assert live.step("speed-v1", EPOCHS, cut) is BatchAction.NEXT
+    assert live.action_for("speed-v1", EPOCHS, cut) is BatchAction.NEXT
     compacted(clinic, "speed")
     live.merge_small(rows_on([DAYS[0]], clinic.epoch, origin="LIVE"), EPOCHS, live.note(f"speed-v1:{EPOCHS}", cut))
     assert sum("LIVE" in row for row in rows(speed_of(clinic)).elements()) == 2
-    assert live.step("speed-v1", EPOCHS + 1, cut) is BatchAction.NEXT
+    assert live.action_for("speed-v1", EPOCHS + 1, cut) is BatchAction.NEXT
     assert not said(clinic).findings
 
 
 def test_between_two_micro_batches_it_is_not_seen_either(clinic: Clinic) -> None:
     live = SpeedTable(speed_of(clinic), V1, SPEED)
     compacted(clinic, "speed")
-    assert live.step("speed-v1", EPOCHS - 1, clinic.cut) is BatchAction.DONE
-    assert live.step("speed-v1", EPOCHS, clinic.cut) is BatchAction.NEXT
+    assert live.action_for("speed-v1", EPOCHS - 1, clinic.cut) is BatchAction.DONE
+    assert live.action_for("speed-v1", EPOCHS, clinic.cut) is BatchAction.NEXT
 
 
 def test_what_its_writer_has_changed_meanwhile_is_left_out(clinic: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,9 +32,9 @@ def clinic(settings: Settings) -> Clinic:
     made = Clinic(settings)
     made.land([departed(n, DAYS[n % 5]) for n in range(5)])
     made.speed()
-    live = SpeedTable(live_table(settings), V1, SPEED, mending=True)
+    live = SpeedTable(live_table(settings), V1, SPEED, unverified=True)
     commits.configure(live._table, {"delta.checkpointInterval": "1"}, live.newest().note)
-    again = SpeedTable(replay_table(settings, NAME, 1, RUN), V1, SPEED, mending=True)
+    again = SpeedTable(replay_table(settings, NAME, 1, RUN), V1, SPEED, unverified=True)
     rows = rows_on(DAYS, made.cut.epoch(FLIGHTS.name))
     again.refresh(lake.stage_arrow(rows, again.uri, "x", PARTITION_DATE), again.note("replaycp:0", made.cut))
     return made

@@ -144,10 +144,10 @@ def test_merged_files_are_opened(clinic: Clinic) -> None:
 
 
 def test_a_definition_is_read_back_without_its_code(clinic: Clinic) -> None:
-    from anabranch.views.registered_definition import written_view
+    from anabranch.views.registered_definition import registered_view
 
-    found = written_view(clinic.settings, NAME, 1)
+    found = registered_view(clinic.settings, NAME, 1)
     assert (found, found and found.fingerprint) == (V1, V1.fingerprint)
-    assert written_view(clinic.settings, NAME, 7) is None
+    assert registered_view(clinic.settings, NAME, 7) is None
     with pytest.raises(NotImplementedError):
         found and found.function()

@@ -192,17 +192,17 @@ def test_its_stream_ends_and_goes_on_when_it_is_taken_back(settings: Settings) -
         return SimpleNamespace(isActive=True, stop=lambda: stopped.append(view.version))
 
     speed = Speed([Slot(view, None) for view in versions], launch, 1)  # type: ignore[arg-type]
-    speed.look()
+    speed.poll()
     gone(settings)
     speed.retire(lambda view: view.version in retired_versions(settings, view.name))
-    speed.look()
+    speed.poll()
     assert stopped == [1]
     assert [slot.query is None for slot in speed.slots] == [True, False]
     assert speed.slots[0].status().state == "retired"
     assert not speed.all_failed
     reinstate(settings, VIEW, 1, by="bob", why="too soon")
     speed.retire(lambda view: view.version in retired_versions(settings, view.name))
-    speed.look()
+    speed.poll()
     assert [slot.query is None for slot in speed.slots] == [False, False]
 
 

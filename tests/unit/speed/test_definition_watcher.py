@@ -33,7 +33,7 @@ def asked(redeclared: DefinitionWatcher, running: set[str] = RUNNING) -> bool:
     deadline, told, began = time.monotonic() + 60, False, False
     while not (began and redeclared._child is None):
         assert time.monotonic() < deadline
-        told = redeclared.look(running)
+        told = redeclared.poll(running)
         began = began or redeclared._child is not None
         time.sleep(0.02)
     return told
@@ -52,7 +52,7 @@ def second_version(project: Path) -> str:
 
 def test_a_version_that_comes_and_goes_is_noticed(project: Path, redeclared: DefinitionWatcher) -> None:
     for _ in range(5):
-        assert redeclared.look(RUNNING) is False
+        assert redeclared.poll(RUNNING) is False
     assert redeclared._child is None, "nothing changed, and yet it was read again"
     path = deploy(project, second_version(project))
     assert asked(redeclared)
@@ -85,7 +85,7 @@ def test_beside_a_file_that_is_no_python_others_are_noticed(project: Path, redec
 def test_a_file_that_is_just_being_written_is_left_alone(project: Path, redeclared: DefinitionWatcher) -> None:
     for n in range(5):
         deploy(project, "x = 1\n" * (n + 1))
-        assert redeclared.look(RUNNING) is False
+        assert redeclared.poll(RUNNING) is False
         assert redeclared._child is None
 
 

@@ -16,9 +16,9 @@ pytestmark = pytest.mark.unit
 HEAVY = ("pyspark", "hypothesis", "pyarrow", "deltalake", "pydantic", "pandas")
 
 PROVED = """
-from anabranch.testing.options import asked
+from anabranch.testing.options import current_options
 def test_what_is_asked():
-    print("ASKED", asked())
+    print("ASKED", current_options())
 """
 
 
@@ -60,7 +60,7 @@ def test_a_random_seed_is_said_in_the_header(tmp_path: Path) -> None:
     (tmp_path / "test_proved.py").write_text(PROVED)
     command = [sys.executable, "-m", "pytest", "--prove-seed=random", str(tmp_path)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert "anabranch: proofs by seed " in done.stdout
+    assert "anabranch: proofs use seed " in done.stdout
 
 
 def test_a_seed_that_is_no_number_is_refused(tmp_path: Path) -> None:
@@ -84,12 +84,12 @@ def test_one_run_in_ten_goes_through_both_paths(quick: bool, runs: int | None, e
 
 @pytest.fixture
 def asked_nothing() -> Iterator[None]:
-    before = options.ask(Options())
+    before = options.set_options(Options())
     yield
-    options.ask(before)
+    options.set_options(before)
 
 
 def test_what_was_asked_before_comes_back(asked_nothing: None) -> None:
     first = Options(seed=1)
-    assert options.ask(first) == Options()
-    assert options.ask(Options(seed=2)) == first
+    assert options.set_options(first) == Options()
+    assert options.set_options(Options(seed=2)) == first

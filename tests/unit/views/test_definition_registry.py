@@ -11,7 +11,7 @@ from anabranch.contracts.declarations import load_declarations
 from anabranch.core.errors import Conflict
 from anabranch.core.settings import Settings, load_settings, project_root
 from anabranch.views import View, load_views
-from anabranch.views.definition_registry import is_registered, record_path, write_down
+from anabranch.views.definition_registry import is_registered, record_path, write_definition
 
 pytestmark = pytest.mark.unit
 DECLARED = load_declarations(project_root() / "spark_jobs" / "contracts")
@@ -39,19 +39,19 @@ def settings(tmp_path: Path) -> Settings:
 def test_a_definition_is_written_down_once(tmp_path: Path, settings: Settings) -> None:
     view = declare(tmp_path / "a", TEXT)
     assert not is_registered(settings, view)
-    write_down(settings, view)
+    write_definition(settings, view)
     assert is_registered(settings, view)
     record = json.loads(record_path(settings, view).read_text())
     assert record["fingerprint"] == view.fingerprint
     assert "LIMIT = 15" in record["definition"]
-    write_down(settings, view)
+    write_definition(settings, view)
     assert [path.name for path in record_path(settings, view).parent.iterdir()] == ["delayed.v1.json"]
 
 
 def test_another_definition_under_the_same_version_is_refused(tmp_path: Path, settings: Settings) -> None:
-    write_down(settings, declare(tmp_path / "a", TEXT))
+    write_definition(settings, declare(tmp_path / "a", TEXT))
     changed = declare(tmp_path / "b", TEXT.replace("LIMIT = 15", "LIMIT = 20"))
-    for attempt in (is_registered, write_down):
+    for attempt in (is_registered, write_definition):
         with pytest.raises(Conflict) as caught:
             attempt(settings, changed)
         assert caught.value.code == "DEFINITION_CHANGED"
@@ -64,7 +64,7 @@ def test_another_definition_under_the_same_version_is_refused(tmp_path: Path, se
 
 
 def test_the_next_version_may_be_another(tmp_path: Path, settings: Settings) -> None:
-    write_down(settings, declare(tmp_path / "a", TEXT))
+    write_definition(settings, declare(tmp_path / "a", TEXT))
     assert not is_registered(settings, declare(tmp_path / "b", TEXT.replace("version=1", "version=2")))
 
 
@@ -74,7 +74,7 @@ def test_of_two_that_register_at_once_one_wins_and_the_other_learns_it(tmp_path:
 
     def attempt(view: View) -> None:
         try:
-            write_down(settings, view)
+            write_definition(settings, view)
             outcomes.append(view.fingerprint)
         except Conflict as error:
             outcomes.append(error.code)
@@ -93,5 +93,5 @@ def test_a_file_that_is_edited_under_a_running_process_is_still_known_as_it_was(
 ) -> None:
     view = declare(tmp_path / "a", TEXT)
     (tmp_path / "a" / "views.py").write_text("# edited\n\n" + TEXT.replace("LIMIT = 15", "LIMIT = 20"))
-    write_down(settings, view)
+    write_definition(settings, view)
     assert "LIMIT = 15" in json.loads(record_path(settings, view).read_text())["definition"]

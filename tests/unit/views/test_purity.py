@@ -120,6 +120,6 @@ def test_a_value_from_the_function_around_is_refused() -> None:
         def closed(departed):  # type: ignore[no-untyped-def]
             return departed.where(departed.dep_delay > limit)
 
-    with collecting(), pytest.raises(BadDefinition, match="limit comes from the function around") as caught:
+    with collecting(), pytest.raises(BadDefinition, match="limit comes from the enclosing function") as caught:
         declare(15)
     assert caught.value.code == "VIEW_UNSEEN"

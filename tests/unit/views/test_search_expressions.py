@@ -12,8 +12,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from anabranch.views.saved_searches import refusal
-from anabranch.views.saved_searches.history import Version, ordered
-from anabranch.views.saved_searches.index import Index, Work
+from anabranch.views.saved_searches.history import Version, sort_versions
+from anabranch.views.saved_searches.index import Index, MatchCost
 from anabranch.views.saved_searches.intervals import Kind
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -112,7 +112,7 @@ def table(rows: list[dict[str, Any]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, schema=pa.schema(list(TYPES.items())))
 
 
-def matched(texts: list[str], rows: list[dict[str, Any]], work: Work | None = None) -> set[tuple[int, str]]:
+def matched(texts: list[str], rows: list[dict[str, Any]], work: MatchCost | None = None) -> set[tuple[int, str]]:
     """(row, text) of all that match."""
     index = Index([Version(text, 0, 0, place, text) for place, text in enumerate(sorted(set(texts)))], FIELDS, None)
     pairs = [
@@ -177,22 +177,22 @@ def test_not_a_number_is_above_all_numbers() -> None:
 
 REFUSED = {
     "nothing": ("  ", "1 to 10,000 characters"),
-    "Python": ("__import__('os').system('id')", "no part of the language"),
+    "Python": ("__import__('os').system('id')", "isn't part of the language"),
     "a call": ("lower(origin) = 'jfk'", "where"),
-    "a subquery": ("origin in (select dest from x)", "where a value should be"),
+    "a subquery": ("origin in (select dest from x)", "where a value is expected"),
     "two statements": ("origin = 'JFK'; drop table x", "';"),
     "a comment": ("origin = 'JFK' -- and more", "where"),
-    "an open text": ("origin = 'JFK", "no part of the language"),
-    "an open bracket": ("(origin = 'JFK'", "where ) should be"),
-    "a closed bracket": ("origin = 'JFK')", "where the end should be"),
-    "a backslash": ("origin = \\'JFK\\'", "no part of the language"),
-    "other quotes": ('origin = "JFK"', "no part of the language"),
-    "other digits": ("dep_delay > ٦٠", "no part of the language"),
-    "a null byte": ("origin = 'JFK'\0", "no part of the language"),
-    "a lone surrogate": ("origin = \ud800", "no part of the language"),
+    "an open text": ("origin = 'JFK", "isn't part of the language"),
+    "an open bracket": ("(origin = 'JFK'", "where ) is expected"),
+    "a closed bracket": ("origin = 'JFK')", "where the end is expected"),
+    "a backslash": ("origin = \\'JFK\\'", "isn't part of the language"),
+    "other quotes": ('origin = "JFK"', "isn't part of the language"),
+    "other digits": ("dep_delay > ٦٠", "isn't part of the language"),
+    "a null byte": ("origin = 'JFK'\0", "isn't part of the language"),
+    "a lone surrogate": ("origin = \ud800", "isn't part of the language"),
     "null": ("origin = null", "is null"),
     "no field": ("gate = 'B7'", "there is no field gate"),
-    "a field against a field": ("origin = dest", "where a value should be"),
+    "a field against a field": ("origin = dest", "where a value is expected"),
     "a number for a text": ("origin = 60", "origin is a text"),
     "a text for a number": ("dep_delay > '60'", "dep_delay is a number"),
     "a boolean for a number": ("dep_delay = true", "dep_delay is a number"),
@@ -203,7 +203,7 @@ REFUSED = {
     "a date that isn't": ("flight_date = '2013-02-30'", "isn't one"),
     "a time that isn't": ("planned > '2013-01-01T25:00:00'", "isn't one"),
     "the end of time": ("planned > '9999-12-31T23:59:59-23:59'", None),
-    "an exponent": ("dep_delay < 1e9", "no part of the language"),
+    "an exponent": ("dep_delay < 1e9", "isn't part of the language"),
     "a huge number": (f"dep_delay < {'9' * 5000}", "38 digits"),
     "deep brackets": ("(" * 4000 + "diverted" + ")" * 4000, "nested more than 50 deep"),
     "deep not": ("not " * 2000 + "diverted", "nested more than 50 deep"),
@@ -237,7 +237,7 @@ def test_searches_beyond_the_bound_of_boxes_match_as_well() -> None:
     pairs = " and ".join(f"(dep_delay <> {n} or origin like '%{n}%')" for n in range(40))
     many = f"dest in ({', '.join(quoted(str(n)) for n in range(1200))})"
     rows = [{**dict.fromkeys(FIELDS), "dep_delay": n, "origin": "x7", "dest": str(n)} for n in (7, 8, 40, 1199)]
-    work, begun = Work(), time.perf_counter()
+    work, begun = MatchCost(), time.perf_counter()
     assert matched([pairs, many], rows, work) == naively([pairs, many], rows) != set()
     assert work.scanned == 2 * len(rows)
     assert time.perf_counter() - begun < 5
@@ -257,9 +257,9 @@ def test_few_searches_are_looked_at_for_each_event() -> None:
         "dep_delay": "number",
         "flight_date": "date",
     }
-    work = Work()
+    work = MatchCost()
     batch = flights.head(2_000).to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()[0]
-    found = sum(len(events) for events, _ in Index(ordered(versions), fields, None).match(batch, work))
+    found = sum(len(events) for events, _ in Index(sort_versions(versions), fields, None).match(batch, work))
     assert found > 2_000
     assert work.scanned == 0
     assert work.candidates / (2_000 * 10_000) < 0.03

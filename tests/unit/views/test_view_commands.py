@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from anabranch.apps.cli.main import app
 from anabranch.core.settings import Settings, load_settings
-from anabranch.views.definition_registry import record_path, write_down
+from anabranch.views.definition_registry import record_path, write_definition
 from landed import sample_views
 from typer.testing import CliRunner
 
@@ -39,7 +39,7 @@ def test_every_declared_view_is_listed_with_its_place(settings: Settings) -> Non
 def test_a_definition_is_new_then_registered_then_changed(settings: Settings) -> None:
     view = sample_views().get("departure_delays", 1)
     assert listed()["departure_delays v1"]["definition"] == "new"
-    write_down(settings, view)
+    write_definition(settings, view)
     assert listed()["departure_delays v1"]["definition"] == "registered"
     assert listed()["route_day v1"]["definition"] == "new"
     record = record_path(settings, view)

@@ -37,9 +37,7 @@ def show(
         typer.echo(json.dumps({"route": _plain(route) if route else None, "reader": reader, "version": version}))
         return
     typer.echo(
-        _line(route)
-        if route
-        else f"no route: all readers get v{oldest_version(settings, view)}, the oldest version"
+        _line(route) if route else f"no route: all readers get v{oldest_version(settings, view)}, the oldest version"
     )
     if reader:
         typer.echo(f"{printable(reader)} gets v{version}")

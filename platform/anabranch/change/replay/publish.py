@@ -102,7 +102,7 @@ def _newest_commit(uri: str) -> Commit:
 
 def _live(settings: Settings, view: View, like: str) -> SpeedTable:
     schema = pa.schema(DeltaTable(like).schema().to_arrow())
-    return SpeedTable(speed_table(settings, view.name, view.version), view, schema, mending=True)
+    return SpeedTable(speed_table(settings, view.name, view.version), view, schema, unverified=True)
 
 
 @contextmanager

@@ -245,8 +245,8 @@ class _Replay:
     def _running(self) -> SpeedQuery:
         """Return the replay's stream; starts it if it doesn't run."""
         if self._query is None:
-            request = self._request
-            self._query = start(self._spark, self._settings, request.view, request.topics, place=self._location)
+            asked = self._request
+            self._query = start(self._spark, self._settings, asked.view, asked.topics, location=self._location)
             self._processes.yield_to_others(self._pace())
         return self._query
 

@@ -1,4 +1,4 @@
-"""What a rebuild leaves behind: files that no reader sees yet, and a manifest that says what they are."""
+"""The manifest of a rebuild: it describes staged files that no reader sees yet."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from anabranch.lake import Cut, StagedFile
 from anabranch.lake.layout import batch_table, safe_name
 
 EXPIRED: Final = ".expired"
-"""Behind the name of a manifest that is too old to be published from."""
+"""The suffix of a manifest that is too old to be published."""
 RUN = re.compile(r"[a-z0-9][a-z0-9-]{0,79}")
 
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """The staged result of one rebuild: ``files`` hold the rows of ``partitions`` up to ``cut``; a partition
-    without a file is empty. ``columns`` are those of a file, in Delta's JSON. ``seconds`` is how long it took."""
+    """The staged result of one rebuild. ``files`` hold the rows of ``partitions`` up to ``cut``; a partition without a
+    file is empty. ``columns``: the schema of a file, as Delta's JSON. ``seconds``: the duration of the rebuild."""
 
     view: str
     version: int
@@ -76,18 +76,18 @@ def builds_folder(settings: Settings, view: str, version: int) -> Path:
 
 def manifest_path(settings: Settings, view: str, version: int, run: str) -> Path:
     if not RUN.fullmatch(run):
-        raise BadInput("RUN_ID", f"{run!r} is no run id", next_step="use a-z, 0-9 and -", field="run")
+        raise BadInput("RUN_ID", f"{run!r} isn't a valid run id", next_step="use a-z, 0-9 and -", field="run")
     return builds_folder(settings, view, version) / f"{run}.json"
 
 
 def write_manifest(settings: Settings, build: Build) -> Path:
-    """Write it in one step: a manifest that is there is whole."""
+    """Writes the manifest atomically: one that exists is complete."""
     path = manifest_path(settings, build.view, build.version, build.run)
     return write_atomically(path, json.dumps(build.to_json()))
 
 
 def read_manifest(settings: Settings, view: str, version: int, run: str) -> Build:
-    """The build of ``run``. BrokenState BUILD_MISSING when its rebuild has not ended well."""
+    """The build of ``run``. Raises BrokenState BUILD_MISSING when its rebuild hasn't succeeded."""
     path = manifest_path(settings, view, version, run)
     try:
         return Build.from_json(json.loads(path.read_text()))
@@ -101,24 +101,24 @@ def read_manifest(settings: Settings, view: str, version: int, run: str) -> Buil
 
 
 def manifests(settings: Settings, view: str, version: int) -> list[Path]:
-    """Those of all builds that may still be published."""
+    """The manifests of all builds that may still be published."""
     return [p for p in sorted(builds_folder(settings, view, version).glob("*.json")) if RUN.fullmatch(p.stem)]
 
 
 def expire(path: Path) -> Path:
-    """From now on nothing is published from this manifest. Its files stay known by it until they are deleted: somebody
-    may just be publishing them."""
+    """Marks a manifest so that it can't be published any more. It still lists its files until they are deleted, because
+    a concurrent run may be publishing them."""
     return path.rename(path.with_name(path.name + EXPIRED))
 
 
 def expired_manifests(settings: Settings, view: str, version: int, after: float = 0.0) -> list[Path]:
-    """Those that have expired ``after`` this moment (seconds since 1970)."""
+    """The manifests that expired after this time (seconds since 1970)."""
     found = sorted(builds_folder(settings, view, version).glob(f"*.json{EXPIRED}"))
     return [path for path in found if path.stat().st_ctime >= after]
 
 
 def files_of(path: Path) -> tuple[StagedFile, ...]:
-    """The files that a manifest names; none for what is no manifest, or gone."""
+    """The files that a manifest lists; none if it isn't a manifest or doesn't exist."""
     try:
         return Build.from_json(json.loads(path.read_text())).files
     except (OSError, ValueError, KeyError, TypeError):
@@ -126,7 +126,7 @@ def files_of(path: Path) -> tuple[StagedFile, ...]:
 
 
 def discard(settings: Settings, build: Build) -> None:
-    """Delete the build's files and manifest. Only for a build of which nothing was published."""
+    """Deletes the build's files and manifest. Only for a build of which nothing was published."""
     base = Path(batch_table(settings, build.view, build.version))
     for file in build.files:
         (base / file.path).unlink(missing_ok=True)
@@ -139,7 +139,7 @@ def days(first: date, last: date) -> Sequence[date]:
 
 
 def days_text(partitions: Sequence[date]) -> str:
-    """Days in order, as a flag of a job: ``2013-01-01..2013-01-31,2013-02-03``."""
+    """Formats sorted days for a job's flag: ``2013-01-01..2013-01-31,2013-02-03``."""
     runs: list[list[date]] = []
     for day in partitions:
         if runs and day.toordinal() - runs[-1][-1].toordinal() == 1:
@@ -150,6 +150,6 @@ def days_text(partitions: Sequence[date]) -> str:
 
 
 def parse_days(text: str) -> list[date]:
-    """The days of ``days_text``. ValueError when it is none."""
-    spans = [[date.fromisoformat(day) for day in span.split("..")] for span in text.split(",")]
-    return [day for span in spans for day in days(span[0], span[-1])]
+    """Parses the text of ``days_text``. Raises ValueError."""
+    ranges = [[date.fromisoformat(day) for day in part.split("..")] for part in text.split(",")]
+    return [day for bounds in ranges for day in days(bounds[0], bounds[-1])]

@@ -1,8 +1,8 @@
-"""The late events that no half of a view holds, and the days that readers miss them in.
+"""Find the late events that neither half of a view holds, and the days whose rows lack them.
 
-The speed half holds on-time events only, the batch half of a day all events up to the cut that it was published at. So
-a late event is in no half where a day that depends on it was never published, or was published before it landed. As
-with dirty days nobody marks anything: it follows from landing's rows and the newest commit of the batch table.
+The speed half holds on-time events only; the batch half of a day holds all events up to the cut of its publication. So
+a late event is in neither half when a day that depends on it was never published, or was published before the event
+landed. As with dirty days no marks are kept: this is derived from landing's rows and the latest batch commit.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
 from threading import Lock
+
+from deltalake import DeltaTable
 
 from anabranch.compute.batch.publish import Published, published_in
 from anabranch.compute.batch.rebuild import cut_at
@@ -26,15 +28,14 @@ from anabranch.lake.commits import open_table
 from anabranch.lake.layout import batch_table, landing_table
 from anabranch.views.definition import View
 from anabranch.views.partitions import reach, touched_partitions
-from deltalake import DeltaTable
 
 Since = Callable[[date], int | None]
 
 
 @dataclass(frozen=True, slots=True)
 class MissingDay:
-    """A day that was never published (``at`` is None), or whose batch half, published ``at`` a cut, lacks ``late``
-    events. Of a day that was never published ``late`` may be 0: then the speed half has all of its events."""
+    """A day that was never published (``at`` is None), or whose batch half, published at the cut ``at``, lacks ``late``
+    events. For a day that was never published ``late`` may be 0: then the speed half has all of its events."""
 
     day: date
     at: Cut | None
@@ -43,43 +44,44 @@ class MissingDay:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """``late``: how many late events at least one day lacks that depends on them, each once. ``days``: these days, and
-    all others that have events and were never published, in order."""
+    """``late``: how many late events are missing in at least one day that depends on them, each counted once. ``days``:
+    these days, and all other days that have events and were never published, sorted."""
 
     late: int = 0
     days: tuple[MissingDay, ...] = field(default=())
 
     @property
     def never_published(self) -> Mapping[date, int]:
-        """The days that were never published and have late events, with how many."""
-        return {each.day: each.late for each in self.days if each.at is None and each.late}
+        """The days that were never published and have late events, with their number."""
+        return {missing.day: missing.late for missing in self.days if missing.at is None and missing.late}
 
     def __str__(self) -> str:
         return f"{late_events(self.late)} in no half"
 
 
 def late_events(count: int) -> str:
-    """For people: ``no late event is``, ``1 late event is``, ``12 late events are``."""
+    """Text for messages: ``no late event is``, ``1 late event is``, ``12 late events are``."""
     return f"{count or 'no'} late event is" if count < 2 else f"{count:,} late events are"
 
 
-_known: OrderedDict[tuple[object, ...], Missing] = OrderedDict()
+_cache: OrderedDict[tuple[object, ...], Missing] = OrderedDict()
 _lock = Lock()
-_REMEMBERED = 64
+_CACHE_SIZE = 64
 
 
 def missing(settings: Settings, view: View, cut: Cut) -> Missing:
-    """What no half of ``view`` holds of the events up to ``cut``; nothing for a kappa view, which has no late events.
+    """The late events up to ``cut`` that neither half of ``view`` holds; empty for a kappa view, whose stream has them.
 
-    Without Spark: only files are opened that hold late events of days that were never published, or published before
-    the file was written. The answer is kept in this process until landing, or the batch table, has another version.
+    Works without Spark. It opens only files with late events of days that were never published, or were published
+    before the file was written. The result is cached in this process until landing or the batch table has a new
+    version.
     """
     batch = None if view.kappa else latest_verified_commit(batch_table(settings, view.name, view.version))
-    return missing_beside(settings, view, cut, batch)
+    return missing_at(settings, view, cut, batch)
 
 
-def missing_beside(settings: Settings, view: View, cut: Cut, batch: Commit | None) -> Missing:
-    """The same, beside the batch half at this commit of its table (None: nothing was published)."""
+def missing_at(settings: Settings, view: View, cut: Cut, batch: Commit | None) -> Missing:
+    """As ``missing``, for the batch half at this commit of its table (None: nothing was published)."""
     if view.kappa:
         return Missing()
     landing = {topic: open_table(landing_table(settings, topic)) for topic in sorted(cut.positions)}
@@ -87,28 +89,28 @@ def missing_beside(settings: Settings, view: View, cut: Cut, batch: Commit | Non
     if gone:
         raise BrokenState(
             "LANDING_GONE",
-            f"landing of {gone[0]} isn't there, and {view.name} v{view.version} covers {cut}",
-            state="which late events no half holds can't be told",
-            next_step="put landing back from a copy; anabranch doctor",
+            f"the landing table of {gone[0]} doesn't exist, but {view.name} v{view.version} covers {cut}",
+            state="the late events that neither half holds can't be determined",
+            next_step="restore landing from a copy; then run anabranch doctor",
         )
     tables = {topic: table for topic, table in landing.items() if table is not None}
     versions = tuple((table.metadata().id, table.version()) for table in tables.values())
     published = (batch.version, batch.note.batch) if batch is not None else None
-    place = (str(settings.lake), view, str(cut), versions, published)
+    key = (str(settings.lake), view, str(cut), versions, published)
     with _lock:
-        if place in _known:
-            _known.move_to_end(place)
-            return _known[place]
+        if key in _cache:
+            _cache.move_to_end(key)
+            return _cache[key]
     found = _Search(view, cut, published_in(batch.note) if batch is not None else {}, tables).found()
     with _lock:
-        _known[place] = found
-        while len(_known) > _REMEMBERED:
-            _known.popitem(last=False)
+        _cache[key] = found
+        while len(_cache) > _CACHE_SIZE:
+            _cache.popitem(last=False)
     return found
 
 
 def missing_now(settings: Settings, view: View, topics: Sources) -> Missing:
-    """The same at the newest cut; nothing before each of ``topics`` has landed something."""
+    """As ``missing``, at the newest cut; empty until each of ``topics`` has landed something."""
     try:
         cut = cut_at(settings, topics)
     except TryAgain:
@@ -118,7 +120,7 @@ def missing_now(settings: Settings, view: View, topics: Sources) -> Missing:
 
 @dataclass
 class _Search:
-    """One look: ``published`` of the view's days, ``tables`` of landing by topic."""
+    """One search. ``published``: the view's published days; ``tables``: the landing tables by topic."""
 
     view: View
     cut: Cut
@@ -126,28 +128,28 @@ class _Search:
     tables: Mapping[str, DeltaTable]
 
     def found(self) -> Missing:
-        late, lacking = 0, dict.fromkeys(self.candidates - self.published.keys(), 0)
-        for topic, days_of, events in self._groups():
-            for each in events:
-                days = [day for day in days_of(each.day) if self._at(topic, day) < each.epoch]
-                late += each.events if days else 0
+        late, missing = 0, dict.fromkeys(self.candidates - self.published.keys(), 0)
+        for topic, days_of, groups in self._groups():
+            for group in groups:
+                days = [day for day in days_of(group.day) if self._published_epoch(topic, day) < group.epoch]
+                late += group.events if days else 0
                 for day in days:
-                    lacking[day] = lacking.get(day, 0) + each.events
+                    missing[day] = missing.get(day, 0) + group.events
         cuts = {day: published.cut for day, published in self.published.items()}
-        return Missing(late, tuple(MissingDay(day, cuts.get(day), lacking[day]) for day in sorted(lacking)))
+        return Missing(late, tuple(MissingDay(day, cuts.get(day), missing[day]) for day in sorted(missing)))
 
     def _groups(self) -> Iterable[tuple[str, Callable[[date], list[date]], Sequence[LateEvents]]]:
-        """By topic: the late events that days around them need, and those of tables, which all later days need."""
+        """By topic: late events that affect the days within reach, and those of ``tables``, which affect all later
+        days."""
         for topic in self.tables:
-            yield topic, self._around, self._events[topic].late
+            yield topic, self._candidates_in_reach, self._events[topic].late
             if self.view.tables:
-                since = self._oldest(topic, self._from_then_on)
-                yield topic, self._from_then_on, self._read(topic, self.view.tables, since).late
+                since = self._oldest_epoch(topic, self._later_candidates)
+                yield topic, self._later_candidates, self._read(topic, self.view.tables, since).late
 
     @cached_property
     def candidates(self) -> set[date]:
-        """The days that can have rows: events make them, and none lies before the first day that has some or behind
-        the last one."""
+        """The days that can have rows: those that events affect, from the first day with events to the last one."""
         days = set[date]().union(*(lateness.days for lateness in self._events.values()))
         bounds = days | self.published.keys()
         inside = (day for day in touched_partitions(self.view, days) if min(bounds) <= day <= max(bounds))
@@ -155,9 +157,10 @@ class _Search:
 
     @cached_property
     def _events(self) -> Mapping[str, Lateness]:
-        """By topic, those that aren't of tables: of days that were never published all, of others what came since."""
+        """By topic, the late events that aren't of ``tables``: all of them for days that were never published, those
+        since the publication for other days."""
         types = [name for name in self.view.events if name not in self.view.tables]
-        return {topic: self._read(topic, types, self._oldest(topic, self._near)) for topic in self.tables}
+        return {topic: self._read(topic, types, self._oldest_epoch(topic, self._in_reach)) for topic in self.tables}
 
     def _read(self, topic: str, types: Iterable[str], since: Since) -> Lateness:
         return lateness_since(self.tables[topic], list(types), since, self.cut.epoch(topic))
@@ -167,22 +170,22 @@ class _Search:
         days = {day for table in self.tables.values() for day in days_of_files(table)} | self.published.keys()
         return (min(days), max(days)) if days else None
 
-    def _near(self, day: date) -> list[date]:
-        """The days that can depend on events of ``day``, before it is known which of them have events."""
+    def _in_reach(self, day: date) -> list[date]:
+        """The days that can depend on events of ``day``. Used before it is known which of them have events."""
         first, last = self._span or (day, day)
-        return [each for each in touched_partitions(self.view, [day]) if first <= each <= last]
+        return [partition for partition in touched_partitions(self.view, [day]) if first <= partition <= last]
 
-    def _around(self, day: date) -> list[date]:
-        return [each for each in touched_partitions(self.view, [day]) if each in self.candidates]
+    def _candidates_in_reach(self, day: date) -> list[date]:
+        return [partition for partition in touched_partitions(self.view, [day]) if partition in self.candidates]
 
-    def _from_then_on(self, day: date) -> list[date]:
+    def _later_candidates(self, day: date) -> list[date]:
         first = day.toordinal() - reach(self.view)[1]
-        return [each for each in self.candidates if each.toordinal() >= first]
+        return [partition for partition in self.candidates if partition.toordinal() >= first]
 
-    def _oldest(self, topic: str, days_of: Callable[[date], list[date]]) -> Since:
-        return lambda day: min((self._at(topic, each) for each in days_of(day)), default=None)
+    def _oldest_epoch(self, topic: str, days_of: Callable[[date], list[date]]) -> Since:
+        return lambda day: min((self._published_epoch(topic, partition) for partition in days_of(day)), default=None)
 
-    def _at(self, topic: str, day: date) -> int:
-        """The epoch up to which the batch half of a day holds everything; 0 for one that was never published."""
+    def _published_epoch(self, topic: str, day: date) -> int:
+        """The epoch up to which the day's batch half holds all events; 0 if the day was never published."""
         published = self.published.get(day)
         return published.cut.epoch(topic) if published else 0

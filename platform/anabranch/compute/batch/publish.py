@@ -1,4 +1,4 @@
-"""Showing a build to readers: one commit that replaces exactly the certified partitions."""
+"""Publish a build: one commit to the batch table that replaces exactly the certified partitions."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from datetime import date, timedelta
 from typing import Any
 
 import pyarrow as pa
+from deltalake import DeltaTable, Schema
+
 from anabranch.compute.batch.manifest import Build
 from anabranch.core.errors import BrokenState, Conflict
 from anabranch.core.settings import Settings
@@ -17,14 +19,13 @@ from anabranch.lake.commits import open_table
 from anabranch.lake.layout import batch_table
 from anabranch.lake.optimistic import until_committed
 from anabranch.views.definition import PARTITION_DATE, View
-from deltalake import DeltaTable, Schema
 
 LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What batch serves of one partition: the cut that it covers, and the run that made it."""
+    """One published partition of the batch half: the cut that it covers, and the run that built it."""
 
     cut: Cut
     run: str
@@ -37,13 +38,13 @@ def publish(
     partitions: Sequence[date],
     planned: Mapping[date, Published] | None = None,
 ) -> int | None:
-    """Replace ``partitions`` of the batch half by those of ``build``, atomically; the table's new version.
+    """Atomically replaces ``partitions`` of the batch half by those of ``build``. Returns the table's new version.
 
-    The commit's note names every published partition of the table, so rows and truth can't part. Safe to repeat:
-    partitions that this run has published already are left out, loudly; None when none was left. Conflict
-    PUBLISHED_NEWER when another run has published one of them at a newer cut; nothing is published then. ``planned``:
-    what was published of the build's partitions when the run was planned. Conflict PLAN_OUTDATED when that has changed,
-    by the very version that the commit lands behind.
+    The commit metadata lists every published partition of the table, so it always matches the rows. Idempotent:
+    partitions that this run has already published are skipped; if all are, this is logged and None returned. Raises
+    Conflict PUBLISHED_NEWER when another run has published one of them at a newer cut; then nothing is published.
+    ``planned``: how the build's partitions were published when the run was planned. Raises Conflict PLAN_OUTDATED when
+    that has changed, checked against the table version that the commit follows directly.
     """
     if build.fingerprint != view.fingerprint:
         raise Conflict(
@@ -52,11 +53,11 @@ def publish(
             state="nothing was published",
             next_step="rebuild it; a changed definition needs a new version",
         )
-    strangers = sorted(set(partitions) - set(build.partitions))
-    if strangers:
+    not_built = sorted(set(partitions) - set(build.partitions))
+    if not_built:
         raise BrokenState(
             "NOT_BUILT",
-            f"run {build.run} has not built {[d.isoformat() for d in strangers]}",
+            f"run {build.run} has not built {[d.isoformat() for d in not_built]}",
             next_step="build these partitions first: anabranch reprocess names what a run builds",
         )
 
@@ -65,7 +66,7 @@ def publish(
         known = publications(table)
         todo = [p for p in sorted(set(partitions)) if known.get(p) is None or known[p].run != build.run]
         if not todo:
-            LOGGER.warning("%s: run %s has published all of its partitions already", view.writer, build.run)
+            LOGGER.warning("%s: run %s has already published all of its partitions", view.writer, build.run)
             return None
         if planned is not None:
             check_published(view.name, view.version, build.run, build.partitions, planned, known)
@@ -76,18 +77,18 @@ def publish(
 
 
 def publications(table: DeltaTable | str) -> dict[date, Published]:
-    """Each published partition of a batch table, empty ones too, from its newest note."""
+    """Every published partition of a batch table, including empty ones, from its latest commit."""
     committed = latest_verified_commit(table)
     return published_in(committed.note) if committed else {}
 
 
 def published_in(note: CommitMetadata) -> dict[date, Published]:
-    """Each partition that is published as of one commit of a batch table."""
+    """Every published partition as of this commit of a batch table."""
     return from_entries(note.extra.get("published", ()))
 
 
 def from_entries(entries: Iterable[Mapping[str, Any]]) -> dict[date, Published]:
-    """What ``entries_of`` was given."""
+    """The inverse of ``entries_of``."""
     found: dict[date, Published] = {}
     for entry in entries:
         first, last = date.fromisoformat(entry["from"]), date.fromisoformat(entry["to"])
@@ -104,25 +105,25 @@ def check_published(
     planned: Mapping[date, Published],
     known: Mapping[date, Published],
 ) -> None:
-    """Conflict PLAN_OUTDATED where one of ``days`` isn't published as it was when ``run`` was planned. What the run has
-    published itself is its own work."""
+    """Raises Conflict PLAN_OUTDATED when one of ``days`` is published otherwise than when ``run`` was planned.
+    Days that the run itself has published don't count."""
     own = {day for day, published in known.items() if published.run == run}
-    changed = [day for day in days if day not in own and _told(planned.get(day)) != _told(known.get(day))]
+    changed = [day for day in days if day not in own and _description(planned.get(day)) != _description(known.get(day))]
     if changed:
         first = changed[0]
         more = f"; so are {len(changed) - 1} other days" if len(changed) > 1 else ""
         raise Conflict(
             "PLAN_OUTDATED",
-            f"{view} v{version}: {first} was {_told(planned.get(first))} when run {run} was planned, and is "
-            f"{_told(known.get(first))} now{more}",
-            state="nothing was replaced by this run since; readers keep what is published now",
-            next_step="nothing, if that is as it should be; else trigger the run again: it is planned anew",
+            f"{view} v{version}: {first} was {_description(planned.get(first))} when run {run} was planned, and is "
+            f"{_description(known.get(first))} now{more}",
+            state="this run has replaced nothing since; readers keep what is published now",
+            next_step="nothing, if that is intended; otherwise trigger the run again: it makes a new plan",
             changed="published",
             partitions=[day.isoformat() for day in changed],
         )
 
 
-def _told(published: Published | None) -> str:
+def _description(published: Published | None) -> str:
     return f"published at {published.cut} by run {published.run}" if published else "not published"
 
 
@@ -161,7 +162,7 @@ def _table(settings: Settings, view: View, build: Build) -> DeltaTable:
 
 
 def entries_of(published: Mapping[date, Published]) -> list[dict[str, Any]]:
-    """Run-length: neighbouring days of one run and cut are one entry."""
+    """Run-length encoding: consecutive days of one run and cut become one entry."""
     entries: list[dict[str, Any]] = []
     last: tuple[date, Published] | None = None
     for day in sorted(published):

@@ -1,4 +1,4 @@
-"""The batch path: a view's function over all events up to a cut, for the partitions asked for."""
+"""Rebuild partitions of a view: run its function over all events up to a cut, and stage the rows."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from deltalake import Schema
+
 from anabranch.compute.batch.manifest import Build, manifest_path, read_manifest, write_manifest
 from anabranch.contracts import Sources
 from anabranch.core.errors import BadDefinition, BadInput, TryAgain
@@ -20,13 +22,12 @@ from anabranch.lake.layout import batch_table, landing_table
 from anabranch.views.definition import PARTITION_DATE, View
 from anabranch.views.inputs import rows_at
 from anabranch.views.partitions import one_file_each, select_files
-from deltalake import Schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 NEWEST: Mapping[str, int] = MappingProxyType({})
-"""No epoch is named: the newest of each topic."""
+"""No epochs are given: use the newest one of each topic."""
 
 
 def rebuild(
@@ -38,16 +39,17 @@ def rebuild(
     run: str,
     epochs: Mapping[str, int] = NEWEST,
 ) -> Build:
-    """Compute ``partitions`` at the cut of ``epochs`` (see ``cut_at``) and stage them. No reader sees it.
+    """Computes ``partitions``, late events included, at the cut of ``epochs`` (see ``cut_at``) and stages their files.
+    No reader sees them.
 
-    Late events are in. Called again with the same ``run`` it returns the build that is there; a crash before the
-    manifest leaves only files that nobody names.
+    Idempotent: with the same ``run`` it returns the existing build. A crash before the manifest is written leaves only
+    unreferenced files.
     """
     if view.kappa:
         raise BadDefinition(
             "VIEW_KAPPA",
-            f"{view.origin}: {view.name} v{view.version} has no time partition, so no batch half",
-            next_step="it is rebuilt by replaying its stream",
+            f"{view.origin}: {view.name} v{view.version} has no time partitions, so it has no batch half",
+            next_step="rebuild it by a replay of its stream",
         )
     if manifest_path(settings, view.name, view.version, run).exists():
         return read_manifest(settings, view.name, view.version, run)
@@ -76,7 +78,7 @@ def rebuild(
 
 
 def _columns(rows: DataFrame) -> str:
-    """The columns of a staged file: known without one, for a build that is empty."""
+    """The schema of a staged file, from the plan, so that an empty build has one too."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     columns = to_arrow_schema(rows.drop(PARTITION_DATE).schema, timezone="UTC")
@@ -84,10 +86,10 @@ def _columns(rows: DataFrame) -> str:
 
 
 def cut_at(settings: Settings, topics: Sources, epochs: Mapping[str, int] = NEWEST) -> Cut:
-    """The cut of these ``epochs``, by topic; of a topic that is left out, its newest one.
+    """The cut of these ``epochs``, by topic; for a topic without one, its newest epoch.
 
-    BadInput CUT_IN_FUTURE, with ``field``; TryAgain LANDING_EMPTY before the first epoch. Offsets are left out when the
-    commit is past its retention.
+    Raises BadInput CUT_IN_FUTURE, with ``field``; TryAgain LANDING_EMPTY before the first epoch. The cut has no offsets
+    when the landing commit is past its retention.
     """
     return Cut({t.name: _position(settings, t.name, epochs.get(t.name)) for t in topics.each})
 

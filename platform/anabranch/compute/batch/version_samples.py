@@ -1,6 +1,6 @@
-"""Before all of history is read: a few events of each version of each contract go through the view's function.
+"""Try a view's function on a few events of every contract version, before a rebuild reads all of history.
 
-A version of years ago that breaks a new view is found in seconds, with an event of it, and not after hours.
+A contract version of years ago that breaks a new view is found in seconds, with an example, and not after hours.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from anabranch.lake import Cut
 from anabranch.lake.commits import open_table
 from anabranch.lake.layout import landing_table
 from anabranch.views.definition import View
-from anabranch.views.dry_run import Chosen, first_error
+from anabranch.views.dry_run import EventSelection, first_error
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-OF_EACH = 20
-"""Events of each version of each type."""
+SAMPLE_SIZE = 20
+"""Events per version of each event type."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventRef:
-    """One landed event, by its topic and place in the log."""
+    """One landed event, with its topic and its position in the log."""
 
     topic: str
     type: str
@@ -42,28 +42,28 @@ class EventRef:
 
 
 def try_each_version(spark: SparkSession, settings: Settings, view: View, topics: Sources, cut: Cut) -> int:
-    """Run the function over a sample of history and throw the rows away; how many events that was.
+    """Runs the function over a sample of history and discards the rows. Returns the number of events.
 
-    BadDefinition VIEW_BREAKS_ON names the type, the version and the first event of the sample that it fails for. What
-    depends on many events together isn't found.
+    Raises BadDefinition VIEW_BREAKS_ON with the type, the version and the first event of the sample that fails. Errors
+    that need many events together aren't found.
     """
-    places = [place for topic in topics.each for place in _sample(settings, view, topic, cut)]
-    if not places or _error(spark, settings, view, topics, places) is None:
-        return len(places)
-    for place in places:
-        error = _error(spark, settings, view, topics, [place])
+    sample = [event for topic in topics.each for event in _sample(settings, view, topic, cut)]
+    if not sample or _error(spark, settings, view, topics, sample) is None:
+        return len(sample)
+    for event in sample:
+        error = _error(spark, settings, view, topics, [event])
         if error is not None:
             raise BadDefinition(
                 "VIEW_BREAKS_ON",
-                f"{view.origin}: {view.name} v{view.version} fails for {place.type} v{place.version}, as in event "
-                f"{place.event_id!r} at {place.topic}/{place.partition}@{place.offset} of {place.day}: {error}",
+                f"{view.origin}: {view.name} v{view.version} fails for {event.type} v{event.version}, for example "
+                f"event {event.event_id!r} at {event.topic}/{event.partition}@{event.offset} of {event.day}: {error}",
                 state="nothing was rebuilt",
-                next_step="mend the function for this version's events (anabranch census lists all versions)",
-                type=place.type,
-                version=place.version,
-                offset=place.offset,
+                next_step="correct the function for events of this version (anabranch census lists all versions)",
+                type=event.type,
+                version=event.version,
+                offset=event.offset,
             )
-    return len(places)  # they fail together only: the rebuild itself says why
+    return len(sample)  # they fail only together: the rebuild itself will raise the error
 
 
 def _sample(settings: Settings, view: View, topic: Topic, cut: Cut) -> list[EventRef]:
@@ -77,24 +77,25 @@ def _sample(settings: Settings, view: View, topic: Topic, cut: Cut) -> list[Even
 
 
 def _error(
-    spark: SparkSession, settings: Settings, view: View, topics: Sources, places: Sequence[EventRef]
+    spark: SparkSession, settings: Settings, view: View, topics: Sources, events: Sequence[EventRef]
 ) -> str | None:
-    """What the function fails with for these events; None when it doesn't."""
+    """The function's error for these events; None without one."""
 
-    def chosen(topic: Topic) -> Chosen:
-        here = [place for place in places if place.topic == topic.name]
-        return Chosen(" OR ".join(map(_at, here)) or "false", frozenset(place.day for place in here))
+    def selection(topic: Topic) -> EventSelection:
+        own = [event for event in events if event.topic == topic.name]
+        return EventSelection(" OR ".join(map(_condition, own)) or "false", frozenset(event.day for event in own))
 
     landing = {topic.name: landing_table(settings, topic.name) for topic in topics.each}
-    return first_error(spark, landing, view, topics, chosen)
+    return first_error(spark, landing, view, topics, selection)
 
 
-def _at(place: EventRef) -> str:
-    return f"({EVENT_DATE} = DATE '{place.day}' AND `partition` = {place.partition} AND `offset` = {place.offset})"
+def _condition(event: EventRef) -> str:
+    return f"({EVENT_DATE} = DATE '{event.day}' AND `partition` = {event.partition} AND `offset` = {event.offset})"
 
 
 _SAMPLE = f"""
     SELECT type, contract_version, {EVENT_DATE}, "partition", "offset", event_id
     FROM rows WHERE decision = '{VALID}' AND type IN $types AND epoch <= $epoch
-    QUALIFY row_number() OVER (PARTITION BY type, contract_version ORDER BY hash("partition", "offset")) <= {OF_EACH}
+    QUALIFY row_number() OVER (PARTITION BY type, contract_version ORDER BY hash("partition", "offset"))
+        <= {SAMPLE_SIZE}
     ORDER BY 1, 2, 4, 5"""  # noqa: S608 - names of our own columns

@@ -1,4 +1,4 @@
-"""Which landing commits a micro-batch of a view holds, from its checkpoint."""
+"""Read from a checkpoint which landing commits a micro-batch of a view contains."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ _BOUNDARY = -1
 
 @dataclass(frozen=True, slots=True)
 class BatchEnd:
-    """A micro-batch holds every commit of each landing table below its version that the batch before it didn't hold.
+    """The end of a micro-batch: it contains the commits of each landing table below ``versions`` that the previous
+    micro-batch didn't contain.
 
-    ``versions`` is by the table's id; a table that never had anything is left out. ``watermark_ms`` is the event time
-    (ms since 1970) that the batch ran with; None where there is none yet.
+    ``versions`` is keyed by the table's id; a table that was always empty is left out. ``watermark_ms`` is the
+    watermark (ms since 1970) that the batch ran with; None if there is none yet.
     """
 
     versions: Mapping[str, int] = field(hash=False)
@@ -27,16 +28,16 @@ class BatchEnd:
 
 
 def batch_end(checkpoint: Path, batch: int) -> BatchEnd:
-    """Where micro-batch ``batch`` ends. BrokenState EPOCH_SPLIT when that is inside a landing commit."""
+    """The end of micro-batch ``batch``. Raises BrokenState EPOCH_SPLIT when it lies inside a landing commit."""
     plan = batch_plan(checkpoint, batch)
     versions = {end["reservoirId"]: int(end["reservoirVersion"]) for end in plan.offsets}
-    # A table that is read in several places of a plan is a source each time: they must end alike.
-    unlike = [end for end in plan.offsets if int(end["reservoirVersion"]) != versions[end["reservoirId"]]]
-    if not plan.offsets or unlike or not all(map(_on_boundary, plan.offsets)):
+    # A table that a plan reads several times is several sources: they must all end at the same version.
+    differing = [end for end in plan.offsets if int(end["reservoirVersion"]) != versions[end["reservoirId"]]]
+    if not plan.offsets or differing or not all(map(_on_boundary, plan.offsets)):
         raise BrokenState(
             "EPOCH_SPLIT",
             f"micro-batch {batch} of {checkpoint} ends inside an epoch of landing: {plan.offsets}",
-            state="nothing of this batch was committed; rows of a split epoch could be dropped by the watermark",
+            state="nothing of this batch was committed; the watermark could drop rows of a split epoch",
             next_step=f"remove any rate limit from the stream, delete {checkpoint} and start again",
             batch=batch,
         )

@@ -1,4 +1,5 @@
-"""A replay's checkpoint takes the place of the live one: the newest note of the speed table says whose turn it is."""
+"""Replace the live checkpoint by a replay's, when the speed table's latest commit says that the replay owns the
+table."""
 
 from __future__ import annotations
 
@@ -13,46 +14,50 @@ from anabranch.lake.stream_checkpoint import checkpoint_id, delete
 from anabranch.views.definition import View
 
 REPLAY = "replay"
-"""In a note: the run of the replay that made the commit."""
+"""A key in the commit metadata: the run of the replay that made the commit."""
 _ADOPTED = ".adopted"
-"""In a checkpoint that was given to a live stream once: who deletes the link to it wants it no more."""
+"""A marker file in a replay's checkpoint that a live stream has already used: it isn't linked again after somebody has
+deleted the link."""
 log = logging.getLogger(__name__)
 
 
 def owner_of(note: CommitMetadata) -> str:
-    """The id of the checkpoint whose stream a speed table belongs to."""
+    """The id of the checkpoint whose stream owns a speed table."""
     return note.batch.partition(":")[0]
 
 
 def adopt(table: str, live: Path, replays: Path) -> None:
-    """Make ``live`` a link to the checkpoint that owns ``table``, if that is a replay's. Called before each start, when
-    no stream runs over either of them; a kill in between is mended by the next call.
+    """Makes ``live`` a link to the checkpoint that owns ``table``, if that is a replay's.
 
-    It stays where it is: a processor's state knows the files of its schema by their whole path.
+    Called before each start of a stream, when neither checkpoint is in use. After a crash in between, the next call
+    completes it. The replay's checkpoint isn't moved: a processor's state stores absolute paths of its schema files.
     """
     found = open_table(table)
     owner = owner_of(committed.note) if found is not None and (committed := latest_commit(found)) else ""
-    heir = None if id_of(live) == owner else next((path for path in replays.glob("*") if id_of(path) == owner), None)
-    if heir is not None and not (heir / _ADOPTED).exists():
+    successor = (
+        None if id_of(live) == owner else next((path for path in replays.glob("*") if id_of(path) == owner), None)
+    )
+    if successor is not None and not (successor / _ADOPTED).exists():
         delete(live)
         live.parent.mkdir(parents=True, exist_ok=True)
-        live.symlink_to(os.path.relpath(heir, live.parent))
-        log.info("%s goes on with the checkpoint of replay %s", table, heir.name)
+        live.symlink_to(os.path.relpath(successor, live.parent))
+        log.info("%s continues with the checkpoint of replay %s", table, successor.name)
     if live.is_symlink() and live.exists():
         (live / _ADOPTED).touch()
 
 
 def id_of(checkpoint: Path) -> str | None:
-    """Its id; None where no stream was ever started from it."""
+    """The checkpoint's id; None if no stream was ever started from it."""
     return checkpoint_id(checkpoint) if (checkpoint / "metadata").exists() else None
 
 
-def replayed(view: View, run: object) -> TryAgain:
+def replaced_by_replay(view: View, run: object) -> TryAgain:
+    """The error of the live stream that finds its table replaced by a replay."""
     return TryAgain(
         "REPLAYED",
         f"{view.name} v{view.version}: replay {run} has replaced the table",
-        state="nothing of this micro-batch was written; the replay has what it would have",
-        next_step="start the stream again: it goes on with the replay's checkpoint",
+        state="nothing of this micro-batch was written; the replay contains the same events",
+        next_step="start the stream again: it continues with the replay's checkpoint",
         view=view.name,
         run=run,
     )

@@ -1,6 +1,6 @@
-"""Notices that the project declares other views by now than this process runs: a next version, deployed beside it.
+"""Detect that the project now declares other views than this process runs, for example a newly deployed version.
 
-The declarations are read in a process of their own: a file that its author is in the middle of takes no stream down.
+The declarations are loaded in a child process, so a half-edited file can't stop a running stream.
 """
 
 from __future__ import annotations
@@ -16,49 +16,50 @@ from pathlib import Path
 from anabranch.contracts import load_declarations
 from anabranch.views.registry import readable_views
 
-_PATIENCE = 60.0
-"""Seconds that the declarations may take to be read."""
-_TOLD = 2_000
-"""Characters of an error that are told."""
+_TIMEOUT = 60.0
+"""Seconds that loading the declarations may take."""
+_MAX_ERROR_LENGTH = 2_000
+"""Characters of an error that are logged."""
 log = logging.getLogger(__name__)
 
 Signature = tuple[tuple[str, int, int], ...]
 
 
 class DefinitionWatcher:
-    """Looks at the files below ``project/spark_jobs``, for all views or ``only`` those names. Made before they are
-    read, so that no change is missed."""
+    """Watches the files below ``project/spark_jobs``, for all views or ``only`` those names. Create it before the views
+    are loaded, so that no change is missed."""
 
     def __init__(self, project: Path, only: Collection[str] = ()) -> None:
         self._jobs, self._only = project / "spark_jobs", only
-        self._known = self._now()
-        self._last = self._known
+        self._loaded = self._signature()
+        self._last = self._loaded
         self._child: subprocess.Popen[str] | None = None
-        self._since = 0.0
+        self._started = 0.0
 
-    def look(self, running: Collection[str]) -> bool:
-        """Whether the writers of the views that are declared aren't those ``running``. Costs a look at some files.
-        While a file can't be read nobody knows what isn't declared any more."""
+    def poll(self, running: Collection[str]) -> bool:
+        """Whether the declared views (by writer) differ from those ``running``. Costs a stat of some files. While a
+        file can't be loaded, views that are missing from the declarations don't count: that file may declare them."""
         if self._child is None:
-            self._ask_when_settled()
+            self._load_when_settled()
             return False
         if self._child.poll() is None:
-            if time.monotonic() - self._since > _PATIENCE:
+            if time.monotonic() - self._started > _TIMEOUT:
                 self._child.kill()
             return False
-        said, errors = self._child.communicate()
+        output, errors = self._child.communicate()
         code, self._child = self._child.returncode, None
         if code:
-            log.error("the declarations can't be read; the streams go on as they are:\n%s", errors.strip()[-_TOLD:])
+            tail = errors.strip()[-_MAX_ERROR_LENGTH:]
+            log.error("the declarations can't be loaded; the streams keep running unchanged:\n%s", tail)
             return False
-        found = json.loads(said)
+        found = json.loads(output)
         for path, error in found["unread"].items():
-            log.error("%s can't be read; its streams go on as they are: %s", path, error)
+            log.error("%s can't be loaded; its streams keep running unchanged: %s", path, error)
         new = {*found["writers"]} - {*running}
         gone = set() if found["unread"] else {*running} - {*found["writers"]}
-        for what, writers in (("new", new), ("gone", gone)):
+        for what, writers in (("new", new), ("removed", gone)):
             if writers:
-                log.warning("%s among the declared views: %s", what, ", ".join(sorted(writers)))
+                log.warning("%s views in the declarations: %s", what, ", ".join(sorted(writers)))
         return bool(new or gone)
 
     def stop(self) -> None:
@@ -67,24 +68,25 @@ class DefinitionWatcher:
             self._child.communicate()
             self._child = None
 
-    def _ask_when_settled(self) -> None:
-        """Files that are just being written look different at each look: they are asked for when two looks agree."""
-        now, before = self._now(), self._last
+    def _load_when_settled(self) -> None:
+        """Starts the child when two consecutive polls see the same files: before that they are still being written."""
+        now, before = self._signature(), self._last
         self._last = now
-        if now == self._known or now != before:
+        if now == self._loaded or now != before:
             return
-        self._known, self._since = now, time.monotonic()
+        self._loaded, self._started = now, time.monotonic()
         command = [sys.executable, "-m", __name__, str(self._jobs), *self._only]
         self._child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
-    def _now(self) -> Signature:
+    def _signature(self) -> Signature:
         found = [path for folder in ("views", "contracts") for path in sorted((self._jobs / folder).glob("[a-z]*.*"))]
         stats = ((str(path), path.stat()) for path in found if path.is_file())
         return tuple((path, stat.st_mtime_ns, stat.st_size) for path, stat in stats)
 
 
 def main() -> None:
-    """The writers of all declared views, or of those named, and the files that can't be read, as JSON."""
+    """The child process: prints the writers of all declared views (or of those named), and the files that can't be
+    loaded, as JSON."""
     jobs, only = Path(sys.argv[1]), sys.argv[2:]
     registry = readable_views(jobs / "views", load_declarations(jobs / "contracts"))
     writers = sorted(view.writer for view in registry if not only or view.name in only)

@@ -1,4 +1,4 @@
-"""How many rows the engine's watermark dropped, read before anything of the micro-batch is committed."""
+"""Check that Spark's watermark dropped no rows, before anything of a micro-batch is committed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _METRIC = "numRowsDroppedByWatermark"
 
 
 def dropped_rows(spark: SparkSession, query_id: str) -> int:
-    """The rows dropped so far by the micro-batch that query ``query_id`` is running; 0 before it has run."""
+    """The rows that the current micro-batch of query ``query_id`` has dropped so far; 0 before its plan exists."""
     query = spark.streams.get(query_id)
     execution = query._jsq.streamingQuery().lastExecution() if query else None
     return _sum(execution.executedPlan()) if execution else 0
@@ -28,13 +28,13 @@ def _sum(plan: Any) -> int:
 
 
 def check(view: View, batch: int, count: int) -> None:
-    """BrokenState ROWS_DROPPED unless ``count`` is 0: landing has decided what is late, the engine must not."""
+    """Raises BrokenState ROWS_DROPPED unless ``count`` is 0: landing decides what is late, Spark must not."""
     if count:
         raise BrokenState(
             "ROWS_DROPPED",
             f"{view.name} v{view.version}: Spark's watermark dropped {count} on-time rows in batch {batch}",
             state="nothing of this batch was committed; the speed table ends at the batch before",
-            next_step="has the topic's allowed_lateness become shorter than the one landing decided by? put it back",
+            next_step="if the topic's allowed_lateness was shortened since these rows landed, restore it",
             view=view.name,
             batch=batch,
             count=count,

@@ -1,4 +1,4 @@
-"""The speed half of a view with ``refresh="partitions"``: what new events touch is computed again, as batch does it."""
+"""The sink of a view with ``refresh="partitions"``: recompute the partitions that new events affect, as batch does."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from anabranch.compute.speed.cut_resolver import Covered, CutResolver
-from anabranch.compute.speed.sink import Batch, Blame, Sink, nobody
+from anabranch.compute.speed.cut_resolver import BatchCut, CutResolver
+from anabranch.compute.speed.sink import Batch, FindFailingEvent, Sink, no_failing_event
 from anabranch.compute.speed.table import BatchAction, SpeedTable
 from anabranch.ingest.landing.schema import EVENT_DATE
 from anabranch.lake import Cut
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Compute = Callable[[Cut, Sequence[date] | None], "DataFrame"]
-"""The rows of the function over the on-time events up to a cut, for some partitions (at least) or for all."""
+"""Computes the function's rows over the on-time events up to a cut, for at least these partitions, or for all."""
 
 
 class PartitionSink(Sink):
-    """As Sink. Spark's stream says only which days have new events; it keeps no state but its offsets.
+    """As Sink. Spark's stream only says which days have new events; its only state is its offsets.
 
-    A repeated batch computes the same rows for the same cut, so a crash between commit and checkpoint changes nothing.
+    Idempotent: a repeated batch computes the same rows for the same cut, so a crash between commit and checkpoint
+    changes nothing.
     """
 
     def __init__(
@@ -39,23 +40,23 @@ class PartitionSink(Sink):
         landed_days: Callable[[], Sequence[date]],
         wanted: Sequence[date] | None = None,
         *,
-        blame: Blame = nobody,
+        find_failing_event: FindFailingEvent = no_failing_event,
     ) -> None:
-        super().__init__(spark, table, landing, checkpoint, small_rows, blame=blame)
+        super().__init__(spark, table, landing, checkpoint, small_rows, find_failing_event=find_failing_event)
         self._compute = compute
         self._watermark = watermark
         self._landed_days = landed_days
         self._wanted = wanted
 
-    def _write(self, step: BatchAction, covered: Covered, frame: DataFrame, batch: Batch) -> None:
+    def _write(self, action: BatchAction, covered: BatchCut, frame: DataFrame, batch: Batch) -> None:
         view = self.table.view
-        all_again = step is BatchAction.REFRESH
-        changes = [] if all_again else [tuple(r) for r in frame.select("type", EVENT_DATE).distinct().collect()]
-        if all_again or (view.kappa and (changes or view.closes)):
+        refresh = action is BatchAction.REFRESH
+        changes = [] if refresh else [tuple(r) for r in frame.select("type", EVENT_DATE).distinct().collect()]
+        if refresh or (view.kappa and (changes or view.closes)):
             self._refresh(self._compute(batch.cut, self._wanted), batch)
             return
-        touched = set() if view.kappa else {*self._touched(changes), *self._passed(batch.cut)}
-        partitions = sorted(touched if self._wanted is None else touched & set(self._wanted))
+        affected = set() if view.kappa else {*self._affected(changes), *self._closed_since(batch.cut)}
+        partitions = sorted(affected if self._wanted is None else affected & set(self._wanted))
         if not partitions:
             self.table.replace([], [], self._note(batch, 0))
             return
@@ -63,20 +64,21 @@ class PartitionSink(Sink):
         files = self.table.stage_partitions(rows, partitions)
         self.table.replace(files, partitions, self._note(batch, sum(file.rows for file in files)))
 
-    def _touched(self, changes: Sequence[tuple[str, date]]) -> list[date]:
-        """The partitions whose rows can depend on new events, given by type and day."""
+    def _affected(self, changes: Sequence[tuple[str, date]]) -> list[date]:
+        """The partitions whose rows can depend on the new events, given by type and day."""
         view = self.table.view
-        touched = touched_partitions(view, (day for kind, day in changes if kind not in view.tables))
+        affected = touched_partitions(view, (day for kind, day in changes if kind not in view.tables))
         history = [day for kind, day in changes if kind in view.tables]
         if not history:
-            return touched
+            return affected
         later = later_partitions(view, min(history), self._landed_days())
-        return sorted({*touched, *later})
+        return sorted({*affected, *later})
 
-    def _passed(self, cut: Cut) -> list[date]:
-        """What the watermark has passed since the table's newest commit: rows appear there without any event."""
+    def _closed_since(self, cut: Cut) -> list[date]:
+        """The partitions that the watermark has passed since the table's latest commit. Rows can appear there without a
+        new event."""
         view = self.table.view
         if not view.closes:
             return []
-        moved = (self._watermark(before) for before in (self.cut, cut))
-        return passed_partitions(view, *moved)
+        watermarks = (self._watermark(at) for at in (self.cut, cut))
+        return passed_partitions(view, *watermarks)

@@ -1,4 +1,4 @@
-"""Every registered view as a stream, in one process, until it is told to stop."""
+"""The speed process: run the streams of all registered views until SIGTERM."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from anabranch.compute.speed import status
 from anabranch.compute.speed.definition_watcher import DefinitionWatcher
 from anabranch.compute.speed.status import ViewStatus
 from anabranch.compute.speed.stream_watch import Watched
-from anabranch.compute.speed.view_stream import SpeedQuery, start, take_turn
+from anabranch.compute.speed.view_stream import SpeedQuery, acquire_fence, start
 from anabranch.contracts import Sources
 from anabranch.core.clocks import WallClock
 from anabranch.core.engine_tasks import end_process
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 RETRY_SECONDS = 30.0
-"""How long a view that has failed rests before it is started again."""
+"""The delay before the stream of a failed view is restarted."""
 WAIT_SECONDS = 1.0
-"""How often a landing table that isn't there yet is looked for."""
-LOOK_SECONDS = 1.0
+"""The delay after an error that isn't a failure, such as a landing table that doesn't exist yet."""
+POLL_SECONDS = 1.0
 _RETIRED_EVERY = 10
-"""Looks between two at the routes: each costs milliseconds a view."""
+"""The routes are read in every tenth poll: a read takes milliseconds per view."""
 log = logging.getLogger(__name__)
 
 
 @dataclass
 class Slot:
-    """One view of this process: its stream, or why it has none and when it is tried again (monotonic seconds)."""
+    """One view of this process: its stream, or why it has none and when it is retried (``due``, monotonic seconds)."""
 
     view: View
     topics: Sources
@@ -65,33 +65,33 @@ class Slot:
 
 @dataclass
 class Speed:
-    """The streams of some views. A view that fails stops alone and is tried again; the others go on."""
+    """The streams of some views. A failing view stops alone and is retried; the others keep running."""
 
     slots: list[Slot]
     launch: Callable[[View, Sources], SpeedQuery]
     state_limit: int
-    """Of one view, in bytes."""
+    """The state limit per view, in bytes."""
     clock: Callable[[], float] = field(default=time.monotonic)
     unread: Mapping[str, Exception] = field(default_factory=dict)
-    """Why files of declarations can't be read, by path: their views have no streams here."""
+    """Errors of view files that can't be loaded, by path: their views have no streams here."""
 
-    def look(self) -> None:
-        """Note which streams have ended, and start those that are due."""
+    def poll(self) -> None:
+        """Records which streams have ended, and starts those that are due."""
         now = self.clock()
         for slot in self.slots:
             if slot.query is not None and not slot.query.isActive:
-                self._rest(slot, slot.query.failure or _ended(slot.view), now)
+                self._stopped(slot, slot.query.failure or _ended(slot.view), now)
             if slot.query is None and not slot.retired and now >= slot.due:
                 try:
                     slot.query, slot.error = self.launch(slot.view, slot.topics), None
                     log.info("%s runs", slot.view.writer)
-                except Exception as error:  # whatever an author's function raises stops that view alone
-                    self._rest(
+                except Exception as error:  # whatever an author's function raises stops only that view
+                    self._stopped(
                         slot, error if isinstance(error, AnabranchError) else _not_started(slot.view, error), now
                     )
 
     def retire(self, gone: Callable[[View], bool]) -> None:
-        """Stop the streams of the versions that are ``gone``, and let those that aren't any more go on."""
+        """Stops the streams of retired versions (``gone``), and resumes those of versions that were reinstated."""
         for slot in self.slots:
             slot.retired = gone(slot.view)
             if slot.retired and slot.query is not None:
@@ -99,13 +99,13 @@ class Speed:
                 slot.query.stop()
                 slot.query = None
 
-    def told(self) -> list[ViewStatus]:
-        """What each stream says of itself. One that keeps too much state is stopped."""
+    def statuses(self) -> list[ViewStatus]:
+        """The status of each view. A stream whose state exceeds the limit is stopped."""
         found = [slot.status() for slot in self.slots]
         for slot, status_now in zip(self.slots, found, strict=True):
             if slot.query is not None and status_now.state_bytes > self.state_limit:
                 slot.query.stop()
-                self._rest(slot, _too_large(slot.view, status_now.state_bytes, self.state_limit), self.clock())
+                self._stopped(slot, _too_large(slot.view, status_now.state_bytes, self.state_limit), self.clock())
         return [*found, *(status.unread(Path(path).name, error) for path, error in self.unread.items())]
 
     @property
@@ -114,7 +114,7 @@ class Speed:
 
     @property
     def outdated(self) -> bool:
-        """Whether events of a contract have landed that was declared after this process was started."""
+        """Whether events have landed of a contract version that was declared after this process was started."""
         return any(isinstance(slot.error, Conflict) and slot.error.code == "CONTRACT_NEWER" for slot in self.slots)
 
     @property
@@ -127,11 +127,11 @@ class Speed:
             if slot.query is not None:
                 slot.query.stop()
 
-    def _rest(self, slot: Slot, error: BaseException, now: float) -> None:
+    def _stopped(self, slot: Slot, error: BaseException, now: float) -> None:
         if slot.error is None or slot.query is not None or str(error) != str(slot.error):
             log.warning("%s v%d stopped: %s", slot.view.name, slot.view.version, error)
         slot.query, slot.error = None, error
-        # A replay of some days has committed between two micro-batches: nothing is wrong.
+        # TABLE_MOVED isn't a failure: a replay of some days has committed between two micro-batches.
         soon = isinstance(error, TryAgain) or (isinstance(error, Conflict) and error.code == "TABLE_MOVED")
         slot.due = now + (WAIT_SECONDS if soon else RETRY_SECONDS)
 
@@ -140,7 +140,7 @@ def _ended(view: View) -> TryAgain:
     return TryAgain(
         "STREAM_ENDED",
         f"{view.writer} has ended",
-        next_step="nothing: it is started again by itself; anabranch status says whether it stays",
+        next_step="nothing: it restarts automatically; anabranch status shows whether it keeps running",
     )
 
 
@@ -148,8 +148,8 @@ def _not_started(view: View, error: Exception) -> BrokenState:
     return BrokenState(
         "START_FAILED",
         f"{view.origin}: {view.name} v{view.version} can't be started: {type(error).__name__}: {root_cause(error)}",
-        state="nothing was read or written; the speed table is as it was",
-        next_step="mend what it says; it is tried again by itself",
+        state="nothing was read or written; the speed table is unchanged",
+        next_step="fix the cause; the start is retried automatically",
         view=view.name,
     )
 
@@ -157,11 +157,11 @@ def _not_started(view: View, error: Exception) -> BrokenState:
 def _too_large(view: View, kept: int, limit: int) -> BrokenState:
     return BrokenState(
         "STATE_TOO_LARGE",
-        f"{view.origin}: {view.name} v{view.version} keeps {kept / 1e6:,.0f} MB of state; {limit / 1e6:,.0f} MB is the "
-        "most",
-        state="its stream stopped behind a whole micro-batch; readers have what it wrote until then",
-        next_step="let the view forget sooner (shorter windows, forget_after), declare refresh='partitions', or raise "
-        "ANABRANCH_STATE_LIMIT_MB",
+        f"{view.origin}: {view.name} v{view.version} keeps {kept / 1e6:,.0f} MB of state; the limit is "
+        f"{limit / 1e6:,.0f} MB",
+        state="its stream stopped after a complete micro-batch; readers see the rows written until then",
+        next_step="let the view drop state sooner (shorter windows, forget_after), declare refresh='partitions', or "
+        "raise ANABRANCH_STATE_LIMIT_MB",
         view=view.name,
         version=view.version,
         bytes=kept,
@@ -169,74 +169,74 @@ def _too_large(view: View, kept: int, limit: int) -> BrokenState:
 
 
 def run(settings: Settings, only: Sequence[str] = ()) -> int:
-    """Stream the registered views (or ``only`` those names) until SIGTERM or SIGINT; the exit code.
+    """Streams the registered views (or ``only`` those names) until SIGTERM or SIGINT. Returns the exit code.
 
-    1 when every view has failed, the engine is gone, another process has taken over, the machine's clock was set back,
-    a contract has a newer version than this process knows, or other views are declared by now: whoever watches it
-    starts it again. After a kill each stream goes on behind its table's newest commit. A stream that hangs ends the
-    process at once (STREAM_HANGS, see ``liveness``).
+    The exit code is 1 when every view has failed, the Spark engine has stopped, another process has taken over, the
+    system clock was set back, a contract has a newer version than this process knows, or other views are declared now;
+    the supervisor then restarts the process. After a kill each stream continues after its table's latest commit. A
+    stream that hangs ends the process at once (STREAM_HANGS, see ``liveness``).
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.ERROR)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    redeclared = DefinitionWatcher(settings.project, only)
+    definitions = DefinitionWatcher(settings.project, only)
     registry = Project(settings).readable_views()
     for path, error in registry.unread.items():
-        log.error("%s can't be read; its views have no streams until it is mended: %s", path, error)
+        log.error("%s can't be loaded; its views have no streams until it is fixed: %s", path, error)
     slots = slots_of(registry, only)
-    turns = {slot.view.writer: take_turn(settings, slot.view) for slot in slots}
+    fences = {slot.view.writer: acquire_fence(settings, slot.view) for slot in slots}
     spark = session(settings, "anabranch-speed", live_engine(settings))
 
     def launch(view: View, topics: Sources) -> SpeedQuery:
         registry.register(spark, settings, [view])
-        return start(spark, settings, view, topics, turn=turns[view.writer])
+        return start(spark, settings, view, topics, fence=fences[view.writer])
 
     speed = Speed(slots, launch, settings.state_limit_mb * 10**6, unread=registry.unread)
     watcher = Watcher(Watched(spark, settings, speed), partial(end_process, spark), settings.hang_seconds)
     watcher.start()
     try:
-        return _watch(spark, settings, speed, redeclared, stop)
+        return _watch(spark, settings, speed, definitions, stop)
     finally:
-        redeclared.stop()
+        definitions.stop()
         spark.stop()
         watcher.stop()
 
 
 def _watch(
-    spark: SparkSession, settings: Settings, speed: Speed, redeclared: DefinitionWatcher, stop: threading.Event
+    spark: SparkSession, settings: Settings, speed: Speed, definitions: DefinitionWatcher, stop: threading.Event
 ) -> int:
     running = [slot.view.writer for slot in speed.slots]
-    looks, clock = 0, WallClock()
+    polls, clock = 0, WallClock()
     while not stop.is_set():
-        if looks % _RETIRED_EVERY == 0:
+        if polls % _RETIRED_EVERY == 0:
             speed.retire(lambda view: view.version in retired_versions(settings, view.name))
-        looks += 1
-        speed.look()
-        status.write(settings, speed.told())
+        polls += 1
+        speed.poll()
+        status.write(settings, speed.statuses())
         reason = (
             "every view has failed" if speed.all_failed
-            else "a contract has a version that is not known here" if speed.outdated
+            else "a contract has a version that this process doesn't know" if speed.outdated
             else "another process has taken over" if speed.fenced
-            else "the machine's clock was set back" if clock.set_back()
-            else "other views are declared" if redeclared.look(running)
+            else "the system clock was set back" if clock.set_back()
+            else "other views are declared" if definitions.poll(running)
             else ""
         )  # fmt: skip
         if reason:
-            log.error("%s: starting again", reason)
+            log.error("%s: the process ends, to be restarted", reason)
             speed.stop()
             return 1
         if spark.sparkContext._jsc.sc().isStopped():
-            log.error("the engine is gone")
+            log.error("the Spark engine has stopped")
             return 1
-        stop.wait(LOOK_SECONDS)
+        stop.wait(POLL_SECONDS)
     speed.stop()
     return 0
 
 
 def slots_of(registry: Registry, only: Sequence[str] = ()) -> list[Slot]:
-    """A slot for each registered view, or for every version of the views named."""
+    """A slot for each registered view, or for every version of the ``only`` ones."""
     for name in only:
         registry.get(name)
     chosen = [view for view in registry if not only or view.name in only]

@@ -1,4 +1,4 @@
-"""What happens to one micro-batch of a view: exactly one commit that names its batch and its cut."""
+"""The foreachBatch sink of a view: exactly one commit per micro-batch, whose metadata names the batch and its cut."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+
 from anabranch.compute.speed import dropped_rows
 from anabranch.compute.speed.batch_commits import batch_end
-from anabranch.compute.speed.cut_resolver import Covered, CutResolver
+from anabranch.compute.speed.cut_resolver import BatchCut, CutResolver
 from anabranch.compute.speed.failing_event import FailingEvent
 from anabranch.compute.speed.table import BatchAction, SpeedTable
 from anabranch.core.errors import AnabranchError, BrokenState, root_cause
@@ -26,19 +27,20 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-Blame = Callable[[Cut, Cut], FailingEvent | None]
+FindFailingEvent = Callable[[Cut, Cut], FailingEvent | None]
+"""Returns the event between two cuts for which the view's function fails, or None."""
 log = logging.getLogger(__name__)
 
 
-def nobody(_: Cut, __: Cut) -> FailingEvent | None:
+def no_failing_event(_: Cut, __: Cut) -> FailingEvent | None:
     return None
 
 
 def _failed(view: View, batch: int, error: BaseException, event: FailingEvent | None, checkpoint: Path) -> BrokenState:
-    """What an author's function or the engine raised in the middle of a batch, with the names that it lacks."""
-    next_step = "mend what it says; the stream is tried again, and goes on with this batch"
+    """Wraps what an author's function or Spark raised during a batch, and adds the view, the batch and the event."""
+    next_step = "fix the cause; the stream is retried automatically and continues with this batch"
     if "STATE_STORE" in str(error):
-        next_step = f"delete {checkpoint}: its state can't be read, and the stream builds the table again from landing"
+        next_step = f"delete {checkpoint}: its state can't be read; the stream then builds the table again from landing"
     alone = f"; it fails for {event} alone" if event is not None else ""
     return BrokenState(
         "BATCH_FAILED",
@@ -53,7 +55,7 @@ def _failed(view: View, batch: int, error: BaseException, event: FailingEvent | 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One micro-batch: its number in its checkpoint, its key among all commits, and what it covers."""
+    """One micro-batch: its number in its checkpoint, its unique key in commit metadata, its cut and watermark."""
 
     number: int
     key: str
@@ -62,11 +64,10 @@ class Batch:
 
 
 class Sink:
-    """Called by Spark once per micro-batch, again with the same batch after a crash.
+    """Called by Spark once per micro-batch, and again with the same batch after a crash.
 
-    A batch that is in the table already is logged and left out. ``failure`` keeps the error that stopped the
-    stream as Python raised it: Spark hands only its text on. ``blame`` finds the event between two cuts for which the
-    view's function fails.
+    A batch that is already in the table is logged and skipped. ``failure`` keeps the Python error that stopped the
+    stream, because Spark passes only its text on.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class Sink:
         checkpoint: Path,
         small_rows: int,
         *,
-        blame: Blame = nobody,
+        find_failing_event: FindFailingEvent = no_failing_event,
     ) -> None:
         self.table = table
         self.failure: BaseException | None = None
@@ -89,8 +90,8 @@ class Sink:
         self._landing = landing
         self.checkpoint = checkpoint
         self._small_rows = small_rows
-        self._blame = blame
-        self._span: tuple[Cut, Cut] | None = None
+        self._find_failing_event = find_failing_event
+        self._between: tuple[Cut, Cut] | None = None
 
     @cached_property
     def _checkpoint_id(self) -> str:
@@ -98,58 +99,58 @@ class Sink:
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         with self.batches.processing(batch):
-            self._carry_out(frame, batch)
+            self._run(frame, batch)
 
-    def _carry_out(self, frame: DataFrame, batch: int) -> None:
+    def _run(self, frame: DataFrame, batch: int) -> None:
         try:
             self._commit(frame, batch)
         except AnabranchError as error:
             self.failure = error
             raise
         except BaseException as error:
-            self.failure = _failed(self.table.view, batch, error, self._culprit(), self.checkpoint)
+            self.failure = _failed(self.table.view, batch, error, self._failing_event(), self.checkpoint)
             raise self.failure from error
 
-    def _culprit(self) -> FailingEvent | None:
-        if self._span is None:
+    def _failing_event(self) -> FailingEvent | None:
+        if self._between is None:
             return None
         try:
-            return self._blame(*self._span)
-        except Exception as error:  # what is wrong is told all the same
-            log.warning("%s: no event was found to be the reason: %s", self.table.view.writer, error)
+            return self._find_failing_event(*self._between)
+        except Exception as error:  # the search must not hide the batch's own error
+            log.warning("%s: the search for the failing event failed: %s", self.table.view.writer, error)
             return None
 
     def _commit(self, frame: DataFrame, batch: int) -> None:
         started = time.perf_counter()
-        self._span = None
+        self._between = None
         end = batch_end(self.checkpoint, batch)
-        covered = self._landing.covered(end, batch_end(self.checkpoint, batch - 1) if batch else None)
-        step = self.table.step(self._checkpoint_id, batch, covered.cut)
-        self._span = (Cut() if step is BatchAction.REFRESH else self.cut, covered.cut)
+        covered = self._landing.resolve(end, batch_end(self.checkpoint, batch - 1) if batch else None)
+        action = self.table.action_for(self._checkpoint_id, batch, covered.cut)
+        self._between = (Cut() if action is BatchAction.REFRESH else self.cut, covered.cut)
         decided = time.perf_counter()
-        if step is BatchAction.DONE:
-            # The state of the repeated batch is only written when each of its partitions is read.
+        if action is BatchAction.DONE:
+            # Spark writes the state of a repeated batch only if every partition of the frame is read.
             frame.write.format("noop").mode("overwrite").save()
         else:
             key = f"{self._checkpoint_id}:{batch}"
-            seen = end.watermark_ms if step is BatchAction.REFRESH else self._seen(end.watermark_ms)
-            self._write(step, covered, frame, Batch(batch, key, covered.cut, seen))
+            watermark_ms = end.watermark_ms if action is BatchAction.REFRESH else self._not_earlier(end.watermark_ms)
+            self._write(action, covered, frame, Batch(batch, key, covered.cut, watermark_ms))
         self.cut, self.committed_at_ms = covered.cut, int(time.time() * 1000)
         self.seconds |= {"decide": decided - started, "total": time.perf_counter() - started}
 
-    def _seen(self, watermark_ms: int | None) -> int | None:
-        """How far the table is, where a checkpoint that was put back starts with an older watermark: rows that were
-        closed stay."""
+    def _not_earlier(self, watermark_ms: int | None) -> int | None:
+        """The watermark, but not an earlier one than the table's: a restored checkpoint starts with an older one, and
+        rows that were closed stay closed."""
         if not self.table.view.closed_only:
             return watermark_ms
         before = int(self.table.newest().note.extra.get("watermark_ms") or 0)
         return max(watermark_ms or 0, before) or None
 
-    def _write(self, step: BatchAction, covered: Covered, frame: DataFrame, batch: Batch) -> None:
-        # A few events can move the watermark over many that were held back.
+    def _write(self, action: BatchAction, covered: BatchCut, frame: DataFrame, batch: Batch) -> None:
+        # In a closed_only view a few events can advance the watermark past many buffered ones.
         rows = None if self.table.view.closed_only else covered.rows
         small = rows is not None and rows <= self._small_rows
-        write = self._refresh if step is BatchAction.REFRESH else self._merge_small if small else self._merge_large
+        write = self._refresh if action is BatchAction.REFRESH else self._merge_small if small else self._merge_large
         write(frame, batch)
 
     def _refresh(self, frame: DataFrame, batch: Batch) -> None:
@@ -162,14 +163,15 @@ class Sink:
         rows = frame.toArrow()
         self.seconds["compute"] = time.perf_counter() - started
         self._check_drops(batch)
-        # In Spark the epoch would be a literal that changes each time, and each micro-batch be compiled anew.
+        # Added here and not in Spark: there the epoch would be a new literal, so that every micro-batch would be
+        # compiled again.
         note = self._note(batch, rows.num_rows)
         for column, epoch in _epochs(batch.cut).items():
             rows = rows.append_column(column, pa.array([epoch] * rows.num_rows, pa.int64()))
         self.table.merge_small(rows, batch.number, note)
 
     def _merge_large(self, frame: DataFrame, batch: Batch) -> None:
-        """Many events may still have changed few rows; then delta-rs commits them."""
+        """Many events may still change few rows; those are merged by delta-rs."""
         frame.persist()
         try:
             count = frame.count()

@@ -1,4 +1,4 @@
-"""What the speed process says of itself, for `anabranch status`: one small file, replaced as a whole."""
+"""The status file of the speed process, for `anabranch status`: small, and replaced atomically."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from anabranch.core.errors import root_cause
 from anabranch.core.settings import Settings
 
 if TYPE_CHECKING:
-    from anabranch.compute.speed.view_stream import SpeedQuery
     from pyspark.sql.streaming.listener import StateOperatorProgress
+
+    from anabranch.compute.speed.view_stream import SpeedQuery
 
 
 @dataclass(frozen=True, slots=True)
 class ViewStatus:
-    """One view's stream. ``state`` is running, waiting (for landing's table), failed or retired; times in ms. A file of
-    declarations that can't be read stands for its views, which nobody knows: unread, of version 0.
+    """The status of one view's stream. ``state`` is running, waiting (for the landing table), failed or retired; times
+    are in ms. A view file that can't be loaded, whose views are unknown, has the state unread and version 0.
 
-    ``state_rows`` and ``state_bytes`` are what the engine keeps for it, in memory and on disk.
+    ``state_rows`` and ``state_bytes``: the state that Spark keeps for the view, in memory and on disk.
     """
 
     view: str
@@ -47,7 +48,7 @@ def progress_file(settings: Settings) -> Path:
 
 
 def running(query: SpeedQuery) -> ViewStatus:
-    """A stream's newest micro-batch, as Spark reports it."""
+    """The status of a running stream: its latest micro-batch, as Spark reports it."""
     view, progress = query.view, query.lastProgress
     status = {"view": view.name, "version": view.version, "state": "running", "cut": str(query.sink.cut)}
     if not progress:
@@ -64,7 +65,7 @@ def running(query: SpeedQuery) -> ViewStatus:
 
 
 def unread(file: str, error: Exception) -> ViewStatus:
-    """Of a file that can't be read."""
+    """The status of a view file that can't be loaded."""
     return ViewStatus(file, 0, "unread", error=f"{type(error).__name__}: {root_cause(error)}")
 
 
@@ -73,7 +74,7 @@ def _bytes(operator: StateOperatorProgress) -> int:
 
 
 def read(settings: Settings) -> list[ViewStatus]:
-    """What the speed process wrote last; nothing before it ran."""
+    """What the speed process wrote last; empty before its first run."""
     file = progress_file(settings)
     if not file.exists():
         return []

@@ -1,4 +1,4 @@
-"""The streams of the speed process, as a ``Watcher`` sees them."""
+"""Describe the streams of the speed process to the liveness ``Watcher``, which detects streams that hang."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from anabranch.lake.commits import open_table
 from anabranch.lake.layout import landing_table
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from anabranch.compute.speed.service import Slot, Speed
     from anabranch.compute.speed.view_stream import SpeedQuery
-    from pyspark.sql import SparkSession
 
 _ASK_SECONDS = 1.0
 
 
 class Watched:
-    """Called by the thread of one Watcher only."""
+    """Not thread-safe: called only by the thread of one Watcher."""
 
     def __init__(self, spark: SparkSession, settings: Settings, speed: Speed) -> None:
         self._spark, self._settings, self._speed = spark, settings, speed
@@ -30,13 +31,13 @@ class Watched:
         self._landed: dict[str, BackgroundAnswer] = {}
 
     def __call__(self) -> list[Stream]:
-        """Those that run now."""
+        """The streams that are running now."""
         self._known = dict(self._running())
         return list(self._known.values())
 
     def _running(self) -> Iterator[tuple[SpeedQuery, Stream]]:
         for slot in self._speed.slots:
-            query = slot.query  # another thread sets it
+            query = slot.query  # read once: another thread sets it
             if query is not None:
                 yield query, self._known.get(query) or self._stream(slot, query)
 
@@ -47,26 +48,26 @@ class Watched:
         return Stream(
             f"{slot.view.writer}/speed",
             query.sink.batches,
-            partial(self._news, query, topics),
+            partial(self._unread, query, topics),
             engine,
             rest,
             cpu_seconds,
         )
 
-    def _news(self, query: SpeedQuery, topics: list[str]) -> Hashable:
-        """The stream's cut, where landing has rows behind it."""
+    def _unread(self, query: SpeedQuery, topics: list[str]) -> Hashable:
+        """The stream's cut while landing has rows that it hasn't read; else None."""
         cut = query.sink.cut
-        landed = {topic: self._landed_asked(topic)() for topic in topics}
-        behind = [topic for topic, epoch in landed.items() if isinstance(epoch, int) and epoch > cut.epoch(topic)]
-        return str(cut) if behind else None
+        landed = {topic: self._newest_landed(topic)() for topic in topics}
+        ahead = [topic for topic, epoch in landed.items() if isinstance(epoch, int) and epoch > cut.epoch(topic)]
+        return str(cut) if ahead else None
 
-    def _landed_asked(self, topic: str) -> BackgroundAnswer:
-        asked = BackgroundAnswer(partial(newest_with_rows, landing_table(self._settings, topic)), _ASK_SECONDS)
-        return self._landed.setdefault(topic, asked)
+    def _newest_landed(self, topic: str) -> BackgroundAnswer:
+        newest = BackgroundAnswer(partial(newest_with_rows, landing_table(self._settings, topic)), _ASK_SECONDS)
+        return self._landed.setdefault(topic, newest)
 
 
 def newest_with_rows(landing: str) -> int | None:
-    """The newest epoch of a landing table that holds a row: nothing of the others comes to a stream."""
+    """The newest epoch of a landing table with at least one row: empty epochs don't start a micro-batch."""
     table = open_table(landing)
     for found in commit_history(table) if table is not None else ():
         if int(found.note.extra.get("rows", 0)):

@@ -1,4 +1,4 @@
-"""Run one view as a stream over landing: whole epochs in, one commit per micro-batch out."""
+"""Run one view as a stream over landing: it reads whole epochs and makes one commit per micro-batch."""
 
 from __future__ import annotations
 
@@ -10,11 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from deltalake import DeltaTable
+from pyspark.errors import StreamingQueryException
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.query import StreamingQuery
+
 from anabranch.compute.speed.checkpoint_handover import adopt
 from anabranch.compute.speed.cut_resolver import CutResolver
-from anabranch.compute.speed.failing_event import culprit
+from anabranch.compute.speed.failing_event import find_failing_event
 from anabranch.compute.speed.partition_sink import PartitionSink
-from anabranch.compute.speed.sink import Sink, nobody
+from anabranch.compute.speed.sink import Sink, no_failing_event
 from anabranch.compute.speed.table import SpeedTable
 from anabranch.contracts import Sources, Topic
 from anabranch.core.errors import AnabranchError, BrokenState, TryAgain, root_cause
@@ -38,10 +43,6 @@ from anabranch.views.inputs import (
     union_topics,
     watermark_of,
 )
-from deltalake import DeltaTable
-from pyspark.errors import StreamingQueryException
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.streaming.query import StreamingQuery
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,45 +51,45 @@ if TYPE_CHECKING:
 _UNLIMITED = str(2**31 - 1)
 _NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
 _STREAM_CONF = {
-    # For micro-batches of some thousand rows, planning again at run time costs more than it saves.
+    # For micro-batches of a few thousand rows adaptive execution costs more than it saves.
     "spark.sql.adaptive.enabled": "false",
     _NO_DATA: "false",
 }
 _EXCLUDED = "spark.sql.optimizer.excludedRules"
-_PUSHING = [
+_PUSHDOWN_RULES = [
     f"org.apache.spark.sql.catalyst.optimizer.{rule}" for rule in ("PushDownPredicates", "PushPredicateThroughNonJoin")
 ]
-_GROWN = "DELTA_SCHEMA_CHANGED"
+_SCHEMA_CHANGED = "DELTA_SCHEMA_CHANGED"
 
 
 class SpeedQuery(StreamingQuery):
-    """A running view: Spark's StreamingQuery, with what its sink knows."""
+    """The running stream of a view: Spark's StreamingQuery with its view and its sink."""
 
     def __init__(self, query: StreamingQuery, view: View, sink: Sink) -> None:
         super().__init__(query._jsq)
         self.view = view
         self.sink = sink
         self.run = str(query.runId)
-        """What the engine calls this run of it."""
+        """Spark's id of this run of the query."""
 
     @property
     def failure(self) -> BaseException | None:
-        """The error that stopped the stream: the sink's own where it was that, else Spark's; None while it runs.
+        """The error that stopped the stream: the sink's, if the sink failed, else Spark's; None while it runs.
 
-        TryAgain LANDING_GREW: a contract has grown, and Delta stops each stream over a table whose schema changes.
+        TryAgain LANDING_GREW: a contract got new fields. Delta stops every stream over a table whose schema changes.
         """
         if self.isActive:
             return None
         found = self.sink.failure or self.sink.table.lost() or self.exception()
-        if _GROWN in str(found):
-            return _grown(self.view)
+        if _SCHEMA_CHANGED in str(found):
+            return _landing_grew(self.view)
         return found if found is None or isinstance(found, AnabranchError) else _ended(self, found)
 
 
 @dataclass(frozen=True, slots=True)
 class StreamLocation:
-    """Where a stream reads and writes: a ``landing`` table for each topic, its ``table`` and its ``checkpoint``.
-    ``days``: the only partitions whose rows have to be right (None: all)."""
+    """Where a stream reads and writes: the ``landing`` table of each topic, its own ``table`` and ``checkpoint``.
+    ``days``: the only partitions whose rows are needed (None: all)."""
 
     landing: Mapping[str, str] = field(hash=False)
     table: str
@@ -97,7 +98,7 @@ class StreamLocation:
 
 
 def live_location(settings: Settings, view: View, topics: Sources) -> StreamLocation:
-    """That of the speed layer. TryAgain LANDING_ABSENT."""
+    """The location of the live speed layer. Raises TryAgain LANDING_ABSENT."""
     return StreamLocation(
         {topic.name: _landing(settings, view, topic) for topic in topics.each},
         speed_table(settings, view.name, view.version),
@@ -105,7 +106,8 @@ def live_location(settings: Settings, view: View, topics: Sources) -> StreamLoca
     )
 
 
-def take_turn(settings: Settings, view: View) -> WriterFence:
+def acquire_fence(settings: Settings, view: View) -> WriterFence:
+    """Makes this process the only writer of the view's speed table; the previous one ends with FENCED."""
     return acquire(turns(settings), f"{view.writer}/speed")
 
 
@@ -116,53 +118,59 @@ def start(
     topics: Sources,
     *,
     available_now: bool = False,
-    place: StreamLocation | None = None,
-    turn: WriterFence | None = None,
+    location: StreamLocation | None = None,
+    fence: WriterFence | None = None,
 ) -> SpeedQuery:
-    """Start the stream of ``view`` from its checkpoint, in its ``place`` (``live`` when left out); with
-    ``available_now`` it ends when it has caught up.
+    """Starts the stream of ``view`` from its checkpoint at ``location`` (default: ``live_location``). With
+    ``available_now`` the stream ends when it has caught up.
 
-    Called at each start of the platform, after whatever ended the last one: a micro-batch that was committed but not
-    checkpointed comes again and is left out. Where a replay has replaced the live table meanwhile, its checkpoint takes
-    the place of the stream's own. TryAgain LANDING_ABSENT: nothing has been landed yet. Conflict
-    DEFINITION_CHANGED: the table belongs to another definition of this version. Of two processes that run
-    the same view at the same time: the one that started last goes on, the other one ends with FENCED. ``turn``: that of
-    a process which starts again what it has started before; a ``place`` that was given has none.
+    Called at each start of the platform, whatever ended the last run: a micro-batch that was committed but not
+    checkpointed is repeated by Spark and skipped by the sink. If a replay has replaced the live table meanwhile, the
+    stream continues with the replay's checkpoint. Of two processes that run the same view, the one that started last
+    continues, and the other ends with FENCED. ``fence``: pass it when the same process starts the stream again; an
+    explicit ``location`` has none.
+
+    Raises TryAgain LANDING_ABSENT when nothing has landed yet, Conflict DEFINITION_CHANGED when another definition of
+    this version owns the table.
     """
-    if place is None:
-        turn = turn or take_turn(settings, view)
-        turn.check()
-        place = live_location(settings, view, topics)
-        adopt(place.table, place.checkpoint, replay_checkpoints(settings, view.name, view.version))
-    landing = place.landing
+    if location is None:
+        fence = fence or acquire_fence(settings, view)
+        fence.check()
+        location = live_location(settings, view, topics)
+        adopt(location.table, location.checkpoint, replay_checkpoints(settings, view.name, view.version))
+    landing = location.landing
     own = spark.newSession()
     conf = _STREAM_CONF if available_now else {**_STREAM_CONF, **LIVE}
     if view.closed_only:
-        # What new events have closed comes in a micro-batch without any. All records of a topic move its time: no
-        # filter may be pushed below the node that looks at it.
-        excluded = [*filter(None, [own.conf.get(_EXCLUDED, "")]), *_PUSHING]
+        # Rows that new events have closed come in a no-data micro-batch. All records of a topic advance its watermark,
+        # so no filter may be pushed below the watermark node.
+        excluded = [*filter(None, [own.conf.get(_EXCLUDED, "")]), *_PUSHDOWN_RULES]
         conf = {**conf, _NO_DATA: "true", _EXCLUDED: ",".join(excluded)}
     for key, value in {**conf, "spark.sql.shuffle.partitions": str(settings.shuffle_partitions)}.items():
         own.conf.set(key, value)
-    clear_unstarted(place.checkpoint)
-    check_readable(place.checkpoint)
+    clear_unstarted(location.checkpoint)
+    check_readable(location.checkpoint)
     for uri in landing.values():
-        keep_commits(settings, uri, place.checkpoint)
-    again = view.refresh == "partitions"
+        keep_commits(settings, uri, location.checkpoint)
+    by_partitions = view.refresh == "partitions"
     compute = partial(rows_at, own, settings, view, topics, late=False)
-    rows = compute(Cut(), []) if again else stream_of(own, place, view, topics)
+    rows = compute(Cut(), []) if by_partitions else stream_of(own, location, view, topics)
     changed = [pa.field(column, pa.int64()) for column in changed_columns(landing).values()]
     schema = pa.schema([*to_arrow_schema(rows.schema, timezone="UTC"), *changed])
-    table = SpeedTable(place.table, view, schema, turn=turn)
-    common = (own, table, CutResolver(landing, topics), place.checkpoint, settings.small_commit_rows)
+    table = SpeedTable(location.table, view, schema, fence=fence)
+    common = (own, table, CutResolver(landing, topics), location.checkpoint, settings.small_commit_rows)
     watermark, days = partial(watermark_of, settings, view, topics), partial(landed_days, view, topics, landing)
-    # A processor's errors name their event by themselves.
-    blame = nobody if view.closed_only else partial(culprit, own, landing, view, topics)
-    many = (compute, watermark, days, place.days)
-    sink = PartitionSink(*common, *many, blame=blame) if again else Sink(*common, blame=blame)
-    changes = _changes(own, place, view, topics) if again else rows
+    # An error in a processor already names its event.
+    finder = no_failing_event if view.closed_only else partial(find_failing_event, own, landing, view, topics)
+    more = (compute, watermark, days, location.days)
+    sink = (
+        PartitionSink(*common, *more, find_failing_event=finder)
+        if by_partitions
+        else Sink(*common, find_failing_event=finder)
+    )
+    changes = _changes(own, location, view, topics) if by_partitions else rows
     writer = changes.writeStream.outputMode("update").foreachBatch(sink).queryName(f"{view.writer}/speed")
-    writer = writer.option("checkpointLocation", str(place.checkpoint))
+    writer = writer.option("checkpointLocation", str(location.checkpoint))
     if available_now:
         writer = writer.trigger(availableNow=True)
     else:
@@ -170,24 +178,24 @@ def start(
     return SpeedQuery(writer.start(), view, sink)
 
 
-def _grown(view: View) -> TryAgain:
+def _landing_grew(view: View) -> TryAgain:
     return TryAgain(
         "LANDING_GREW",
-        f"{view.name} v{view.version}: the contracts of its events have new fields, and landing's table has them too",
-        state="the speed table ends at the batch before; the state is kept",
-        next_step="start the stream again: it goes on where it was",
+        f"{view.name} v{view.version}: its events' contracts have new fields, and the landing table has them now",
+        state="the speed table ends at the previous batch; the stream's state is kept",
+        next_step="start the stream again: it continues where it was",
         view=view.name,
     )
 
 
 def _ended(query: SpeedQuery, error: BaseException) -> BrokenState:
-    """What the engine raised outside of the sink: where it reads landing, or its own checkpoint."""
+    """Wraps what Spark raised outside the sink: reading landing, or reading its own checkpoint."""
     view, checkpoint = query.view, query.sink.checkpoint
     return BrokenState(
         "STREAM_FAILED",
         f"{view.origin}: the stream of {view.name} v{view.version} ended: {root_cause(error)}",
-        state="nothing of its last batch was committed; the speed table ends at the batch before",
-        next_step="mend what it says; it is tried again by itself. If a file of its checkpoint is broken: delete "
+        state="nothing of its last batch was committed; the speed table ends at the previous batch",
+        next_step="fix the cause; the stream is retried automatically. If a file of its checkpoint is broken: delete "
         f"{checkpoint}, and the stream builds the table again from landing",
         view=view.name,
     )
@@ -207,7 +215,8 @@ def _landing(settings: Settings, view: View, topic: Topic) -> str:
 
 
 def landed_days(view: View, topics: Sources, landing: Mapping[str, str]) -> list[date]:
-    """The event dates of the topics that carry events of ``view`` (not of its tables only), from their Delta logs."""
+    """The event dates of the topics that carry events of ``view`` (other than its ``tables``), from their Delta
+    logs."""
     events = set(view.events) - set(view.tables)
     uris = [landing[topic.name] for topic in topics.each if events & set(topic.event_types)]
     days = {partition[EVENT_DATE] for uri in uris for partition in DeltaTable(uri).partitions()}
@@ -215,7 +224,7 @@ def landed_days(view: View, topics: Sources, landing: Mapping[str, str]) -> list
 
 
 def catch_up(spark: SparkSession, settings: Settings, view: View, topics: Sources) -> SpeedQuery:
-    """Run the stream until it covers all that is landed now; raises the error that stopped it before."""
+    """Runs the stream until it covers everything that has landed. Raises the error that stopped it earlier."""
     query = start(spark, settings, view, topics, available_now=True)
     try:
         query.awaitTermination()
@@ -224,24 +233,24 @@ def catch_up(spark: SparkSession, settings: Settings, view: View, topics: Source
     return query
 
 
-def stream_of(spark: SparkSession, place: StreamLocation, view: View, topics: Sources) -> DataFrame:
+def stream_of(spark: SparkSession, location: StreamLocation, view: View, topics: Sources) -> DataFrame:
     """The view's rows as a streaming DataFrame over the landing tables, each of which is read once."""
-    events = stream_of_events(view, topics, lambda topic: landed_stream(spark, place.landing[topic.name]))
-    return rows_of(view, frames(_wanted(events, view, place), view, topics))
+    events = stream_of_events(view, topics, lambda topic: landed_stream(spark, location.landing[topic.name]))
+    return rows_of(view, frames(_needed(events, view, location), view, topics))
 
 
-def _changes(spark: SparkSession, place: StreamLocation, view: View, topics: Sources) -> DataFrame:
-    """The on-time events of ``view`` as a stream, for whoever only wants to know where there are new ones."""
+def _changes(spark: SparkSession, location: StreamLocation, view: View, topics: Sources) -> DataFrame:
+    """The topic, type and event date of the view's on-time events as a stream: where there are new events."""
 
     def events(topic: Topic) -> DataFrame:
-        landed = landed_stream(spark, place.landing[topic.name])
-        return _wanted(events_of(landed, view, late=False), view, place).select("topic", "type", EVENT_DATE)
+        landed = landed_stream(spark, location.landing[topic.name])
+        return _needed(events_of(landed, view, late=False), view, location).select("topic", "type", EVENT_DATE)
 
     return union_topics(topics, events)
 
 
-def _wanted(events: DataFrame, view: View, place: StreamLocation) -> DataFrame:
-    return events if place.days is None else prune(events, view, place.days)
+def _needed(events: DataFrame, view: View, location: StreamLocation) -> DataFrame:
+    return events if location.days is None else prune(events, view, location.days)
 
 
 def landed_stream(spark: SparkSession, landing: str) -> DataFrame:

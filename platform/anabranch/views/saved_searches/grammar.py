@@ -1,4 +1,4 @@
-"""The language of a saved search: a small part of SQL's conditions, read by a parser of our own, never executed.
+"""Parse the language of saved searches: a small subset of SQL conditions, which is never executed as SQL.
 
 ::
 
@@ -13,7 +13,7 @@
                | field                                       -- a boolean
     value     := 'text' | ["-" | "+"] 12.50 | "true" | "false" | ("date" | "timestamp") 'text'
 
-Words are in any case; a quote inside of a text is written twice.
+Keywords are case-insensitive; a quote inside a text is doubled.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ class Not:
 
 
 @dataclass(frozen=True, slots=True)
-class All:
+class And:
     of: tuple[Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Either:
+class Or:
     of: tuple[Expression, ...]
 
 
-Expression = Condition | Not | All | Either
+Expression = Condition | Not | And | Or
 
 _TOKEN = re.compile(
     r"""\s*(?:(?P<text>'(?:[^']|'')*')|(?P<number>[0-9]+(?:\.[0-9]+)?(?![A-Za-z0-9_.]))
@@ -71,7 +71,7 @@ _TYPED = ("date", "timestamp")
 
 
 def parse(text: str) -> Expression:
-    """The tree of ``text``; BadInput SEARCH_REFUSED says what isn't understood, and where."""
+    """Parses ``text``. Raises BadInput SEARCH_REFUSED, which names the part that isn't valid and its position."""
     if not text.strip() or len(text) > MAX_LENGTH:
         raise refused(f"an expression has 1 to {MAX_LENGTH:,} characters")
     return _Parser(text).expression()
@@ -81,8 +81,8 @@ def refused(why: str) -> BadInput:
     return BadInput(
         "SEARCH_REFUSED",
         f"this search is refused: {why}",
-        state="it matches nothing; no other search is touched",
-        next_step="compare fields with values, like: origin = 'JFK' and dep_delay > 60",
+        state="it matches nothing; other searches are not affected",
+        next_step="compare fields with values, for example: origin = 'JFK' and dep_delay > 60",
         why=why,
     )
 
@@ -95,7 +95,7 @@ class _Token:
 
     @property
     def word(self) -> str:
-        """What a word or a sign says, in lower case; nothing for a text or a number."""
+        """A word or an operator in lower case; empty for a text or a number."""
         return self.text.lower() if self.kind in ("word", "sign") else ""
 
 
@@ -104,7 +104,7 @@ def _tokens(text: str) -> Iterator[_Token]:
     while at < end:
         found = _TOKEN.match(text, at)
         if not found:
-            raise refused(f"{text[at : at + 20].strip()!r} at character {at + 1} is no part of the language")
+            raise refused(f"{text[at : at + 20].strip()!r} at character {at + 1} isn't part of the language")
         kind = str(found.lastgroup)
         yield _Token(kind, found.group(kind), found.start(kind))
         at = found.end()
@@ -112,7 +112,7 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 
 class _Parser:
-    """By recursive descent. How deep it goes, and how many conditions it reads, is bounded."""
+    """A recursive-descent parser. Its depth and the number of conditions are limited."""
 
     def __init__(self, text: str) -> None:
         self._tokens = list(_tokens(text))
@@ -129,7 +129,7 @@ class _Parser:
         return self._tokens[self._next]
 
     def _take(self, *words: str) -> str:
-        """The next token when it is one of ``words``, else nothing."""
+        """Consumes and returns the next token if it is one of ``words``; otherwise returns ""."""
         word = self._token.word
         if word not in words:
             return ""
@@ -142,19 +142,19 @@ class _Parser:
 
     def _unexpected(self, wanted: str) -> BadInput:
         token = self._token
-        return refused(f"{token.text[:40] or 'its end'!r} at character {token.at + 1} where {wanted} should be")
+        return refused(f"{token.text[:40] or 'its end'!r} at character {token.at + 1}, where {wanted} is expected")
 
     def _either(self) -> Expression:
         parts = [self._all()]
         while self._take("or"):
             parts.append(self._all())
-        return Either(tuple(parts)) if len(parts) > 1 else parts[0]
+        return Or(tuple(parts)) if len(parts) > 1 else parts[0]
 
     def _all(self) -> Expression:
         parts = [self._one()]
         while self._take("and"):
             parts.append(self._one())
-        return All(tuple(parts)) if len(parts) > 1 else parts[0]
+        return And(tuple(parts)) if len(parts) > 1 else parts[0]
 
     def _one(self) -> Expression:
         if self._token.word not in ("not", "("):
@@ -188,9 +188,9 @@ class _Parser:
             negated = bool(self._take("not"))
             self._expect("null")
             return _negated(Condition(field, "null"), negated)
-        return self._worded(field, bool(self._take("not")))
+        return self._keyword_condition(field, bool(self._take("not")))
 
-    def _worded(self, field: str, negated: bool) -> Expression:
+    def _keyword_condition(self, field: str, negated: bool) -> Expression:
         operator = self._take("between", "in", "like")
         if operator == "between":
             low = self._value()
@@ -239,7 +239,7 @@ class _Parser:
         if token.kind == "text" and not sign:
             self._next += 1
             return token.text[1:-1].replace("''", "'")
-        raise self._unexpected("a value" if token.word != "null" else "a value ('is null' asks for null)")
+        raise self._unexpected("a value" if token.word != "null" else "a value (to test for null write 'is null')")
 
 
 def _negated(condition: Condition, negated: bool) -> Expression:

@@ -1,7 +1,8 @@
-"""The index: boxes of one shape, found by a hash of the fields in which each of them is a single point.
+"""A hash index over boxes: boxes with the same shape are found by a key made of the fields that they fix to one value.
 
-A shape is up to three fields that its boxes fix to one value and, where that alone finds too many, one field that they
-bound to a range, cut into cells. An event has one key in each shape; only the boxes under that key are candidates.
+A shape is up to three fields that its boxes fix to one value and, if those alone select too many boxes, one field that
+they restrict to a range, divided into cells. An event has one key per shape; only the boxes under that key are
+candidates.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ Bounds = Mapping[str, Interval]
 
 MAX_POINTS: Final = 3
 MAX_SHAPES: Final = 64
-"""Every shape costs one look-up per event: boxes of shapes beyond are found by their best field alone."""
+"""Every shape costs one lookup per event. Boxes of further shapes are indexed by their most selective field alone."""
 CELLS: Final = 32
 FINE_ENOUGH: Final = 256
-"""A key among as many possible ones isn't divided further by a range."""
+"""Keys with at least this many possible values aren't divided further by a range."""
 _LARGEST_KEY: Final = 2**62
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
     """``keys`` are sorted; the boxes under ``keys[i]`` are ``entries[starts[i]:starts[i + 1]]``. ``rest`` names the
-    fields that a candidate may have to be compared by, those which bound most of the boxes first."""
+    other fields that a candidate must be compared by, those that restrict the most boxes first."""
 
     points: tuple[str, ...]
     cells: str
@@ -43,7 +44,7 @@ class Shape:
 
 
 class Layout:
-    """How codes become keys: the same for boxes and for events."""
+    """Computes keys from codes, in the same way for boxes and for events."""
 
     def __init__(self, bounds: Sequence[Bounds], sizes: Mapping[str, int]) -> None:
         self._sizes = sizes
@@ -55,30 +56,30 @@ class Layout:
                     points[field].add(first)
                 else:
                     edges[field] += [first, last + 1]
-        self._different = {field: len(found) for field, found in points.items()}
+        self._distinct = {field: len(found) for field, found in points.items()}
         self.edges = {field: _quantiles(found) for field, found in edges.items()}
 
     def shape(self, box: Bounds) -> tuple[tuple[str, ...], str]:
-        """The fields whose points, and the one whose cells, find this box."""
+        """The shape that indexes this box: the fields of its points, and the field of its cells ("": none)."""
         fixed = [field for field, (first, last) in box.items() if first == last]
         chosen: list[str] = []
         largest, among = CELLS + 1, 1
-        for field in sorted(fixed, key=lambda field: (-self._different[field], field))[:MAX_POINTS]:
+        for field in sorted(fixed, key=lambda field: (-self._distinct[field], field))[:MAX_POINTS]:
             if largest * self._sizes[field] < _LARGEST_KEY:
                 chosen.append(field)
-                largest, among = largest * self._sizes[field], among * self._different[field]
+                largest, among = largest * self._sizes[field], among * self._distinct[field]
         if among >= FINE_ENOUGH:
             return tuple(sorted(chosen)), ""
         ranges = (
-            (self._share(field, box[field]), field) for field in box if field not in fixed and self._cuts(field, box)
+            (self._share(field, box[field]), field) for field in box if field not in fixed and self._selects(field, box)
         )
         share, cells = min(ranges, default=(1.0, ""))
         return tuple(sorted(chosen)), cells if share < 0.8 else ""
 
     def narrower(self, shape: tuple[tuple[str, ...], str]) -> tuple[tuple[str, ...], str]:
-        """The same with one field only."""
+        """The shape reduced to its most selective field."""
         points, cells = shape
-        return ((max(points, key=lambda field: (self._different[field], field)),), "") if points else ((), cells)
+        return ((max(points, key=lambda field: (self._distinct[field], field)),), "") if points else ((), cells)
 
     def keys_of(self, box: Bounds, shape: tuple[tuple[str, ...], str]) -> Iterator[int]:
         points, cells = shape
@@ -103,8 +104,9 @@ class Layout:
             key = key * (CELLS + 1) + np.searchsorted(self.edges[cells], codes[cells], "right")
         return key
 
-    def _cuts(self, field: str, box: Bounds) -> bool:
-        """Whether a range may leave events out: the versions that still count don't, as time only goes on."""
+    def _selects(self, field: str, box: Bounds) -> bool:
+        """Whether a range can exclude events. The time range of a version that is still active excludes hardly any: new
+        events are later."""
         return field != TIME or box[TIME][1] < self._sizes[TIME] - 2
 
     def _covered(self, field: str, interval: Interval) -> Interval:
@@ -119,16 +121,16 @@ class Layout:
 
 
 def _quantiles(edges: Sequence[int]) -> Codes:
-    """At most CELLS of the edges, so that about as many lie between each two of them."""
+    """At most CELLS of the edges, with about equally many others between each two of them."""
     import numpy as np
 
-    different = np.unique(np.array(edges, dtype="int64"))
-    places = np.linspace(0, len(different) - 1, num=min(CELLS, len(different))).astype("int64")
-    return np.unique(different[places])
+    distinct = np.unique(np.array(edges, dtype="int64"))
+    places = np.linspace(0, len(distinct) - 1, num=min(CELLS, len(distinct))).astype("int64")
+    return np.unique(distinct[places])
 
 
 def shapes(bounds: Sequence[Bounds], layout: Layout) -> list[Shape]:
-    """The index over all boxes; a box's number is its place in ``bounds``."""
+    """The index over all boxes. A box's number is its position in ``bounds``."""
     wanted = [layout.shape(box) for box in bounds]
     frequent = {shape for shape, _ in Counter(wanted).most_common(MAX_SHAPES)}
     members: dict[tuple[tuple[str, ...], str], list[int]] = defaultdict(list)
@@ -151,7 +153,7 @@ def _shape(
 
 
 def pairs(shape: Shape, keys: Codes, limit: int) -> Iterator[tuple[Codes, Codes]]:
-    """(event, box) of all candidates, about ``limit`` at a time."""
+    """Yields the (event, box) pairs of all candidates, about ``limit`` at a time."""
     import numpy as np
 
     places = np.minimum(np.searchsorted(shape.keys, keys), len(shape.keys) - 1)

@@ -1,4 +1,4 @@
-"""From the events that saved, changed and removed searches to the time in which each version counts."""
+"""Derive when each version of a search is active, from the events that saved, changed and removed it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TIME: Final = "event_time"
 
 
 class Version(NamedTuple):
-    """A search as an event left it; without an expression it is removed. ``event_time`` is in microseconds."""
+    """A search as one event saved it; without an expression it is removed. ``event_time`` is in microseconds."""
 
     search: str
     event_time: int
@@ -23,20 +23,20 @@ class Version(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Counting:
-    """A version, and the event times from which and before which it is the newest one of its search."""
+class ActiveVersion:
+    """A version, and the span of event times in which it is the newest one of its search."""
 
     version: Version
     times: Span
 
 
-def ordered(versions: Iterable[Version]) -> tuple[Version, ...]:
-    """By search, each one's versions from the oldest to the newest; what is there twice is there once."""
+def sort_versions(versions: Iterable[Version]) -> tuple[Version, ...]:
+    """Sorted by search, then from the oldest to the newest version, without repeats."""
     return tuple(sorted(set(versions), key=_order))
 
 
-def counting(versions: Iterable[Version], lasts: int | None) -> Iterator[Counting]:
-    """Of ``ordered`` versions those that count at some time, for at most ``lasts`` microseconds each."""
+def active_versions(versions: Iterable[Version], lasts: int | None) -> Iterator[ActiveVersion]:
+    """The versions (from ``sort_versions``) that are active at some time, each for at most ``lasts`` microseconds."""
     for _, found in groupby(versions, key=lambda version: version.search):
         for version, following in pairwise([*found, None]):
             if version is None or version.expression is None:
@@ -45,10 +45,10 @@ def counting(versions: Iterable[Version], lasts: int | None) -> Iterator[Countin
             ends += [] if lasts is None else [version.event_time + lasts]
             if not ends or version.event_time < min(ends):
                 end: Cut = before(min(ends)) if ends else HIGH
-                yield Counting(version, (before(version.event_time), end))
+                yield ActiveVersion(version, (before(version.event_time), end))
 
 
 def _order(version: Version) -> tuple[str, int, int, int, bool, str]:
-    """The expression last: it decides nothing, but a position that is there twice."""
+    """The expression comes last: it only decides between two versions at the same position of the log."""
     expression = version.expression
     return (*version[:4], expression is None, expression or "")

@@ -1,4 +1,4 @@
-"""All searches at once: compiled for an order of their values, then held against batches of events."""
+"""Index all searches together and match batches of events against them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from anabranch.core.errors import BadInput
-from anabranch.views.saved_searches.conjunctions import Both, Box, Pattern, Tree, boxes, leaves, understood
+from anabranch.views.saved_searches.conjunctions import AllOf, Box, Pattern, Tree, boxes, leaves, parse_search
 from anabranch.views.saved_searches.hash_index import Bounds, Layout, Shape, pairs, shapes
-from anabranch.views.saved_searches.history import TIME, Counting, Version, counting
+from anabranch.views.saved_searches.history import TIME, ActiveVersion, Version, active_versions
 from anabranch.views.saved_searches.intervals import Kind, Leaf, Span
 from anabranch.views.saved_searches.value_encoding import Coder
 
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
     from anabranch.views.saved_searches.value_encoding import Codes
 
 AT_ONCE: Final = 1_000_000
-"""How many candidates are held in memory together: some 50 MB."""
+"""How many candidates are in memory at a time: about 50 MB."""
 
 
 @dataclass(slots=True)
-class Work:
-    """What matching has cost: (event, box) pairs and (event, whole search) pairs that were looked at."""
+class MatchCost:
+    """The cost of matching: the (event, box) pairs and the (event, whole search) pairs that were compared."""
 
     candidates: int = 0
     scanned: int = 0
 
 
 @lru_cache(maxsize=2)
-def compiled(versions: tuple[Version, ...], fields: tuple[tuple[str, Kind], ...], lasts: int | None) -> Index:
-    """The index over these versions; a worker keeps the last one, as searches change far less often than events."""
+def cached_index(versions: tuple[Version, ...], fields: tuple[tuple[str, Kind], ...], lasts: int | None) -> Index:
+    """The index over these versions. A worker caches it, because searches change far less often than events arrive."""
     return Index(versions, dict(fields), lasts)
 
 
 class Index:
-    """``fields`` may be named by searches. A version that is refused, or never counts, is in no box."""
+    """``fields``: those that searches may name. A version that is refused, or never active, isn't in the index."""
 
     def __init__(self, versions: Sequence[Version], fields: Mapping[str, Kind], lasts: int | None) -> None:
         import numpy as np
@@ -46,8 +46,8 @@ class Index:
         self.versions: list[Version] = []
         found: list[tuple[int, Box]] = []
         self._scans: list[tuple[int, Tree]] = []
-        for each in counting(versions, lasts):
-            self._add(each, fields, found)
+        for active in active_versions(versions, lasts):
+            self._add(active, fields, found)
         spans = _spans_by_field([box for _, box in found], [tree for _, tree in self._scans])
         kinds = {**fields, TIME: "timestamp"}
         self._coders = {field: Coder(kinds[field], named) for field, named in spans.items()}
@@ -60,46 +60,46 @@ class Index:
         self._patterns = {number: box.patterns for number, (_, box) in enumerate(found) if box.patterns}
         self._bounds = {field: self._limits(field, bounds) for field in self._coders}
 
-    def _add(self, each: Counting, fields: Mapping[str, Kind], found: list[tuple[int, Box]]) -> None:
+    def _add(self, active: ActiveVersion, fields: Mapping[str, Kind], found: list[tuple[int, Box]]) -> None:
         try:
-            tree = understood(each.version.expression or "", fields)
+            tree = parse_search(active.version.expression or "", fields)
         except BadInput:
             return
         number = len(self.versions)
-        self.versions.append(each.version)
-        parts = boxes(tree, Box({TIME: each.times}))
+        self.versions.append(active.version)
+        parts = boxes(tree, Box({TIME: active.times}))
         if parts is None:
-            self._scans.append((number, Both((Leaf(TIME, (each.times,)), tree))))
+            self._scans.append((number, AllOf((Leaf(TIME, (active.times,)), tree))))
         else:
             found += [(number, box) for box in parts]
 
     def _limits(self, field: str, bounds: Sequence[Bounds]) -> tuple[Codes, Codes]:
-        """The first and last code of each box, all codes where it doesn't bound the field."""
+        """The first and last code of each box; all codes where it doesn't restrict the field."""
         import numpy as np
 
         everything = (-1, self._coders[field].size)
         both = np.array([box.get(field, everything) for box in bounds], dtype="int64").reshape(-1, 2)
         return both[:, 0], both[:, 1]
 
-    def match(self, batch: pa.RecordBatch, work: Work | None = None) -> Iterator[tuple[Codes, Codes]]:
-        """(row of the batch, place in ``versions``) of everything that matches, each once, in several portions."""
+    def match(self, batch: pa.RecordBatch, cost: MatchCost | None = None) -> Iterator[tuple[Codes, Codes]]:
+        """Yields (row of the batch, index into ``versions``) of all matches, each once, in several arrays."""
         import numpy as np
 
-        work = work or Work()
+        cost = cost or MatchCost()
         codes = {field: coder.codes(batch.column(field)) for field, coder in self._coders.items()}
         found = []
         for shape in self._shapes:
             keys = self._layout.keys(codes, (shape.points, shape.cells), batch.num_rows)
             for events, numbers in pairs(shape, keys, AT_ONCE):
-                work.candidates += len(events)
+                cost.candidates += len(events)
                 found.append(self._matching(shape, events, numbers, codes, batch))
         if found:
-            # A search with "or" can match by two of its boxes.
+            # A search with "or" can match through two of its boxes, so the pairs are made unique.
             total = max(1, len(self.versions))
             joined = np.unique(np.concatenate([events * total + owners for events, owners in found]))
             yield joined // total, joined % total
         for number, tree in self._scans:
-            work.scanned += batch.num_rows
+            cost.scanned += batch.num_rows
             events = np.flatnonzero(self._scan(tree, codes, batch))
             yield events, np.full(len(events), number, dtype="int64")
 
@@ -127,7 +127,7 @@ class Index:
         return inside
 
     def _scan(self, tree: Tree, codes: Mapping[str, Codes], batch: pa.RecordBatch) -> Codes:
-        """Which events of the batch the whole tree is true for."""
+        """A mask of the events for which the whole tree is true."""
         import numpy as np
 
         if isinstance(tree, Leaf):
@@ -140,8 +140,8 @@ class Index:
             if tree.pattern:
                 inside &= _like(batch, np.arange(batch.num_rows), (tree.field, tree.pattern, tree.negated))
             return inside
-        both = np.logical_and if isinstance(tree, Both) else np.logical_or
-        return np.asarray(both.reduce([self._scan(part, codes, batch) for part in tree.of]))
+        combine = np.logical_and if isinstance(tree, AllOf) else np.logical_or
+        return np.asarray(combine.reduce([self._scan(part, codes, batch) for part in tree.of]))
 
 
 def _spans_by_field(found: Sequence[Box], trees: Sequence[Tree]) -> dict[str, set[Span]]:
@@ -150,13 +150,13 @@ def _spans_by_field(found: Sequence[Box], trees: Sequence[Tree]) -> dict[str, se
         for field, span in box.spans.items():
             spans.setdefault(field, set()).add(span)
     for tree in trees:
-        for each in leaves(tree):
-            spans.setdefault(each.field, set()).update(each.spans)
+        for leaf in leaves(tree):
+            spans.setdefault(leaf.field, set()).update(leaf.spans)
     return spans
 
 
 def _like(batch: pa.RecordBatch, events: Codes, pattern: Pattern) -> Codes:
-    """Whether the pattern says what it should of these rows; never of null. It runs in linear time (RE2)."""
+    """A mask of the rows that satisfy the pattern; null never does. It runs in linear time (RE2)."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -164,5 +164,5 @@ def _like(batch: pa.RecordBatch, events: Codes, pattern: Pattern) -> Codes:
     values = batch.column(field).take(pa.array(events))
     found = pc.match_like(values, text)
     found = (pc.invert(found) if negated else found).fill_null(False)
-    says: Codes = found.to_numpy(zero_copy_only=False)
-    return says
+    mask: Codes = found.to_numpy(zero_copy_only=False)
+    return mask

@@ -1,8 +1,8 @@
-"""What a condition says of one field: the stretches of its order in which a value makes the condition true.
+"""Turn a condition on one field into intervals (spans) of the field's values in which the condition is true.
 
-A stretch runs between two cuts; a cut lies just before or just after a value. Null has a place of its own below all
-values, so that ``is null`` is a stretch as well, and no comparison ever reaches it: in SQL a comparison with null is
-not true, and its negation isn't either.
+A span runs between two cuts; a cut lies just before or just after a value. Null has its own position below all values,
+so ``is null`` is a span too, and no comparison includes it: in SQL a comparison with null isn't true, and neither is
+its negation.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any, Final, Literal
 from anabranch.views.saved_searches.grammar import Condition, Value, refused
 
 Kind = Literal["number", "double", "text", "boolean", "date", "timestamp"]
-"""How values of a field are compared. A number is exact; a double is compared with the double next to what is written,
-as SQL does; dates are days and timestamps microseconds since 1970, UTC."""
+"""How values of a field are compared. Numbers are exact; a literal that is compared with a double becomes the nearest
+double, as in SQL; dates are days and timestamps microseconds since 1970, UTC."""
 
 Cut = tuple[Any, ...]
 NULLS: Final[Cut] = (-1,)
@@ -37,8 +37,8 @@ _LAST = "\U0010ffff"
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """True for a value inside of one of ``spans``, which are sorted and disjoint, and that matches ``pattern`` (of
-    LIKE), or doesn't match it when ``negated``. Without a pattern the spans say it all."""
+    """True for a value that lies in one of ``spans`` (sorted, disjoint) and, if there is a LIKE ``pattern``, matches it
+    (or doesn't, when ``negated``)."""
 
     field: str
     spans: tuple[Span, ...]
@@ -47,10 +47,11 @@ class Leaf:
 
 
 def leaf(condition: Condition, fields: Mapping[str, Kind], *, negated: bool = False) -> Leaf:
-    """What ``condition``, or its negation, says; BadInput SEARCH_REFUSED for a field or a type that doesn't fit."""
+    """The leaf of a condition or of its negation. Raises BadInput SEARCH_REFUSED for an unknown field or a wrong
+    type."""
     name = next((name for name in fields if name.lower() == condition.field.lower()), None)
     if name is None:
-        raise refused(f"there is no field {condition.field[:60]}; there are {', '.join(fields)}")
+        raise refused(f"there is no field {condition.field[:60]}; the fields are {', '.join(fields)}")
     if condition.operator == "like":
         return _like(name, fields[name], condition.values[0], negated)
     spans = _spans(condition, name, fields[name])
@@ -78,28 +79,28 @@ def _spans(condition: Condition, name: str, kind: Kind) -> tuple[Span, ...]:
     values = [_typed(value, name, kind) for value in condition.values] or [True]
     first = values[0]
     if operator in ("=", "true", "in"):
-        return _tidy((before(value), after(value)) for value in values)
+        return _normalise((before(value), after(value)) for value in values)
     if operator == "between":
-        return _tidy([(before(first), after(values[1]))])
+        return _normalise([(before(first), after(values[1]))])
     if operator == "<>":
         return _outside(((before(first), after(first)),))
     below = {"<": before, "<=": after, ">=": before, ">": after}[operator](first)
-    return _tidy([(LOW, below) if operator in ("<", "<=") else (below, HIGH)])
+    return _normalise([(LOW, below) if operator in ("<", "<=") else (below, HIGH)])
 
 
-def _tidy(spans: Iterable[Span]) -> tuple[Span, ...]:
-    """Sorted, without empty ones and repeats."""
+def _normalise(spans: Iterable[Span]) -> tuple[Span, ...]:
+    """Sorted, without empty spans and repeats."""
     return tuple(sorted({span for span in spans if span[0] < span[1]}))
 
 
 def _outside(spans: tuple[Span, ...]) -> tuple[Span, ...]:
-    """The values, null not among them, that are in none of the spans."""
+    """The complement of the spans, without null."""
     cuts = [LOW, *(cut for span in spans for cut in span), HIGH]
-    return _tidy((cuts[i], cuts[i + 1]) for i in range(0, len(cuts), 2))
+    return _normalise((cuts[i], cuts[i + 1]) for i in range(0, len(cuts), 2))
 
 
 def _typed(value: Value, name: str, kind: Kind) -> Any:
-    """The value as the field's own values are compared."""
+    """Converts a literal to the type in which the field's values are compared."""
     match kind, value:
         case "boolean", bool():
             return value
@@ -111,7 +112,7 @@ def _typed(value: Value, name: str, kind: Kind) -> Any:
             return value
         case (("date" | "timestamp"), str()):
             return _time(value, name, kind)
-    raise refused(f"{name} is a {kind}, which isn't compared with {str(value)[:60]!r}")
+    raise refused(f"{name} is a {kind}, which can't be compared with {str(value)[:60]!r}")
 
 
 def _time(text: str, name: str, kind: str) -> int:
@@ -127,22 +128,22 @@ def _time(text: str, name: str, kind: str) -> int:
 
 
 def _like(name: str, kind: Kind, pattern: Value, negated: bool) -> Leaf:
-    """What stands before the first wildcard is a stretch of the order; only what follows needs the pattern itself."""
+    """The prefix before the first wildcard becomes a span; the pattern is only needed for what follows it."""
     if kind != "text" or not isinstance(pattern, str):
         raise refused(f"{name} is a {kind}: like compares a text with a text")
     if "\\" in pattern or len(pattern) > MAX_PATTERN:
-        raise refused(f"a pattern of like has at most {MAX_PATTERN} characters, none of them a backslash")
+        raise refused(f"a like pattern has at most {MAX_PATTERN} characters, none of them a backslash")
     prefix = re.split("[%_]", pattern, maxsplit=1)[0]
     if prefix == pattern:
         inside: Span = (before(prefix), after(prefix))
     else:
-        inside = (before(prefix), _behind(prefix))
+        inside = (before(prefix), _after_prefix(prefix))
     if pattern in (prefix, f"{prefix}%"):
         return Leaf(name, _outside((inside,)) if negated else (inside,))
     return Leaf(name, (KNOWN,) if negated else (inside,), pattern, negated)
 
 
-def _behind(prefix: str) -> Cut:
-    """The cut behind all texts that begin with ``prefix``."""
+def _after_prefix(prefix: str) -> Cut:
+    """The cut after all texts that start with ``prefix``."""
     kept = prefix.rstrip(_LAST)
     return before(kept[:-1] + chr(ord(kept[-1]) + 1)) if kept else HIGH

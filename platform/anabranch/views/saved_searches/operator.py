@@ -1,4 +1,4 @@
-"""Saved searches as an operator on DataFrames: what an author calls in a view, and what a page shows of them."""
+"""The DataFrame operators of saved searches: matching, for use in a view, and checking, for user interfaces."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from anabranch.core.errors import BadInput
 from anabranch.views.definition import duration
-from anabranch.views.saved_searches.conjunctions import understood
-from anabranch.views.saved_searches.history import TIME, Version, ordered
-from anabranch.views.saved_searches.index import compiled
+from anabranch.views.saved_searches.conjunctions import parse_search
+from anabranch.views.saved_searches.history import TIME, Version, sort_versions
+from anabranch.views.saved_searches.index import cached_index
 from anabranch.views.saved_searches.intervals import Kind
 
 if TYPE_CHECKING:
@@ -48,41 +48,42 @@ def matches(
     lasts: str | timedelta | None = None,
     tasks: int | None = None,
 ) -> DataFrame:
-    """One row for each event and each saved search that it matches.
+    """Returns one row for each event and each saved search that it matches.
 
-    ``searches`` is their history: ``search`` (its name) and ``expression`` (null: removed) beside ``event_time``,
-    ``log_partition`` and ``log_offset``; ``removed`` is a second one without expressions. An event is matched by the
-    newest version of a search at its event time (ties by the position in the log), if that isn't removed and its
-    expression is true: null is no match. So the rows don't depend on how the log was sliced. With ``lasts`` a version
-    counts for so long, from its own event time on: a view by partitions needs that, and ``lookback`` as long.
+    ``searches`` is their history, with the columns ``search`` (the name), ``expression`` (null: removed),
+    ``event_time``, ``log_partition`` and ``log_offset``; ``removed`` is a second history, without expressions. An event
+    matches the newest version of a search at its event time (ties by the position in the log), if that version isn't
+    removed and its expression is true; null is no match. So the rows don't depend on how the log was sliced into
+    micro-batches. With ``lasts`` a version is active for that long from its event time: a view by partitions needs it,
+    with a ``lookback`` of the same length.
 
-    Expressions are a part of SQL (see ``grammar``) over the fields in ``on``, all when it is left out. One that can't
-    be read, or compares what can't be compared, matches nothing: see ``refused``. Nothing of them is executed.
+    Expressions are a subset of SQL (see ``grammar``) over the fields in ``on`` (default: all). An expression that can't
+    be parsed, or compares incompatible types, matches nothing: see ``refused``. Expressions are never executed as SQL.
 
     Each row has the columns of its event, and ``search``, ``search_time``, ``search_partition`` and ``search_offset``,
-    which name the version. For views with ``refresh="partitions"``. Every task (``tasks``, else Spark's number of
-    shuffle partitions) holds the whole history of the searches and one Arrow batch of events in memory.
+    which identify the version. For views with ``refresh="partitions"``. Every task (``tasks``, default: Spark's number
+    of shuffle partitions) holds the whole history of the searches and one Arrow batch of events in memory.
     """
     from pyspark.sql import functions as F
 
     schema, fields = _schema(events), tuple(fields_of(events.schema, on).items())
     tasks = tasks or int(str(events.sparkSession.conf.get("spark.sql.shuffle.partitions")))
     bound = None if lasts is None else duration(lasts) // timedelta(microseconds=1)
-    each = F.explode(F.sequence(F.lit(0), F.lit(tasks - 1)))
-    stored = _history(searches, removed).select("*", F.lit(True).alias(_STORED), each.alias(_TASK))
+    every_task = F.explode(F.sequence(F.lit(0), F.lit(tasks - 1)))
+    stored = _history(searches, removed).select("*", F.lit(True).alias(_STORED), every_task.alias(_TASK))
     routed = events.withColumn(_TASK, F.pmod(F.xxhash64("log_partition", "log_offset"), F.lit(tasks)).cast("int"))
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return _matched(batches, fields, bound, schema.names)
 
-    together = stored.unionByName(routed, allowMissingColumns=True).repartitionById(tasks, _TASK)
-    return together.sortWithinPartitions(F.col(_STORED).asc_nulls_last()).mapInArrow(run, schema)
+    union = stored.unionByName(routed, allowMissingColumns=True).repartitionById(tasks, _TASK)
+    return union.sortWithinPartitions(F.col(_STORED).asc_nulls_last()).mapInArrow(run, schema)
 
 
 def refused(searches: DataFrame, schema: StructType, *, on: Sequence[str] | None = None) -> DataFrame:
-    """The versions of ``searches`` that match nothing because of how they are written, with ``why``.
+    """Returns the versions of ``searches`` whose expression is invalid, so that they match nothing, with ``why``.
 
-    ``schema`` is that of the events. Rows: search, expression, event_time, log_partition, log_offset, why.
+    ``schema`` is the events' schema. Columns: search, expression, event_time, log_partition, log_offset, why.
     """
     from pyspark.sql import functions as F
 
@@ -100,24 +101,24 @@ def refused(searches: DataFrame, schema: StructType, *, on: Sequence[str] | None
 
 
 def refusal(expression: str, fields: Mapping[str, Kind]) -> str | None:
-    """Why this search would be refused, None if it wouldn't: to be asked before it is saved."""
+    """The reason why this search would be refused, or None. Call it before a search is saved."""
     try:
-        understood(expression, fields)
+        parse_search(expression, fields)
     except BadInput as error:
         return str(error.fields["why"])
     return None
 
 
 def fields_of(schema: StructType, on: Sequence[str] | None = None) -> dict[str, Kind]:
-    """The fields that searches may name. BadInput SEARCH_FIELDS for one of ``on`` that isn't there or has no order."""
+    """The fields that searches may name. Raises BadInput SEARCH_FIELDS if one of ``on`` is missing or has no order."""
     kinds = {field.name: _kind(field.dataType) for field in schema.fields}
     wrong = [name for name in on or () if not kinds.get(name)]
     if wrong:
         raise BadInput(
             "SEARCH_FIELDS",
-            f"searches can't be on {', '.join(wrong)}",
+            f"searches can't use the fields {', '.join(wrong)}",
             state="nothing was computed",
-            next_step=f"name some of: {', '.join(name for name, kind in kinds.items() if kind)}",
+            next_step=f"use some of: {', '.join(name for name, kind in kinds.items() if kind)}",
             fields=wrong,
         )
     return {name: kind for name, kind in kinds.items() if kind and (on is None or name in on)}
@@ -128,7 +129,7 @@ def _kind(type_: DataType) -> Kind | None:
 
 
 def _schema(events: DataFrame) -> StructType:
-    """Of the rows that come out."""
+    """The schema of the result."""
     from pyspark.sql.types import StructType
 
     found = cast("StructType", StructType.fromDDL(_FOUND))
@@ -139,7 +140,7 @@ def _schema(events: DataFrame) -> StructType:
             "SEARCH_COLUMNS",
             f"events {f'have columns named {sorted(wrong)}' if wrong else f'lack {sorted(missing)}'}",
             state="nothing was computed",
-            next_step=f"rename those; events have {', '.join(POSITION)}",
+            next_step=f"rename those columns; events need {', '.join(POSITION)}",
         )
     return StructType([*events.schema.fields, *found.fields])
 
@@ -157,7 +158,7 @@ def _history(searches: DataFrame, removed: DataFrame | None) -> DataFrame:
 def _matched(
     batches: Iterator[pa.RecordBatch], fields: tuple[tuple[str, Kind], ...], lasts: int | None, names: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    """Searches come first, then events: what is held is the searches, and a batch."""
+    """The searches come first, then the events: only the searches and one batch of events are in memory."""
     import pyarrow as pa
 
     stored: list[Version] = []
@@ -167,7 +168,7 @@ def _matched(
         stored += _versions(batch.slice(0, first))
         if first == batch.num_rows or not stored:
             continue
-        index = index or compiled(ordered(stored), fields, lasts)
+        index = index or cached_index(sort_versions(stored), fields, lasts)
         events = batch.slice(first)
         kept = events.select([name for name in names if name in batch.schema.names])
         for rows, places in index.match(events):
@@ -175,7 +176,7 @@ def _matched(
                 some = slice(begin, begin + _AT_ONCE)
                 versions = [index.versions[place] for place in places[some].tolist()]
                 columns = kept.take(pa.array(rows[some])).columns
-                yield pa.RecordBatch.from_arrays([*columns, *_named(versions)], names=list(names))
+                yield pa.RecordBatch.from_arrays([*columns, *_version_columns(versions)], names=list(names))
 
 
 def _versions(batch: pa.RecordBatch) -> list[Version]:
@@ -186,7 +187,7 @@ def _versions(batch: pa.RecordBatch) -> list[Version]:
     return [Version(*row) for row in zip(*(column.to_pylist() for column in columns), strict=True)]
 
 
-def _named(versions: Sequence[Version]) -> list[pa.Array]:
+def _version_columns(versions: Sequence[Version]) -> list[pa.Array]:
     import pyarrow as pa
 
     return [

@@ -1,8 +1,8 @@
-"""Values as positions among the values that searches name, so that every comparison is one of small integers.
+"""Encode values as their rank among the values that searches name, so that every comparison is one of small integers.
 
-A field's named values are sorted. A value of an event that equals the ``i``-th has the code ``2i + 1``, one that lies
-between two of them the even code between, null has -1. Equal codes then mean: no search can tell them apart. The
-comparison itself is Python's own, which is exact between integers, decimals and doubles.
+The named values of a field are sorted. An event's value that equals the ``i``-th one gets the code ``2i + 1``; a value
+between two of them gets the even code in between; null gets -1. Two values with the same code can't be told apart by
+any search. The comparison is Python's, which is exact between integers, decimals and doubles.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class Coder:
         self._places = {value: 2 * place + 1 for place, value in enumerate(self._named)}
         self._integers = np.array(self._named, dtype="int64") if kind in ("date", "timestamp") else None
         self.size = 2 * len(self._named) + 2
-        """Codes are -1 to ``size - 2``."""
+        """Codes run from -1 to ``size - 2``."""
 
     def interval(self, span: Span) -> tuple[int, int]:
-        """The first and the last code inside of ``span``."""
+        """The first and the last code inside ``span``."""
         return self._first(span[0]), self._first(span[1]) - 1
 
     def _first(self, cut: Cut) -> int:
-        """The smallest code behind the cut."""
+        """The smallest code after the cut."""
         if len(cut) == 3:
             return int(self._places[cut[1]] + cut[2])
         return -1 if cut < LOW else (self.size - 1 if cut == HIGH else 0)

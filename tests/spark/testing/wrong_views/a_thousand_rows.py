@@ -1,7 +1,7 @@
 """Keeps a thousand rows, whichever."""
 
 # caught: VIEW_ORDER
-# says: limit keeps other rows
+# says: limit keeps different rows
 
 from __future__ import annotations
 

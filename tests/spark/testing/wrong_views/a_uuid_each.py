@@ -1,7 +1,7 @@
 """Gives each row a random id."""
 
 # caught: VIEW_IMPURE
-# says: uuid gives another result
+# says: uuid gives a different result
 
 from __future__ import annotations
 

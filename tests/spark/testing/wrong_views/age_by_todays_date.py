@@ -1,7 +1,7 @@
 """An age is counted to the day on which the view happens to run."""
 
 # caught: VIEW_IMPURE
-# says: current_date gives another result
+# says: current_date gives a different result
 
 from __future__ import annotations
 

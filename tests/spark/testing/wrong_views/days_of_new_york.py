@@ -1,7 +1,7 @@
 """Days of New York are partitions, but reach into two UTC days."""
 
 # caught: PROOF_LOOKAHEAD|PROOF_LOOKBACK
-# says: and look
+# says: but look
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Averages floats."""
 
 # caught: VIEW_FLOAT
-# says: floats don't add exactly
+# says: adding floats isn't exact
 
 from __future__ import annotations
 

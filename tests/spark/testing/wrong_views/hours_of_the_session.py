@@ -1,7 +1,7 @@
 """Hours of the day by the session's time zone."""
 
 # caught: PROOF_TIME_ZONE
-# says: those of the session's time zone
+# says: depend on the session's time zone
 # prove: time_zone=Asia/Kolkata
 
 from __future__ import annotations

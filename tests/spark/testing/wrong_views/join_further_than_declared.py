@@ -1,7 +1,7 @@
 """Counts an order's payments of all time, and declares a day."""
 
 # caught: PROOF_LOOKAHEAD|PROOF_LOOKBACK
-# says: and look
+# says: but look
 
 from __future__ import annotations
 

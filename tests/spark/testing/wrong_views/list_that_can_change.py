@@ -1,7 +1,7 @@
 """A list outside of the view, which anybody can change."""
 
 # caught: VIEW_IMPURE
-# says: CUSTOMERS can be changed
+# says: CUSTOMERS is mutable
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Numbers rows by where Spark has them."""
 
 # caught: VIEW_IMPURE
-# says: monotonically_increasing_id gives another result
+# says: monotonically_increasing_id gives a different result
 
 from __future__ import annotations
 

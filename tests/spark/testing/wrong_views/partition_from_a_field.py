@@ -1,7 +1,7 @@
 """The promised day is the partition, and the contract allows any."""
 
 # caught: PROOF_FAR
-# says: lies further from every event
+# says: is further from every event
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Notes the task that a row came by."""
 
 # caught: VIEW_IMPURE
-# says: spark_partition_id gives another result
+# says: spark_partition_id gives a different result
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Rows are stamped with the time at which they are processed."""
 
 # caught: VIEW_IMPURE
-# says: current_timestamp gives another result
+# says: current_timestamp gives a different result
 
 from __future__ import annotations
 

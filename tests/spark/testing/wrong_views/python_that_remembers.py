@@ -1,7 +1,7 @@
 """A Python function that remembers what it saw before."""
 
 # caught: PROOF_ORDER|PROOF_SPREAD|PROOF_IMPURE
-# says: a Python function says something else
+# says: a Python function depends on the order of rows
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Keeps a random tenth of the rows."""
 
 # caught: VIEW_IMPURE
-# says: rand gives another result
+# says: rand gives a different result
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Joins a table that isn't among its events."""
 
 # caught: VIEW_IMPURE
-# says: reaches for the session
+# says: accesses the Spark session
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Numbers a customer's orders of a day by their time, which two may share."""
 
 # caught: PROOF_ORDER
-# says: row_number numbers rows that tie
+# says: row_number numbers tied rows
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The amount of this payment and the one before, where two have one time."""
 
 # caught: PROOF_ORDER
-# says: a window of so many rows
+# says: a window of a number of rows
 
 from __future__ import annotations
 

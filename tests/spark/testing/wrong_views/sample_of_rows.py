@@ -1,7 +1,7 @@
 """Keeps a sample of the rows."""
 
 # caught: VIEW_ORDER
-# says: sample keeps other rows
+# says: sample keeps different rows
 
 from __future__ import annotations
 

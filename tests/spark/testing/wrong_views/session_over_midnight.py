@@ -1,7 +1,7 @@
 """Sessions that go on after midnight are cut there."""
 
 # caught: PROOF_LOOKAHEAD|PROOF_LOOKBACK
-# says: and look
+# says: but look
 
 from __future__ import annotations
 

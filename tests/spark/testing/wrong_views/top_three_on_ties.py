@@ -1,7 +1,7 @@
 """The three largest payments of a day, where the third may tie with the fourth."""
 
 # caught: PROOF_ORDER
-# says: row_number numbers rows that tie
+# says: row_number numbers tied rows
 
 from __future__ import annotations
 
