@@ -8,12 +8,12 @@ from anabranch.lake import latest_commit
 from anabranch.lake.layout import landing_table, speed_table
 
 
-def landed(settings: Settings) -> int:
-    """The records of the topic flights that have landed."""
-    committed = latest_commit(landing_table(settings, "flights"))
+def landed(settings: Settings, topic: str = "flights") -> int:
+    """The records of a topic that have landed."""
+    committed = latest_commit(landing_table(settings, topic))
     if committed is None or not committed.note.cut.positions:
         return 0
-    return sum(committed.note.cut.positions["flights"].offsets.values())
+    return sum(committed.note.cut.positions[topic].offsets.values())
 
 
 def speed_is_level(settings: Settings, view: str) -> bool:

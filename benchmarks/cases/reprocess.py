@@ -34,7 +34,7 @@ BATCH, CERTIFIED, WHOLE, HANDWRITTEN = (
 STAGES = {
     "rebuild": "benchmarks.cases.reprocess:rebuild",
     "both sides prepared": "anabranch.certify.reconciliation:compare",
-    "certificates, late changes beside them": "anabranch.certify.reconciliation:certified",
+    "certificates, late changes beside them": "anabranch.certify.reconciliation:compute_certificates",
     "certificates kept": "anabranch.certify.reconciliation:record",
     "days in doubt computed again": "anabranch.certify.reconciliation:wrong_partitions",
     "checks": "anabranch.certify.reconciliation:run_checks",

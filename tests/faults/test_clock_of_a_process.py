@@ -1,4 +1,5 @@
-"""The clock of a running landing is set by a day, back and ahead (libfaketime): records are landed all the same."""
+"""The clock of a running landing, or of the streams, is set by a day, back and ahead (libfaketime): records are landed,
+and readers see them, all the same."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from landed import FLIGHTS
 from processes import eventually
 from running import process
 from sending import landed
-from test_zombies import send
+from test_zombies import level, send
 
 pytestmark = [pytest.mark.system, pytest.mark.sweep]
 
@@ -43,4 +44,27 @@ def test_landing_goes_on_when_its_clock_is_set(
             eventually(lambda: landed(settings) == sent, 60)
             assert time.monotonic() - started < 60
         assert verify(settings, FLIGHTS).sound
+        assert not diagnosis(settings).findings
+
+
+@pytest.mark.timeout(900)
+def test_streams_go_on_when_their_clock_is_set(
+    own_settings: Callable[[str], Settings], diagnosis: Callable[..., Report], tmp_path: Path
+) -> None:
+    clock = Clock(tmp_path)
+    with lifecycle.running(own_settings("speed-clock"), ["kafka", "landing"]) as settings:
+        with process(settings, "speed", clock.environment) as speed:
+            sent = send(settings, 1)
+            eventually(lambda: level(settings, sent), 120)
+            clock.set("+1d")
+            sent += send(settings, 2)
+            eventually(lambda: level(settings, sent), 60)
+            assert speed.popen.poll() is None
+            clock.set("+0")
+            assert speed.popen.wait(60) == 1
+            assert "the machine's clock was set back" in speed.said
+            sent += send(settings, 3)
+        with process(settings, "speed", clock.environment) as speed:  # as the supervisor does
+            eventually(lambda: level(settings, sent), 120)
+            assert speed.popen.poll() is None
         assert not diagnosis(settings).findings

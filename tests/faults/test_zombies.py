@@ -19,9 +19,10 @@ from anabranch.samples.publishing import Pace
 from landed import FLIGHTS
 from processes import eventually
 from running import process
-from sending import landed
+from sending import landed, speed_is_level
 
 pytestmark = [pytest.mark.system, pytest.mark.sweep]
+VIEWS = ("departure_delays", "route_day", "aircraft_now")
 
 
 def send(settings: Settings, first: int) -> int:
@@ -58,3 +59,40 @@ def test_a_landing_that_was_paused_ends_when_it_finds_its_successor(
         assert verify(settings, FLIGHTS).sound
         assert not diagnosis(settings).findings
         assert seconds < 30
+
+
+def level(settings: Settings, sent: int) -> bool:
+    """Whether all that was sent has landed, and every stream has it."""
+    return landed(settings) == sent and all(speed_is_level(settings, view) for view in VIEWS)
+
+
+@pytest.mark.timeout(900)
+def test_a_speed_process_that_was_paused_ends_when_it_finds_its_successor(
+    own_settings: Callable[[str], Settings], diagnosis: Callable[..., Report]
+) -> None:
+    """All its streams at once, each in the middle of what it does, over the checkpoints that the other one uses."""
+    small = {"max_offsets_per_trigger": 300}
+    with lifecycle.running(own_settings("speed-zombie").model_copy(update=small), ["kafka", "landing"]) as settings:
+        with process(settings, "speed") as zombie:
+            sent = send(settings, 1)
+            eventually(lambda: level(settings, sent), 120)
+            sent += send(settings, 2)
+            eventually(lambda: landed(settings) > sent - 2_000, 60)
+            zombie.signal_all(signal.SIGSTOP)
+            eventually(lambda: landed(settings) == sent, 90)
+            assert not level(settings, sent), "it was done before it was stopped"
+            with process(settings, "speed") as successor:
+                eventually(lambda: level(settings, sent), 120)
+                zombie.signal_all(signal.SIGCONT)
+                started = time.monotonic()
+                assert zombie.popen.wait(60) == 1
+                seconds = time.monotonic() - started
+                assert "has taken over at" in zombie.said
+                assert "[FENCED]" in zombie.said
+                sent += send(settings, 3)
+                eventually(lambda: level(settings, sent), 120)
+                assert successor.popen.poll() is None, successor.said[-2_000:]
+                successor.popen.send_signal(signal.SIGTERM)
+                assert successor.popen.wait(60) == 0
+        assert not diagnosis(settings).findings
+        assert seconds < 45

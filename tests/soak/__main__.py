@@ -1,13 +1,12 @@
 """The platform, left alone for half an hour: a steady load, random kills, and work that goes on.
 
-python -m soak [--minutes 30] [--rate 1000] [--seed 7] [--report FILE]
+python -m soak [--minutes 30] [--rate 300] [--seed 7] [--report FILE]
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
 import time
@@ -15,31 +14,38 @@ from pathlib import Path
 from random import Random
 
 from anabranch.apps.demo.change import deploy, own_project
+from anabranch.contracts import load_declarations
 from anabranch.core.settings import Settings, load_settings
 from anabranch.lake.layout import landing_table
 from anabranch.operate.maintenance.report import DAY, Policy
 from anabranch.operate.maintenance.runner import maintain
 from anabranch.operate.runtime import lifecycle
-from anabranch.operate.runtime.environment import environment
+from anabranch.serve.routes import share_of
+from anabranch.views import load_views
 from crash.world import free_ports
 
+from soak.acts import VIEW
+from soak.commands import command
+from soak.judging import Worked, commanded
 from soak.kills import kill
 from soak.load import Load
 from soak.report import Soak, page
 from soak.watching import TOPIC, behind, covered, look
-from soak.works import VIEW, Works
+from soak.works import Works
 
 _LOOK = 15.0
 _CALM = 120.0
 """Seconds at the end without a kill: freshness has to come back."""
 _ROWS = 25
 """Partitions of each half that the doctor computes anew."""
+_LONGEST = 1_800.0
+"""Seconds that the doctor may take."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=30)
-    parser.add_argument("--rate", type=float, default=1_000, help="events a second")
+    parser.add_argument("--rate", type=float, default=300, help="events a second")
     parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000)
     parser.add_argument("--report", type=Path, help="where the page is written")
     asked = parser.parse_args()
@@ -77,7 +83,7 @@ def _left_alone(soak: Soak, settings: Settings) -> None:
         print(f"{time.monotonic() - begun:5.0f} s: {text}", flush=True)
 
     load = Load(settings, soak.rate, soak.minutes * 60, soak.seed)
-    works = Works(settings, load, Random(soak.seed + 1), tell)
+    works = Works(settings, load, Random(soak.seed + 1), begun, tell)
     soak.works = works.done
     load.start()
     works.start()
@@ -100,25 +106,33 @@ def _left_alone(soak: Soak, settings: Settings) -> None:
     tell(f"level after {soak.level_seconds:.1f} s")
     works.stop()
     soak.landed = sum(covered(landing_table(settings, topic), topic) for topic in (TOPIC, "weather"))
-    _judge(soak, settings, load)
+    for view, version in _read_by_somebody(settings):
+        works.keep(works.acts.missing(view, version))
+    works.keep(_judge(soak, settings, load, begun))
     tell(f"the doctor says {soak.doctor or 'nothing'}")
 
 
-def _judge(soak: Soak, settings: Settings, load: Load) -> None:
+def _read_by_somebody(settings: Settings) -> list[tuple[str, int]]:
+    """Every version with days that has readers: a late event that none of its halves holds is one that they miss."""
+    jobs = settings.project / "spark_jobs"
+    views = load_views(jobs / "views", load_declarations(jobs / "contracts"))
+    return [(v.name, v.version) for v in views if not v.kappa and share_of(settings, v.name, v.version)]
+
+
+def _judge(soak: Soak, settings: Settings, load: Load, begun: float) -> Worked:
     """With the user's own command, beside everything that runs."""
-    command = ["doctor", "--json", "--rows", str(_ROWS), "--sent", str(load.file)]
-    found = subprocess.run(
-        [sys.executable, "-m", "anabranch.apps.cli.main", *command],
-        env=environment(settings), check=False, capture_output=True, text=True, timeout=1_800,
-    )  # fmt: skip
+    at = time.monotonic()
+    said = command(settings, "doctor", "--json", "--rows", str(_ROWS), "--sent", str(load.file), seconds=_LONGEST)
+    text = said.text
     try:
-        report = json.loads(found.stdout)
+        report = json.loads(said.output)
     except ValueError:
-        soak.doctor.append(found.stderr[-2_000:])
-        return
-    # The works publish some days only, on purpose: late events of the others are in no half.
-    found_here = [each for each in report["findings"] if each["code"] != "LATE_NOWHERE"]
-    soak.doctor += [json.dumps(each) for each in (*found_here, *report["unseen"])]
+        soak.doctor.append(said.errors[-2_000:] or "no report")
+    else:
+        soak.doctor += [json.dumps(each) for each in (*report["findings"], *report["unseen"])]
+        text = f"{len(report['findings'])} findings, {len(report['unseen'])} not looked at"
+    ended = commanded(said.code, text)
+    return Worked("command: doctor", ended.state, ended.wanted, time.monotonic() - at, ended.note, at - begun)
 
 
 if __name__ == "__main__":

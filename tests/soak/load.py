@@ -67,12 +67,20 @@ class Load:
 
     def days(self, rng: Random) -> tuple[date, date] | None:
         """One to three days of which nothing is still to come; None while there are none."""
-        newest: datetime = self._times[max(self.sent - 1, 0)]
-        latest = newest.date() - timedelta(days=_SETTLED)
-        if latest < FIRST:
+        if self._settled < 1:
             return None
-        end = FIRST + timedelta(days=rng.randint(0, (latest - FIRST).days))
+        end = FIRST + timedelta(days=rng.randint(0, self._settled - 1))
         return max(FIRST, end - timedelta(days=rng.randint(0, 2))), end
+
+    def three_days(self, rng: Random) -> date | None:
+        """The first of three such days."""
+        return FIRST + timedelta(days=rng.randint(0, self._settled - 3)) if self._settled >= 3 else None
+
+    @property
+    def _settled(self) -> int:
+        """So many days from the first one on are over."""
+        newest: datetime = self._times[max(self.sent - 1, 0)]
+        return (newest.date() - timedelta(days=_SETTLED) - FIRST).days + 1
 
     def _count(self, more: int) -> None:
         self.sent += more

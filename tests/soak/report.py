@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from soak.judging import DUE, Worked
 from soak.watching import Sample, halves, peak
-from soak.works import Worked
 
 MORE_MEMORY = 1.3
 """The most that a part's peak in the second half may be of that in the first: a killed one begins anew and is small."""
@@ -20,12 +20,16 @@ MOST_FILES = 3.0
 MORE_FILES = 1.5
 """At most so many times the files for each partition of the first half."""
 LEVEL_SECONDS = 120.0
+_SHOWN = 240
+"""Characters of what a run or a command said."""
 _HEAD = """# Soak report
 
-Written by `make soak`: the whole platform with real parts; a steady stream of flights (two years of them, with late,
-doubled and broken ones); somebody who asks for days again, compactions, repairs and migrations, one after the other, by
-Airflow's REST API; and every one to two minutes a SIGKILL to a part or to a task's engine, drawn at random. Nothing is
-done by hand.
+Written by `make soak`: the whole platform with real parts, and a steady stream of flights (two years of them, with
+late, doubled and broken ones). Somebody asks, by Airflow's REST API and the command line, one after the other, for an
+Airflow backfill of three days, a replay of the whole view, a migration to all of its readers, and then for days again,
+migrations that are led back, and repairs; beside it compactions run. Every one to two minutes a SIGKILL hits a part or
+a task's engine, drawn at random. At the end all days that are missing are published, and the doctor is asked. Nothing
+is mended by hand. Of each run and command it is checked how it ended, and what readers have then.
 """
 
 
@@ -55,7 +59,9 @@ class Soak:
         yield from (f"the doctor says: {finding}" for finding in self.doctor)
         for each in self.works:
             if not each.wanted:
-                yield f"{each.kind} ended as {each.state}: {each.note}"
+                yield f"{each.kind} ended as {each.state}: {_line(each.note)}"
+        known = {each.kind for each in self.works}
+        yield from (f"no {kind} was done" for kind in DUE if kind not in known)
         first, second = halves(self.samples)
         for part in sorted({name for sample in self.samples for name in sample.memory}):
             before, after = peak(first, part), peak(second, part)
@@ -70,14 +76,15 @@ def page(soak: Soak) -> str:
     """The whole page."""
     wrong = list(soak.wrong())
     first, second = halves(soak.samples)
-    runs = Counter((each.kind, each.state) for each in soak.works)
+    asked = f"{soak.minutes:.0f} minutes at {soak.rate:,.0f} events/s"
     lines = [
         _HEAD,
-        f"**{soak.minutes:.0f} minutes at {soak.rate:,.0f} events/s, {len(soak.killed)} kills, {len(soak.works)} runs: "
+        f"**{asked}, {len(soak.killed)} kills, {len(soak.works)} runs and commands: "
         + ("nothing is wrong.**" if not wrong else f"{len(wrong)} of it wrong, see below.**")
         + f" Seed {soak.seed}.",
         "",
         *(f"- **wrong**: {each}" for each in wrong),
+        f"- Ended as they had to: {_well(soak)}.",
         f"- {soak.sent:,} records were sent, {soak.landed:,} have landed, once each.",
         f"- Readers saw the last record {soak.level_seconds:.1f} s after it was sent. {_freshness(soak)}",
         "- The doctor, with partitions of each half computed anew, and served rows beside DuckDB's answer over all "
@@ -98,13 +105,7 @@ def page(soak: Soak) -> str:
         "Files below the home are what is kept for readers, cuts and replays: 7 days of data, 30 days of commits.",
         f"After 31 days for maintenance there were {soak.expired[0]:,} files of {soak.expired[1] // 10**6:,} MB.",
         "",
-        "| runs | ended as | how many | slowest |",
-        "| --- | --- | --- | --- |",
-        *(
-            f"| {kind} | {state} | {count} | {_slowest(soak, kind, state):.0f} s |"
-            for (kind, state), count in sorted(runs.items())
-        ),
-        "",
+        *_works(soak),
         "| second | killed |",
         "| --- | --- |",
         *(f"| {at:.0f} | {what} |" for at, what in soak.killed),
@@ -113,8 +114,30 @@ def page(soak: Soak) -> str:
     return "\n".join(lines)
 
 
-def _slowest(soak: Soak, kind: str, state: str) -> float:
-    return max(each.seconds for each in soak.works if (each.kind, each.state) == (kind, state))
+def _well(soak: Soak) -> str:
+    """How many of each kind."""
+    counts = Counter(each.kind for each in soak.works if each.wanted)
+    return ", ".join(f"{kind} {count}" for kind, count in sorted(counts.items())) or "none"
+
+
+def _works(soak: Soak) -> Iterator[str]:
+    """How many of each kind ended how, and then each by itself."""
+    runs = Counter((each.kind, each.state) for each in soak.works)
+    yield from ("| runs and commands | ended as | how many | slowest |", "| --- | --- | --- | --- |")
+    for (kind, state), count in sorted(runs.items()):
+        slowest = max(each.seconds for each in soak.works if (each.kind, each.state) == (kind, state))
+        yield f"| {kind} | {state} | {count} | {slowest:.0f} s |"
+    yield from ("", "| second | run or command | ended as | took | what it said |", "| --- | --- | --- | --- | --- |")
+    for each in sorted(soak.works, key=lambda each: each.at):
+        mark = "" if each.wanted else "**wrong**: "
+        yield f"| {each.at:.0f} | {each.kind} | {mark}{each.state} | {each.seconds:.0f} s | {_line(each.note)} |"
+    yield ""
+
+
+def _line(note: str) -> str:
+    """As one cell of a table."""
+    told = "; ".join(line.strip() for line in note.splitlines() if line.strip()).replace("|", "\\|")
+    return told if len(told) <= _SHOWN else told[:_SHOWN] + " ..."
 
 
 def _freshness(soak: Soak) -> str:

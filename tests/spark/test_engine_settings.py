@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -45,6 +46,7 @@ def test_a_wrong_value_is_refused_before_a_job_needs_it(spark: SparkSession) -> 
     [
         ("1g", {"spark.sql.shuffle.partitions": "many"}, "ENGINE_SETTING", "spark.sql.shuffle.partitions"),
         ("900000g", {}, "ENGINE_NOT_STARTED", "ANABRANCH_SPARK_DRIVER_MEMORY"),
+        ("256m", {}, "ENGINE_SETTING", "ANABRANCH_SPARK_DRIVER_MEMORY"),
     ],
 )
 def test_an_engine_does_not_start_with_it(
@@ -53,7 +55,7 @@ def test_an_engine_does_not_start_with_it(
     settings = load_settings(home=tmp_path, spark_driver_memory=memory, spark_conf=conf)
     found = subprocess.run(
         [sys.executable, "-c", START],
-        env=environment(settings), check=True, stdout=subprocess.PIPE, text=True, timeout=120,
+        env={**os.environ, **environment(settings)}, check=True, stdout=subprocess.PIPE, text=True, timeout=120,
     ).stdout  # fmt: skip
     error = json.loads(found.splitlines()[-1])  # the JVM says on stdout, too, what it can't do
     assert error["code"] == code

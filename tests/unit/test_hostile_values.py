@@ -177,7 +177,7 @@ def test_no_argument_of_a_job_is_more_than_a_value(
     def started(*_: Any, **__: Any) -> Any:
         raise BadInput("SPARK_STARTED", "it went on")
 
-    monkeypatch.setattr(module, "session", started)
+    monkeypatch.setattr(module, "engine", started)
     monkeypatch.setattr(module, "lower_own_priority", lambda: None, raising=False)  # of this process, for good
     later = {("rebuild", "cut"), ("rebuild", "fingerprint"), ("rebuild", "run"), ("replay", "run")}
     for text in (text for text in HOSTILE if text):

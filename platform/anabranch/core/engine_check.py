@@ -21,6 +21,14 @@ def refusal(error: Exception, given: Mapping[str, str]) -> AnabranchError | None
     named = sorted(name for name in given if name in str(error))
     if named:
         return _wrong(named[0], given[named[0]], root_cause(error))
+    if "INVALID_DRIVER_MEMORY" in str(error):
+        return BadInput(
+            "ENGINE_SETTING",
+            f"ANABRANCH_SPARK_DRIVER_MEMORY is too small for Spark: {root_cause(error)}",
+            state=_STATE,
+            next_step="set it to 600m or more",
+            settings=["spark_driver_memory"],
+        )
     if "JAVA_GATEWAY_EXITED" not in str(error):
         return None
     return BrokenState(

@@ -260,6 +260,19 @@ class Settings(BaseSettings):
         return self.bootstrap_servers or f"{self.kafka_host}:{self.kafka_port}"
 
 
+def heap(settings: Settings) -> str:
+    """Of each engine's JVM, as it is given to it."""
+    return settings.spark_conf.get("spark.driver.memory", settings.spark_driver_memory)
+
+
+def heap_bytes(settings: Settings) -> int:
+    """The same as a number; that of ``spark_driver_memory`` where Spark was told otherwise in words of its own."""
+    for text in (heap(settings), settings.spark_driver_memory):
+        if found := re.fullmatch(r"(\d+)([kmgt])b?", text.strip().lower()):
+            return int(found[1]) << 10 * (1 + "kmgt".index(found[2]))
+    raise AssertionError("spark_driver_memory has a pattern")
+
+
 def is_loopback(host: str) -> bool:
     """Whether ``host`` is reachable from this machine only. A name other than localhost may be any address."""
     try:

@@ -90,7 +90,9 @@ _COMPILER = (
     "-XX:Tier4CompileThreshold=300000 -XX:Tier4BackEdgeThreshold=800000"
 )
 _COLLECTOR = "-XX:+UseParallelGC"
-JAVA_OPTIONS = f"{_STACK} {_COMPILER} {_COLLECTOR} -Dlog4j2.formatMsgNoLookups=true"
+# A thread that was denied memory is gone, and others wait for it for ever. Exit code 3: see ``engine_end``.
+_MEMORY = "-XX:+ExitOnOutOfMemoryError"
+JAVA_OPTIONS = f"{_STACK} {_COMPILER} {_COLLECTOR} {_MEMORY} -Dlog4j2.formatMsgNoLookups=true"
 # After a burst the parallel collector keeps 600 MB for new objects that an idle stream doesn't need; this one releases
 # them, and is as fast on two cores.
 _SMALL_COLLECTOR = "-XX:+UseSerialGC -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=30"

@@ -7,11 +7,12 @@ from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
+from pathlib import Path
 from threading import Lock
 
 from anabranch.core.errors import AnabranchError, BrokenState
 from anabranch.core.settings import Settings
-from anabranch.lake import Cut
+from anabranch.lake import CommitMetadata, Cut, commit_history
 from anabranch.lake.layout import batch_table, routes_table, safe_name
 from anabranch.serve.half_choice import BATCH, HalfName, Prefer, choose, published_cuts
 from anabranch.serve.reader_log import record_behind, record_failed
@@ -66,6 +67,9 @@ _lock = Lock()
 _readers: OrderedDict[tuple[str, str], _LastRead] = OrderedDict()
 """By view and reader, least recent first."""
 _MAX_READERS = 100_000
+_batches: OrderedDict[tuple[str, str, int, str], int | None] = OrderedDict()
+"""By batch table, its id, its newest version, and an older cut: the version to read at that cut."""
+_MAX_BATCHES = 64
 _first_sight: OrderedDict[tuple[str, int], float] = OrderedDict()
 """When this process first saw a route, by its table and number (seconds of the monotonic clock)."""
 _MAX_ROUTES = 1_000
@@ -94,7 +98,9 @@ def pin(
             behind = None
         else:
             chosen, speed, behind = _routed(settings, view, route, reader)
-        batch = snapshot(batch_table(settings, view, chosen)) if PARTITION_DATE in speed.schema.names else None
+        batch = None
+        if PARTITION_DATE in speed.schema.names:
+            batch = _batch(batch_table(settings, view, chosen), speed.newest.note.cut, prefer)
     halves = _halves(speed, batch, prefer)
     if partitions is not None:
         halves = {day: half for day, half in halves.items() if day in partitions}
@@ -156,6 +162,29 @@ def _kept_snapshot(
     if route.sends_back(last.version, version) and _age(settings, route) >= BACK_SECONDS:
         return None
     return snapshot_at(last.uri, last.table_id, last.table_version)
+
+
+def _batch(uri: str, cut: Cut, prefer: Prefer) -> Snapshot | None:
+    """The batch half. By default at its newest version that publishes nothing beyond ``cut``: otherwise the reading
+    would contain, for some of its days only, events that landed after its cut."""
+    newest = snapshot(uri)
+    if newest is None or prefer != "default" or _is_within(newest.newest.note, cut):
+        return newest
+    key = (uri, newest.table_id, newest.version, str(cut))
+    if key not in _batches:
+        earlier = (found.rows_at for found in commit_history(uri) if _is_within(found.note, cut))
+        _batches[key] = next(earlier, None)
+        if len(_batches) > _MAX_BATCHES:
+            _batches.popitem(last=False)
+    version = _batches[key]
+    found = snapshot_at(uri, newest.table_id, version) if version is not None else None
+    if found is None or not all(Path(file).exists() for files in found.files.values() for file in files):
+        return None  # cleaned up already: speed serves every day
+    return found
+
+
+def _is_within(note: CommitMetadata, cut: Cut) -> bool:
+    return all(cut.covers(published) for published in published_cuts(note).values())
 
 
 def _age(settings: Settings, route: Route) -> float:

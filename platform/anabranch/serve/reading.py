@@ -20,7 +20,7 @@ from anabranch.lake import Cut, latest_commit
 from anabranch.lake.commit_errors import unreadable_file
 from anabranch.lake.layout import landing_table
 from anabranch.serve.file_pruning import may_match
-from anabranch.serve.half_choice import BATCH, SPEED, HalfName
+from anabranch.serve.half_choice import BATCH, SPEED, HalfName, published_cuts
 from anabranch.serve.predicates import Predicate, predicate_error
 from anabranch.serve.read_plan import ReadPlan
 from anabranch.serve.reader_log import record_failed
@@ -85,6 +85,14 @@ class Reading:
     def halves(self) -> Mapping[date | None, HalfName]:
         """The half that serves each partition; a kappa view has the one partition None."""
         return self._plan.halves
+
+    @property
+    def published(self) -> Mapping[date | None, Cut]:
+        """Of each partition that batch serves: the cut up to which it holds every event, late ones too. All others hold
+        the on-time events up to ``cut``."""
+        batch = self._plan.batch
+        known = published_cuts(batch.newest.note) if batch is not None else {}
+        return {day: known[day] for day, half in self.halves.items() if half == BATCH and day is not None}
 
     @cached_property
     def certificates(self) -> Mapping[date | None, Certificate]:

@@ -84,7 +84,7 @@ class PathsJudge:
         for step in log.steps:
             for landing in landings:
                 landing.land(*(events_of_topic(epoch, landing.topic) for epoch in step.epochs))
-            with _with_fault(settings, self.view, step.then):
+            with with_fault(settings, self.view, step.then):
                 catch_up(self._for_stream, settings, self.view, self.topics)
             snapshots.append(TableSnapshot(landings[0].epoch, self._speed_rows(settings), after))
             after = str(step.then)
@@ -163,7 +163,7 @@ def _read(files: Sequence[Path]) -> Rows:
 
 
 @contextmanager
-def _with_fault(settings: Settings, view: View, then: Fault) -> Iterator[None]:
+def with_fault(settings: Settings, view: View, then: Fault) -> Iterator[None]:
     """Runs the stream in the block; then produces what a kill between two commits leaves, a lost disk, or a restored
     backup."""
     checkpoint = speed_checkpoint(settings, view.name, view.version)

@@ -41,6 +41,8 @@ def job() -> SparkJob:
         (exit_code(TryAgain("BROKER_UNREACHABLE", "away")), True),
         (1, True),  # an exception that nobody has foreseen
         (137, True),  # killed
+        (3, False),  # the engine's JVM has ended itself, for want of memory
+        (52, False),  # Spark has done it
     ],
 )
 def test_what_has_to_be_mended_first_is_not_tried_again(ended: list[int], code: int, again: bool) -> None:
@@ -48,6 +50,12 @@ def test_what_has_to_be_mended_first_is_not_tried_again(ended: list[int], code: 
     with pytest.raises(AirflowException) as caught:
         job().execute({})
     assert isinstance(caught.value, AirflowFailException) is not again
+
+
+def test_an_engine_without_memory_is_said_with_the_setting_to_raise(ended: list[int]) -> None:
+    ended.append(3)
+    with pytest.raises(AirflowFailException, match=r"ENGINE_OUT_OF_MEMORY(.|\n)*ANABRANCH_SPARK_DRIVER_MEMORY"):
+        job().execute({})
 
 
 def test_each_engine_has_a_folder_of_its_own(ended: list[int], tmp_path: Path) -> None:

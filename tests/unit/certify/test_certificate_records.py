@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from anabranch.apps.web.certificate_cache import all_certificates, newest_marks
+from anabranch.apps.web.certificate_cache import all_certificates, newest_summaries
 from anabranch.certify.certificates import SCHEMA, Certificate, Checksum, newest_certificates, record
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings
@@ -67,7 +67,7 @@ def test_the_one_that_came_in_last_holds_whatever_the_clock_said(settings: Setti
     record(settings, [first])
     record(settings, [red])
     assert newest_certificates(settings, "delays", 1) == {DAY: red}
-    assert newest_marks(settings)["delays", 1][DAY].run == "run-2"
+    assert newest_summaries(settings)["delays", 1][DAY].run == "run-2"
     assert [each.run for each in all_certificates(settings, "delays", 1, DAY)] == ["run-2", "run-1"]
 
 
@@ -82,7 +82,7 @@ def test_a_table_from_before_certificates_were_numbered_goes_on(settings: Settin
     red = replace(CERTIFICATE, run="run-2", expected=Checksum())
     record(settings, [red])
     assert newest_certificates(settings, "delays", 1) == {DAY: red}
-    assert newest_marks(settings)["delays", 1][DAY].run == "run-2"
+    assert newest_summaries(settings)["delays", 1][DAY].run == "run-2"
 
 
 def test_runs_that_write_at_once_lose_nothing(settings: Settings) -> None:

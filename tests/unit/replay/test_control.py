@@ -73,6 +73,12 @@ def test_another_one_waits_its_turn(settings: Settings) -> None:
         pass
 
 
+def test_the_newest_is_the_one_that_began_last_whatever_the_clock_said(settings: Settings) -> None:
+    for number, started in ((0, 5), (1, 900), (2, 100)):  # the clock was ahead, and was set right again
+        write_state(settings, ReplayState(VIEW.name, 1, f"r{number}", started_ms=started, number=number))
+    assert [each.run for each in list_states(settings, VIEW.name, 1)] == ["r0", "r1", "r2"]
+
+
 def test_its_pace_is_changed_while_it_runs(settings: Settings) -> None:
     write_state(settings, ReplayState(VIEW.name, 1, "one", share=0.5))
     now = active_replay(settings, VIEW.name, 1)

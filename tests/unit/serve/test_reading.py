@@ -89,6 +89,36 @@ def test_published_but_empty_is_served_empty_and_days_can_be_chosen(settings: Se
     assert reading.to_arrow().num_rows == 0
 
 
+def test_a_day_that_was_published_ahead_of_speed_is_served_as_it_was_until_speed_is_there(settings: Settings) -> None:
+    served.start_speed(settings, 3)
+    served.publish(settings, {DAYS[0]: 2}, DAYS[:1])
+    served.publish(settings, {DAYS[0]: 3}, DAYS[:1])
+    served.publish(settings, {DAYS[0]: 5, DAYS[1]: 5}, DAYS[:2])
+
+    before = anabranch.read(VIEW, settings=settings)
+    complete = anabranch.read(VIEW, settings=settings, prefer="complete")
+    served.merge_speed(settings, 5, DAYS[2:3])
+    after = anabranch.read(VIEW, settings=settings)
+
+    assert (str(before.cut), before.published) == ("flights@3", {DAYS[0]: served.cut_at(3)})
+    assert [_written_by(before)[str(day)] for day in DAYS[:2]] == [{3}, {3}]
+    assert complete.published == after.published == dict.fromkeys(DAYS[:2], served.cut_at(5))
+    assert _written_by(complete)[str(DAYS[1])] == _written_by(after)[str(DAYS[1])] == {5}
+
+
+def test_a_batch_half_whose_earlier_files_are_gone_leaves_its_days_to_speed(settings: Settings) -> None:
+    served.start_speed(settings, 3)
+    served.publish(settings, {DAYS[0]: 3}, DAYS[:1])
+    (gone,) = (file for file in anabranch.read(VIEW, settings=settings)._pinned.files() if "/batch/" in file)
+    served.publish(settings, {DAYS[0]: 5}, DAYS[:1])
+    Path(gone).unlink()
+
+    reading = anabranch.read(VIEW, settings=settings)
+
+    assert set(reading.halves.values()) == {"speed"}
+    assert reading.to_arrow().num_rows == KEYS * len(DAYS)
+
+
 def test_freshness_counts_the_epochs_that_are_landed_and_not_covered(settings: Settings) -> None:
     served.start_speed(settings, 3)
     uri = landing_table(settings, "flights")

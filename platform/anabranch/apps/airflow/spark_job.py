@@ -13,6 +13,7 @@ from anabranch.apps.airflow.links import CertificatesLink, DataDocsLink
 from anabranch.apps.airflow.reprocess_tasks import failing, publish
 from anabranch.core.atomic_files import write_atomically
 from anabranch.core.die_with_parent import mark_as_owner
+from anabranch.core.engine_end import OUT_OF_MEMORY, out_of_memory
 from anabranch.core.errors import EXIT_NEEDS_FIX
 from anabranch.core.settings import Settings, load_settings
 from anabranch.core.spark import engine_conf, hold_scratch, scratch_conf
@@ -62,9 +63,15 @@ class SparkJob(SparkSubmitOperator):
             with run_first(settings):
                 super().execute(context)
         except AirflowException as error:
-            if f"Error code is: {EXIT_NEEDS_FIX}." in str(error):
+            if _ended_with(error, EXIT_NEEDS_FIX):
                 raise AirflowFailException(str(error)) from None
+            if _ended_with(error, *OUT_OF_MEMORY):
+                raise AirflowFailException(str(out_of_memory(settings))) from error
             raise
+
+
+def _ended_with(error: AirflowException, *codes: int) -> bool:
+    return any(f"Error code is: {code}." in str(error) for code in codes)
 
 
 class RebuildJob(SparkJob):

@@ -51,8 +51,8 @@ def differences_command(
     from anabranch.apps.cli.context import project_views
     from anabranch.certify.differences import differences
     from anabranch.certify.rendering import differences_table
+    from anabranch.core.engine_end import engine
     from anabranch.core.errors import BadInput
-    from anabranch.core.spark import session
 
     settings, registry = project_views()
     found_view = registry.get(view, version)
@@ -60,11 +60,8 @@ def differences_command(
     if (day is None) != found_view.kappa:
         says = "has no partitions" if found_view.kappa else "is compared by day"
         raise BadInput("PARTITION_NEEDED", f"{view} {says}", next_step="give --partition 2013-01-31, or leave it out")
-    spark = session(settings, f"anabranch-differences-{view}")
-    try:
+    with engine(settings, f"anabranch-differences-{view}") as spark:
         found = differences(spark, settings, found_view, registry.topic(found_view), day, limit=limit)
-    finally:
-        spark.stop()
     if not found:
         typer.echo(f"{view} v{found_view.version}{f' on {day}' if day else ''}: both paths are equal")
         return

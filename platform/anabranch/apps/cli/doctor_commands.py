@@ -62,17 +62,16 @@ def doctor(
 def _more_checks(settings: Settings, rows: int | None, sent: Path | None) -> Iterator[list[Check]]:
     """The optional checks, which compute rows."""
     from anabranch.apps.cli.sample_oracle import oracle_check
-    from anabranch.core.spark import session
+    from anabranch.core.engine_end import engine
     from anabranch.operate.doctor.recompute import recompute_checks
     from anabranch.operate.doctor.typed_columns import decode_check
 
     if sent is not None and not sent.is_file():
         wrong = f"--sent: {sent} is not a file"
         raise BadInput("NO_FILE", wrong, state="nothing was checked", next_step="give one of produced/", field="sent")
-    spark = session(settings, "anabranch-doctor") if rows is not None else None
-    try:
-        found = [*recompute_checks(spark, rows), decode_check(spark)] if spark is not None and rows is not None else []
-        yield [*found, *([oracle_check(sent)] if sent is not None else [])]
-    finally:
-        if spark is not None:
-            spark.stop()
+    without_engine = [oracle_check(sent)] if sent is not None else []
+    if rows is None:
+        yield without_engine
+        return
+    with engine(settings, "anabranch-doctor") as spark:
+        yield [*recompute_checks(spark, rows), decode_check(spark), *without_engine]

@@ -65,16 +65,13 @@ def release_command(
     why: Annotated[str, typer.Option(help="What was fixed; recorded with the epoch.")] = "mended",
 ) -> None:
     """Decide again by today's contracts. Records that are valid now land as a new epoch, with the reason."""
-    from anabranch.core.spark import session
+    from anabranch.core.engine_end import engine
     from anabranch.ingest.landing.quarantine import release
 
     settings, declared = project()
     found, place = declared.topic(topic), None if at is None else _coordinates(at)
-    spark = session(settings, "anabranch-release")
-    try:
+    with engine(settings, "anabranch-release") as spark:
         done = release(spark, settings, found, place, why)
-    finally:
-        spark.stop()
     where = f" as epoch {done.epoch}" if done.epoch else ""
     typer.echo(f"{done.released} released{where}, {done.duplicates} are duplicates now")
     for reason, count in sorted(done.still.items()):

@@ -112,16 +112,15 @@ def check(
     Exit code 1 if a view is refused; the others are still checked.
     """
     from anabranch.apps.cli.context import project_views
+    from anabranch.core.engine_end import engine
     from anabranch.core.errors import AnabranchError
-    from anabranch.core.spark import session
     from anabranch.views.check import check as check_view
     from anabranch.views.definition_registry import is_registered
 
     settings, registry = project_views()
     chosen = [view for view in registry if name in (None, view.name)] or [registry.get(name or "")]
     refused = 0
-    spark = session(settings, "anabranch-views-check")
-    try:
+    with engine(settings, "anabranch-views-check") as spark:
         for view in chosen:
             try:
                 check_view(view, spark, registry.declarations)
@@ -130,7 +129,5 @@ def check(
             except AnabranchError as error:
                 refused += 1
                 typer.echo(printable(str(error)), err=True)
-    finally:
-        spark.stop()
     if refused:
         raise typer.Exit(1)

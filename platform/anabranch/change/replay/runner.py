@@ -31,6 +31,7 @@ from anabranch.change.replay.state import (
     STREAMING,
     ReplayState,
     cancelled_text,
+    list_states,
     read_control,
     read_state,
     write_state,
@@ -85,11 +86,13 @@ def replay(
 def _begin(settings: Settings, request: ReplayRequest) -> ReplayState:
     delete_unused_checkpoints(settings, request.view)
     live_table = open_table(speed_table(settings, request.view.name, request.view.version))
+    known = list_states(settings, request.view.name, request.view.version)
     state = ReplayState(
         request.view.name, request.view.version, request.run,
         days=days_text(request.days) if request.days is not None else "",
         share=request.pace.share, speed=request.pace.speed, estimated=request.estimated,
         started_ms=int(time.time() * 1000), began_at=live_table.version() if live_table is not None else 0,
+        number=1 + max((each.number for each in known), default=0),
     )  # fmt: skip
     return write_state(settings, state)
 

@@ -38,7 +38,8 @@ class ReplayState:
     ``seconds``: work and pauses; ``cpu_seconds``: over all cores. Times in ms are since 1970. ``began_at``: the live
     table's version at the start; the replay's own commit is later. ``equal`` of ``partitions`` are equal at the cut
     ``certified``. ``mended``: how many rows were different in the live table. ``bytes``: the size of its table.
-    ``estimated``: the seconds that its plan estimated. ``said``: a text about its end."""
+    ``estimated``: the seconds that its plan estimated. ``said``: a text about its end. ``number`` counts the replays of
+    the version, from 1: it says which one is the newest, not a clock."""
 
     view: str
     version: int
@@ -63,6 +64,7 @@ class ReplayState:
     started_ms: int = 0
     updated_ms: int = 0
     began_at: int = 0
+    number: int = 0
 
     @property
     def real_time(self) -> float | None:
@@ -108,7 +110,8 @@ def list_states(settings: Settings, view: str, version: int) -> list[ReplayState
     """Return the states of all replays of one version, newest last. Raises BrokenState STANDING_UNREADABLE."""
     files = _folder(settings, view, version).glob("*.json")
     states = [state for path in files if (state := _read(path))]
-    return sorted(states, key=lambda state: state.started_ms)
+    # States from before they were numbered come first, by the clock.
+    return sorted(states, key=lambda state: (state.number, state.started_ms))
 
 
 def cancelled_text(by: str) -> str:

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,11 +20,12 @@ from anabranch.compute.speed.stream_watch import Watched
 from anabranch.compute.speed.view_stream import SpeedQuery, acquire_fence, start
 from anabranch.contracts import Sources
 from anabranch.core.clocks import WallClock
+from anabranch.core.engine_end import engine
 from anabranch.core.engine_tasks import end_process
 from anabranch.core.errors import AnabranchError, BadInput, BrokenState, Conflict, TryAgain, root_cause
 from anabranch.core.liveness import Watcher
 from anabranch.core.settings import Settings
-from anabranch.core.spark import live_engine, session
+from anabranch.core.spark import live_engine
 from anabranch.views import Registry, View
 from anabranch.views.project import Project
 from anabranch.views.retired_versions import retired_versions
@@ -187,21 +189,20 @@ def run(settings: Settings, only: Sequence[str] = ()) -> int:
         log.error("%s can't be loaded; its views have no streams until it is fixed: %s", path, error)
     slots = slots_of(registry, only)
     fences = {slot.view.writer: acquire_fence(settings, slot.view) for slot in slots}
-    spark = session(settings, "anabranch-speed", live_engine(settings))
+    with ExitStack() as cleanup, engine(settings, "anabranch-speed", live_engine(settings)) as spark:
 
-    def launch(view: View, topics: Sources) -> SpeedQuery:
-        registry.register(spark, settings, [view])
-        return start(spark, settings, view, topics, fence=fences[view.writer])
+        def launch(view: View, topics: Sources) -> SpeedQuery:
+            registry.register(spark, settings, [view])
+            return start(spark, settings, view, topics, fence=fences[view.writer])
 
-    speed = Speed(slots, launch, settings.state_limit_mb * 10**6, unread=registry.unread)
-    watcher = Watcher(Watched(spark, settings, speed), partial(end_process, spark), settings.hang_seconds)
-    watcher.start()
-    try:
-        return _watch(spark, settings, speed, definitions, stop)
-    finally:
-        definitions.stop()
-        spark.stop()
-        watcher.stop()
+        speed = Speed(slots, launch, settings.state_limit_mb * 10**6, unread=registry.unread)
+        watcher = Watcher(Watched(spark, settings, speed), partial(end_process, spark), settings.hang_seconds)
+        watcher.start()
+        cleanup.callback(watcher.stop)  # last: an engine that doesn't stop hangs, too
+        try:
+            return _watch(spark, settings, speed, definitions, stop)
+        finally:
+            definitions.stop()
 
 
 def _watch(

@@ -17,7 +17,7 @@ from anabranch.contracts.field_types import Node, ShapesClash, merge, same_shape
 from anabranch.core.errors import BadDefinition
 from anabranch.ingest.landing.schema import EVENT_DATE, QUARANTINED, VALID, spark_ddl
 from anabranch.ingest.landing.schema_projection import fields_as_sent
-from anabranch.ingest.landing.validity import CONTRACT, CORRUPT, DATA, END, is_valid, matching_contract
+from anabranch.ingest.landing.validity import CONTRACT, CORRUPT, DATA, END, is_valid, matching_contract, wrapped
 
 ENVELOPE = {
     "specversion": "string",
@@ -85,10 +85,7 @@ def _parsed(records: DataFrame, topic: Topic) -> DataFrame:
     index."""
     fields = _fields(topic)
     texts = records.withColumn("_text", F.col("value").cast("string"))
-    # Wrapped into another object, so that text after the event is an error: Spark stops after the first value of a
-    # text.
-    wrapped = F.concat(F.lit('{"event":'), F.col("_text"), F.lit(f',"{END}":true}}'))
-    parsed = texts.withColumn("_parsed", F.from_json(wrapped, _schema(fields), _STRICT)).select(
+    parsed = texts.withColumn("_parsed", F.from_json(wrapped(F.col("_text")), _schema(fields), _STRICT)).select(
         "*",
         F.col("_parsed.event").alias("_event"),
         F.col(f"_parsed.{END}"),

@@ -7,18 +7,19 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from anabranch.contracts import Topic, load_declarations
 from anabranch.core.clocks import WallClock
+from anabranch.core.engine_end import engine
 from anabranch.core.engine_tasks import end_process
 from anabranch.core.errors import AnabranchError, BadDefinition, TryAgain, root_cause
 from anabranch.core.liveness import Watcher
 from anabranch.core.settings import Settings
-from anabranch.core.spark import OWN_CODE, live_engine, session
+from anabranch.core.spark import OWN_CODE, live_engine
 from anabranch.ingest.kafka.admin import create_missing, existing_topics
 from anabranch.ingest.landing import status
 from anabranch.ingest.landing.stream import LandingQuery, start, take_turn
@@ -130,31 +131,33 @@ def run(settings: Settings, only: Sequence[str] = ()) -> int:
     topics = [declared.topic(name) for name in only] or list(declared.topics.values())
     existing_topics(settings)  # fails fast if no broker answers
     turns = {topic.name: take_turn(settings, topic) for topic in topics}
-    spark = session(settings, "anabranch-landing", {**OWN_CODE, **live_engine(settings)})
+    more = {**OWN_CODE, **live_engine(settings)}
+    with ExitStack() as cleanup, engine(settings, "anabranch-landing", more) as spark:
 
-    def launch(topic: Topic) -> LandingQuery:
-        current = _as_declared(settings.contracts_folder, topic) if topic.name in landing.halted else topic
-        create_missing(settings, [current])
-        return start(spark, settings, current, turn=turns[topic.name])
+        def launch(topic: Topic) -> LandingQuery:
+            current = _as_declared(settings.contracts_folder, topic) if topic.name in landing.halted else topic
+            create_missing(settings, [current])
+            return start(spark, settings, current, turn=turns[topic.name])
 
-    landing = LandingStreams(topics, launch)
-    watcher = Watcher(Watched(spark, settings, landing), partial(end_process, spark), settings.hang_seconds)
-    watcher.start()
-    try:
-        with _status_file(settings, landing) as tell:
-            while True:
-                landing.look()
-                tell()
-                if back := clock.set_back():
-                    raise _set_back(back)
-                if stop.wait(LOOK_SECONDS):
-                    break
-        for query in landing.queries.values():
-            query.stop()
-    finally:
-        spark.stop()
-        watcher.stop()
+        landing = LandingStreams(topics, launch)
+        watcher = Watcher(Watched(spark, settings, landing), partial(end_process, spark), settings.hang_seconds)
+        watcher.start()
+        cleanup.callback(watcher.stop)  # last: an engine that doesn't stop hangs, too
+        _land(settings, landing, clock, stop)
     return 0
+
+
+def _land(settings: Settings, landing: LandingStreams, clock: WallClock, stop: threading.Event) -> None:
+    with _status_file(settings, landing) as tell:
+        while True:
+            landing.look()
+            tell()
+            if back := clock.set_back():
+                raise _set_back(back)
+            if stop.wait(LOOK_SECONDS):
+                break
+    for query in landing.queries.values():
+        query.stop()
 
 
 def _as_declared(contracts: Path, topic: Topic) -> Topic:

@@ -25,8 +25,8 @@ CONTRACT: Final = "_contract"
 DATA: Final = "_data"
 """The parsed data, with strings converted to times and dates."""
 TEXTS: Final = ("id", "source", "type", "subject")
-# What numbers, booleans, objects and arrays look like after Spark has converted them to strings.
-_CONVERTED = r"^(-?[0-9.]+([eE][-+]?[0-9]+)?|true|false|[{\[].*)$"
+# What numbers (also beyond 64 bits), booleans, objects and arrays look like after Spark has converted them to strings.
+_CONVERTED = r'^(-?[0-9.]+([eE][-+]?[0-9]+)?|"-?Infinity"|true|false|[{\[].*)$'
 
 
 def is_valid(topic: Topic) -> Column:
@@ -40,6 +40,18 @@ def is_valid(topic: Topic) -> Column:
         _no_value_lost(fields),
     ]
     return F.coalesce(reduce(and_, every), F.lit(False))
+
+
+def wrapped(text: Column) -> Column:
+    """A record's text inside of an object, behind which nothing may follow: Spark reads the first value of a text and
+    stops there."""
+    return F.concat(F.lit('{"event":'), text, F.lit(f',"{END}":true}}'))
+
+
+def _alone(text: Column) -> Column:
+    """Whether a text is one value: that object would take ``{...},"x":1`` for two fields of its own."""
+    doubt = text.rlike(r'^\s*[^{\s]|\}\s*,\s*"')
+    return ~doubt | (F.size(F.json_object_keys(wrapped(text))) == 2)
 
 
 def matching_contract(topic: Topic) -> Column:
@@ -57,6 +69,7 @@ def _envelope(topic: Topic) -> Iterator[Column]:
     received = F.coalesce(F.col("_receivedtime"), F.col("append_time"))
     bound = F.expr(f"interval {int(topic.future_bound.total_seconds())} seconds")
     yield F.col("_event").isNotNull() & F.col(END).isNotNull() & F.is_valid_utf8(F.col("_text"))
+    yield _alone(F.col("_text"))
     yield from (event[name] != "" for name in TEXTS)
     yield event["specversion"].startswith("1.") & F.col("_time").isNotNull() & event["data"].isNotNull()
     yield from (event[name].isNull() | F.col(f"_{name}").isNotNull() for name in ("senttime", "receivedtime"))

@@ -36,6 +36,7 @@ from anabranch.ingest.landing.schema import EVENT_DATE, INDEXED, VALID, epoch_bu
 from anabranch.ingest.landing.schema_growth import versions_note
 from anabranch.ingest.landing.staged_epoch import read_columns, without_duplicates
 from anabranch.ingest.landing.state import LandingState, lateness_note, read_state, writer_of
+from anabranch.ingest.landing.weight import Weight
 from anabranch.lake import CommitMetadata, Cut, Position, StagedFile, append, restage, stage_arrow, stage_frame
 from anabranch.lake.optimistic import until_committed
 from anabranch.lake.stream_checkpoint import BatchPlan, batch_plan, checkpoint_id
@@ -74,6 +75,7 @@ class LandingWriter:
         self.batches = Batches()
         self._duplicates = Duplicates(self.settings, self.topic, self.table, self.batches.step)
         self._log_length = LogTrimmer(self.settings, self.table)
+        self._weight = Weight(self.settings, self.topic)
         self._uri = self.table.table_uri.removeprefix("file://")
 
     def __call__(self, decided: DataFrame, batch_id: int) -> None:
@@ -178,11 +180,13 @@ class LandingWriter:
     def _stage(
         self, rows: DataFrame, before: LandingState, build: str, expected: int
     ) -> tuple[list[StagedFile], pa.Table]:
-        if expected <= self.settings.small_commit_rows:
+        if expected <= self.settings.small_commit_rows and self._weight.are_few(expected):
             data = arrow_with_epoch(rows.toArrow(), before, self.topic)
+            self._weight.seen(data["value"].nbytes, data.num_rows)
             data = mark_duplicates(data, self._duplicates.repeats(data))
             return stage_arrow(data, self._uri, build, EVENT_DATE, INDEXED), data.select(SUMMARY_COLUMNS)
         staged = stage_frame(with_epoch(rows, before, self.topic), self._uri, build, EVENT_DATE)
+        self._weight.seen_in(self._uri, staged)
         # Quarantined records have no event date, so they have files of their own.
         staged = [f if f.partition[EVENT_DATE] else self._explained(f) for f in staged]
         judged = read_columns(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from anabranch.core.settings import Settings
@@ -19,25 +19,24 @@ def explain_session(settings: Settings, given: SparkSession | None) -> Iterator[
     session that was started here is stopped at the end, also on an error."""
     from anabranch.core.spark import small
 
-    with ThreadPoolExecutor(1) as executor:
-        started = executor.submit(_given_or_new, settings, given)
+    with ThreadPoolExecutor(1) as executor, ExitStack() as cleanup:
+        started = executor.submit(_given_or_new, settings, given, cleanup)
         try:
-            yield executor.submit(lambda: small(started.result()[0]))
+            yield executor.submit(lambda: small(started.result()))
         finally:
-            spark, own = started.result()
-            if own:
-                spark.stop()
+            started.result()
 
 
-def _given_or_new(settings: Settings, given: SparkSession | None) -> tuple[SparkSession, bool]:
-    """Returns ``given``, else the session of this process, else a new one; and whether it is new."""
-    from anabranch.core.spark import OWN_CODE, java_options, session
+def _given_or_new(settings: Settings, given: SparkSession | None, cleanup: ExitStack) -> SparkSession:
+    """Returns ``given``, else the session of this process, else a new one, which ends with ``cleanup``."""
+    from anabranch.core.engine_end import engine
+    from anabranch.core.spark import OWN_CODE, java_options
     from pyspark.sql import SparkSession
 
     found = given or SparkSession._instantiatedSession
     if found is not None and found.sparkContext._jsc is not None:
-        return found, False
+        return found
     # The session lives for seconds, too short to gain from the optimizing JIT compiler. OWN_CODE: nobody reads where
     # an author's expression failed; a set of events that the function can't process just has no rows.
     quick = {**OWN_CODE, "spark.driver.defaultJavaOptions": f"{java_options(settings)} -XX:TieredStopAtLevel=1"}
-    return session(settings, "anabranch-explain", quick), True
+    return cleanup.enter_context(engine(settings, "anabranch-explain", quick))

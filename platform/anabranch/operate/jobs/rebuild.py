@@ -19,9 +19,10 @@ from anabranch.compute.batch.manifest import Build, manifest_path, parse_days
 from anabranch.compute.batch.rebuild import cut_at
 from anabranch.compute.batch.version_samples import try_each_version
 from anabranch.core.die_with_parent import end_with_owners
+from anabranch.core.engine_end import engine
 from anabranch.core.errors import AnabranchError, exit_code
 from anabranch.core.settings import Settings, load_settings
-from anabranch.core.spark import SMALL, SMALL_EVENTS, session
+from anabranch.core.spark import SMALL, SMALL_EVENTS
 from anabranch.lake.cut import parse_epochs
 from anabranch.lake.layout import batch_table
 from anabranch.views.project import Project
@@ -49,14 +50,12 @@ def main() -> int:
     registry = Project(settings).readable_views()
     view = registry.get(args.view, args.version)
     few = args.events is not None and args.events <= SMALL_EVENTS
-    spark = session(settings, f"anabranch-rebuild-{view.name}", SMALL if few else {})
     try:
-        build, verdict = carry_out(spark, settings, registry, args)
+        with engine(settings, f"anabranch-rebuild-{view.name}", SMALL if few else {}) as spark:
+            build, verdict = carry_out(spark, settings, registry, args)
     except AnabranchError as error:
         sys.stderr.write(f"{error}\n")
         return exit_code(error)
-    finally:
-        spark.stop()
     sys.stderr.write(verdict.report)
     built = {k: v for k, v in build.to_json().items() if k not in ("files", "partitions", "columns")}
     judged = {k: v for k, v in verdict.to_json().items() if k not in ("late_changes", "report", "checks")}

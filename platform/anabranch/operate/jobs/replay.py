@@ -17,9 +17,9 @@ from anabranch.change.replay.runner import replay
 from anabranch.change.reprocess_plan import check_still_holds
 from anabranch.compute.batch.manifest import parse_days
 from anabranch.core.die_with_parent import end_with_owners
+from anabranch.core.engine_end import engine
 from anabranch.core.errors import AnabranchError, exit_code
 from anabranch.core.settings import load_settings
-from anabranch.core.spark import session
 from anabranch.lake.cut import parse_epochs
 from anabranch.views.project import Project
 
@@ -53,12 +53,9 @@ def main() -> int:
         check_still_holds(view, args.fingerprint or view.fingerprint)
         until, pace = parse_epochs(args.until), Pace(args.share, args.speed)
         asked = ReplayRequest(view, registry.topic(view), args.run, args.days, until, pace, args.estimated, args.source)
-        spark = session(settings, f"anabranch-replay-{view.name}")
-        try:
+        with engine(settings, f"anabranch-replay-{view.name}") as spark:
             registry.register(spark, settings, [view])
             ended = replay(spark, settings, asked, lowest_priority=True)
-        finally:
-            spark.stop()
     except AnabranchError as error:
         sys.stderr.write(f"{error}\n")
         return exit_code(error)

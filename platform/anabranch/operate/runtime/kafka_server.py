@@ -64,8 +64,10 @@ def unpacked(settings: Settings) -> Path:
 def kafka_part(settings: Settings) -> Service:
     """The service. Its data survives a kill: Kafka recovers its segments at the next start."""
     home = kafka_home(settings)
-    # The broker's own scripts reserve 1 GB; half of it is enough for one node on loopback.
-    options = ["-Xmx512m", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-Djava.awt.headless=true"]
+    # The broker's own scripts reserve 1 GB; half of it is enough for one node on loopback. Out of memory, a broker
+    # would live on without the thread that was denied it: it ends, and is started again.
+    memory = ["-Xmx512m", "-XX:+ExitOnOutOfMemoryError", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
+    options = [*memory, "-Djava.awt.headless=true"]
     return Service(
         name="kafka",
         command=(*_command(settings, options), "kafka.Kafka", str(home / "server.properties")),

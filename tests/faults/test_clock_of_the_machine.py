@@ -1,0 +1,66 @@
+"""The clock of everything that the platform runs is set by a day, ahead and back, in the middle of runs of Airflow's
+(libfaketime): they come to their ends, and the doctor has nothing to say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import date
+from pathlib import Path
+
+import pytest
+from anabranch.apps.airflow.client import Run
+from anabranch.apps.demo.change import own_project
+from anabranch.compute.batch import publications
+from anabranch.core.settings import Settings
+from anabranch.lake.layout import batch_table
+from anabranch.operate.doctor.run_checks import Report
+from anabranch.operate.runtime import lifecycle
+from asking import asking
+from faketime import Clock
+from processes import eventually
+from test_zombies import level, send
+
+pytestmark = [pytest.mark.system, pytest.mark.sweep, pytest.mark.timeout(3_600)]
+VIEW, DAG = "departure_delays", "reprocess_departure_delays"
+
+
+@pytest.fixture
+def clock(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
+    """Of all that is started from now on, but Postgres, which is given no environment of ours."""
+    folder = own_home / "clock"
+    folder.mkdir()
+    made = Clock(folder)
+    for name, value in made.environment.items():
+        monkeypatch.setenv(name, value)
+    yield made
+    made.set("+0")
+
+
+def test_runs_come_to_their_ends(
+    own_settings: Callable[[str], Settings], diagnosis: Callable[..., Report], clock: Clock
+) -> None:
+    sent = 0
+    with lifecycle.running(own_project(own_settings("machine"))) as settings, asking(settings) as asked:
+        for number, (before, then) in enumerate((("+0", "+1d"), ("+1d", "+0"), ("+0", "+0")), 1):
+            clock.set(before)
+            sent += send(settings, number)
+            eventually(lambda: level(settings, sent), 200)  # noqa: B023 - asked here, and no later
+            for dag, conf, task in (
+                (DAG, {"from": f"2013-01-0{number}"}, "rebuild"),
+                ("replay", {"view": VIEW, "share": 100}, "replay"),
+            ):
+                clock.set(before)
+                hit = list[str]()
+
+                def look(run: Run, task: str = task, then: str = then, hit: list[str] = hit) -> None:
+                    if run.tasks.get(task) == "running" and not hit:
+                        hit.append(task)
+                        clock.set(then)
+
+                run = asked.ended(dag, conf, f"{dag}-{number}", look)
+                assert run.state == "success", (number, dag, run.tasks, run.note)
+                assert hit, "the run was over before the clock was set"
+        shown = publications(batch_table(settings, VIEW, 1))
+        assert {date(2013, 1, day) for day in (1, 2, 3)} <= set(shown)
+        eventually(lambda: level(settings, sent), 200)
+        assert not diagnosis(settings).findings
