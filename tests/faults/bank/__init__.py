@@ -1,5 +1,6 @@
-"""A bank whose money is counted by readers while everything that writes is killed.
+"""The bank test: readers check a constant total of money while the processes that write are killed.
 
-``customers`` open accounts and make transfers; ``operations`` are the platform's own programs, and their kills;
-``readers`` keep what they see, and ``truth`` says afterwards, from landing's rows alone, what they had to see.
+``customers`` sends accounts and transfers to the log. ``operations`` runs the platform's own programs in processes, and
+kills them. ``readers`` reads by every engine and records what it sees. ``truth`` computes from landing alone what each
+of these reads had to see.
 """

@@ -1,4 +1,4 @@
-"""Who opens accounts and makes transfers, at a steady rate: some are told late, some twice, some wrongly."""
+"""Sends accounts and transfers at a steady rate. Some events are late, some duplicates, some break their contract."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RATE = 30
 """Events a second."""
 _TICK = 0.1
 _ACCOUNTS = 20
-"""How many there are before the first transfer."""
+"""Opened before the first transfer."""
 _OPENED, _LATE, _TWICE, _WRONG = 0.02, 0.04, 0.02, 0.02
 
 
@@ -33,11 +33,11 @@ class Customers:
         self._numbers = iter(range(10**9))
         self.accounts = 0
         self.sent: list[str] = []
-        """The id of each event that is right, once."""
+        """The id of each valid event, once."""
         self.failed: list[object] = []
 
     def send(self, stop: threading.Event) -> None:
-        """Until ``stop``; then everything is in the log."""
+        """Send until ``stop``. Everything is in the log when it returns."""
         try:
             with Producer(self._settings, self._declared) as producer:
                 started = time.monotonic()
@@ -82,7 +82,7 @@ class Customers:
 
 
 def _wrong(event: Event) -> bytes:
-    """The event again, under an id of its own, with an amount that its contract forbids: nobody may count it."""
+    """The event under another id, with an amount that its contract forbids: it must not be counted."""
     said = json.loads(event.to_json())
     data = {**said["data"], **dict.fromkeys({"balance", "amount"} & said["data"].keys(), -1)}
     return json.dumps({**said, "id": f"{said['id']}-wrong", "data": data}).encode()

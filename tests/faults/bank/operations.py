@@ -14,27 +14,36 @@ from itertools import count
 from pathlib import Path
 from random import Random
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import psutil
+from anabranch.certify.reconciliation import reconcile
 from anabranch.change.dirty_partitions import dirty_partitions
 from anabranch.change.migration import migration_of
 from anabranch.change.replay.state import CERTIFYING, PUBLISHED, STREAMING, read_state
 from anabranch.change.reprocess_plan import make_plan
 from anabranch.change.reprocess_request import ReprocessRequest
-from anabranch.compute.batch.manifest import manifest_path
+from anabranch.compute.batch import rebuild
+from anabranch.compute.batch.manifest import manifest_path, parse_days
 from anabranch.core.errors import EXIT_NEEDS_FIX
 from anabranch.core.settings import Settings, project_root
 from anabranch.ingest.landing.event_counts import landed_days
 from anabranch.lake import Cut, latest_commit
+from anabranch.lake.cut import parse_epochs
 from anabranch.lake.layout import batch_table, landing_table, speed_table
 from anabranch.lake.staging import BUILDS
-from anabranch.views import Registry
+from anabranch.views import Registry, View
 from anabranch.views.project import Project
 from processes import alive, eventually
 from running import Process
 
 from bank.customers import TOPIC
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 PROJECT = Path(__file__).parent / "project"
 PROGRAMS = ("landing", "speed", "rebuild", "replay")
@@ -109,9 +118,11 @@ def made_project(folder: Path, versions: int) -> Path:
 
 @dataclass
 class Operations:
-    """``killed`` lists the kills, in order; ``crashed`` the streams that ended although nobody had killed them."""
+    """``killed`` lists the kills, in order; ``crashed`` the streams that ended although nobody had killed them.
+    ``spark``: a session to rebuild in, when no rebuild is killed; otherwise each rebuild is a process."""
 
     settings: Settings
+    spark: SparkSession | None = None
     killed: list[str] = field(default_factory=list)
     crashed: list[str] = field(default_factory=list)
     _streams: dict[str, Process] = field(default_factory=dict)
@@ -174,11 +185,20 @@ class Operations:
         plan = make_plan(self.settings, declared, self.registry.topic(declared), asked).to_json() | {"run": run}
         path = self.settings.home / f"{run}.json"
         path.write_text(json.dumps(plan))
-        flags = ("view", "version", "run", "days", "cut", "fingerprint", "events", "late")
-        arguments = [text for name in flags for text in (f"--{name}", str(plan[name]))]
-        self._run(Job("rebuild", view, version, run, arguments), kills)
+        if self.spark is not None:
+            self._rebuild(self.spark, declared, plan)
+        else:
+            flags = ("view", "version", "run", "days", "cut", "fingerprint", "events", "late")
+            arguments = [text for name in flags for text in (f"--{name}", str(plan[name]))]
+            self._run(Job("rebuild", view, version, run, arguments), kills)
         self._run(Job("publish", view, version, run, [str(path)]), kills)
         self._restart()
+
+    def _rebuild(self, spark: SparkSession, view: View, plan: Mapping[str, Any]) -> None:
+        topics, run, days = self.registry.topic(view), plan["run"], parse_days(plan["days"])
+        self.registry.register(spark, self.settings, [view])
+        build = rebuild(spark, self.settings, view, topics, days, run, parse_epochs(plan["cut"]))
+        reconcile(spark, self.settings, view, topics, run, build)
 
     def replay(self, view: str, version: int, *kills: Kill) -> None:
         """Replay the whole view, at full speed."""

@@ -1,4 +1,4 @@
-"""Readers of each engine, who keep what they have seen; and what was wrong with it, by what was true."""
+"""Readers of each engine record what they see; ``wrong`` compares it with what landing holds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _NAMES = 4
-"""Readers of each engine: their route leads some of them to the new version, and some not."""
+"""Readers of each engine. A route leads some of them to the new version."""
 _SPARK = "spark"
 _SPARK_RESTS = 4
 """A read by Spark costs as much as many by the others: it rests for so many times as long."""
@@ -31,7 +31,7 @@ _SPARK_RESTS = 4
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One partition of a reading: the half that served it, and the epoch that this half holds everything up to."""
+    """One partition of a reading: the half that it comes from, and the epoch up to which that half has everything."""
 
     half: str
     epoch: int
@@ -110,7 +110,7 @@ ENGINES: Final[Mapping[str, Callable[[anabranch.Reading], pa.Table]]] = MappingP
 
 
 def wrong(reads: Sequence[Read], truth: Truth) -> list[str]:
-    """What no reader may see, in words."""
+    """Each reading that differs from landing at its cut, or is older than one before it, in words."""
     found, newest = list[str](), dict[tuple[str, str], int]()
     for read in reads:
         problems = _balances(read, truth) if read.view == "balances" else _flows(read, truth)
@@ -151,7 +151,7 @@ def _of_day(day: date, part: Part, truth: Truth) -> Facts:
 
 
 def _at_its_cut(read: Read, day: date, part: Part, truth: Truth) -> Iterator[str]:
-    """The batch half knows neither more than the cut of the reading, nor fewer of the events that were on time."""
+    """The batch half has nothing after the cut of the reading, and all on-time events before it."""
     if part.epoch > read.at:
         yield f"it is newer than the reading's cut, {read.at}"
     if part.half == "batch" and day in truth.on_time:

@@ -1,7 +1,7 @@
-"""What readers have to see at a cut: from the rows of landing up to it, without any view.
+"""What readers must see at a cut, computed from the rows of landing up to it, without any view.
 
 Rows are compared by three numbers that add up over them: how many movements they hold, their total, and a checksum that
-weighs each row by its account and hour. So what is true at an epoch is a running sum over landing.
+weights each row by its account and hour. So the truth at an epoch is a running sum over landing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _COLUMNS = ["epoch", "type", "decision", "late", "event_id", "event_time", "acco
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What some rows of a view say. The checksum tells rows apart that have the same total."""
+    """Sums over rows of a view. The checksum distinguishes rows that have the same total."""
 
     movements: int = 0
     total: int = 0
