@@ -73,7 +73,7 @@ def _measured(world: World, days: int) -> Report:
             staged = StagedBuild.of(settings, build)
             comparison = compare(spark, settings, view, topic, partitions, staged)
             prepared = time.perf_counter()
-            certificates, changes = reconciliation.certified(comparison, staged, name)
+            certificates, changes = reconciliation.compute_certificates(comparison, staged, name)
             record(settings, certificates)
             doubtful = [change.partition for change in changes if change.doubtful]
             assert not wrong_partitions(spark, settings, view, topic, staged, doubtful)
