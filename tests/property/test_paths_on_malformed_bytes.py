@@ -159,7 +159,7 @@ class Beside:
         self.place = StreamLocation(landing, str(folder / "table"), folder / "checkpoint")
 
     def catch_up(self, spark: SparkSession) -> None:
-        query = start(spark, self._settings, self.view, self._topics, available_now=True, place=self.place)
+        query = start(spark, self._settings, self.view, self._topics, available_now=True, location=self.place)
         try:
             query.awaitTermination()
         except StreamingQueryException as error:
