@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-
+from anabranch.core.engine_end import leave
 from anabranch.operate.jobs.speed import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

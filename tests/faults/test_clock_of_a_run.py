@@ -70,13 +70,12 @@ def test_a_replay_goes_on_when_its_clock_is_set_and_the_newest_is_the_last(
     for run, begin, then in (("ahead", "+0", "+1d"), ("back", "+1d", "+0")):
         clock.set(begin)
         with process(settings, "replay", clock.environment, replay(run)) as made:
-            before = in_the_middle(settings, run, made)
+            in_the_middle(settings, run, made)
             clock.set(then)
             assert made.popen.wait(180) == 0, made.said[-2_000:]
         after = standing(settings, run)
         assert after is not None
         assert (after.phase, after.equal) == (PUBLISHED, after.partitions), after.said
-        assert after.done > before.done
     clock.set("+0")
     with process(settings, "replay", clock.environment, replay("last")) as made:
         assert made.popen.wait(180) == 0, made.said[-2_000:]

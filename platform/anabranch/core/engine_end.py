@@ -8,13 +8,15 @@ that the memory was denied to, and those that wait for that thread would wait fo
 from __future__ import annotations
 
 import logging
+import os
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Never
 
 from anabranch.core.errors import AnabranchError, BadInput, TryAgain, root_cause
 from anabranch.core.settings import Settings, heap
@@ -39,22 +41,39 @@ def engine(settings: Settings, app: str, more: Mapping[str, str] = MappingProxyT
     Not known where the engine has started this process (spark-submit): it says so itself:
     see ``apps.airflow.spark_job``.
     """
-    spark = session(settings, app, more)
-    jvm: subprocess.Popen[bytes] | None = getattr(spark.sparkContext._gateway, "proc", None)
+    spark = None
     try:
+        spark = session(settings, app, more)
         yield spark
     except Exception as error:
-        if (why := _why(settings, jvm, error)) is not None:
+        if (why := _why(settings, error)) is not None:
             # Spark's client says of each object that is let go now that nobody answers: behind the words that matter.
             logging.getLogger().addFilter(_is_ours)
             raise why from error
         raise
     else:
-        if (why := _ended(settings, jvm)) is not None:
+        if (why := _ended(settings)) is not None:
             raise why
     finally:
-        if jvm is None or jvm.poll() is None:
+        if spark is not None and _ended(settings) is None:
             spark.stop()
+
+
+def leave(code: int) -> Never:
+    """End this process; at once, if its engine has ended before it: threads of Spark's client still wait for the engine,
+    and Python's normal exit then crashes (SIGSEGV, in every other run), which loses the exit code."""
+    if (jvm := _jvm()) is not None and jvm.poll() is not None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
+def _jvm() -> subprocess.Popen[bytes] | None:
+    """That of this process' engine, where this process has started it."""
+    from pyspark import SparkContext
+
+    return getattr(SparkContext._gateway, "proc", None)
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
@@ -79,16 +98,16 @@ def denied(error: BaseException) -> bool:
     return _DENIED.search(str(error)) is not None
 
 
-def _why(settings: Settings, jvm: subprocess.Popen[bytes] | None, error: Exception) -> AnabranchError | None:
-    ended = _ended(settings, jvm, _END_SECONDS if _UNANSWERED.search(repr(error)) else 0.0)
+def _why(settings: Settings, error: Exception) -> AnabranchError | None:
+    ended = _ended(settings, _END_SECONDS if _UNANSWERED.search(repr(error)) else 0.0)
     if ended is None and denied(error):
         return out_of_memory(settings, root_cause(error))
     return ended
 
 
-def _ended(settings: Settings, jvm: subprocess.Popen[bytes] | None, seconds: float = 0.0) -> AnabranchError | None:
+def _ended(settings: Settings, seconds: float = 0.0) -> AnabranchError | None:
     """Why the engine has ended by itself; None where it runs, or nobody knows."""
-    if jvm is None:
+    if (jvm := _jvm()) is None:
         return None
     try:
         code = jvm.wait(seconds)

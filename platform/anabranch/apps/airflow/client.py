@@ -165,7 +165,7 @@ class Client:
             if "authorization" not in self._http.headers:
                 self._authorise()
             answer = self._http.request(method, "/api/v2" + path, json=body)
-            if answer.status_code == 401:  # the token has expired
+            if _token_refused(answer):
                 self._authorise()
                 answer = self._http.request(method, "/api/v2" + path, json=body)
         except httpx.TransportError as error:
@@ -193,6 +193,12 @@ class Client:
             next_step="read the api-server's log",
             status=answer.status_code,
         )
+
+
+def _token_refused(answer: httpx.Response) -> bool:
+    """Whether it was the token, not what was asked: it has run out, or was given out when the clock was ahead, and is
+    not valid yet. A request that is refused so has done nothing."""
+    return answer.status_code == 401 or (answer.status_code == 403 and "Invalid JWT token" in answer.text)
 
 
 def _line(entry: Any) -> str:

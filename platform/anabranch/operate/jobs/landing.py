@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from anabranch.core.engine_end import leave
 from anabranch.core.errors import AnabranchError
 from anabranch.core.settings import load_settings
 from anabranch.ingest.landing.service import run
@@ -24,4 +25,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

@@ -19,7 +19,7 @@ from anabranch.compute.batch.manifest import Build, manifest_path, parse_days
 from anabranch.compute.batch.rebuild import cut_at
 from anabranch.compute.batch.version_samples import try_each_version
 from anabranch.core.die_with_parent import end_with_owners
-from anabranch.core.engine_end import engine
+from anabranch.core.engine_end import engine, leave
 from anabranch.core.errors import AnabranchError, exit_code
 from anabranch.core.settings import Settings, load_settings
 from anabranch.core.spark import SMALL, SMALL_EVENTS
@@ -81,4 +81,4 @@ def carry_out(
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

@@ -17,7 +17,7 @@ from anabranch.change.replay.runner import replay
 from anabranch.change.reprocess_plan import check_still_holds
 from anabranch.compute.batch.manifest import parse_days
 from anabranch.core.die_with_parent import end_with_owners
-from anabranch.core.engine_end import engine
+from anabranch.core.engine_end import engine, leave
 from anabranch.core.errors import AnabranchError, exit_code
 from anabranch.core.settings import load_settings
 from anabranch.lake.cut import parse_epochs
@@ -64,4 +64,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

@@ -9,6 +9,7 @@ import argparse
 import sys
 
 from anabranch.compute.speed.service import run
+from anabranch.core.engine_end import leave
 from anabranch.core.errors import AnabranchError
 from anabranch.core.settings import load_settings
 
@@ -24,4 +25,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())
