@@ -60,7 +60,7 @@ def engine(settings: Settings, app: str, more: Mapping[str, str] = MappingProxyT
 
 
 def leave(code: int) -> Never:
-    """End this process; at once, if its engine has ended before it: threads of Spark's client still wait for the engine,
+    """End this process; at once, if its engine has ended before it: threads of Spark's client still wait for it,
     and Python's normal exit then crashes (SIGSEGV, in every other run), which loses the exit code."""
     if (jvm := _jvm()) is not None and jvm.poll() is not None:
         sys.stdout.flush()

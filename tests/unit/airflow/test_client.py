@@ -9,8 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 
 import pytest
-from anabranch.airflow.client import Client
-from anabranch.errors import BrokenState
+from anabranch.apps.airflow.client import Client
+from anabranch.core.errors import BrokenState
 
 pytestmark = pytest.mark.unit
 Refusal = tuple[int, str]
