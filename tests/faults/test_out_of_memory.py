@@ -31,7 +31,7 @@ from processes import alive, eventually
 from running import Process, process
 from sending import landed
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.sweep]
 
 SMALL, LARGE = {"ANABRANCH_SPARK_DRIVER_MEMORY": "600m"}, {"ANABRANCH_SPARK_DRIVER_MEMORY": "4g"}
 """Below 600 MB Spark doesn't start at all."""
