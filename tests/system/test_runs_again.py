@@ -117,7 +117,7 @@ def test_a_replay_is_killed_goes_on_faster_and_mends_the_live_table(platform: Se
     run = asked_for(client, speed=A_DAY_IN_TEN_SECONDS, source="log")
     killed = eventually(lambda: streaming(platform), 180)
     kill_replay(platform)
-    assert "no limit" in command(platform, "pace", VIEW, "--speed", "0", "--share", "100")
+    assert "no speed limit" in command(platform, "pace", VIEW, "--speed", "0", "--share", "100")
     send(platform, date(2013, 1, 22), 1)  # the stream of its own goes on beside it
     run = client.wait(run, timeout=400 * SLOW)
     assert run.state == "success", run.note
