@@ -270,7 +270,7 @@ def test_5_a_key_without_the_checkpoint_s_id_would_skip_a_write(
 
     catch_up(spark, settings, DELAYS, FLIGHTS)
     landing.land([departed("07:10")])
-    with without(SpeedTable, "step", by_number_alone):
+    with without(SpeedTable, "action_for", by_number_alone):
         assert not new_checkpoint()
     assert new_checkpoint()
 

@@ -110,8 +110,8 @@ def test_a_field_of_another_type_is_refused(settings: Settings) -> None:
         open_landing(settings, Topic("things", (other,)))
     assert caught.value.code == "LANDING_TYPES"
     assert caught.value.fields["clashes"] == (
-        "thing_made.n is long there and double by contract",
-        "thing_made.where.city is string there and long by contract",
+        "thing_made.n is long in the table and double in the contract",
+        "thing_made.where.city is string in the table and long in the contract",
     )
     assert open_landing(settings, ONE).version() == version
 

@@ -109,7 +109,7 @@ def test_a_day_that_was_published_ahead_of_speed_is_served_as_it_was_until_speed
 def test_a_batch_half_whose_earlier_files_are_gone_leaves_its_days_to_speed(settings: Settings) -> None:
     served.start_speed(settings, 3)
     served.publish(settings, {DAYS[0]: 3}, DAYS[:1])
-    (gone,) = (file for file in anabranch.read(VIEW, settings=settings)._pinned.files() if "/batch/" in file)
+    (gone,) = (file for file in anabranch.read(VIEW, settings=settings)._plan.files() if "/batch/" in file)
     served.publish(settings, {DAYS[0]: 5}, DAYS[:1])
     Path(gone).unlink()
 

@@ -65,7 +65,8 @@ def test_how_far_behind_in_epochs_and_since_when(client: TestClient, settings: S
     assert "v1 flights@3 3 epochs, 0 s" in seen(client)
     an_hour_later = Landing(settings, clock=lambda: time.time() + 3600)
     behind = an_hour_later.behind(at(3))
-    assert (behind.epochs, round(behind.seconds), behind.more) == (3, 3600, False)
+    assert (behind.epochs, behind.more) == (3, False)
+    assert 3600 <= behind.seconds < 3660, "an hour, and what the machine took"
 
 
 def test_far_behind_only_the_newest_commits_are_looked_through(

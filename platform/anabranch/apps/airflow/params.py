@@ -155,8 +155,8 @@ in one commit. Skipped if there are none. A day is dirty if an event that its ro
 it was published at. This is computed from landing, not from stored marks, so it can't get lost.
 
 `anabranch views dirty {view.name}` lists the dirty days. Days that were never published are not repaired. If late
-events landed for such days, they are in neither half: the plan's log says so, and `anabranch reprocess {which}
---missing` publishes them.
+events landed for such days, they are in neither half: the plan's log says so, and
+`anabranch reprocess {which} --missing` publishes them.
 """
 
 
