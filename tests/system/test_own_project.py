@@ -156,6 +156,9 @@ def test_the_sample_domain_is_a_project_too_with_the_gallery_copied_into_it(inst
     installed.run("anabranch", "init", "planes", "--sample", "flights")
     jobs, planes = project_root() / "spark_jobs", installed.folder / "planes"
     assert "departure_delays v1" in installed.run("anabranch", "views", "list", cwd=planes)
+    written = (planes / "README.md").read_text() + (planes / "pyproject.toml").read_text()
+    assert "orders" not in written
+    assert "anabranch[platform,samples]" in written, "its producer reads the sample's package"
     for part in ("contracts", "views"):
         for file in (jobs / part / "gallery").iterdir():
             if file.is_file():

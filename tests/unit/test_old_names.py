@@ -58,6 +58,23 @@ def test_each_old_module_gives_the_new_one(old: str, new: str) -> None:
             assert getattr(module, name.split(":")[1]) is getattr(target, now)
 
 
+def test_every_name_that_a_dag_a_job_a_view_or_our_docs_imported_is_still_there() -> None:
+    """``imports_of_files.json`` was taken from the files of commit deb6be9."""
+    pytest.importorskip("airflow")
+    known = json.loads((Path(__file__).parent / "imports_of_files.json").read_text())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        missing = [f"{module}.{name}" for module, names in known.items() for name in names if not _has(module, name)]
+    assert not missing
+
+
+def _has(module: str, name: str) -> bool:
+    try:
+        return hasattr(import_module(module), name) or bool(import_module(f"{module}.{name}"))
+    except ModuleNotFoundError:
+        return False
+
+
 def test_a_file_with_old_names_works_and_is_told_the_new_ones_at_its_own_lines(tmp_path: Path) -> None:
     (tmp_path / "of_a_user.py").write_text(OLD_FILE)
     ended = subprocess.run(

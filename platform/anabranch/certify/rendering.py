@@ -13,7 +13,6 @@ from rich.table import Table
 from anabranch.certify.certificates import Certificate
 from anabranch.certify.compare_versions import VersionComparison
 from anabranch.certify.differences import Difference
-from anabranch.certify.late_changes import LateChanges
 from anabranch.core.terminal_text import cell as shown
 from anabranch.core.terminal_text import printable
 from anabranch.views.definition import View
@@ -49,18 +48,6 @@ def certificates_table(view: str, version: int, certificates: Sequence[Certifica
         rows = f"{c.speed.rows:,}" if c.equal else f"{c.speed.rows:,} of {c.expected.rows:,}"
         day, hashed = str(c.partition or "whole view"), f"{c.speed.hash_xor & 0xFFFFFFFF:08x}"
         table.add_row(day, mark, shown(str(c.cut)), rows, f"{c.late_events:,}", hashed, shown(c.run))
-    return table
-
-
-def late_changes_table(view: View, changes: Sequence[LateChanges]) -> Table:
-    """Return a table of the rows that late events changed, per partition."""
-    table = Table(title=f"{view.name} v{view.version}: rows changed by late events", title_justify="left")
-    table.add_column("partition")
-    for heading in ("late events", "rows added", "rows changed", "rows removed"):
-        table.add_column(heading, justify="right")
-    for change in changes:
-        counts = (change.added, change.changed, change.removed) if change.comparable else ("-", "-", "-")
-        table.add_row(str(change.partition), *map(str, (change.late_events, *counts)))
     return table
 
 

@@ -1,8 +1,8 @@
-"""An engine for the length of a block, and what its end is to whoever works with it: Spark's client only says then that
-nobody answers.
+"""A Spark session for the duration of a block, with a clear error when the engine's JVM ends during it: Spark's client
+only reports a refused connection.
 
-A JVM that has run out of memory is ended at once (``spark.JAVA_OPTIONS``). It would live on else without the thread
-that the memory was denied to, and those that wait for that thread would wait for ever.
+A JVM that runs out of memory exits at once (``spark.JAVA_OPTIONS``). Otherwise it would go on without the thread that
+was denied memory, and threads that wait for that one would wait for ever.
 """
 
 from __future__ import annotations
@@ -26,20 +26,19 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OUT_OF_MEMORY: Final = (3, 52)
-"""The exit codes of a JVM that has run out of memory: when it has ended itself, and when Spark has ended it."""
+"""Exit codes of a JVM that ran out of memory: its own exit, and Spark's."""
 _END_SECONDS: Final = 5.0
-"""From the end of its connections to its own."""
+"""How long a JVM may take to exit after its connections are closed."""
 _UNANSWERED: Final = re.compile(r"Answer from Java side is empty|while (sending|trying to connect)|Connection refused")
 _DENIED: Final = re.compile(r"OutOfMemory|UNABLE_TO_ACQUIRE_MEMORY|Not enough memory to build")
 
 
 @contextmanager
 def engine(settings: Settings, app: str, more: Mapping[str, str] = MappingProxyType({})) -> Iterator[SparkSession]:
-    """``spark.session``, stopped behind the block. Whatever the block raises, or returns with: BadInput
-    ENGINE_OUT_OF_MEMORY or TryAgain ENGINE_ENDED, where the engine has ended by itself meanwhile.
+    """``spark.session``, stopped after the block. If the engine has ended by itself, raises BadInput
+    ENGINE_OUT_OF_MEMORY or TryAgain ENGINE_ENDED in place of what the block raises or returns.
 
-    Not known where the engine has started this process (spark-submit): it says so itself:
-    see ``apps.airflow.spark_job``.
+    Doesn't apply to a process that the engine has started (spark-submit): see ``apps.airflow.spark_job``.
     """
     spark = None
     try:
@@ -47,7 +46,7 @@ def engine(settings: Settings, app: str, more: Mapping[str, str] = MappingProxyT
         yield spark
     except Exception as error:
         if (why := _why(settings, error)) is not None:
-            # Spark's client says of each object that is let go now that nobody answers: behind the words that matter.
+            # For each released object Spark's client logs that nobody answers, which would hide the error.
             logging.getLogger().addFilter(_is_ours)
             raise why from error
         raise
@@ -70,7 +69,7 @@ def leave(code: int) -> Never:
 
 
 def _jvm() -> subprocess.Popen[bytes] | None:
-    """That of this process' engine, where this process has started it."""
+    """The JVM of this process' engine; None if this process hasn't started it."""
     from pyspark import SparkContext
 
     return getattr(SparkContext._gateway, "proc", None)
@@ -81,7 +80,7 @@ def _is_ours(record: logging.LogRecord) -> bool:
 
 
 def out_of_memory(settings: Settings, what: str = "") -> BadInput:
-    """The heap of an engine was too small for what it had to do. ``what``: the words of it."""
+    """The error for an engine whose heap was too small. ``what``: its own message."""
     given = heap(settings)
     return BadInput(
         "ENGINE_OUT_OF_MEMORY",
@@ -94,7 +93,7 @@ def out_of_memory(settings: Settings, what: str = "") -> BadInput:
 
 
 def denied(error: BaseException) -> bool:
-    """Whether an error says that there was no memory."""
+    """Whether an error reports a lack of memory."""
     return _DENIED.search(str(error)) is not None
 
 
@@ -106,7 +105,7 @@ def _why(settings: Settings, error: Exception) -> AnabranchError | None:
 
 
 def _ended(settings: Settings, seconds: float = 0.0) -> AnabranchError | None:
-    """Why the engine has ended by itself; None where it runs, or nobody knows."""
+    """Why the engine has ended by itself; None if it runs, or if that is unknown."""
     if (jvm := _jvm()) is None:
         return None
     try:

@@ -90,7 +90,7 @@ _COMPILER = (
     "-XX:Tier4CompileThreshold=300000 -XX:Tier4BackEdgeThreshold=800000"
 )
 _COLLECTOR = "-XX:+UseParallelGC"
-# A thread that was denied memory is gone, and others wait for it for ever. Exit code 3: see ``engine_end``.
+# A JVM without the thread that was denied memory would hang. Exit code 3: see ``core.engine_end``.
 _MEMORY = "-XX:+ExitOnOutOfMemoryError"
 JAVA_OPTIONS = f"{_STACK} {_COMPILER} {_COLLECTOR} {_MEMORY} -Dlog4j2.formatMsgNoLookups=true"
 # After a burst the parallel collector keeps 600 MB for new objects that an idle stream doesn't need; this one releases

@@ -165,8 +165,8 @@ def _kept_snapshot(
 
 
 def _batch(uri: str, cut: Cut, prefer: Prefer) -> Snapshot | None:
-    """The batch half. By default at its newest version that publishes nothing beyond ``cut``: otherwise the reading
-    would contain, for some of its days only, events that landed after its cut."""
+    """Return the batch half; by default its newest version that publishes nothing beyond ``cut``. Otherwise some days
+    of the reading would include events that landed after its cut."""
     newest = snapshot(uri)
     if newest is None or prefer != "default" or _is_within(newest.newest.note, cut):
         return newest
@@ -179,7 +179,7 @@ def _batch(uri: str, cut: Cut, prefer: Prefer) -> Snapshot | None:
     version = _batches[key]
     found = snapshot_at(uri, newest.table_id, version) if version is not None else None
     if found is None or not all(Path(file).exists() for files in found.files.values() for file in files):
-        return None  # cleaned up already: speed serves every day
+        return None  # already deleted by maintenance: the speed half serves every day
     return found
 
 

@@ -88,8 +88,8 @@ class Reading:
 
     @property
     def published(self) -> Mapping[date | None, Cut]:
-        """Of each partition that batch serves: the cut up to which it holds every event, late ones too. All others hold
-        the on-time events up to ``cut``."""
+        """For each partition that the batch half serves: the cut up to which it includes all events, late ones too. The
+        other partitions include the on-time events up to ``cut``."""
         batch = self._plan.batch
         known = published_cuts(batch.newest.note) if batch is not None else {}
         return {day: known[day] for day, half in self.halves.items() if half == BATCH and day is not None}

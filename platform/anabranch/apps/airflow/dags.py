@@ -38,10 +38,8 @@ from airflow.sdk import (
     CronPartitionTimetable,
     CronTriggerTimetable,
     DeltaTriggerTimetable,
+    Param,
 )
-
-_SIDE_BY_SIDE = 16
-"""Parallel runs of a DAG whose runs may wait for a person or for days. Locks prevent what must not run twice."""
 
 
 def project_views() -> dict[str, list[Declared]]:
@@ -121,56 +119,43 @@ def _repair(view: Declared) -> DAG:
 
 def replay_dag(views: Mapping[str, Sequence[Declared]]) -> DAG:
     """The DAG that runs a view's stream again from history, and publishes it in one commit."""
-    with DAG(
-        dag_id="replay",
-        dag_display_name="Replay a view",
-        description="run a view's stream again from history, certify it, and publish it in one commit",
-        schedule=None,
-        catchup=False,
-        max_active_runs=_SIDE_BY_SIDE,
-        params=replay_parameters(views),
-        doc_md=REPLAY,
-        tags=["replay"],
-        default_args=dict(DEFAULT_ARGS),
-    ) as dag:
+    what = "run a view's stream again from history, certify it, and publish it in one commit"
+    with _on_request("replay", "Replay a view", what, replay_parameters(views), REPLAY, tag="replay") as dag:
         carry_out_replay()
     return dag
 
 
 def migrate_dag(views: Mapping[str, Sequence[Declared]]) -> DAG:
     """The DAG that moves a view's readers to another version in steps, with checks and rollback."""
-    with DAG(
-        dag_id="migrate",
-        dag_display_name="Migrate a view",
-        description="build a version from history, compare it, and move the readers of its view to it in steps",
-        schedule=None,
-        catchup=False,
-        max_active_runs=_SIDE_BY_SIDE,
-        params=migration_parameters(views),
-        doc_md=MIGRATION,
-        tags=["migrate"],
-        default_args=dict(DEFAULT_ARGS),
-    ) as dag:
+    what = "build a version from history, compare it, and move the readers of its view to it in steps"
+    with _on_request("migrate", "Migrate a view", what, migration_parameters(views), MIGRATION, tag="migrate") as dag:
         carry_out_migration()
     return dag
 
 
 def retire_dag(views: Mapping[str, Sequence[Declared]]) -> DAG:
     """The DAG that retires a version without readers; a person approves the deletion of its tables."""
-    with DAG(
-        dag_id="retire",
-        dag_display_name="Retire a version",
-        description="retire a version without readers, and delete its tables after a person's approval",
-        schedule=None,
-        catchup=False,
-        max_active_runs=_SIDE_BY_SIDE,
-        params=retirement_parameters(views),
-        doc_md=RETIREMENT,
-        tags=["migrate"],
-        default_args=dict(DEFAULT_ARGS),
-    ) as dag:
+    what, form = "retire a version without readers, and delete its tables after approval", retirement_parameters(views)
+    with _on_request("retire", "Retire a version", what, form, RETIREMENT, tag="migrate") as dag:
         carry_out_retirement()
     return dag
+
+
+def _on_request(dag_id: str, title: str, what: str, params: dict[str, Param], doc: str, *, tag: str) -> DAG:
+    """A DAG that only runs when triggered with its form. Many runs may be active, since they wait for a person or for
+    days; a lock of its own refuses what must not run twice."""
+    return DAG(
+        dag_id=dag_id,
+        dag_display_name=title,
+        description=what,
+        schedule=None,
+        catchup=False,
+        max_active_runs=16,
+        params=params,
+        doc_md=doc,
+        tags=[tag],
+        default_args=dict(DEFAULT_ARGS),
+    )
 
 
 def maintain_dag() -> DAG:

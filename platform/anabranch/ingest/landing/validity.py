@@ -43,13 +43,13 @@ def is_valid(topic: Topic) -> Column:
 
 
 def wrapped(text: Column) -> Column:
-    """A record's text inside of an object, behind which nothing may follow: Spark reads the first value of a text and
-    stops there."""
+    """A record's text inside an object, so that text after the event is an error: Spark stops after a text's first
+    value."""
     return F.concat(F.lit('{"event":'), text, F.lit(f',"{END}":true}}'))
 
 
-def _alone(text: Column) -> Column:
-    """Whether a text is one value: that object would take ``{...},"x":1`` for two fields of its own."""
+def _is_one_value(text: Column) -> Column:
+    """Whether a text is one value. The wrapping object would read ``{...},"x":1`` as two fields of its own."""
     doubt = text.rlike(r'^\s*[^{\s]|\}\s*,\s*"')
     return ~doubt | (F.size(F.json_object_keys(wrapped(text))) == 2)
 
@@ -69,7 +69,7 @@ def _envelope(topic: Topic) -> Iterator[Column]:
     received = F.coalesce(F.col("_receivedtime"), F.col("append_time"))
     bound = F.expr(f"interval {int(topic.future_bound.total_seconds())} seconds")
     yield F.col("_event").isNotNull() & F.col(END).isNotNull() & F.is_valid_utf8(F.col("_text"))
-    yield _alone(F.col("_text"))
+    yield _is_one_value(F.col("_text"))
     yield from (event[name] != "" for name in TEXTS)
     yield event["specversion"].startswith("1.") & F.col("_time").isNotNull() & event["data"].isNotNull()
     yield from (event[name].isNull() | F.col(f"_{name}").isNotNull() for name in ("senttime", "receivedtime"))

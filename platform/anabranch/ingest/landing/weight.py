@@ -1,7 +1,7 @@
-"""How many records landing brings into its own process at once.
+"""Decides whether a micro-batch is small enough to be collected into this process, or is staged by Spark.
 
-How many bytes a micro-batch holds is only known once it was read, and what comes as Arrow is held several times: by the
-task, by the engine's driver, and here.
+The size of a micro-batch is known only after it was read, and collected rows are in memory three times: in the task, in
+the engine's driver, and here.
 """
 
 from __future__ import annotations
@@ -18,40 +18,41 @@ from anabranch.core.settings import Settings, heap_bytes
 from anabranch.lake import StagedFile
 
 _SHARE: Final = 8
-"""Of the engine's heap, for the records of one micro-batch."""
+"""One micro-batch may take this fraction (1/8) of the engine's heap."""
 _JUMP: Final = 2
-"""The next micro-batch may hold records that are so many times larger, on average."""
-_LOOKS: Final = 20
-"""Files whose footers are read, at most."""
+"""The margin: the next micro-batch's records may be so many times larger on average."""
+_MAX_FOOTERS: Final = 20
+"""How many staged files are measured, at most."""
 
 
 class Weight:
-    """What a record of a topic weighs: by the newest micro-batch of this process, before the first as much as one may.
+    """The estimated size of a topic's record: from the last micro-batch of this process; before the first, the largest
+    size that the topic allows.
 
-    Not promised: that memory suffices where records grow all at once. A process that has ended by that begins again
-    with the most that a record may weigh.
+    Not guaranteed: enough memory when records suddenly grow. A process that ended because of that starts with the
+    largest size again.
     """
 
     def __init__(self, settings: Settings, topic: Topic) -> None:
-        self._room = heap_bytes(settings) // _SHARE
-        self._record = float(topic.max_message_bytes)
+        self._limit = heap_bytes(settings) // _SHARE
+        self._record_bytes = float(topic.max_message_bytes)
 
     def are_few(self, records: int) -> bool:
-        return records * self._record <= self._room
+        return records * self._record_bytes <= self._limit
 
     def seen(self, size: int, records: int) -> None:
-        """``records`` of a micro-batch had ``size`` bytes."""
+        """Record that ``records`` records of a micro-batch had ``size`` bytes."""
         if records:
-            self._record = max(_JUMP * size / records, 1.0)
+            self._record_bytes = max(_JUMP * size / records, 1.0)
 
     def seen_in(self, uri: str, staged: Sequence[StagedFile]) -> None:
-        """The same of a micro-batch that Spark has staged below ``uri``."""
-        some = list(islice(staged, _LOOKS))
+        """The same for a micro-batch that Spark has staged below ``uri``."""
+        some = list(islice(staged, _MAX_FOOTERS))
         self.seen(sum(_size(Path(uri) / file.path) for file in some), sum(file.rows for file in some))
 
 
 def _size(file: Path) -> int:
-    """Of the records' bytes in a file, before it was compressed."""
+    """The uncompressed size of the records' bytes in a file."""
     footer = pq.read_metadata(file)
     groups = (footer.row_group(number) for number in range(footer.num_row_groups))
     columns = (group.column(number) for group in groups for number in range(group.num_columns))

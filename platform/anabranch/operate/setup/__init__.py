@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -32,9 +33,9 @@ def set_up(settings: Settings, tell: Callable[[str], None] = lambda _: None) -> 
         tell("archiving the engine's classes (half a minute; without the archive engines start more slowly)")
         log = settings.jars / "archive.log"
         with log.open("w") as output:
-            ended = subprocess.run(
-                [sys.executable, "-m", "anabranch.operate.setup.archive_classes"], stdout=output, stderr=output
-            )
+            program = [sys.executable, "-m", "anabranch.operate.setup.archive_classes"]
+            given = {**os.environ, "ANABRANCH_JARS": str(settings.jars)}
+            ended = subprocess.run(program, env=given, stdout=output, stderr=output)
         if ended.returncode:
             tell(f"no class archive was written: see {log}")
 

@@ -1,0 +1,55 @@
+"""What ``anabranch init`` copies is the same platform as ours: versions, containers, and the bounds of its packages."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import anabranch
+import pytest
+from anabranch.core.settings import project_root
+from packaging.requirements import Requirement
+
+pytestmark = pytest.mark.unit
+ROOT = project_root()
+TEMPLATE = Path(anabranch.__file__).parent / "apps" / "template"
+OURS = {
+    "name: PROJECT_NAME": "name: anabranch",
+    "image: PROJECT_NAME:": "image: anabranch:",
+    "python -m anabranch.operate.jobs.landing": "python spark_jobs/landing.py",
+    "python -m anabranch.operate.jobs.speed": "python spark_jobs/speed.py",
+    "with the same settings.": "with the same settings (tests/unit/test_compose.py compares).",
+}
+
+
+def test_its_compose_file_is_ours_but_for_names_and_programs() -> None:
+    text = (TEMPLATE / "docker-compose.yml.template").read_text()
+    for theirs, ours in OURS.items():
+        assert theirs in text
+        text = text.replace(theirs, ours)
+    assert text == (ROOT / "docker-compose.yml").read_text()
+
+
+def test_its_image_begins_as_ours() -> None:
+    theirs, ours = (
+        re.search(r"^ARG AIRFLOW_VERSION.*?^WORKDIR /project$", path.read_text(), re.DOTALL | re.MULTILINE)
+        for path in (TEMPLATE / "infra" / "Dockerfile", ROOT / "infra" / "Dockerfile")
+    )
+    assert theirs is not None
+    assert ours is not None
+    assert theirs[0] == ours[0]
+
+
+def test_each_package_that_we_need_has_bounds_and_the_lock_keeps_them() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    given = [*project["dependencies"], *(text for extra in project["optional-dependencies"].values() for text in extra)]
+    needed = [need for need in map(Requirement, given) if need.name != "anabranch"]
+    locked = dict(
+        re.findall(r"^([A-Za-z0-9._-]+)(?:\[[\w,-]+\])?==([^\s\\;]+)", (ROOT / "requirements.lock").read_text(), re.M)
+    )
+    versions = {name.lower().replace("_", "-"): version for name, version in locked.items()}
+    for need in needed:
+        operators = {one.operator for one in need.specifier}
+        assert operators == {"=="} or {">=", "<"} <= operators, f"{need} has no lower and upper bound"
+        assert need.specifier.contains(versions[need.name]), f"{need}, but the lock has {versions[need.name]}"
