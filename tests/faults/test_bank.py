@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -20,7 +19,7 @@ from bank.customers import TOPIC, Customers
 from bank.operations import Kill, Operations, made_project
 from bank.readers import ENGINES, Read, Readers, wrong
 from bank.truth import Truth, truth_of
-from processes import eventually
+from processes import eventually, working
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,21 +52,6 @@ class Bank:
     customers: Customers
     operations: Operations
     readers: Readers
-
-
-@contextmanager
-def working(*works: Callable[[threading.Event], None]) -> Iterator[None]:
-    """Threads for the length of the block."""
-    stop = threading.Event()
-    threads = [threading.Thread(target=work, args=(stop,)) for work in works]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import sys
 import venv
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -136,6 +136,10 @@ def test_a_project_is_made_proven_run_and_read_outside_of_any_checkout(installed
         assert "2 of 2 equal" in installed.run("anabranch", "reprocess", "revenue", *days, cwd=shop)
         assert read(shop) == wanted
         assert "batch" in installed.run("anabranch", "read", "revenue", cwd=shop)
+        # A reader needs no project, only the tables.
+        reader = replace(installed, variables={**installed.variables, "ANABRANCH_HOME": f"{shop / '.anabranch'}"})
+        sums = "import anabranch; print(sum(anabranch.read('revenue').to_arrow()['cents'].to_pylist()))"
+        assert reader.run("python", "-c", sums).strip() == f"{wanted.total()}"
     finally:
         installed.run("anabranch", "down", cwd=shop)
     assert installed.files() == before, "nothing is written beside the package's own files"

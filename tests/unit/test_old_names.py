@@ -131,3 +131,19 @@ def test_only_modules_of_ours_have_a_first_name() -> None:
     assert first_name("anabranch.views.processor") == "anabranch.views.keyed"
     assert first_name("anabranch.views.joins") == "anabranch.views.joins"
     assert first_name("views.processor") == "views.processor"
+
+
+def test_a_view_that_spells_a_module_of_ours_out_is_the_same_view(declared: Declarations, tmp_path: Path) -> None:
+    found = set()
+    for name in ("keyed", "processor"):
+        folder = tmp_path / name
+        folder.mkdir()
+        text = VIEW.format(module=f"anabranch.views.{name}").replace(
+            f"from anabranch.views.{name} import process", f"import anabranch.views.{name}"
+        )
+        (folder / f"{name}.py").write_text(text.replace("return process(", f"return anabranch.views.{name}.process("))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            (view,) = load_views(folder, declared)
+        found.add(view.fingerprint)
+    assert len(found) == 1

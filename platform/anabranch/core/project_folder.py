@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from functools import cache
 from pathlib import Path
@@ -26,15 +27,30 @@ def _is_project(folder: Path) -> bool:
 def current_project() -> Path | None:
     """The project of the working directory; otherwise the checkout of this package, if it is one."""
     checkout = Path(__file__).resolve().parents[3]
-    return find_project(Path.cwd()) or (checkout if _is_project(checkout) else None)
+    return find_project(working_folder()) or (checkout if _is_project(checkout) else None)
+
+
+def working_folder() -> Path:
+    """The working directory; the root directory if that was deleted."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return Path(os.sep)
 
 
 def project_root() -> Path:
     """The current project. Raises BadInput NO_PROJECT."""
     found = current_project()
     if found is None:
-        raise no_project(Path.cwd())
+        raise no_project(working_folder())
     return found
+
+
+def check_project(folder: Path) -> Path:
+    """``folder``, if it is a project, or a copy of one. Raises BadInput NO_PROJECT."""
+    if not _is_project(folder) and not (folder / "spark_jobs").is_dir():
+        raise no_project(folder)
+    return folder
 
 
 def no_project(folder: Path) -> BadInput:

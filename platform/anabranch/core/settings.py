@@ -1,12 +1,13 @@
 """Settings of one platform: folders, ports, connections, limits.
 
 Every field can be set by an environment variable ``ANABRANCH_<FIELD>`` (``ANABRANCH_KAFKA_PORT=29092``) or
-a line of ``anabranch.env`` in the project's folder. Nothing here touches the disk or the network.
+a line of ``anabranch.env`` in the project's folder. Nothing is written, and no connection is opened.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -21,9 +22,8 @@ from pydantic_settings import (
 )
 
 from anabranch.core.errors import BadInput
-from anabranch.core.project_folder import current_project as current_project
-from anabranch.core.project_folder import no_project as no_project
-from anabranch.core.project_folder import project_root as project_root
+from anabranch.core.project_folder import check_project, current_project, working_folder
+from anabranch.core.project_folder import project_root as project_root  # imported from here by most
 
 Port = Annotated[int, Field(ge=1024, le=65535)]
 SAFE_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
@@ -57,11 +57,11 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="ANABRANCH_", extra="forbid", frozen=True, hide_input_in_errors=True)
 
-    project: Folder = Field(default_factory=lambda: current_project() or Path.cwd())
+    project: Folder = Field(default_factory=lambda: current_project() or working_folder())
     """The folder with dags/, spark_jobs/contracts and spark_jobs/views."""
-    home: Folder = Field(default_factory=lambda: project_root() / ".anabranch")
+    home: Folder = Field(default_factory=lambda given: check_project(given["project"]) / ".anabranch")
     """Everything that the platform writes: tables, checkpoints, logs, the data of the broker and of Postgres."""
-    jars: Folder = Field(default_factory=lambda: project_root() / ".jars")
+    jars: Folder = Field(default_factory=lambda given: given["project"] / ".jars")
 
     bootstrap_servers: str = ""
     """An external Kafka cluster, ``host:port,...``; empty means the embedded broker."""
@@ -136,8 +136,10 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Arguments first, then the environment, then ``anabranch.env`` of the current project."""
-        project = current_project()
+        """Arguments, then the environment, then ``anabranch.env`` of the project that the environment names, or of the
+        current one."""
+        named = os.environ.get("ANABRANCH_PROJECT")
+        project = Path(named).expanduser() if named else current_project()
         file = project / "anabranch.env" if project else None
         return init_settings, env_settings, DotEnvSettingsSource(settings_cls, env_file=file)
 

@@ -62,8 +62,12 @@ def _serialise(node: Any) -> str:
 
 def _by_first_name(node: ast.Attribute) -> ast.expr:
     """Replaces ``anabranch.views.processor``, written in full, by its first name ``anabranch.views.keyed``."""
-    text = ast.unparse(node)
-    return node if first_name(text) == text else ast.parse(first_name(text), mode="eval").body
+    root: ast.expr = node
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    if not isinstance(root, ast.Name) or root.id != "anabranch":
+        return node
+    return ast.parse(first_name(ast.unparse(node)), mode="eval").body
 
 
 def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from anabranch.core.errors import BadDefinition
-from anabranch.core.settings import project_root
+from anabranch.core.project_folder import current_project
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -62,7 +62,8 @@ class Source:
 def display_path(path: str) -> str:
     """The path relative to the project's folder, if it lies inside it."""
     file = Path(path)
-    return str(file.relative_to(project_root()) if file.is_relative_to(project_root()) else file)
+    project = current_project()
+    return str(file.relative_to(project) if project and file.is_relative_to(project) else file)
 
 
 @cache

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from anabranch.contracts import Declarations, Sources, load_declarations
-from anabranch.core.settings import Settings, no_project
+from anabranch.core.project_folder import no_project
+from anabranch.core.settings import Settings
 from anabranch.views.definition import View
 from anabranch.views.registry import Registry, load_views, readable_views
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from itertools import count
@@ -25,6 +24,7 @@ from anabranch.serve.reader_log import failed_reads
 from anabranch.serve.retirement import retire
 from anabranch.serve.routes import route_of
 from landed import FLIGHTS, Event, Landing, sample_views
+from processes import working
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,20 +74,6 @@ class Reader:
         self.reads.append(reading.version)
 
 
-@contextmanager
-def beside(*works: Callable[[threading.Event], None]) -> Iterator[None]:
-    stop = threading.Event()
-    threads = [threading.Thread(target=work, args=(stop,)) for work in works]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
-
-
 def stepped(settings: Settings, until: Callable[[Migration], bool]) -> Migration:
     end = time.monotonic() + 120
     while True:
@@ -129,7 +115,7 @@ def test_no_read_fails_is_torn_mixed_or_older(spark: SparkSession, settings: Set
                 assert query.isActive, query.failure
                 time.sleep(0.05)
         reader = Reader(settings, "r")
-        with beside(land, reader.poll):
+        with working(land, reader.poll):
             for view in (OLD, NEW):  # what readers have of the old version is built of the new one
                 build = rebuild(spark, settings, view, FLIGHTS, [DAY], f"run-v{view.version}")
                 assert reconcile(spark, settings, view, FLIGHTS, build.run, build).equal == (DAY,)

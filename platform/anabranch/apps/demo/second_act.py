@@ -21,7 +21,7 @@ from anabranch.apps.demo.change import (
     wait_for,
     wrong_row,
 )
-from anabranch.apps.demo.readers import NAMES, Readers
+from anabranch.apps.demo.readers import NAMES, FlightReaders, Readers
 from anabranch.certify.certificates import newest_certificates
 from anabranch.change.migration import migration_of
 from anabranch.core.errors import BrokenState
@@ -52,7 +52,7 @@ def second_act(settings: Settings, story: Voice, first: date) -> None:
     with Client(airflow_api(settings), airflow_login(settings)) as client:
         _late_events(settings, story, client, first + timedelta(days=1))
         _next_version(settings, story)
-        with Readers(settings, VIEW) as readers:
+        with FlightReaders(settings, VIEW) as readers:
             _failing_migration(settings, story, client, readers)
             _successful_migration(settings, story, client)
         _readers(story, readers)
