@@ -58,14 +58,14 @@ def engine(settings: Settings, app: str, more: Mapping[str, str] = MappingProxyT
             spark.stop()
 
 
-def leave(code: int) -> Never:
+def leave(status: int) -> Never:
     """End this process; at once, if its engine has ended before it: threads of Spark's client still wait for it,
     and Python's normal exit then crashes (SIGSEGV, in every other run), which loses the exit code."""
     if (jvm := _jvm()) is not None and jvm.poll() is not None:
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(code)
-    sys.exit(code)
+        os._exit(status)
+    sys.exit(status)
 
 
 def _jvm() -> subprocess.Popen[bytes] | None:
