@@ -36,15 +36,18 @@ def register(app: typer.Typer) -> None:
 
 
 def init(
-    name: Annotated[str, typer.Argument(help="The new folder, and the project's name.")],
+    name: Annotated[str, typer.Argument(help="The project's name; its folder is created here.")],
     sample: Annotated[str, typer.Option(help=f"Sample contracts and views instead: {', '.join(_SAMPLES)}.")] = "",
 ) -> None:
     """Create a project: contracts, a view with its test, DAGs, settings, a compose file. Needs no checkout."""
-    folder = Path(name)
-    if not _NAME.fullmatch(folder.name):
+    if not _NAME.fullmatch(name):  # a name, not a path: it becomes a folder here, and nowhere else
         raise BadInput(
-            "PROJECT_NAME", f"{folder.name!r} is not a valid name", next_step="use a-z, 0-9, - and _, like shop"
+            "PROJECT_NAME",
+            f"{name!r} is not a valid name",
+            state="nothing was written",
+            next_step="use a-z, 0-9, - and _, like shop; go to the folder that should hold the project first",
         )
+    folder = Path(name)
     if sample and sample not in _SAMPLES:
         raise BadInput(
             "SAMPLE_UNKNOWN", f"there is no sample {sample!r}", next_step=f"choose from {', '.join(_SAMPLES)}"
