@@ -35,7 +35,7 @@ from anabranch.core.errors import Conflict
 from anabranch.core.settings import load_settings
 from anabranch.lake import commits
 
-settled, stopped = commits.settled, []
+settle, stopped = commits.commit_or_confirm, []
 
 def stop():
     if not stopped:
@@ -45,13 +45,13 @@ def stop():
 def stops(uri, read, mark, commit):
     if WHERE == "before":
         stop()
-    version = settled(uri, read, mark, commit)
+    version = settle(uri, read, mark, commit)
     if WHERE == "after":
         stop()
     return version
 
 WHERE, plan = sys.argv[1], json.loads(sys.argv[2])
-commits.settled = stops
+commits.commit_or_confirm = stops
 try:
     print(json.dumps(publish_run(load_settings(), plan)))
 except Conflict as conflict:

@@ -116,9 +116,7 @@ def test_a_project_is_made_proven_run_and_read_outside_of_any_checkout(installed
         assert "203 events" in installed.run("anabranch", "produce", "events", "data/orders.jsonl", cwd=shop)
 
         def landed() -> bool:
-            return "gap-free" in installed.run("anabranch", "landing", "verify", "orders", cwd=shop) and bool(
-                read(shop)
-            )
+            return "gap-free" in installed.run("anabranch", "landing", "verify", "orders", cwd=shop)
 
         def read(cwd: Path) -> Counter[str]:
             found: Counter[str] = Counter()
@@ -131,10 +129,10 @@ def test_a_project_is_made_proven_run_and_read_outside_of_any_checkout(installed
 
         wanted = totals(shop / "data" / "orders.jsonl")
         eventually(landed, 120)
-        eventually(lambda: read(shop) == wanted, 60)
+        eventually(lambda: read(shop), 120)
         days = ("--from", "2025-01-05", "--to", "2025-01-06")
         assert "2 of 2 equal" in installed.run("anabranch", "reprocess", "revenue", *days, cwd=shop)
-        assert read(shop) == wanted
+        eventually(lambda: read(shop) == wanted, 60)  # three of the orders come late: only batch has them, if they do
         assert "batch" in installed.run("anabranch", "read", "revenue", cwd=shop)
         # A reader needs no project, only the tables.
         reader = replace(installed, variables={**installed.variables, "ANABRANCH_HOME": f"{shop / '.anabranch'}"})
