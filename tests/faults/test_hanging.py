@@ -73,7 +73,7 @@ def settings(tmp_path: Path, hangs: Path) -> Settings:
     shutil.copytree(project_root() / "spark_jobs" / "contracts", project / "spark_jobs" / "contracts")
     shutil.copy(project_root() / "spark_jobs" / "speed.py", project / "spark_jobs")
     (project / "spark_jobs" / "views" / "waiting.py").write_text(VIEW.replace("{hangs}", str(hangs)))
-    return load_settings(home=tmp_path / "home", project=project, shuffle_partitions=1)
+    return load_settings(home=tmp_path / "home", project=project, jars=project_root() / ".jars", shuffle_partitions=1)
 
 
 def epoch(settings: Settings) -> int:
@@ -106,7 +106,7 @@ def test_a_view_whose_function_never_returns_is_started_again(settings: Settings
         eventually(lambda: ended(stream, members), 20)
         assert LIMIT <= seconds < 4 * LIMIT
         assert "[STREAM_HANGS]" in stream.said
-        assert "view/waiting/v1/speed is in micro-batch 3, without any progress" in stream.said
+        assert "view/waiting/v1/speed is in micro-batch 3, without progress" in stream.said
         assert "core/liveness.py" in stream.said  # the stacks of Python's threads
         assert "stream execution thread for view/waiting/v1/speed" in stream.said  # and of the engine's
         assert epoch(settings) == 3

@@ -79,7 +79,7 @@ def settings(tmp_path: Path) -> Settings:
     for main in ("speed", "rebuild"):
         shutil.copy(project_root() / "spark_jobs" / f"{main}.py", project / "spark_jobs")
     (project / "spark_jobs" / "views" / "hoard.py").write_text(VIEW)
-    return load_settings(home=tmp_path / "home", project=project, shuffle_partitions=1)
+    return load_settings(home=tmp_path / "home", project=project, jars=project_root() / ".jars", shuffle_partitions=1)
 
 
 def epoch(settings: Settings) -> int:
@@ -171,7 +171,7 @@ def parcels(own_settings: Callable[[str], Settings], tmp_path: Path) -> Iterator
     told = {"name": PARCEL.name, "version": PARCEL.version, "schema": PARCEL.schema}
     (contracts / "parcel.seen.v1.json").write_text(json.dumps(told))
     (contracts / "parcels.py").write_text(TOPIC)
-    shutil.copy(project_root() / "spark_jobs" / "ingest/landing.py", contracts.parent)
+    shutil.copy(project_root() / "spark_jobs" / "landing.py", contracts.parent)
     with lifecycle.running(own_settings("memory"), ["kafka"]) as broker:
         topic = load_declarations(contracts).topic("parcels")
         create_missing(broker, [topic])
