@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from anabranch.core.extras import needs_extras
 from anabranch.core.old_names import keep_old_names
 
 if TYPE_CHECKING:
@@ -20,5 +21,6 @@ keep_old_names()
 def __getattr__(name: str) -> Any:
     """``anabranch.read`` and ``anabranch.explain`` on first use: importing the package alone stays cheap."""
     if name in _FACES:
-        return getattr(import_module(f"anabranch.{_FACES[name]}"), name)
+        with needs_extras():
+            return getattr(import_module(f"anabranch.{_FACES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
+import time
 import venv
 from collections import Counter
 from collections.abc import Callable
@@ -144,6 +146,27 @@ def test_a_project_is_made_proven_run_and_read_outside_of_any_checkout(installed
     assert str(project_root() / "platform") not in installed.run(
         "python", "-c", "import anabranch; print(anabranch.__file__)", cwd=shop
     )
+
+
+@pytest.mark.sweep
+def test_what_a_reader_installs_is_small_and_imported_at_once(installed: Installed, tmp_path: Path) -> None:
+    """Without an extra, as pip resolves it today."""
+    venv.create(tmp_path / "reader", with_pip=True)
+    python = str(tmp_path / "reader" / "bin" / "python")
+    (wheel,) = (installed.environment.parent / "wheels").iterdir()
+    pip = [python, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "install", str(wheel)], check=True, env=installed.variables)
+    subprocess.run([*pip, "uninstall", "-y", "setuptools", "pip"], check=True, env=installed.variables)
+    site = tmp_path / "reader" / "lib"
+    size = sum(path.stat().st_size for path in site.rglob("*") if path.is_file() and not path.is_symlink())
+    seconds = []
+    for _ in range(5):
+        begun = time.monotonic()
+        subprocess.run([python, "-c", "import anabranch; anabranch.read"], check=True, cwd=tmp_path)
+        seconds.append(time.monotonic() - begun)
+    print(f"{size / 1e6:.0f} MB; import {statistics.median(seconds):.2f} s")  # noqa: T201
+    assert size <= 400e6
+    assert statistics.median(seconds) < 1
 
 
 def test_outside_of_a_project_every_command_says_so_and_what_to_do(installed: Installed) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from anabranch.core.errors import BadInput
+from anabranch.core.extras import needs_extras
 from anabranch.serve.duckdb_pool import parser
 
 if TYPE_CHECKING:
@@ -55,8 +56,10 @@ class Predicate:
     tree: Mapping[str, Any] = field(repr=False, compare=False)
 
 
+@needs_extras()
 def parse_predicate(text: str, columns: Sequence[str]) -> Predicate:
-    """Parse a predicate over ``columns``. Raises BadInput WHERE_REFUSED, which says what isn't allowed."""
+    """Parse a predicate over ``columns``. Raises BadInput WHERE_REFUSED, which says what isn't allowed; EXTRA_MISSING
+    without DuckDB, whose parser it is."""
     tree = _syntax_tree(text)
     return Predicate(_Renderer("duckdb", columns).render(tree), _Renderer("spark", columns).render(tree), tree)
 

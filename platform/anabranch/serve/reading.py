@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Literal, overload
 import pyarrow as pa
 
 from anabranch.certify.certificates import Certificate, newest_certificates
-from anabranch.compute.batch.missing_days import missing_at
 from anabranch.core.errors import AnabranchError, BadInput, TryAgain
+from anabranch.core.extras import needs_extras
 from anabranch.core.settings import Settings
 from anabranch.lake import Cut, latest_commit
 from anabranch.lake.commit_errors import unreadable_file
@@ -24,7 +24,7 @@ from anabranch.serve.half_choice import BATCH, SPEED, HalfName, published_cuts
 from anabranch.serve.predicates import Predicate, predicate_error
 from anabranch.serve.read_plan import ReadPlan
 from anabranch.serve.reader_log import record_failed
-from anabranch.serve.scanning import Scan
+from anabranch.serve.scanning import Scan, scan_errors
 from anabranch.serve.spark_failures import watch_failures
 from anabranch.views.definition import PARTITION_DATE, is_own
 from anabranch.views.registered_definition import registered_view
@@ -53,6 +53,8 @@ class Reading:
     and a corrupt one BrokenState FILE_UNREADABLE. Lazy results (``to_polars(lazy=True)``, ``to_duckdb``, ``to_spark``)
     are read by the engine when they are collected, and raise the engine's own error then. Failures are counted against
     the view's version, also those in Spark; failures of a lazy Polars frame or a DuckDB relation aren't detected.
+
+    An engine that isn't installed is BadInput EXTRA_MISSING.
     """
 
     def __init__(
@@ -121,6 +123,8 @@ class Reading:
         VIEW_RECORD."""
         if PARTITION_DATE not in self._plan.speed.schema.names:  # kappa: the stream includes late events
             return 0
+        from anabranch.compute.batch.missing_days import missing_at  # counts in landing, which other reads don't load
+
         view, batch = registered_view(self._settings, self.view, self.version), self._plan.batch
         if view is None:
             return None
@@ -139,6 +143,7 @@ class Reading:
     @overload
     def to_polars(self, *, lazy: Literal[True]) -> pl.LazyFrame: ...
 
+    @needs_extras()
     def to_polars(self, *, lazy: bool = False) -> pl.DataFrame | pl.LazyFrame:
         """``lazy``: nothing is read yet, and filters and projections of the frame are pushed down to the files."""
         import polars as pl
@@ -149,6 +154,7 @@ class Reading:
         assert isinstance(frame, pl.DataFrame)  # noqa: S101 - a table never becomes a Series
         return frame
 
+    @needs_extras()
     def to_pandas(self) -> pd.DataFrame:
         """With Arrow types, so that integers with nulls stay integers."""
         import pandas as pd
@@ -156,11 +162,13 @@ class Reading:
         frame: pd.DataFrame = self._table("pandas").to_pandas(types_mapper=pd.ArrowDtype)
         return frame
 
+    @needs_extras()
     def to_duckdb(self) -> duckdb.DuckDBPyRelation:
         """Return a relation of its own connection, in UTC. It reads the files when it is executed, and its filters are
         pushed down to them. SQL over it can't reach other files or the network."""
         return self._scan().relation()
 
+    @needs_extras()
     def to_spark(self, spark: SparkSession) -> DataFrame:
         """Spark reads the same versions of the same tables itself; no data goes through the driver. A missing or
         corrupt file raises Spark's own error when the rows are collected, and is counted as a failed read."""
@@ -207,11 +215,9 @@ class Reading:
         return pa.RecordBatchReader.from_batches(self.schema, self._checked(self._scan().batches(), engine))
 
     def _checked(self, batches: Iterator[pa.RecordBatch], engine: str) -> Iterator[pa.RecordBatch]:
-        import duckdb
-
         try:
             yield from batches
-        except (OSError, pa.ArrowInvalid, duckdb.Error) as error:
+        except scan_errors() as error:
             raise self._failed(engine, error) from error
 
     def _failed(self, engine: str, error: Exception) -> AnabranchError:

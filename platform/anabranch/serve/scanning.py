@@ -7,6 +7,7 @@ holds only a few row groups and the result in memory. Without a predicate Arrow 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -112,6 +113,12 @@ class Scan:
             yield frame
             if limit == 0:
                 return
+
+
+def scan_errors() -> tuple[type[Exception], ...]:
+    """What a scan raises for a file that is gone or corrupt. DuckDB isn't loaded if it wasn't needed."""
+    duckdb = sys.modules.get("duckdb")
+    return (OSError, pa.ArrowInvalid) if duckdb is None else (OSError, pa.ArrowInvalid, duckdb.Error)
 
 
 class PolarsEngine:

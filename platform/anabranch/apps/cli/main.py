@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 from anabranch.core.errors import AnabranchError
+from anabranch.core.extras import missing_extra
 from anabranch.core.terminal_text import printable
 from typer.core import TyperGroup
 
@@ -34,15 +35,16 @@ MODULES = (  # of ``anabranch.apps``
 
 
 class Commands(TyperGroup):
-    """Prints an ``AnabranchError`` as text without a traceback, and exits with 1."""
+    """Prints an ``AnabranchError``, or which extra is missing, as text without a traceback, and exits with 1."""
 
     def invoke(self, ctx: Any) -> Any:  # Typer bundles Click and doesn't export its types
         try:
             return super().invoke(ctx)
-        except AnabranchError as error:
-            if ctx.params.get("debug"):
+        except (AnabranchError, ModuleNotFoundError) as error:
+            shown = missing_extra(error) if isinstance(error, ModuleNotFoundError) else error
+            if shown is None or ctx.params.get("debug"):
                 raise
-            typer.echo(printable(str(error)), err=True)
+            typer.echo(printable(str(shown)), err=True)
             raise typer.Exit(1) from None
 
 
