@@ -21,7 +21,7 @@ from processes import eventually
 
 pytestmark = pytest.mark.system
 
-BUILT_FROM = ("platform", "pyproject.toml", "setup.py", "README.md", "spark_jobs")
+BUILT_FROM = ("platform", "pyproject.toml", "setup.py", "README.md", "LICENSE", "spark_jobs")
 PORTS = ("KAFKA", "KAFKA_CONTROLLER", "POSTGRES", "AIRFLOW")
 
 

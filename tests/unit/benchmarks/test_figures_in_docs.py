@@ -38,9 +38,8 @@ def test_a_figure_of_a_promise_has_a_source() -> None:
     assert [text for text in figures if _MEASURED.search(citations.without_citations(text))] == []
 
 
-def test_the_speeds_in_the_readme_have_a_source() -> None:
-    _, _, behind = (ROOT / "README.md").read_text().partition("Speed over the year 2013")
-    rows = [line for line in behind.partition("\n## ")[0].splitlines() if line.startswith("| ")][2:]
+def test_the_speeds_have_a_source() -> None:
+    rows = [line for line in (ROOT / "docs" / "speed.md").read_text().splitlines() if line.startswith("| ")][2:]
     assert len(rows) > 15
     assert [row for row in rows if len(citations.cited_in(row)) != 1 and "horizon" not in row] == []
     assert [row for row in rows if _MEASURED.search(citations.without_citations(row))] == []
