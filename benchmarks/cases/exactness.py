@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pyarrow as pa
@@ -75,7 +75,7 @@ def _land(world: World, settings: Settings, each: int) -> None:
         rows = _day(schema, world.topic.name, FIRST + timedelta(days=number), number, each)
         staged = stage_arrow(rows, table.table_uri.removeprefix("file://"), uuid4().hex, EVENT_DATE)
         cut = Cut({world.topic.name: Position(number + 1, {0: (number + 1) * each})})
-        extra = {"watermark_us": None, "rows": each, "counts": {}}
+        extra: dict[str, Any] = {"watermark_us": None, "rows": each, "counts": {}}
         append(table, staged, CommitMetadata(writer_of(world.topic), f"day:{number}", cut, extra=extra))
 
 

@@ -53,7 +53,10 @@ OPERATORS = {
     "delays_corrected": "corrections",
     "hours_of_day": "a view over a view",
 }
-RIVALS = {"departed_in_weather": handwritten.departed_in_weather, "turns": handwritten.turns}
+RIVALS: Mapping[str, handwritten.Function] = {
+    "departed_in_weather": handwritten.departed_in_weather,
+    "turns": handwritten.turns,
+}
 """Functions that share no code with the view. Those of the other views are plain Spark code already: a hand-written job
 would call the same function, which compares nothing."""
 _SETTLED = {"turns": "rested_at < TIMESTAMP '{last} 00:00:00'"}
@@ -71,7 +74,8 @@ class Measured:
 
 
 def run(world: World) -> Report:
-    register_pickle_by_value(handwritten)  # Python workers of Spark don't know this folder
+    # Python workers of Spark don't know this folder.
+    register_pickle_by_value(handwritten)  # type: ignore[no-untyped-call]
     folder = world.settings.project / "spark_jobs" / "views" / "gallery"
     registry = load_views(folder, world.declared_for_gallery)
     with world.spark() as spark:
@@ -149,8 +153,8 @@ def _check(world: World, spark: SparkSession, view: View, folder: str) -> tuple[
 
 
 def _report(measured: Sequence[Measured], events: int) -> Report:
-    columns = ("operator", "view", "speed half kept by", "rows")
-    columns += tuple(text for half in HALVES for text in (f"{half} path", "hand-written", "speed of it"))
+    paths = (text for half in HALVES for text in (f"{half} path", "hand-written", "speed of it"))
+    columns = ("operator", "view", "speed half kept by", "rows", *paths)
     samples = all_seconds({f"{e.view.name} {job}": runs for e in measured for job, runs in e.samples.items()})
     runs = len(measured[0].samples[SPEED])
     return Report(

@@ -26,7 +26,8 @@ WAIT_SECONDS = 120.0
 
 
 def run(world: World) -> Report:
-    rows, samples, figures = [], {}, []
+    rows, figures = list[tuple[str, ...]](), list[Figure]()
+    samples = dict[str, Sequence[float]]()
     with world.spark() as spark:
         for size in world.pick((1_000,), (2_000, 10_000), (10_000, 100_000, 400_000)):
             seconds = _measured(spark, world, size)
@@ -52,7 +53,7 @@ def _measured(spark: SparkSession, world: World, size: int) -> dict[str, list[fl
     settings = world.fresh(f"refresh-{size}")
     landing = Landing(settings, world.topic)
     landing.land(_events(0, size, 0, 86_400))
-    made, found = size, {}
+    made, found = size, dict[str, list[float]]()
     for kind in KINDS:
         view: View = replace(world.view, name=f"delays_by_{kind}", refresh=kind)
         query = start(spark, settings, view, world.topic)

@@ -203,9 +203,9 @@ def _measured(settings: Settings, sights: Sequence[Sight], file: Path, stretch: 
         notes.append(
             f"In the ten seconds around its publication the stream starts again: a record waited {around[-1]:.1f} s."
         )
-    p95 = [windows(records, sights).get("p95", ()) for records in (quietly, busily)]
+    p95, p95_beside = (windows(records, sights).get("p95", ()) for records in (quietly, busily))
     alone, busy = _of(quietly, sights), _of(busily, sights)
-    return Live(alone, busy, around, *p95, stretch.paces(), stretch.replay, tuple(notes))
+    return Live(alone, busy, around, p95, p95_beside, stretch.paces(), stretch.replay, tuple(notes))
 
 
 def _of(sent: pl.DataFrame, sights: Sequence[Sight]) -> list[float]:

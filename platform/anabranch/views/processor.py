@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Row = Mapping[str, Any]
+Event = dict[str, Any]
 ORDER: Final = ("event_time", "log_partition", "log_offset")
 _BATCH: Final = 10_000
 """Rows per Arrow batch that a task returns to Spark."""
@@ -59,7 +60,7 @@ class Timers:
 class Processor(Protocol):
     """The interface that an author implements. Each key gets one; its attributes are the key's state (picklable)."""
 
-    def on_event(self, event: Row, timers: Timers) -> Iterable[Row]:
+    def on_event(self, event: Event, timers: Timers) -> Iterable[Row]:
         """Called once for each event of the key, in the order of event time; ties by the position in the log."""
 
     def on_timer(self, at: datetime, timers: Timers) -> Iterable[Row]:
@@ -135,7 +136,7 @@ def _runner(
 
 def processed(events: Iterable[Row], processor: ProcessorFactory, forget_after: str | None = None) -> Iterator[Row]:
     """``process`` for the events of one key in plain Python, for unit tests of a processor."""
-    ordered = sorted(events, key=sort_key)
+    ordered = sorted(map(dict, events), key=sort_key)
     return process_key(ordered, processor, None if forget_after is None else duration(forget_after))
 
 
@@ -144,7 +145,7 @@ def sort_key(event: Row) -> tuple[Any, ...]:
     return tuple(event[name] for name in ORDER)
 
 
-def process_key(events: Iterable[Row], processor: ProcessorFactory, forget: timedelta | None) -> Iterator[Row]:
+def process_key(events: Iterable[Event], processor: ProcessorFactory, forget: timedelta | None) -> Iterator[Row]:
     """The rows for the events of one key, which are in order."""
     key, watermark = KeyState(processor, forget), None
     for event in events:
@@ -170,7 +171,7 @@ class KeyState:
         """The event time after which the key is forgotten; None: never."""
         return None if self._forget is None or self.last is None else self.last + self._forget
 
-    def on_event(self, event: Row) -> Iterator[Row]:
+    def on_event(self, event: Event) -> Iterator[Row]:
         at = event["event_time"]
         yield from self.advance_to(at)
         if self.processor is None:

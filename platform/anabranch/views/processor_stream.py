@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from anabranch.core.errors import BrokenState
 from anabranch.views.definition import WATERMARK
-from anabranch.views.processor import KeyState, ProcessorFactory, Row, sort_key
+from anabranch.views.processor import Event, KeyState, ProcessorFactory, Row, sort_key
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -59,7 +59,7 @@ class _OrderedProcessor(StatefulProcessor):
     def close(self) -> None:
         """Nothing to release: all state is in Spark's state store."""
 
-    def _advance(self, key: Any, new: Sequence[Row], times: Any) -> Iterator[SparkRow]:
+    def _advance(self, key: Any, new: Sequence[Event], times: Any) -> Iterator[SparkRow]:
         """Processes the events that the watermark has passed, keeps the rest, and sets a timer for the next one."""
         watermark = times.getCurrentWatermarkInMs()
         state, waiting, woken = self._load()
@@ -75,7 +75,7 @@ class _OrderedProcessor(StatefulProcessor):
         self._save(key, state, waiting, woken if woken is not None and woken >= watermark else None)
         return iter([self._row(*(row.get(name) for name in self._names)) for row in rows])
 
-    def _load(self) -> tuple[KeyState, list[Row], int | None]:
+    def _load(self) -> tuple[KeyState, list[Event], int | None]:
         key, found = KeyState(self._make, self._forget), self._kept.get()
         if found is None:
             return key, [], None
@@ -85,7 +85,7 @@ class _OrderedProcessor(StatefulProcessor):
             _restore(key.processor, state)
         return key, waiting, woken
 
-    def _save(self, name: Any, key: KeyState, waiting: Sequence[Row], woken: int | None) -> None:
+    def _save(self, name: Any, key: KeyState, waiting: Sequence[Event], woken: int | None) -> None:
         times = [key.timers.next(), key.kept_until] if key.processor is not None else []
         times += [waiting[0]["event_time"]] if waiting else []
         wake = min((_floor(time) for time in times if time is not None), default=None)
