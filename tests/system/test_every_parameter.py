@@ -27,7 +27,10 @@ GOOD = {
     "why": "so", "first": "2013-01-01", "partition": "2013-01-01", "shares": "1=100", "at": "0:0", "name": "flights",
 }  # fmt: skip
 """A value for each parameter that a command can't do without."""
-ANY_TEXT = {("produce flights", "log"), ("quarantine release", "why"), ("landing accept-loss", "why")}
+ANY_TEXT = {
+    ("produce flights", "log"), ("quarantine release", "why"), ("quarantine release", "by"),
+    ("landing accept-loss", "why"),
+}  # fmt: skip
 """A person's own file, and words that are only kept: with the others in place the command would do its work."""
 Command = tuple[str, Any, Any]
 

@@ -272,13 +272,32 @@ def test_a_release_is_an_epoch_of_its_own_and_its_ids_stay_known(
     assert (again.epoch, again.released) == (None, 0)
     assert [(q.partition, q.offset) for q in list_quarantined(settings, topic)] == [(1, 0)]
     newest = next(commit_history(landing_table(settings, topic.name)))
-    assert newest.note.extra["release"] == {"why": "the contract was too narrow", "records": 2}
+    assert newest.note.extra["release"] == {"why": "the contract was too narrow", "by": "", "records": 2}
     send(settings, topic, [(0, event("wide", n=5_000)), (0, event("next"))])
     rows = land(widened)
     assert_once(settings, topic, rows)
     found = {(r["offset"], r["decision"], r["released_from"]) for r in rows if r["partition"] == 0 and r["epoch"] > 1}
     assert {(o, d) for o, d, origin in found if origin is None} == {(3, "duplicate"), (4, "valid")}
     assert {(o, origin) for o, d, origin in found if origin is not None} == {(1, 1), (2, 1)}
+
+
+def test_a_release_takes_one_kind_and_says_who_did_it(
+    spark: SparkSession, settings: Settings, topic: Topic, land: Callable[..., list[Row]]
+) -> None:
+    send(settings, topic, [(0, event("wide", n=5_000)), (1, event("wider", n=7_000)), (1, b"{")])
+    land(topic)
+    kinds = {record.kind for record in list_quarantined(settings, topic)}
+    assert "not_json" in kinds
+    (contract,) = kinds - {"not_json"}
+    widened = topic_named(topic.name, maximum=10_000)
+    said = {"by": "anna", "why": "the contract was too narrow"}
+    left = release(spark, settings, widened, None, **said, kind="not_json")
+    assert (left.epoch, sum(left.still.values())) == (None, 1)
+    done = release(spark, settings, widened, None, **said, kind=contract)
+    assert (done.epoch, done.released, done.still) == (2, 2, {})
+    assert [record.kind for record in list_quarantined(settings, topic)] == ["not_json"]
+    newest = next(commit_history(landing_table(settings, topic.name)))
+    assert newest.note.extra["release"] == {**said, "records": 2}
 
 
 def test_a_partition_that_lags_behind_the_others_is_not_forgotten(

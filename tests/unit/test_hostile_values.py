@@ -29,7 +29,7 @@ from anabranch.core.settings import Settings
 from anabranch.core.terminal_text import cell, printable
 from anabranch.ingest.landing.contract_usage import Producer, VersionUsage
 from anabranch.ingest.landing.quarantine import Quarantined
-from anabranch.ingest.landing.report import quarantine_table
+from anabranch.ingest.landing.report import kinds_table, quarantine_table
 from anabranch.ingest.landing.sql import landed_rows
 from anabranch.lake import CommitMetadata, Cut
 from anabranch.lake.layout import landing_table
@@ -54,9 +54,7 @@ def in_terminal(shown: RenderableType) -> str:
     return file.getvalue()
 
 
-def quarantined() -> RenderableType:
-    record = Quarantined("flights", 0, 1, NOON, 1, f"{ESCAPES}: because", ESCAPES, b"k", b"v")
-    return quarantine_table("flights", [record], 5)
+RECORD = Quarantined("flights", 0, 1, NOON, 1, f"{ESCAPES}: because", ESCAPES, b"k", b"v")
 
 
 def seen() -> RenderableType:
@@ -70,7 +68,8 @@ def differences() -> str:
 
 
 SHOWN: dict[str, Callable[[], str]] = {
-    "quarantine list": lambda: in_terminal(quarantined()),
+    "quarantine list": lambda: in_terminal(kinds_table("flights", [RECORD])),
+    "quarantine list --kind": lambda: in_terminal(quarantine_table("flights", [RECORD], 5)),
     "census": lambda: in_terminal(seen()),
     "differences": differences,
     "a cell": lambda: in_terminal(cell(ESCAPES)),

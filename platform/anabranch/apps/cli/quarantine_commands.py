@@ -13,6 +13,7 @@ TopicName = Annotated[str, typer.Argument(help="A declared topic.")]
 Coordinates = Annotated[
     str, typer.Argument(metavar="PARTITION:OFFSET", help="The record's partition and offset in the log.")
 ]
+Kind = Annotated[str | None, typer.Option(help="Only records of this kind, as `list` names them.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 commands = typer.Typer(no_args_is_help=True, help="Records that couldn't be read: list, show, release.")
@@ -25,21 +26,35 @@ def register(app: typer.Typer) -> None:
 @commands.command("list")
 def list_command(
     topic: TopicName,
-    limit: Annotated[int, typer.Option(min=1, help="Maximum number of lines.")] = 50,
+    kind: Kind = None,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of records with --kind.")] = 50,
     as_json: AsJson = False,
 ) -> None:
-    """List the records of TOPIC in quarantine, with their reasons."""
+    """Count the records of TOPIC in quarantine by kind; with --kind, list them. JSON lists them always."""
     from anabranch.ingest.landing.quarantine import list_quarantined
-    from anabranch.ingest.landing.report import quarantine_table
+    from anabranch.ingest.landing.report import kinds_table, quarantine_table
     from rich.console import Console
 
     settings, declared = project()
-    records = list_quarantined(settings, declared.topic(topic))
+    found = list_quarantined(settings, declared.topic(topic))
+    records = [r for r in found if kind in (None, r.kind)]
+    if kind is not None and not records:
+        raise _no_kind(topic, kind, {r.kind for r in found})
     if as_json:
-        lines = [{"at": f"{r.partition}:{r.offset}", "epoch": r.epoch, "reason": r.reason} for r in records]
+        lines = [
+            {"at": f"{r.partition}:{r.offset}", "epoch": r.epoch, "kind": r.kind, "type": r.type, "reason": r.reason}
+            for r in records
+        ]
         typer.echo(json.dumps(lines))
-    else:
+    elif not records:
+        typer.echo(f"{topic}: nothing is in quarantine")
+    elif kind is not None:
         Console().print(quarantine_table(topic, records, limit))
+    else:
+        Console().print(kinds_table(topic, records))
+        typer.echo(
+            f"anabranch quarantine list {topic} --kind KIND lists the records, show {topic} PARTITION:OFFSET one"
+        )
 
 
 @commands.command("show")
@@ -62,20 +77,38 @@ def show_command(topic: TopicName, at: Coordinates) -> None:
 def release_command(
     topic: TopicName,
     at: Annotated[str | None, typer.Option(metavar="PARTITION:OFFSET", help="One record only.")] = None,
+    kind: Kind = None,
     why: Annotated[str, typer.Option(help="What was fixed; recorded with the epoch.")] = "mended",
+    by: Annotated[str | None, typer.Option(help="Who does it, recorded too; user@host when left out.")] = None,
 ) -> None:
     """Decide again by today's contracts. Records that are valid now land as a new epoch, with the reason."""
     from anabranch.core.engine_end import engine
-    from anabranch.ingest.landing.quarantine import release
+    from anabranch.ingest.landing.quarantine import list_quarantined, release
+    from anabranch.serve.routes import this_reader
 
     settings, declared = project()
     found, place = declared.topic(topic), None if at is None else _coordinates(at)
+    waiting = list_quarantined(settings, found, place)
+    if kind is not None and kind not in (known := {r.kind for r in waiting}):
+        raise _no_kind(topic, kind, known)
+    if not waiting and place is None:
+        typer.echo(f"{topic}: nothing is in quarantine")
+        return
     with engine(settings, "anabranch-release") as spark:
-        done = release(spark, settings, found, place, why)
+        done = release(spark, settings, found, place, why, by=by or this_reader(), kind=kind)
     where = f" as epoch {done.epoch}" if done.epoch else ""
     typer.echo(f"{done.released} released{where}, {done.duplicates} are duplicates now")
     for reason, count in sorted(done.still.items()):
         typer.echo(f"{count} still in quarantine: {reason!a}")
+
+
+def _no_kind(topic: str, kind: str, known: set[str]) -> BadInput:
+    kinds = f"kinds there: {', '.join(sorted(known))}" if known else "nothing is"
+    return BadInput(
+        "NOT_QUARANTINED",
+        f"no record of {topic} is in quarantine as {kind!a}; {kinds}",
+        next_step=f"anabranch quarantine list {topic}",
+    )
 
 
 def _coordinates(text: str) -> tuple[int, int]:

@@ -57,6 +57,11 @@ class Quarantined:
     key: bytes | None
     value: bytes | None
 
+    @property
+    def kind(self) -> str:
+        """What the reason begins with: ``malformed``, ``broken_contract``, ..."""
+        return self.reason.partition(":")[0]
+
 
 @dataclass(frozen=True, slots=True)
 class Released:
@@ -80,11 +85,19 @@ def list_quarantined(settings: Settings, topic: Topic, offset: tuple[int, int] |
 
 
 def release(
-    spark: SparkSession, settings: Settings, topic: Topic, offset: tuple[int, int] | None, why: str
+    spark: SparkSession,
+    settings: Settings,
+    topic: Topic,
+    offset: tuple[int, int] | None,
+    why: str,
+    *,
+    by: str = "",
+    kind: str | None = None,
 ) -> Released:
     """Decide again on quarantined records, with the current contracts; those that are valid now become a new epoch.
 
-    The epoch's metadata says that it is a release, and ``why``. Safe to repeat: a released record is no longer in
+    ``offset``, ``kind``: that record, or those of that kind only. The epoch's metadata says that it is a release,
+    ``why``, and ``by`` whom. Safe to repeat: a released record is no longer in
     quarantine. A landing that runs at the same time continues after the new epoch.
     """
     table = open_landing(settings, topic)
@@ -97,12 +110,15 @@ def release(
 
     def attempt() -> Released:
         table.update_incremental()
-        return _release(spark, table, topic, list_quarantined(settings, topic, offset), why)
+        records = [r for r in list_quarantined(settings, topic, offset) if kind in (None, r.kind)]
+        return _release(spark, table, topic, records, {"why": why, "by": by})
 
     return until_committed(writer_of(topic), attempt)
 
 
-def _release(spark: SparkSession, table: DeltaTable, topic: Topic, records: list[Quarantined], why: str) -> Released:
+def _release(
+    spark: SparkSession, table: DeltaTable, topic: Topic, records: list[Quarantined], said: dict[str, str]
+) -> Released:
     if not records:
         return Released(None, 0, 0, {})
     before = read_state(table, topic)
@@ -124,7 +140,7 @@ def _release(spark: SparkSession, table: DeltaTable, topic: Topic, records: list
     epoch = before.epoch + 1
     extra: dict[str, Any] = summary(readable.select(SUMMARY_COLUMNS), before)
     extra |= {**lateness_note(topic), **versions_note(topic)}
-    extra |= {"released": before.released + valid, "release": {"why": why, "records": readable.num_rows}}
+    extra |= {"released": before.released + valid, "release": {**said, "records": readable.num_rows}}
     staged = stage_arrow(readable, table.table_uri.removeprefix("file://"), epoch_build(epoch), EVENT_DATE)
     cut = Cut({topic.name: Position(epoch, before.offsets)})
     append(table, staged, CommitMetadata(writer_of(topic), f"release:{uuid.uuid4().hex}", cut, extra=extra))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
@@ -29,6 +30,9 @@ def proof_table(proof: Proof) -> Table:
     holes = sum(p.holes for p in proof.partitions)
     but = f", {holes:,} proven to hold no record" if holes else ""
     verdict = f"[green]gap-free: every offset landed exactly once{but}" if proof.sound else "[red]NOT sound"
+    if proof.sound and not any(p.landed_to > p.first for p in proof.partitions):
+        waiting = sum(p.lag for p in proof.partitions)
+        verdict = f"[yellow]nothing has landed yet, {waiting:,} records wait" if waiting else "the topic is empty"
     table = Table(title=f"{proof.topic} at epoch {proof.epoch}: {verdict}", title_justify="left")
     for name in ("partition", "log", "landed", *COUNTED.values()):
         table.add_column(name, justify="right")
@@ -53,11 +57,28 @@ def proof_table(proof: Proof) -> Table:
     return table
 
 
+def kinds_table(topic: str, records: Sequence[Quarantined]) -> Table:
+    """One line per kind of reason and type, the most frequent first, with the newest reason as an example."""
+    kinds = defaultdict[tuple[str, str], list[Quarantined]](list)
+    for record in records:
+        kinds[record.kind, record.type or ""].append(record)
+    table = Table(title=f"{topic}: {len(records):,} in quarantine", title_justify="left")
+    table.add_column("records", justify="right")
+    for name in ("kind", "type", "epochs", "the newest, at", "its reason"):
+        table.add_column(name)
+    for (kind, event), own in sorted(kinds.items(), key=lambda item: (-len(item[1]), item[0])):
+        newest = max(own, key=lambda record: (record.epoch, record.partition, record.offset))
+        first = min(record.epoch for record in own)
+        epochs = f"{first}" if first == newest.epoch else f"{first} to {newest.epoch}"
+        at = f"{newest.partition}:{newest.offset}"
+        table.add_row(f"{len(own):,}", cell(kind), cell(event), epochs, at, cell(newest.reason))
+    return table
+
+
 def quarantine_table(topic: str, records: Sequence[Quarantined], limit: int) -> Table:
-    """One line per record, the reasons counted in the title. Nothing of a record is interpreted as markup."""
-    reasons = {r.reason.split(":", 1)[0] for r in records}
-    title = f"{topic}: {len(records):,} in quarantine ({cell(', '.join(sorted(reasons))) or 'nothing'})"
-    table = Table(title=title, title_justify="left")
+    """One line per record. Nothing of a record is interpreted as markup."""
+    shown = f"; the first {limit:,}" if len(records) > limit else ""
+    table = Table(title=f"{topic}: {len(records):,} in quarantine{shown}", title_justify="left")
     for name in ("partition:offset", "epoch", "appended", "type", "reason"):
         table.add_column(name)
     for r in records[:limit]:

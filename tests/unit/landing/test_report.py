@@ -1,0 +1,100 @@
+"""What people read of landing: kinds before records, and no proof of what hasn't come yet."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from io import StringIO
+
+import pytest
+from anabranch.apps.cli.main import app
+from anabranch.ingest.landing import quarantine
+from anabranch.ingest.landing.quarantine import Quarantined
+from anabranch.ingest.landing.report import kinds_table, proof_table
+from anabranch.ingest.landing.verify import PartitionProof, Proof
+from rich.console import Console, RenderableType
+from typer.testing import CliRunner
+
+pytestmark = pytest.mark.unit
+NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
+
+
+def record(offset: int, reason: str, event: str | None = "flight.departed") -> Quarantined:
+    return Quarantined("flights", 0, offset, NOON, 1 + offset // 100, reason, event, b"k", b"v")
+
+
+MANY = [
+    *(record(n, f"dep_delay: '{n}' is not of type integer") for n in range(120)),
+    *(record(n, "not_json: line 1", None) for n in range(200, 203)),
+]
+
+
+def shown(table: RenderableType) -> str:
+    file = StringIO()
+    Console(file=file, width=200).print(table)
+    return file.getvalue()
+
+
+def test_records_of_one_kind_are_one_line_the_most_first() -> None:
+    lines = [line for line in shown(kinds_table("flights", MANY)).splitlines() if "0:" in line]
+    assert len(lines) == 2
+    assert [cell.strip() for cell in lines[0].split("│")[1:-1]] == [
+        "120", "dep_delay", "flight.departed", "1 to 2", "0:119", "dep_delay: '119' is not of type integer",
+    ]  # fmt: skip
+    assert "not_json" in lines[1]
+
+
+@pytest.fixture
+def listed(monkeypatch: pytest.MonkeyPatch) -> list[Quarantined]:
+    """What the landing table has in quarantine: reading it is what tests/system/test_landing.py does."""
+    records = list(MANY)
+    monkeypatch.setattr(quarantine, "list_quarantined", lambda settings, topic, offset=None: records)
+    return records
+
+
+def test_the_command_counts_kinds_and_lists_the_one_that_is_asked_for(listed: list[Quarantined]) -> None:
+    whole = CliRunner().invoke(app, ["quarantine", "list", "flights"], env={"COLUMNS": "200"})
+    assert whole.exit_code == 0
+    assert "flights: 123 in quarantine" in whole.stdout
+    assert len(whole.stdout.splitlines()) < 12
+    one = CliRunner().invoke(app, ["quarantine", "list", "flights", "--kind", "not_json"], env={"COLUMNS": "200"})
+    assert "flights: 3 in quarantine" in one.stdout
+    assert "0:202" in one.stdout
+    assert "dep_delay" not in one.stdout
+    rows = json.loads(CliRunner().invoke(app, ["quarantine", "list", "flights", "--json"]).stdout)
+    assert (len(rows), rows[0]["kind"]) == (123, "dep_delay")
+
+
+@pytest.mark.parametrize("command", ["list", "release"])
+def test_a_kind_that_is_not_there_names_those_that_are(listed: list[Quarantined], command: str) -> None:
+    refused = CliRunner().invoke(app, ["quarantine", command, "flights", "--kind", "envelope"])
+    assert refused.exit_code == 1
+    assert "kinds there: dep_delay, not_json [NOT_QUARANTINED]" in refused.output
+
+
+@pytest.mark.parametrize("command", ["list", "release"])
+def test_nothing_there_is_said_and_no_engine_is_started(
+    listed: list[Quarantined], command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed.clear()
+    monkeypatch.setattr("anabranch.core.engine_end.session", None)
+    said = CliRunner().invoke(app, ["quarantine", command, "flights"])
+    assert (said.exit_code, said.stdout) == (0, "flights: nothing is in quarantine\n")
+
+
+def proof(landed_to: int, log_end: int) -> Proof:
+    counts = dict.fromkeys(("valid", "quarantined", "duplicates", "late", "holes"), 0)
+    partition = PartitionProof(0, 0, landed_to, 0, log_end, log_end, **counts | {"valid": landed_to}, wrong=())
+    return Proof("flights", int(landed_to > 0), (partition,))
+
+
+@pytest.mark.parametrize(
+    ("landed_to", "log_end", "verdict"),
+    [
+        (0, 0, "flights at epoch 0: the topic is empty"),
+        (0, 203, "flights at epoch 0: nothing has landed yet, 203 records wait"),
+        (203, 203, "flights at epoch 1: gap-free: every offset landed exactly once"),
+    ],
+)
+def test_what_has_not_landed_is_not_called_gap_free(landed_to: int, log_end: int, verdict: str) -> None:
+    assert shown(proof_table(proof(landed_to, log_end))).startswith(verdict)
