@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from anabranch.compute.speed.status import ViewStatus
     from anabranch.core.settings import Settings
     from anabranch.operate.runtime.lifecycle import PartStatus, Progress
+    from rich.table import Table
 
 
 def register(app: typer.Typer) -> None:
@@ -114,15 +115,23 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
         typer.echo("nothing was started; next: anabranch up")
 
 
-def _print_table(parts: list[PartStatus], behind: Mapping[str, str]) -> None:
-    from rich.console import Console
-    from rich.markup import escape
+def _table(first: str, second: str, *others: str) -> Table:
+    """Columns without borders. On a narrow terminal all but the first two wrap; no text is cut off."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
-    for column in ("part", "state", "pid", "since", "memory", "port"):
+    for column in (first, second):
         table.add_column(column, no_wrap=True)
-    table.add_column("lag")
+    for column in others:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _print_table(parts: list[PartStatus], behind: Mapping[str, str]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+
+    table = _table("part", "state", "pid", "since", "memory", "port", "lag")
     colours = {"running": "green", "done": "green", "starting": "yellow", "waiting": "yellow", "dead": "red"}
     for part in parts:
         again = f", start {part.restarts + 1}" if part.restarts else ""
@@ -141,27 +150,28 @@ def _print_table(parts: list[PartStatus], behind: Mapping[str, str]) -> None:
 def _print_views(views: Sequence[ViewStatus], lacking: Sequence[str], limit_mb: int) -> None:
     from rich.console import Console
     from rich.markup import escape
-    from rich.table import Table
 
     if not views:
         return
-    table = Table(box=None, pad_edge=False)
-    for column in ("view", "stream", "cut", "micro-batch", "state", "late, in no half", ""):
-        table.add_column(column, no_wrap=bool(column))
+    table = _table("view", "stream", "cut", "micro-batch", "state", "late, in no half")
+    notes = list[str]()
     colours = {"running": "green", "waiting": "yellow", "failed": "red", "unread": "red", "retired": "dim"}
     for view, late in zip(views, lacking, strict=True):
         large = view.state_bytes > limit_mb * 10**6 / 2
         kept = f"{view.state_rows:,} rows, {view.state_bytes / 1e6:,.0f} MB" if view.batch is not None else ""
-        warning = f"more than half of the limit of {limit_mb:,} MB, at which it stops" if large else ""
+        warning = f"its state is more than half of the limit of {limit_mb:,} MB, at which it stops" if large else ""
         table.add_row(
             escape(str(view)),
             f"[{colours[view.state]}]{view.state}[/]",
-            view.cut,
+            view.cut.replace(", ", ",\n"),
             f"{view.batch_ms / 1000:.1f} s" if view.batch is not None else "",
             f"[yellow]{kept}[/]" if large else kept,
             f"[yellow]{late}[/]" if late not in ("", "0") else late,
-            escape(view.error.splitlines()[0] if view.error else warning),
         )
+        if view.error or warning:
+            notes.append(f"{view}: {view.error.splitlines()[0] if view.error else warning}")
     console = Console(highlight=False)
     console.print()
     console.print(table)
+    for note in notes:
+        console.print(note, markup=False)
