@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from anabranch.core.terminal_text import printable
 
 if TYPE_CHECKING:
     from anabranch.compute.speed.status import ViewStatus
@@ -115,20 +116,29 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
         typer.echo("nothing was started; next: anabranch up")
 
 
-def _table(first: str, second: str, *others: str) -> Table:
-    """Columns without borders. On a narrow terminal all but the first two wrap; no text is cut off."""
+def _table(first: str, *others: str) -> Table:
+    """Columns without borders. On a narrow terminal all but the first wrap."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
-    for column in (first, second):
-        table.add_column(column, no_wrap=True)
+    table.add_column(first, no_wrap=True)
     for column in others:
         table.add_column(column, overflow="fold")
     return table
 
 
-def _print_table(parts: list[PartStatus], behind: Mapping[str, str]) -> None:
+def _print_whole(table: Table) -> None:
+    """Print a table so that lines wrap between words: Rich would narrow its widest columns within words."""
     from rich.console import Console
+    from rich.text import Text
+
+    for column in table.columns:
+        cells = (Text.from_markup(str(cell)).plain for cell in (column.header, *column.cells))
+        column.min_width = max((len(word) for cell in cells for word in cell.split()), default=0)
+    Console(highlight=False).print(table)
+
+
+def _print_table(parts: list[PartStatus], behind: Mapping[str, str]) -> None:
     from rich.markup import escape
 
     table = _table("part", "state", "pid", "since", "memory", "port", "lag")
@@ -144,11 +154,10 @@ def _print_table(parts: list[PartStatus], behind: Mapping[str, str]) -> None:
             str(part.port or ""),
             escape(behind.get(part.name, part.detail)),
         )
-    Console(highlight=False).print(table)
+    _print_whole(table)
 
 
 def _print_views(views: Sequence[ViewStatus], lacking: Sequence[str], limit_mb: int) -> None:
-    from rich.console import Console
     from rich.markup import escape
 
     if not views:
@@ -163,15 +172,14 @@ def _print_views(views: Sequence[ViewStatus], lacking: Sequence[str], limit_mb: 
         table.add_row(
             escape(str(view)),
             f"[{colours[view.state]}]{view.state}[/]",
-            view.cut.replace(", ", ",\n"),
+            view.cut,
             f"{view.batch_ms / 1000:.1f} s" if view.batch is not None else "",
             f"[yellow]{kept}[/]" if large else kept,
             f"[yellow]{late}[/]" if late not in ("", "0") else late,
         )
         if view.error or warning:
             notes.append(f"{view}: {view.error.splitlines()[0] if view.error else warning}")
-    console = Console(highlight=False)
-    console.print()
-    console.print(table)
+    typer.echo()
+    _print_whole(table)
     for note in notes:
-        console.print(note, markup=False)
+        typer.echo(printable(note))
