@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from anabranch.core.errors import BadInput, Conflict
+from anabranch.core.errors import BadInput, BrokenState, Conflict
 from anabranch.core.settings import Settings
 from anabranch.operate.runtime import lifecycle, process_registry, stop_services
 from anabranch.operate.runtime.airflow_workers import Workers
@@ -253,6 +253,44 @@ def test_a_part_that_is_never_ready_is_ended(settings: Settings, supervised: Cal
     first = eventually(settings, state("silent", "starting"))["silent"]
     eventually(settings, state("silent", "waiting"))
     assert first.process() is None
+
+
+def test_one_part_is_started_again_while_the_others_go_on(settings: Settings, supervised: Callable[..., None]) -> None:
+    supervised(part(settings, "log"), part(settings, "speed", STUBBORN))
+    eventually(settings, lambda found: state("log", "running")(found) and state("speed", "running")(found))
+    recorded(settings, part(settings, SUPERVISOR))
+    before = process_registry.read(settings)
+    now = lifecycle.restart(settings, "speed")
+    after = process_registry.read(settings)
+    assert (now.name, now.state, now.restarts) == ("speed", "running", 1)
+    assert now.pid not in (None, before["speed"].pid)
+    assert before["speed"].process() is None
+    assert after["log"] == before["log"]
+    with pytest.raises(BadInput, match=r"'view' is no part that runs here \[PART_NOT_RUNNING\]") as refused:
+        lifecycle.restart(settings, "view")
+    assert refused.value.next_step == "one of: log, speed"
+
+
+def test_a_part_that_does_not_come_back_is_said_and_the_others_go_on(
+    settings: Settings, supervised: Callable[..., None]
+) -> None:
+    mark = settings.home / "was-here"
+    once = f"import pathlib, time; mark = pathlib.Path({str(mark)!r}); mark.touch(exist_ok=False); time.sleep(600)"
+    supervised(part(settings, "log"), part(settings, "speed", once))
+    eventually(
+        settings, lambda found: state("log", "running")(found) and state("speed", "running")(found) and mark.exists()
+    )
+    recorded(settings, part(settings, SUPERVISOR))
+    with pytest.raises(BrokenState) as failed:
+        lifecycle.restart(settings, "speed")
+    assert failed.value.code == "PART_FAILED"
+    assert "FileExistsError" in str(failed.value)
+    assert process_registry.read(settings)["log"].process() is not None
+
+
+def test_nothing_is_started_again_where_nothing_runs(settings: Settings) -> None:
+    with pytest.raises(BadInput, match=r"the platform doesn't run \[PART_NOT_RUNNING\]"):
+        lifecycle.restart(settings, "speed")
 
 
 @pytest.mark.parametrize("apart", ["process_group=0", "start_new_session=True"])

@@ -1,4 +1,4 @@
-"""``anabranch up``, ``down`` and ``status``."""
+"""``anabranch up``, ``down``, ``restart`` and ``status``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
-    for command in (up, down, status):
+    for command in (up, down, restart, status):
         app.command()(command)
 
 
@@ -86,6 +86,17 @@ def down() -> None:
 
     stopped = stop(load_settings())
     typer.echo(f"stopped {', '.join(stopped)}" if stopped else "nothing was running")
+
+
+def restart(
+    part: Annotated[str, typer.Argument(help="A part, as `status` names it: landing, speed, kafka, ...")],
+) -> None:
+    """Stop one part and wait until it runs again; the others go on. Settings stay as they were at `up`."""
+    from anabranch.core.settings import load_settings
+    from anabranch.operate.runtime.lifecycle import restart as again
+
+    now = again(load_settings(), part)
+    typer.echo(f"{now.name} runs again: pid {now.pid}, start {now.restarts + 1}")
 
 
 def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:

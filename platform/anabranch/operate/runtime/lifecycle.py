@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-from anabranch.core.errors import AnabranchError, BrokenState, Conflict, TryAgain
+from anabranch.core.errors import AnabranchError, BadInput, BrokenState, Conflict, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.operate.runtime import process_registry, stop_services
 from anabranch.operate.runtime.environment import environment
@@ -25,6 +25,8 @@ from anabranch.operate.runtime.services import parts_named
 from anabranch.operate.runtime.supervisor import created
 
 START_SECONDS = 180.0
+SETTLED_SECONDS = 1.0
+"""A service that ends this soon after it is ready has not come back: most refuse bad settings at once."""
 TRIES = 3
 """A service that ends this many times before it is ready makes the whole start fail."""
 
@@ -76,6 +78,40 @@ def start(settings: Settings, parts: Sequence[str] = (), progress: Progress = la
 def stop(settings: Settings) -> list[str]:
     """Stops exactly what ``start`` started. Returns the names of what was running. Does nothing if nothing runs."""
     return stop_services.stop(settings)
+
+
+def restart(settings: Settings, name: str) -> PartStatus:
+    """Ends one service as ``stop`` would, waits until the supervisor has started it again and it is ready.
+
+    The others go on, and it gets the settings that ``start`` was given. Raises BadInput
+    PART_NOT_RUNNING, and BrokenState PART_FAILED if it doesn't become ready: the supervisor goes on trying.
+    """
+    found = process_registry.read(settings)
+    before = found.get(name)
+    watched = SUPERVISOR in found and found[SUPERVISOR].process() is not None
+    if not watched or before is None or before.state == "done" or name == SUPERVISOR:
+        parts = sorted(each for each, r in found.items() if each != SUPERVISOR and r.state != "done") if watched else []
+        raise BadInput(
+            "PART_NOT_RUNNING",
+            f"{name!a} is no part that runs here" if watched else "the platform doesn't run",
+            state="nothing was stopped",
+            next_step=f"one of: {', '.join(parts)}" if parts else "anabranch up",
+            parts=parts,
+        )
+    stop_services.end([before])
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        now = process_registry.read(settings).get(name, before)
+        if now.state == "running" and (now.pid, now.birth) != (before.pid, before.birth):
+            time.sleep(SETTLED_SECONDS)
+            if now.process():
+                return _status(now, watched)
+        if now.state == "waiting" and now.restarts >= before.restarts + TRIES:
+            break
+        time.sleep(0.1)
+    raise _not_ready(
+        name, now.detail or now.state, Path(before.log), "the others run, and it is started again and again"
+    )
 
 
 def status(settings: Settings) -> list[PartStatus]:
@@ -189,6 +225,10 @@ def _wait_until_ready(settings: Settings, parts: Sequence[Service], progress: Pr
 
 
 def _failed(name: str, reason: str, log: Path) -> AnabranchError:
+    return _not_ready(name, reason, log, "everything that this start had started is stopped")
+
+
+def _not_ready(name: str, reason: str, log: Path, state: str) -> AnabranchError:
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
     # Stack frames would push the message itself out of sight.
     messages = [line for line in lines if not line.lstrip().startswith(("at ", "...", "File "))][-8:]
@@ -196,7 +236,7 @@ def _failed(name: str, reason: str, log: Path) -> AnabranchError:
     return BrokenState(
         "PART_FAILED",
         f"{name} did not start: {reason}{last}",
-        state="everything that this start had started is stopped",
+        state=state,
         next_step=f"read {log}, then anabranch up",
         part=name,
         log=str(log),
