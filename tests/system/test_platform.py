@@ -105,7 +105,7 @@ def test_beside_a_file_of_views_that_is_no_python_the_streams_start_again(platfo
     broken = platform.project / "spark_jobs" / "views" / "broken.py"
     broken.write_text("def broken(:\n")
     try:
-        kill_and_wait(platform, "speed")
+        assert "speed runs again: pid " in command(platform, "restart", "speed")
         said = eventually(lambda: (told := command(platform, "status")) and "SyntaxError" in told and told)
         assert re.search(r"^broken\.py +unread ", said, re.MULTILINE)
         assert len(re.findall(r"^\w+ v1 +(running|waiting) ", said, re.MULTILINE)) == 3
