@@ -81,13 +81,7 @@ def start(
     )
     failed = failed_checks(settings, old, new, migration.promise)
     if failed:
-        raise Conflict(
-            "CHECKS_FAILED",
-            f"{old.name} v{new.version} can't take readers: {'; '.join(failed)}",
-            state="nothing was changed; all readers have the old version",
-            next_step="fix it, or declare the columns that are meant to differ as changed",
-            failed=tuple(failed),
-        )
+        raise _not_ready(old, new, failed, days_to_build(settings, old, new))
     _commit(settings, migration, 0, by, why, after=number)
     return migration
 
@@ -268,6 +262,24 @@ def check_start(settings: Settings, old: View, new: View, steps: Sequence[int] =
             state="nothing was changed",
             next_step=f"migrate from the version that they have, or anabranch routes set {old.name} {old.version}=100",
         )
+
+
+def _not_ready(old: View, new: View, failed: Sequence[str], days: Sequence[date]) -> Conflict:
+    name = f"{old.name} v{new.version}"
+    build = (
+        f"build {len(days)} days of v{new.version} that aren't published and certified: anabranch reprocess {old.name} "
+        f"--version {new.version} --from {days[0]} --to {days[-1]} (the DAG migrate does that by itself)"
+        if days
+        else "fix it, or declare the columns that are meant to differ as changed"
+    )
+    return Conflict(
+        "CHECKS_FAILED",
+        f"{name} can't take readers: {'; '.join(failed)}",
+        state="nothing was changed; all readers have the old version",
+        next_step=build,
+        failed=tuple(failed),
+        days=[str(day) for day in days],
+    )
 
 
 def days_to_build(settings: Settings, old: View, new: View) -> list[date]:

@@ -175,6 +175,18 @@ def test_by_hand_and_back_even_when_it_is_done(settings: Settings) -> None:
     assert migration_of(settings, VIEW) is None
 
 
+def test_days_that_the_new_version_lacks_are_named_with_the_command_that_builds_them(settings: Settings) -> None:
+    served.publish(settings, dict.fromkeys(DAYS[:2], 1), DAYS[:2])
+    for day in DAYS[:2]:
+        certify(settings, 1, day)
+    with pytest.raises(Conflict, match="v2 has no certificate of") as failed:
+        begin(settings)
+    assert failed.value.code == "CHECKS_FAILED"
+    assert days_to_build(settings, OLD, NEW) == DAYS[:2]
+    build = f"anabranch reprocess {VIEW} --version 2 --from {DAYS[0]} --to {DAYS[1]}"
+    assert failed.value.next_step.startswith(f"build 2 days of v2 that aren't published and certified: {build}")
+
+
 def test_what_can_not_be_started(settings: Settings) -> None:
     assert refused(settings, steps=(5, 1, 100)) == "STEPS_WRONG"
     assert refused(settings, steps=(5, 50)) == "STEPS_WRONG"
