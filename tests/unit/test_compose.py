@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import socket
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,12 @@ def locked(package: str) -> str:
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     return Settings(home=tmp_path / "home")
+
+
+def test_the_image_has_every_file_that_the_package_is_built_from() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    copied = re.findall(r"^COPY --chown=\S+ (.+) \S+$", (ROOT / "infra/Dockerfile").read_text(), re.M)
+    assert {project["readme"], *project["license-files"]} <= {name for line in copied for name in line.split()}
 
 
 def test_the_parts_are_the_same(settings: Settings) -> None:

@@ -81,6 +81,7 @@ app(["read", "delays", "--json", "--limit", "3"])
         ("anabranch.read('delays').to_duckdb()", "duckdb"),
         ("anabranch.read('delays').to_spark(None)", "spark"),
         ("anabranch.read('delays', where=\"origin = 'JFK'\")", "duckdb"),
+        ("anabranch.read('delays').late_missing", "duckdb"),
         ("anabranch.explain", "platform"),
     ],
 )

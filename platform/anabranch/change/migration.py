@@ -266,17 +266,18 @@ def check_start(settings: Settings, old: View, new: View, steps: Sequence[int] =
 
 def _not_ready(old: View, new: View, failed: Sequence[str], days: Sequence[date]) -> Conflict:
     name = f"{old.name} v{new.version}"
+    declare = "fix it, or declare the columns that are meant to differ as changed"
     build = (
         f"build {len(days)} days of v{new.version} that aren't published and certified: anabranch reprocess {old.name} "
-        f"--version {new.version} --from {days[0]} --to {days[-1]} (the DAG migrate does that by itself)"
+        f"--version {new.version} --from {days[0]} --to {days[-1]} (the DAG migrate does that by itself); then "
         if days
-        else "fix it, or declare the columns that are meant to differ as changed"
+        else ""
     )
     return Conflict(
         "CHECKS_FAILED",
         f"{name} can't take readers: {'; '.join(failed)}",
         state="nothing was changed; all readers have the old version",
-        next_step=build,
+        next_step=build + declare,
         failed=tuple(failed),
         days=[str(day) for day in days],
     )

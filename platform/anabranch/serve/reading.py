@@ -123,7 +123,8 @@ class Reading:
         VIEW_RECORD."""
         if PARTITION_DATE not in self._plan.speed.schema.names:  # kappa: the stream includes late events
             return 0
-        from anabranch.compute.batch.missing_days import missing_at  # counts in landing, which other reads don't load
+        with needs_extras():  # it counts in landing, which other reads don't load
+            from anabranch.compute.batch.missing_days import missing_at
 
         view, batch = registered_view(self._settings, self.view, self.version), self._plan.batch
         if view is None:

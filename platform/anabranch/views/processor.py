@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, Any]
 Event = dict[str, Any]
+"""As ``on_event`` gets it: authors write ``dict``, and a parameter that is a ``Mapping`` fits as well."""
 ORDER: Final = ("event_time", "log_partition", "log_offset")
 _BATCH: Final = 10_000
 """Rows per Arrow batch that a task returns to Spark."""

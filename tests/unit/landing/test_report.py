@@ -69,7 +69,8 @@ def test_the_command_counts_kinds_and_lists_the_one_that_is_asked_for(listed: li
 def test_a_kind_that_is_not_there_names_those_that_are(listed: list[Quarantined], command: str) -> None:
     refused = CliRunner().invoke(app, ["quarantine", command, "flights", "--kind", "envelope"])
     assert refused.exit_code == 1
-    assert "kinds there: dep_delay, not_json [NOT_QUARANTINED]" in refused.output
+    assert "flights is not in quarantine as 'envelope' [NOT_QUARANTINED]" in refused.output
+    assert "kinds there: dep_delay, not_json" in refused.output
 
 
 @pytest.mark.parametrize("command", ["list", "release"])
@@ -82,9 +83,18 @@ def test_nothing_there_is_said_and_no_engine_is_started(
     assert (said.exit_code, said.stdout) == (0, "flights: nothing is in quarantine\n")
 
 
-def proof(landed_to: int, log_end: int) -> Proof:
+def proof(landed_to: int, log_end: int, readable_to: int | None = None) -> Proof:
     counts = dict.fromkeys(("valid", "quarantined", "duplicates", "late", "holes"), 0)
-    partition = PartitionProof(0, 0, landed_to, 0, log_end, log_end, **counts | {"valid": landed_to}, wrong=())
+    partition = PartitionProof(
+        0,
+        0,
+        landed_to,
+        0,
+        log_end,
+        log_end if readable_to is None else readable_to,
+        **counts | {"valid": landed_to},
+        wrong=(),
+    )
     return Proof("flights", int(landed_to > 0), (partition,))
 
 
@@ -92,9 +102,13 @@ def proof(landed_to: int, log_end: int) -> Proof:
     ("landed_to", "log_end", "verdict"),
     [
         (0, 0, "flights at epoch 0: the topic is empty"),
-        (0, 203, "flights at epoch 0: nothing has landed yet, 203 records wait"),
+        (0, 203, "flights at epoch 0: nothing has landed yet, 203 offsets wait"),
         (203, 203, "flights at epoch 1: gap-free: every offset landed exactly once"),
     ],
 )
 def test_what_has_not_landed_is_not_called_gap_free(landed_to: int, log_end: int, verdict: str) -> None:
     assert shown(proof_table(proof(landed_to, log_end))).startswith(verdict)
+
+
+def test_offsets_of_an_open_transaction_wait_too() -> None:
+    assert "nothing has landed yet, 7 offsets wait" in shown(proof_table(proof(0, 7, readable_to=0)))

@@ -285,6 +285,7 @@ def test_a_part_that_does_not_come_back_is_said_and_the_others_go_on(
         lifecycle.restart(settings, "speed")
     assert failed.value.code == "PART_FAILED"
     assert "FileExistsError" in str(failed.value)
+    assert "anabranch up" not in str(failed.value)
     assert process_registry.read(settings)["log"].process() is not None
 
 

@@ -31,15 +31,12 @@ def list_command(
     as_json: AsJson = False,
 ) -> None:
     """Count the records of TOPIC in quarantine by kind; with --kind, list them. JSON lists them always."""
-    from anabranch.ingest.landing.quarantine import list_quarantined
+    from anabranch.ingest.landing.quarantine import find_quarantined
     from anabranch.ingest.landing.report import kinds_table, quarantine_table
     from rich.console import Console
 
     settings, declared = project()
-    found = list_quarantined(settings, declared.topic(topic))
-    records = [r for r in found if kind in (None, r.kind)]
-    if kind is not None and not records:
-        raise _no_kind(topic, kind, {r.kind for r in found})
+    records = find_quarantined(settings, declared.topic(topic), kind=kind)
     if as_json:
         lines = [
             {"at": f"{r.partition}:{r.offset}", "epoch": r.epoch, "kind": r.kind, "type": r.type, "reason": r.reason}
@@ -60,17 +57,12 @@ def list_command(
 @commands.command("show")
 def show_command(topic: TopicName, at: Coordinates) -> None:
     """Show one record: its coordinates, the reason, and its bytes (escaped as in Python)."""
-    from anabranch.ingest.landing.quarantine import list_quarantined
+    from anabranch.ingest.landing.quarantine import find_quarantined
 
     settings, declared = project()
-    place = _coordinates(at)
-    for r in list_quarantined(settings, declared.topic(topic), place):
-        typer.echo(f"{r.topic}/{r.partition}:{r.offset}, appended {r.append_time.isoformat()}, epoch {r.epoch}")
-        typer.echo(f"reason: {r.reason!a}\nkey:    {r.key!a}\nvalue:  {(r.value or b'')[:10_000]!a}")
-        return
-    raise BadInput(
-        "NOT_QUARANTINED", f"{topic}/{at} is not in quarantine", next_step=f"anabranch quarantine list {topic}"
-    )
+    r = find_quarantined(settings, declared.topic(topic), _coordinates(at))[0]
+    typer.echo(f"{r.topic}/{r.partition}:{r.offset}, appended {r.append_time.isoformat()}, epoch {r.epoch}")
+    typer.echo(f"reason: {r.reason!a}\nkey:    {r.key!a}\nvalue:  {(r.value or b'')[:10_000]!a}")
 
 
 @commands.command("release")
@@ -83,15 +75,12 @@ def release_command(
 ) -> None:
     """Decide again by today's contracts. Records that are valid now land as a new epoch, with the reason."""
     from anabranch.core.engine_end import engine
-    from anabranch.ingest.landing.quarantine import list_quarantined, release
+    from anabranch.ingest.landing.quarantine import find_quarantined, release
     from anabranch.serve.routes import this_reader
 
     settings, declared = project()
     found, place = declared.topic(topic), None if at is None else _coordinates(at)
-    waiting = list_quarantined(settings, found, place)
-    if kind is not None and kind not in (known := {r.kind for r in waiting}):
-        raise _no_kind(topic, kind, known)
-    if not waiting and place is None:
+    if not find_quarantined(settings, found, place, kind):  # before an engine is started
         typer.echo(f"{topic}: nothing is in quarantine")
         return
     with engine(settings, "anabranch-release") as spark:
@@ -100,15 +89,6 @@ def release_command(
     typer.echo(f"{done.released} released{where}, {done.duplicates} are duplicates now")
     for reason, count in sorted(done.still.items()):
         typer.echo(f"{count} still in quarantine: {reason!a}")
-
-
-def _no_kind(topic: str, kind: str, known: set[str]) -> BadInput:
-    kinds = f"kinds there: {', '.join(sorted(known))}" if known else "nothing is"
-    return BadInput(
-        "NOT_QUARANTINED",
-        f"no record of {topic} is in quarantine as {kind!a}; {kinds}",
-        next_step=f"anabranch quarantine list {topic}",
-    )
 
 
 def _coordinates(text: str) -> tuple[int, int]:

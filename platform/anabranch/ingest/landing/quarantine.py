@@ -59,7 +59,7 @@ class Quarantined:
 
     @property
     def kind(self) -> str:
-        """What the reason begins with: ``malformed``, ``broken_contract``, ..."""
+        """What the reason begins with: ``not_json``, ``envelope``, or the field that breaks the contract."""
         return self.reason.partition(":")[0]
 
 
@@ -84,6 +84,24 @@ def list_quarantined(settings: Settings, topic: Topic, offset: tuple[int, int] |
     return [Quarantined(*row) for row in found.fetchall()]
 
 
+def find_quarantined(
+    settings: Settings, topic: Topic, offset: tuple[int, int] | None = None, kind: str | None = None
+) -> list[Quarantined]:
+    """``list_quarantined``, of one ``kind`` only if given. Raises BadInput NOT_QUARANTINED if no record has the
+    ``offset`` and ``kind`` that are asked for."""
+    found = list_quarantined(settings, topic, offset)
+    records = [record for record in found if kind in (None, record.kind)]
+    if records or (offset is None and kind is None):
+        return records
+    asked = topic.name if offset is None else f"{topic.name}/{offset[0]}:{offset[1]}"
+    raise BadInput(
+        "NOT_QUARANTINED",
+        f"{asked} is not in quarantine{'' if kind is None else f' as {kind!a}'}",
+        state="nothing was changed" + (f"; kinds there: {', '.join(sorted({r.kind for r in found}))}" if found else ""),
+        next_step=f"list what is: anabranch quarantine list {topic.name}",
+    )
+
+
 def release(
     spark: SparkSession,
     settings: Settings,
@@ -96,21 +114,15 @@ def release(
 ) -> Released:
     """Decide again on quarantined records, with the current contracts; those that are valid now become a new epoch.
 
-    ``offset``, ``kind``: that record, or those of that kind only. The epoch's metadata says that it is a release,
-    ``why``, and ``by`` whom. Safe to repeat: a released record is no longer in
+    ``offset``, ``kind``: that record, or those of that kind only; raises what ``find_quarantined`` raises. The epoch's
+    metadata says that it is a release, ``why``, and ``by`` whom. Safe to repeat: a released record is no longer in
     quarantine. A landing that runs at the same time continues after the new epoch.
     """
     table = open_landing(settings, topic)
-    if offset and not list_quarantined(settings, topic, offset):
-        raise BadInput(
-            "NOT_QUARANTINED",
-            f"{topic.name}/{offset[0]}:{offset[1]} is not in quarantine",
-            next_step=f"list what is: anabranch quarantine list {topic.name}",
-        )
 
     def attempt() -> Released:
         table.update_incremental()
-        records = [r for r in list_quarantined(settings, topic, offset) if kind in (None, r.kind)]
+        records = find_quarantined(settings, topic, offset, kind)
         return _release(spark, table, topic, records, {"why": why, "by": by})
 
     return until_committed(writer_of(topic), attempt)

@@ -31,8 +31,8 @@ def proof_table(proof: Proof) -> Table:
     but = f", {holes:,} proven to hold no record" if holes else ""
     verdict = f"[green]gap-free: every offset landed exactly once{but}" if proof.sound else "[red]NOT sound"
     if proof.sound and not any(p.landed_to > p.first for p in proof.partitions):
-        waiting = sum(p.lag for p in proof.partitions)
-        verdict = f"[yellow]nothing has landed yet, {waiting:,} records wait" if waiting else "the topic is empty"
+        waiting = sum(p.lag + p.undecided for p in proof.partitions)
+        verdict = f"[yellow]nothing has landed yet, {waiting:,} offsets wait" if waiting else "the topic is empty"
     table = Table(title=f"{proof.topic} at epoch {proof.epoch}: {verdict}", title_justify="left")
     for name in ("partition", "log", "landed", *COUNTED.values()):
         table.add_column(name, justify="right")

@@ -109,9 +109,8 @@ def restart(settings: Settings, name: str) -> PartStatus:
         if now.state == "waiting" and now.restarts >= before.restarts + TRIES:
             break
         time.sleep(0.1)
-    raise _not_ready(
-        name, now.detail or now.state, Path(before.log), "the others run, and it is started again and again"
-    )
+    state = "the other parts run, and this one is started again and again"
+    raise _not_ready(name, now.detail or now.state, Path(before.log), state, "mend what it says: it is tried on")
 
 
 def status(settings: Settings) -> list[PartStatus]:
@@ -225,10 +224,10 @@ def _wait_until_ready(settings: Settings, parts: Sequence[Service], progress: Pr
 
 
 def _failed(name: str, reason: str, log: Path) -> AnabranchError:
-    return _not_ready(name, reason, log, "everything that this start had started is stopped")
+    return _not_ready(name, reason, log, "everything that this start had started is stopped", "then anabranch up")
 
 
-def _not_ready(name: str, reason: str, log: Path, state: str) -> AnabranchError:
+def _not_ready(name: str, reason: str, log: Path, state: str, then: str) -> AnabranchError:
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
     # Stack frames would push the message itself out of sight.
     messages = [line for line in lines if not line.lstrip().startswith(("at ", "...", "File "))][-8:]
@@ -237,7 +236,7 @@ def _not_ready(name: str, reason: str, log: Path, state: str) -> AnabranchError:
         "PART_FAILED",
         f"{name} did not start: {reason}{last}",
         state=state,
-        next_step=f"read {log}, then anabranch up",
+        next_step=f"read {log}, {then}",
         part=name,
         log=str(log),
     )
