@@ -2,10 +2,6 @@
 PYTHON ?= python3
 export PYTHON
 BIN := .venv/bin
-# Where tests with real servers are: reading all the others, to leave them out, takes up to a minute.
-SYSTEM := tests/crash tests/faults tests/system
-OWN := system and not sweep and not shared
-
 .PHONY: setup demo browser test screenshots sweep crash soak lint up down status bench clean
 .DEFAULT_GOAL := demo
 
@@ -19,17 +15,8 @@ demo: setup
 browser:
 	@infra/chromium.sh
 
-# Three workers keep two cores busy (2 % idle; two workers: 23 min instead of 18). Then the tests that run real servers
-# and kill them, in two lanes of about the same length: tests of the one platform that they share, then faults; and all
-# others, which have servers of their own.
 test: setup lint browser
-	@rm -rf build/tests
-	@$(BIN)/pytest -m "not system and not sweep" -n 3 --dist loadfile --junitxml build/tests/fast.xml
-	@TESTS_BESIDE=1 $(BIN)/pytest -m "$(OWN)" --junitxml build/tests/servers.xml $(filter-out tests/faults,$(SYSTEM)) & \
-		servers=$$!; $(BIN)/pytest -m "system and not sweep and shared" --junitxml build/tests/shared.xml $(SYSTEM); \
-		shared=$$?; $(BIN)/pytest -m "$(OWN)" --junitxml build/tests/faults.xml tests/faults; \
-		faults=$$?; wait $$servers && exit $$((shared + faults))
-	@$(BIN)/python tests/slowest.py build/tests/*.xml
+	@$(BIN)/python tests/lanes.py
 
 # The pictures of the docs, made anew by the test that clicks through them.
 screenshots: setup browser

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from anabranch.core.settings import Settings, load_settings
 from anabranch.operate.runtime import lifecycle
+from lanes import SYSTEM
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,11 +40,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     def shared(item: pytest.Item) -> bool:
         return "platform" in getattr(item, "fixturenames", ())
 
-    _, _, named = (PROJECT / "Makefile").read_text().partition("\nSYSTEM := ")
-    folders = [PROJECT / folder for folder in named.partition("\n")[0].split()]
+    folders = [PROJECT / folder for folder in SYSTEM]
     for item in items:
         if item.get_closest_marker("system") and not any(item.path.is_relative_to(folder) for folder in folders):
-            raise pytest.UsageError(f"{item.nodeid} is a system test, but in no folder of SYSTEM in the Makefile")
+            raise pytest.UsageError(f"{item.nodeid} is a system test, but in no folder of SYSTEM in tests/lanes.py")
     items.sort(key=shared)
     for item in filter(shared, items):
         item.add_marker(pytest.mark.shared)

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from statistics import median
-from typing import TYPE_CHECKING, Any
-from uuid import uuid4
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from anabranch.certify.certify_partitions import certify
 from anabranch.certify.differences import differences
 from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.settings import Settings
-from anabranch.ingest.landing.schema import EVENT_DATE, VALID, landing_schema
-from anabranch.ingest.landing.state import open_landing, writer_of
-from anabranch.lake import CommitMetadata, Cut, Position, append, latest_commit, stage_arrow
+from anabranch.lake import latest_commit
 from anabranch.lake.layout import speed_table
 from anabranch.views import view
 from deltalake import CommitProperties, DeltaTable
 from pyspark.sql import functions as F
 
 from benchmarks.figures import Figure, Report, Table
+from benchmarks.synthetic import land_days
 from benchmarks.world import FIRST, World
 
 if TYPE_CHECKING:
@@ -48,7 +45,7 @@ def every_departure(departed: DataFrame) -> DataFrame:
 
 def run(world: World) -> Report:
     settings, each = world.fresh("exactness"), world.pick(3_000, 300_000, 10_000_000) // DAYS
-    _land(world, settings, each)
+    land_days(settings, world.topic, DAYS, each)
     days = [FIRST + timedelta(days=n) for n in range(DAYS)]
     with world.spark() as spark:
         catch_up(spark, settings, every_departure, world.topic)
@@ -66,46 +63,6 @@ def run(world: World) -> Report:
             if (only.key["log_offset"], [e.offset for e in only.events], only.verified) != (offset, [offset], True):
                 raise AssertionError(f"another row was named: {only}")
     return _report(sum(c.speed.rows for c in certificates), seconds)
-
-
-def _land(world: World, settings: Settings, each: int) -> None:
-    """A day in each epoch, as landing would have written it."""
-    table, schema = open_landing(settings, world.topic), landing_schema(world.topic)
-    for number in range(DAYS):
-        rows = _day(schema, world.topic.name, FIRST + timedelta(days=number), number, each)
-        staged = stage_arrow(rows, table.table_uri.removeprefix("file://"), uuid4().hex, EVENT_DATE)
-        cut = Cut({world.topic.name: Position(number + 1, {0: (number + 1) * each})})
-        extra: dict[str, Any] = {"watermark_us": None, "rows": each, "counts": {}}
-        append(table, staged, CommitMetadata(writer_of(world.topic), f"day:{number}", cut, extra=extra))
-
-
-def _day(schema: pa.Schema, topic: str, day: date, number: int, count: int) -> pa.Table:
-    begin = int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()) * 1_000_000
-    times = pa.array([begin + n * 86_400_000_000 // count for n in range(count)]).cast(pa.timestamp("us", "UTC"))
-    first, origins, dests = number * count, ("EWR", "JFK", "LGA"), ("ATL", "LAX", "ORD", "MIA")
-    data = {
-        "origin": pa.array([origins[n % 3] for n in range(count)]),
-        "dest": pa.array([dests[n % 4] for n in range(count)]),
-        "dep_delay": pa.array([n * 7919 % 400 for n in range(count)], pa.int64()),
-    }
-    kind = schema.field("flight_departed").type
-    fields = [data[f.name] if f.name in data else pa.nulls(count, f.type) for f in kind]
-    given = {
-        "topic": pa.array([topic] * count),
-        "partition": pa.array([0] * count, pa.int32()),
-        "offset": pa.array(range(first, first + count), pa.int64()),
-        "append_time": times,
-        "epoch": pa.array([number + 1] * count, pa.int64()),
-        "decision": pa.array([VALID] * count),
-        "late": pa.array([False] * count),
-        "event_id": pa.array([f"e{n}" for n in range(first, first + count)]),
-        "source": pa.array(["benchmark"] * count),
-        "type": pa.array(["flight.departed"] * count),
-        "event_time": times,
-        EVENT_DATE: pa.array([day] * count, pa.date32()),
-        "flight_departed": pa.StructArray.from_arrays(fields, fields=list(kind)),
-    }
-    return pa.table([given.get(f.name, pa.nulls(count, f.type)) for f in schema], schema=schema)
 
 
 def _spoil(settings: Settings, day: date, each: int) -> int:

@@ -1,9 +1,14 @@
-"""Reprocess a month, as the DAG's steps do, in one session: what certificates cost on top of the batch alone."""
+"""Reprocess a month, as the DAG's steps do, in one session: what certificates cost on top of the batch alone. Once over
+ten million events, and once over the sample's month, where almost all is fixed cost."""
 
 from __future__ import annotations
 
 import time
-from datetime import timedelta
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from statistics import median
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from anabranch.certify import reconciliation
@@ -12,19 +17,26 @@ from anabranch.certify.certify_partitions import compare
 from anabranch.certify.data_docs import write_documents
 from anabranch.certify.late_changes import wrong_partitions
 from anabranch.certify.staged_build import StagedBuild
-from anabranch.compute.batch import rebuild
+from anabranch.compute.batch import Build, rebuild
 from anabranch.compute.speed.view_stream import catch_up
+from anabranch.core.settings import Settings
 from anabranch.lake.layout import landing_table
 from anabranch.operate.runtime import lifecycle
 from anabranch.views.partition_events import count_for
 
-from benchmarks.figures import Figure, Report, Sample, all_seconds, jobs_table, ratios, stages_table
+from benchmarks.figures import Figure, Report, Sample, Samples, Table, all_seconds, jobs_table, ratios, stages_table
 from benchmarks.handwritten import batch as handwritten
+from benchmarks.synthetic import land_days
 from benchmarks.timing import in_turn, spans
 from benchmarks.world import FIRST, World, fill_landing, fill_log
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 DAYS_LATE, EPOCH = 0.002, 20_000
 """The share of events that come days late, and the most records of an epoch."""
+LARGE_DAYS = 30
+LARGE, SMALL = "large month", "sample's month"
 BATCH, CERTIFIED, WHOLE, HANDWRITTEN = (
     "batch alone",
     "batch, certificates, late changes",
@@ -42,99 +54,155 @@ STAGES = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Month:
+    """One size: its runs, its events, on how many days some of them are late, and how many certificates were equal."""
+
+    days: int
+    events: int
+    late: int
+    equal: int
+    samples: Samples
+
+    def times(self, job: str) -> tuple[float, ...]:
+        """The job's time as a multiple of the batch alone's."""
+        return ratios(self.samples[job], self.samples[BATCH])
+
+
 def run(world: World) -> Report:
-    """On a log of its own, in which events come days late, and a landing of several epochs, which decides so."""
-    own = world.fresh("reprocess").model_copy(update={"max_offsets_per_trigger": EPOCH})
-    with lifecycle.running(own, ["kafka"]) as settings:
+    """Both have events that come days late, and a landing of several epochs, which decides so."""
+    small = world.fresh("reprocess").model_copy(update={"max_offsets_per_trigger": EPOCH})
+    with lifecycle.running(small, ["kafka"]) as settings:
         month = world.at(settings, size=world.pick("tiny", "quick", "quick"))
         fill_log(month, days_late=DAYS_LATE)
         fill_landing(month)
-    return _measured(world.at(settings), month.days)
+    large, each = world.fresh("reprocess-large"), world.pick(3_000, 300_000, 10_000_000) // LARGE_DAYS
+    land_days(large, world.topic, LARGE_DAYS, each, late=max(1, int(2 * DAYS_LATE * each)))
+    with world.spark() as spark:
+        months = {
+            LARGE: _measured(world.at(large), spark, LARGE_DAYS),
+            SMALL: _measured(world.at(settings), spark, month.days),
+        }
+    return _report(months)
 
 
-def _measured(world: World, days: int) -> Report:
+def _measured(world: World, spark: SparkSession, days: int) -> Month:
     settings, view, topic = world.settings, world.view, world.topic
     partitions = [FIRST + timedelta(days=n) for n in range(days)]
-    landing, target = landing_table(settings, topic.name), str(world.scratch("handwritten-month"))
-    events, late, equal = 0, 0, 0
-    with world.spark() as spark:
-        catch_up(spark, settings, view, topic)
+    catch_up(spark, settings, view, topic)
+    print(f"  {days} days", flush=True)
+    jobs = _Jobs(world, spark, partitions, str(world.scratch("handwritten-month")))
+    named = {BATCH: jobs.batch, CERTIFIED: jobs.certified, WHOLE: jobs.whole, HANDWRITTEN: jobs.by_hand}
+    samples = in_turn(named, world.runs, world.warm_ups(2))
+    return Month(days, jobs.events, jobs.late, jobs.equal, samples)
 
-        def batch() -> Sample:
-            begun = time.perf_counter()
-            rebuild(spark, settings, view, topic, partitions, f"bench-{uuid4().hex}")
-            return Sample(time.perf_counter() - begun)
 
-        def certified() -> Sample:
-            nonlocal events, late, equal
+@dataclass
+class _Jobs:
+    world: World
+    spark: SparkSession
+    partitions: Sequence[date]
+    target: str
+    events: int = 0
+    late: int = 0
+    equal: int = 0
+
+    @property
+    def settings(self) -> Settings:
+        return self.world.settings
+
+    def batch(self) -> Sample:
+        begun = time.perf_counter()
+        self._rebuild(f"bench-{uuid4().hex}")
+        return Sample(time.perf_counter() - begun)
+
+    def _rebuild(self, name: str) -> Build:
+        return rebuild(self.spark, self.settings, self.world.view, self.world.topic, self.partitions, name)
+
+    def certified(self) -> Sample:
+        world, name, begun = self.world, f"bench-{uuid4().hex}", time.perf_counter()
+        build = self._rebuild(name)
+        built = time.perf_counter()
+        staged = StagedBuild.of(self.settings, build)
+        comparison = compare(self.spark, self.settings, world.view, world.topic, self.partitions, staged)
+        prepared = time.perf_counter()
+        certificates, changes = reconciliation.compute_certificates(comparison, staged, name)
+        record(self.settings, certificates)
+        doubtful = [change.partition for change in changes if change.doubtful]
+        assert not wrong_partitions(self.spark, self.settings, world.view, world.topic, staged, doubtful)
+        ended = time.perf_counter()
+        assert all(certificate.equal for certificate in certificates), "a certificate says: not equal"
+        self.events = count_for(self.settings, world.view, world.topic, self.partitions, build.cut).read
+        self.equal = len(certificates)
+        self.late = sum(change.late_events > 0 for change in changes)
+        stages = {
+            "rebuild": built - begun,
+            "both sides prepared": prepared - built,
+            "certificates, late changes beside them": ended - prepared,
+        }
+        return Sample(ended - begun, stages)
+
+    def whole(self) -> Sample:
+        with spans(STAGES) as stages:
             name, begun = f"bench-{uuid4().hex}", time.perf_counter()
-            build = rebuild(spark, settings, view, topic, partitions, name)
-            built = time.perf_counter()
-            staged = StagedBuild.of(settings, build)
-            comparison = compare(spark, settings, view, topic, partitions, staged)
-            prepared = time.perf_counter()
-            certificates, changes = reconciliation.compute_certificates(comparison, staged, name)
-            record(settings, certificates)
-            doubtful = [change.partition for change in changes if change.doubtful]
-            assert not wrong_partitions(spark, settings, view, topic, staged, doubtful)
-            ended = time.perf_counter()
-            assert all(certificate.equal for certificate in certificates), "a certificate says: not equal"
-            events = count_for(settings, view, topic, partitions, build.cut).read
-            equal = len(certificates)
-            late = sum(change.late_events > 0 for change in changes)
-            stages = {
-                "rebuild": built - begun,
-                "both sides prepared": prepared - built,
-                "certificates, late changes beside them": ended - prepared,
-            }
-            return Sample(ended - begun, stages)
+            build = self._rebuild(name)
+            verdict = reconciliation.reconcile(
+                self.spark, self.settings, self.world.view, self.world.topic, name, build
+            )
+            write_documents(self.settings, verdict)
+            seconds = time.perf_counter() - begun
+        assert not verdict.refused, verdict.refused
+        return Sample(seconds, stages)
 
-        def whole() -> Sample:
-            with spans(STAGES) as stages:
-                name, begun = f"bench-{uuid4().hex}", time.perf_counter()
-                build = rebuild(spark, settings, view, topic, partitions, name)
-                verdict = reconciliation.reconcile(spark, settings, view, topic, name, build)
-                write_documents(settings, verdict)
-                seconds = time.perf_counter() - begun
-            assert not verdict.refused, verdict.refused
-            return Sample(seconds, stages)
-
-        def by_hand() -> Sample:
-            begun = time.perf_counter()
-            handwritten.run(spark, landing, target, partitions[0], partitions[-1])
-            return Sample(time.perf_counter() - begun)
-
-        jobs = {BATCH: batch, CERTIFIED: certified, WHOLE: whole, HANDWRITTEN: by_hand}
-        samples = in_turn(jobs, world.runs, world.warm_ups(2))
-    return _report(samples, days, events, late, equal)
+    def by_hand(self) -> Sample:
+        landing, begun = landing_table(self.settings, self.world.topic.name), time.perf_counter()
+        handwritten.run(self.spark, landing, self.target, self.partitions[0], self.partitions[-1])
+        return Sample(time.perf_counter() - begun)
 
 
-def _report(samples: dict[str, list[Sample]], days: int, events: int, late: int, equal: int) -> Report:
-    certified, whole, rival = (ratios(samples[name], samples[BATCH]) for name in (CERTIFIED, WHOLE, HANDWRITTEN))
+def _report(months: Mapping[str, Month]) -> Report:
+    large, small = months[LARGE], months[SMALL]
+    certified, whole, by_hand = (
+        "time with certificates",
+        "time with every check and the Data Docs",
+        "a hand-written batch",
+    )
+    of_batch = "of the batch alone"
     return Report(
         "reprocess",
         "Reprocess of a month with its certificates",
-        f"`departure_delays`, {days} days, {events:,} events, late events on {late} of the days: rebuild, certificates "
-        "of every day at the speed table's cut, and what the late events changed, in one session, as often as the "
-        "batch alone.",
-        (jobs_table(samples, events, BATCH), stages_table(samples)),
+        f"`departure_delays`, {large.days} days, {large.events:,} events, late events on {large.late} of the days: "
+        "rebuild, certificates of every day at the speed table's cut, and what the late events changed, in one "
+        f"session, as often as the batch alone. Then the same with {small.days} days of the sample: "
+        f"{small.events:,} events, late ones on {small.late} days.",
+        (*_tables("", large), *_tables(f"{SMALL}: ", small), _costs(months)),
         (
             Figure(
-                "reprocess.certified",
-                "time with certificates, of the batch alone",
-                certified,
-                limit=1.5,
-                at_least=False,
+                "reprocess.certified", f"{certified}, {of_batch}", large.times(CERTIFIED), limit=1.5, at_least=False
             ),
-            Figure(
-                "reprocess.whole",
-                "time with every check and the Data Docs, of the batch alone",
-                whole,
-                limit=2.0,
-                at_least=False,
-            ),
-            Figure("reprocess.rival", "time of a hand-written batch, of the batch alone", rival),
+            Figure("reprocess.whole", f"{whole}, {of_batch}", large.times(WHOLE), limit=2.0, at_least=False),
+            Figure("reprocess.rival", f"time of {by_hand}, {of_batch}", large.times(HANDWRITTEN)),
+            Figure("reprocess.small.certified", f"{SMALL}, {certified}, {of_batch}", small.times(CERTIFIED)),
+            Figure("reprocess.small.whole", f"{SMALL}, {whole}, {of_batch}", small.times(WHOLE)),
         ),
-        (f"{equal} of {equal} certificates equal in every run.",),
-        all_seconds(samples),
+        tuple(
+            f"{name}: {month.equal} of {month.equal} certificates equal in every run." for name, month in months.items()
+        ),
+        {f"{name}: {job}": runs for name, month in months.items() for job, runs in all_seconds(month.samples).items()},
     )
+
+
+def _tables(title: str, month: Month) -> Sequence[Table]:
+    tables = (jobs_table(month.samples, month.events, BATCH), stages_table(month.samples))
+    return [Table(f"{title}{table.title or 'jobs'}", table.columns, table.rows) for table in tables]
+
+
+def _costs(months: Mapping[str, Month]) -> Table:
+    """A straight line through both sizes, for each step of the whole run."""
+    large, small = months[LARGE], months[SMALL]
+    rows = []
+    for stage in STAGES:
+        most, least = (median(run.stages.get(stage, 0.0) for run in m.samples[WHOLE]) for m in (large, small))
+        each = max(0.0, (most - least) / (large.events - small.events))
+        rows.append((stage, f"{max(0.0, least - each * small.events):.2f} s", f"{each * 1e6:.2f} s"))
+    return Table("Fixed cost, and cost of a million events", ("step", "fixed", "a million events"), tuple(rows))

@@ -1,6 +1,6 @@
 """Kill every commit, and write down what came of it.
 
-    python -m crash [--tries 3] [--only 'batch: .*'] [--sample 20] [--minutes 60] [--seed 7] [--report FILE [--more]]
+    python -m crash [--only 'batch: .*'] [--sample 20] [--minutes 60] [--seed 7] [--report FILE [--more]]
 
 It prepares a broker and a platform in a folder of its own, finds every point by carrying each act out once, and tries
 each of them.
@@ -20,6 +20,7 @@ from pathlib import Path
 from random import Random
 
 from crash.acts import ACTS, Stage
+from crash.killed_code import code_of
 from crash.report import keep, kept, page
 from crash.sweep import Outcome, Point, drawn, points, sweep, tries
 from crash.world import free_ports, world
@@ -27,16 +28,16 @@ from crash.world import free_ports, world
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tries", type=int, default=3, help="of each point")
     parser.add_argument("--only", type=re.compile, default=re.compile(""), help="acts whose name this matches")
     parser.add_argument("--sample", type=int, help="only so many points, drawn at random")
     parser.add_argument("--minutes", type=float, help="no further try after so many")
     parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000)
     parser.add_argument("--report", type=Path, help="where the page is written, and beside it (.jsonl) each try")
-    parser.add_argument("--more", action="store_true", help="go on with what the report has, and repeat no try of it")
+    parser.add_argument("--more", action="store_true", help="go on with what the report has of the code as it is")
     asked = parser.parse_args()
     file = asked.report.with_suffix(".jsonl") if asked.report else None
-    before = kept(file) if file and asked.more else []
+    before, known = kept(file) if file and asked.more else ([], {})
+    before = [each for each in before if each.code == code_of(each.made.point.act)]
     done = Counter(each.made.point for each in before if each.killed)
     begun, made, commit = time.monotonic(), list[Outcome](), _commit()
     print(f"seed {asked.seed}", flush=True)
@@ -46,16 +47,17 @@ def main() -> int:
             rng, found = Random(asked.seed), dict[Point, int]()
             for act in filter(asked.only.match, ACTS):
                 place.prepare(stage, ACTS[act].prepared)
-                known = points(place, act, place.root / "whole.log")
-                found |= known
-                print(f"{time.monotonic() - begun:.0f} s: {act} has {len(known)} points", flush=True)
-            left = {point: count for point, count in found.items() if done[point] < asked.tries}
-            chosen = list(tries(drawn(left, asked.sample, rng), asked.tries, rng, done))
+                own = points(place, act, place.root / "whole.log")
+                found |= own
+                known[act] = len(own)
+                print(f"{time.monotonic() - begun:.0f} s: {act} has {len(own)} points", flush=True)
+            left = {point: count for point, count in found.items() if done[point] < point.tries}
+            chosen = list(tries(drawn(left, asked.sample, rng), rng, done))
             for outcome in sweep(place, stage, chosen, lambda line: print(line, flush=True)):
-                made.append(replace(outcome, commit=commit))
+                made.append(replace(outcome, commit=commit, code=code_of(outcome.made.point.act)))
                 if asked.report and file:  # at once: a sweep of hours may be killed, too
-                    keep(file, [*before, *made])
-                    asked.report.write_text(page([*before, *made]))
+                    keep(file, [*before, *made], known)
+                    asked.report.write_text(page([*before, *made], known))
                 if asked.minutes and time.monotonic() - begun > asked.minutes * 60:
                     break
         except KeyboardInterrupt:

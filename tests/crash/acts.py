@@ -160,14 +160,24 @@ def narrow(topic: Topic) -> Topic:
     return replace(topic, contracts=(replace(contract, schema={**contract.schema, "properties": {"n": number}}),))
 
 
+_LANDING = ("ingest", "contracts")
+_SPEED = ("compute.speed", "views")
+_BATCH = ("compute.batch", "certify", "change", "views")
+_REPLAY = ("change.replay", "compute.speed", "compute.batch", "certify", "views")
+_ROUTES = ("serve", "change.migration", "change.migration_record", "change.promotion_checks", "views.retired_versions")
+"""Packages and modules of the platform that do the commits of an act."""
+
+
 @dataclass(frozen=True, slots=True)
 class Act:
-    """``template``: the state of the platform before it. ``views``: whose rows it is about, by name and version: they
-    are brought level with landing after the restart, and held to both other answers. ``later``: the template by which
-    the log holds what it needs, where that is a later one."""
+    """``template``: the state of the platform before it. ``code``: what it kills; a try of other code doesn't count.
+    ``views``: whose rows it is about, by name and version: they are brought level with landing after the restart, and
+    held to both other answers. ``later``: the template by which the log holds what it needs, where that is a later
+    one."""
 
     template: str
     carry_out: Callable[[Stage], None]
+    code: tuple[str, ...]
     views: tuple[tuple[str, int], ...] = ((DELAYS, 1),)
     later: str = ""
 
@@ -177,22 +187,22 @@ class Act:
 
 
 ACTS: Final[Mapping[str, Act]] = MappingProxyType({
-    "landing: first epochs": Act("empty", Stage.land_flights, (), "landed"),
-    "landing: next epochs": Act("live", Stage.land_flights, later="ahead"),
-    "landing: release from quarantine": Act("quarantined", Stage.release, ()),
-    "speed: first batch": Act("landed", lambda stage: stage.stream(DELAYS)),
-    "speed: next batch": Act("ahead", lambda stage: stage.stream(DELAYS)),
-    "speed: newest by key": Act("ahead", lambda stage: stage.stream(AIRCRAFT), ((AIRCRAFT, 1),)),
-    "speed: by partitions": Act("ahead", lambda stage: stage.stream(CORRECTED), ((CORRECTED, 1),)),
-    "speed: what is closed": Act("ahead", lambda stage: stage.stream(TURNS), ((TURNS, 1),)),
-    "batch: first of a day": Act("level", lambda stage: stage.reprocess(DELAYS, [SECOND], "new")),
-    "batch: repair": Act("level", Stage.repair),
-    "replay: the whole view": Act("level", lambda stage: stage.replay(None)),
-    "replay: a day": Act("level", lambda stage: stage.replay([FIRST])),
-    "migration: to its end": Act("level", Stage.migrate, ((DELAYS, 1), (DELAYS, 2))),
-    "migration: back": Act("level", Stage.back, ((DELAYS, 1), (DELAYS, 2))),
-    "maintenance": Act("level", Stage.maintain),
-    "retirement": Act("migrated", Stage.take_away, ((DELAYS, 2),)),
+    "landing: first epochs": Act("empty", Stage.land_flights, _LANDING, (), "landed"),
+    "landing: next epochs": Act("live", Stage.land_flights, _LANDING, later="ahead"),
+    "landing: release from quarantine": Act("quarantined", Stage.release, _LANDING, ()),
+    "speed: first batch": Act("landed", lambda stage: stage.stream(DELAYS), _SPEED),
+    "speed: next batch": Act("ahead", lambda stage: stage.stream(DELAYS), _SPEED),
+    "speed: newest by key": Act("ahead", lambda stage: stage.stream(AIRCRAFT), _SPEED, ((AIRCRAFT, 1),)),
+    "speed: by partitions": Act("ahead", lambda stage: stage.stream(CORRECTED), _SPEED, ((CORRECTED, 1),)),
+    "speed: what is closed": Act("ahead", lambda stage: stage.stream(TURNS), _SPEED, ((TURNS, 1),)),
+    "batch: first of a day": Act("level", lambda stage: stage.reprocess(DELAYS, [SECOND], "new"), _BATCH),
+    "batch: repair": Act("level", Stage.repair, _BATCH),
+    "replay: the whole view": Act("level", lambda stage: stage.replay(None), _REPLAY),
+    "replay: a day": Act("level", lambda stage: stage.replay([FIRST]), _REPLAY),
+    "migration: to its end": Act("level", Stage.migrate, _ROUTES, ((DELAYS, 1), (DELAYS, 2))),
+    "migration: back": Act("level", Stage.back, _ROUTES, ((DELAYS, 1), (DELAYS, 2))),
+    "maintenance": Act("level", Stage.maintain, ("operate.maintenance",)),
+    "retirement": Act("migrated", Stage.take_away, _ROUTES, ((DELAYS, 2),)),
 })  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -17,7 +17,8 @@ _HEAD = """# Crash report
 
 Written by `make crash`. Each point is a change of a name in the file system (a rename, a link, a deletion) by which the
 platform, Spark, Delta or delta-rs commits something; `<n>` stands for a number, `<id>` for a random name. SIGKILL came
-exactly before it took effect, or exactly after; of every third try only the process that made it died, else all. Then
+exactly before it took effect, or exactly after (once each way; three times at commits of tables); of every third try
+only the process that made it died, else all. A try counts until the code that it killed changes. Then
 the same program was called again, with nothing done in between, the streams came to the end of the log, and it was
 judged: `anabranch doctor` with each partition computed anew, landing's offsets against the broker, and served rows
 against DuckDB over the producer's file. Recovery: seconds from the restart until the program had come to its end (in a
@@ -28,39 +29,44 @@ warm Spark session: a process of its own needs some seconds more).
 _COLUMNS = "| point | before | after | wrong | slowest recovery |\n| --- | --- | --- | --- | --- |\n"
 
 
-def keep(file: Path, outcomes: Iterable[Outcome]) -> None:
-    """One try a line, so that a later run can go on."""
-    write_atomically(file, "".join(json.dumps(asdict(each)) + "\n" for each in outcomes))
+def keep(file: Path, outcomes: Iterable[Outcome], known: Mapping[str, int]) -> None:
+    """How many points each act has, then one try a line, so that a later run can go on."""
+    lines = [{"points": dict(known)}, *map(asdict, outcomes)]
+    write_atomically(file, "".join(json.dumps(line) + "\n" for line in lines))
 
 
-def kept(file: Path) -> list[Outcome]:
-    """What earlier runs have tried."""
-    found = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-    return [
+def kept(file: Path) -> tuple[list[Outcome], dict[str, int]]:
+    """What earlier runs have tried, and how many points each act has."""
+    first, *found = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else [{"points": {}}]
+    outcomes = [
         Outcome(**{**each, "made": Try(**{**each["made"], "point": Point(**each["made"]["point"])}),
                    "wrong": tuple(each["wrong"])})
         for each in found
     ]  # fmt: skip
+    return outcomes, first["points"]
 
 
-def page(outcomes: Sequence[Outcome]) -> str:
-    """The whole page."""
+def page(outcomes: Sequence[Outcome], known: Mapping[str, int]) -> str:
+    """The whole page. ``known``: how many points each act has."""
     hit = [each for each in outcomes if each.killed]
     bad = [each for each in hit if each.wrong]
     by_act: dict[str, dict[Point, list[Outcome]]] = defaultdict(lambda: defaultdict(list))
     for each in hit:
         by_act[each.made.point.act][each.made.point].append(each)
     count = sum(len(found) for found in by_act.values())
+    done = sum(len(made) >= point.tries for found in by_act.values() for point, made in found.items())
     seconds = sorted(each.seconds for each in hit)
     took = f"Recovery: median {statistics.median(seconds):.1f} s, slowest {seconds[-1]:.1f} s."
-    text = [_HEAD, f"**{len(hit)} kills at {count} points: {len(bad)} left something wrong.** {took}\n"]
+    kills = f"{len(hit)} kills at {count} of {sum(known.values())} points"
+    wrong = f"**{kills}: {len(bad)} left something wrong.** {done} points had all their tries. {took}\n"
+    text = [_HEAD, wrong]
     commits = Counter(each.commit for each in hit)
     text.append("\nOf " + ", ".join(f"{number} at commit {commit}" for commit, number in commits.items()) + ".\n")
     missed = len(outcomes) - len(hit)
     if missed:
         text.append(f"\n{missed} more tries came to their end without passing the point again; they don't count.\n")
     for act, found in by_act.items():
-        text.append(f"\n## {act}\n\n{_COLUMNS}")
+        text.append(f"\n## {act}\n\n{len(found)} of {known.get(act, len(found))} points.\n\n{_COLUMNS}")
         text += [_line(point, made) for point, made in sorted(found.items())]
     text += [f"\n- **{each.made}**: {'; '.join(each.wrong)}\n" for each in bad]
     return "".join(text)

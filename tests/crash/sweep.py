@@ -18,6 +18,9 @@ from crash.world import World
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}")
 _NUMBER = re.compile(r"\d+")
+TRIES, TRIES_OF_A_COMMIT = 2, 6
+"""Of each point: once before it and once after it; of a commit of a table three times each way."""
+_COMMIT = re.compile(r"/_delta_log/<n>\.json$")
 _SHARED = re.compile(r"^(tmp|warehouse|logs)/|/__pycache__/")
 """What belongs to no state: Spark's scratch folder, Python's byte code."""
 
@@ -33,6 +36,10 @@ class Point:
 
     def __str__(self) -> str:
         return f"{self.act}: {self.operation} of {self.path}"
+
+    @property
+    def tries(self) -> int:
+        return TRIES_OF_A_COMMIT if _COMMIT.search(self.path) else TRIES
 
     def expression(self, home: Path) -> str:
         return re.escape(f"{home}/{self.path}").replace("<id>", "[^/]*").replace("<n>", r"\d+")
@@ -56,13 +63,14 @@ class Try:
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """``killed``: whether the point was passed at all. ``seconds``: from the restart until the act had come to its
-    end. ``commit``: of the code that was tried."""
+    end. ``commit``: of the code that was tried; ``code``: the digest of what was killed (``killed_code``)."""
 
     made: Try
     killed: bool
     seconds: float
     wrong: tuple[str, ...]
     commit: str = ""
+    code: str = ""
 
 
 _NONE: Mapping[Point, int] = MappingProxyType({})
@@ -109,13 +117,15 @@ def drawn(found: Mapping[Point, int], most: int | None, rng: Random) -> dict[Poi
     return {point: found[point] for point in chosen}
 
 
-def tries(found: Mapping[Point, int], each: int, rng: Random, done: Mapping[Point, int] = _NONE) -> Iterator[Try]:
-    """``each`` tries of every point, so many of which have been ``done``: before it, after it, and so on, at different
-    passes of it; in one of three only that process dies."""
-    for point, count in found.items():
-        passes = cycle(rng.sample(range(1, count + 1), count))
-        for number in range(done.get(point, 0), each):
-            yield Try(point, next(passes), after=number % 2 == 1, alone=number % 3 == 2)
+def tries(found: Mapping[Point, int], rng: Random, done: Mapping[Point, int] = _NONE) -> Iterator[Try]:
+    """The tries of every point, but for as many as were ``done`` already: before it, after it, and so on, at different
+    passes of it; in one of three only that process dies. First one of every point, then the next of every point: a
+    sweep that is stopped has been everywhere."""
+    passes = {point: cycle(rng.sample(range(1, count + 1), count)) for point, count in found.items()}
+    for number in range(TRIES_OF_A_COMMIT):
+        for point in found:
+            if done.get(point, 0) <= number < point.tries:
+                yield Try(point, next(passes[point]), after=number % 2 == 1, alone=number % 3 == 2)
 
 
 def sweep(world: World, stage: Stage, chosen: Sequence[Try], tell: Callable[[str], None]) -> Iterator[Outcome]:

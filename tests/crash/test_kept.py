@@ -8,24 +8,42 @@ from random import Random
 
 import pytest
 
+from crash.acts import ACTS
+from crash.killed_code import code_of, without_docstrings
 from crash.report import keep, kept, page
 from crash.sweep import Outcome, Point, tries
 
 pytestmark = pytest.mark.unit
-ONE, TWO = Point("batch: repair", "rename", "a/<n>.json"), Point("batch: repair", "delete", "a/<id>")
+COMMIT = Point("batch: repair", "link", "lake/views/v/speed/_delta_log/<n>.json")
+OTHER = Point("batch: repair", "delete", "a/<id>")
 
 
 def test_what_was_tried_is_kept_and_not_tried_again(tmp_path: Path) -> None:
-    file, found = tmp_path / "report.jsonl", {ONE: 2, TWO: 5}
-    assert kept(file) == []
-    first = [Outcome(one, True, 1.5, (), "abc") for one in list(tries(found, 3, Random(1)))[:4]]
-    first[1] = Outcome(first[1].made, True, 2.5, ("one row too many",), "abc")
-    keep(file, first)
-    assert kept(file) == first
-    done = Counter(each.made.point for each in kept(file))
-    left = list(tries(found, 3, Random(2), done))
-    assert [(each.point, each.after, each.alone) for each in left] == [(TWO, True, False), (TWO, False, True)]
-    text = page([*first, *(Outcome(one, True, 1.0, (), "def+") for one in left)])
-    assert "6 kills at 2 points: 1 left something wrong" in text
-    assert "Of 4 at commit abc, 2 at commit def+." in text
+    file, found = tmp_path / "report.jsonl", {COMMIT: 2, OTHER: 5}
+    assert kept(file) == ([], {})
+    whole = list(tries(found, Random(1)))
+    assert [each.point for each in whole] == [COMMIT, OTHER, COMMIT, OTHER, *[COMMIT] * 4]
+    assert sum(each.after for each in whole if each.point == COMMIT) == 3
+    assert [each.after for each in whole if each.point == OTHER] == [False, True]
+    first = [Outcome(one, True, 1.5, (), "abc", "c0de") for one in whole[:3]]
+    first[1] = Outcome(first[1].made, True, 2.5, ("one row too many",), "abc", "c0de")
+    keep(file, first, {"batch: repair": 3})
+    assert kept(file) == (first, {"batch: repair": 3})
+    left = list(tries(found, Random(2), Counter(each.made.point for each in kept(file)[0])))
+    assert [(each.point, each.after, each.alone) for each in left] == [
+        (OTHER, True, False), (COMMIT, False, True), (COMMIT, True, False), (COMMIT, False, False),
+        (COMMIT, True, True),
+    ]  # fmt: skip
+    text = page([*first, *(Outcome(one, True, 1.0, (), "def+") for one in left)], {"batch: repair": 3})
+    assert "8 kills at 2 of 3 points: 1 left something wrong.** 2 points had all their tries." in text
+    assert "Of 3 at commit abc, 5 at commit def+." in text
     assert "one row too many" in text
+
+
+def test_a_try_counts_until_the_code_that_it_killed_changes() -> None:
+    digests = {act: code_of(act) for act in ACTS}
+    assert digests["batch: repair"] == digests["batch: first of a day"]
+    assert digests["batch: repair"] != digests["maintenance"]
+    before = 'def one() -> int:\n    """What it is."""\n    return 1  # one\n'
+    assert without_docstrings(before) == without_docstrings("def one() -> int:\n    return 1\n")
+    assert without_docstrings(before) != without_docstrings("def one() -> int:\n    return 2\n")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _FAULTS = Faults(days_late=0.03, duplicates=0.02, malformed=0.01, broken_contracts=0.01)
-_VIEWS = ((DELAYS, 1), (DELAYS, 2), (AIRCRAFT, 1), (CORRECTED, 1), (TURNS, 1))
+VIEWS = ((DELAYS, 1), (DELAYS, 2), (AIRCRAFT, 1), (CORRECTED, 1), (TURNS, 1))
 _BATCH = 1_500
 """Offsets of an epoch: several for each part of the events."""
 
@@ -51,6 +51,8 @@ class World:
     sent: list[Path] = field(default_factory=list)
     kept: str = ""
     """The newest template that there is."""
+    views: tuple[tuple[str, int], ...] = VIEWS
+    """Those that have streams, by name and version; of ``departure_delays`` each has batch days, too."""
 
     @property
     def home(self) -> Path:
@@ -93,9 +95,9 @@ class World:
         stage.land_flights()
 
     def _live(self, stage: Stage) -> None:
-        for name, version in _VIEWS:
+        for name, version in self.views:
             stage.stream(name, version)
-        for version in (1, 2):
+        for version in self._of_delays:
             stage.reprocess(DELAYS, [FIRST], f"day-{version}", version)
 
     def _ahead(self, stage: Stage) -> None:
@@ -104,9 +106,14 @@ class World:
         stage.land_flights()
 
     def _level(self, stage: Stage) -> None:
-        for name, version in _VIEWS:
+        for name, version in self.views:
             stage.stream(name, version)
-        stage.reprocess(DELAYS, [FIRST], "again-2", 2)
+        if 2 in self._of_delays:
+            stage.reprocess(DELAYS, [FIRST], "again-2", 2)
+
+    @property
+    def _of_delays(self) -> list[int]:
+        return [version for name, version in self.views if name == DELAYS]
 
     @staticmethod
     def _events(stage: Stage) -> pl.DataFrame:

@@ -10,8 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from uuid import uuid4
+
+from pydantic import BeforeValidator, PlainSerializer
 
 from anabranch.certify.checks import Check
 from anabranch.views.definition import PARTITION_DATE
@@ -20,7 +22,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _MAX_ERROR_TEXT = 500
-Offending = Mapping[date | None, int]
+
+
+def _from_pairs(offending: Any) -> Any:
+    return dict(offending) if isinstance(offending, list) else offending
+
+
+def _pairs(offending: Mapping[date | None, int]) -> list[tuple[str | None, int]]:
+    """JSON has no null as a key."""
+    return [(day.isoformat() if day else None, number) for day, number in offending.items()]
+
+
+Offending = Annotated[Mapping[date | None, int], BeforeValidator(_from_pairs), PlainSerializer(_pairs)]
 """The number of offending rows (keys, offsets) per partition; the partition of a kappa view is None."""
 
 
@@ -54,16 +67,6 @@ class CheckResult:
         """Return how many rows offend in ``partition`` or have no known partition; None if the check passed there."""
         counts = {day: number for day, number in self.offending.items() if day in (partition, None)}
         return sum(counts.values()) if counts or self.error else None
-
-    def to_json(self) -> dict[str, Any]:
-        offending = [[day.isoformat() if day else None, number] for day, number in self.offending.items()]
-        plain = {"table": self.table, "check": self.check, "says": self.says, "rows": self.rows}
-        return {**plain, "offending": offending, "error": self.error}
-
-    @staticmethod
-    def from_json(content: Mapping[str, Any]) -> CheckResult:
-        offending = {date.fromisoformat(day) if day else None: number for day, number in content["offending"]}
-        return CheckResult(**{**content, "offending": offending})
 
 
 def run_checks(spark: SparkSession, subjects: Sequence[Subject]) -> tuple[CheckResult, ...]:

@@ -6,21 +6,30 @@ still alive.
 
 from __future__ import annotations
 
-import json
 import logging
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
-from anabranch.core.atomic_files import write_atomically
+from anabranch.core.control_file import ControlFile
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import safe_name
 
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    run: str
+
+
+HEARTBEAT: Final = ControlFile("heartbeat of a migration", Heartbeat)
+
+
 def record_heartbeat(settings: Settings, view: str, run: str) -> None:
     """Record that ``run`` has just checked the migration of ``view``. A failure to write is only logged."""
     try:
-        write_atomically(_file(settings, view), json.dumps({"run": run}))
+        HEARTBEAT.write(_file(settings, view), Heartbeat(run))
     except OSError as error:
         log.warning("the heartbeat of run %s, which migrates %s, could not be written: %s", run, view, error)
 
@@ -29,10 +38,10 @@ def last_heartbeat(settings: Settings, view: str, run: str) -> float | None:
     """Return the time of the last heartbeat of ``run`` (seconds since 1970); None if there is none."""
     path = _file(settings, view)
     try:
-        moment, content = path.stat().st_mtime, json.loads(path.read_text())
+        moment, found = path.stat().st_mtime, HEARTBEAT.read(path)
     except FileNotFoundError:
         return None
-    return moment if content["run"] == run else None
+    return moment if found is not None and found.run == run else None
 
 
 def _file(settings: Settings, view: str) -> Path:

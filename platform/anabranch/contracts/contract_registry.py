@@ -8,18 +8,33 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-from uuid import uuid4
+from typing import Any, Final
 
 from anabranch.contracts.compatibility import narrowed
 from anabranch.contracts.contract import Compatibility, Contract
 from anabranch.contracts.field_types import same_shape
 from anabranch.contracts.topics import Topic
+from anabranch.core.control_file import ControlFile
 from anabranch.core.errors import Conflict
 from anabranch.core.settings import Settings
 
 _DESCRIPTIONS = {"title", "description", "$schema"}
+
+
+@dataclass(frozen=True, slots=True)
+class ContractRecord:
+    """A version of a contract as events have landed with it."""
+
+    name: str
+    version: int
+    fingerprint: str
+    compatibility: Compatibility
+    schema: Mapping[str, Any] = field(hash=False)
+
+
+RECORD: Final = ControlFile("contract", ContractRecord)
 
 
 def contract_folder(settings: Settings) -> Path:
@@ -40,18 +55,9 @@ def register(settings: Settings, topic: Topic) -> None:
     """Record every version of the topic's contracts, after ``check_registered``. A crash leaves some of them out; the
     next call writes those."""
     for contract in check_registered(settings, topic):
-        target = record_path(settings, contract)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        draft = target.with_name(f".{target.name}.{uuid4().hex}")
-        content = {
-            "name": contract.name,
-            "version": contract.version,
-            "fingerprint": fingerprint(contract),
-            "compatibility": contract.compatibility.value,
-            "schema": contract.schema,
-        }
-        draft.write_text(json.dumps(content, indent=1))
-        draft.replace(target)
+        compatibility, schema = contract.compatibility, contract.schema
+        record = ContractRecord(contract.name, contract.version, fingerprint(contract), compatibility, schema)
+        RECORD.write(record_path(settings, contract), record)
 
 
 def check_registered(settings: Settings, topic: Topic) -> list[Contract]:
@@ -119,11 +125,8 @@ def _sorted(node: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read(path: Path) -> Contract | None:
-    try:
-        content = json.loads(path.read_text())
-    except FileNotFoundError:
-        return None
-    return Contract(content["name"], content["version"], content["schema"], Compatibility(content["compatibility"]))
+    known = RECORD.read(path)
+    return Contract(known.name, known.version, known.schema, known.compatibility) if known is not None else None
 
 
 def _without_descriptions(value: Any, *, names: bool = False) -> Any:

@@ -26,6 +26,20 @@ def write_atomically(path: Path, text: str) -> Path:
     return draft.replace(path)
 
 
+def create_once(path: Path, text: str) -> bool:
+    """Write ``path`` atomically unless it exists; whether it was written. Of two concurrent writes the first wins."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.urandom(4).hex()}.{os.getpid()}")
+    draft.write_text(text)
+    try:
+        path.hardlink_to(draft)
+    except FileExistsError:
+        return False
+    finally:
+        draft.unlink()
+    return True
+
+
 def abandoned_drafts(folder: Path) -> list[Path]:
     """Drafts below ``folder`` whose process was killed before it renamed them."""
     found = [(path, _DRAFT.fullmatch(path.name)) for path in sorted(folder.rglob(".*"))]

@@ -60,6 +60,21 @@ class Cut:
             }
         )
 
+    @classmethod
+    def __get_pydantic_core_schema__(cls, *_: Any) -> Any:
+        """Control files store a cut as ``to_json`` does."""
+        from pydantic_core import core_schema
+
+        def validated(value: Any) -> Cut:
+            try:
+                return value if isinstance(value, Cut) else Cut.from_json(value)
+            except (AttributeError, KeyError, TypeError) as error:
+                raise ValueError(f"{value!r} is no cut") from error
+
+        return core_schema.no_info_plain_validator_function(
+            validated, serialization=core_schema.plain_serializer_function_ser_schema(Cut.to_json)
+        )
+
 
 def parse_epochs(text: str) -> dict[str, int]:
     """Epochs from text like ``flights@12,weather@3``, as a person types a cut. Raises BadInput CUT_UNREADABLE."""

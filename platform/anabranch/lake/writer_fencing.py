@@ -8,16 +8,29 @@ after its check, the successor either sees that commit when it reads the table, 
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 from uuid import uuid4
 
-from anabranch.core.atomic_files import write_atomically
+from anabranch.core.control_file import ControlFile
 from anabranch.core.errors import BrokenState, Conflict
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The process that may write: its ``token``, and where it runs since when."""
+
+    token: str
+    pid: int
+    host: str
+    at: str
+
+
+FENCE: Final = ControlFile("writer's fence", Holder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +50,18 @@ class WriterFence:
         """FENCED if another process has taken over, else None. Also used when Spark first detects two queries on one
         checkpoint."""
         try:
-            holder = json.loads(self.path.read_text())
-        except (FileNotFoundError, ValueError):  # deleted or torn: then no other process has it
+            holder = FENCE.read(self.path)
+        except ValueError:  # torn: then no other process has it
             return None
-        if holder["token"] == self.token:
+        if holder is None or holder.token == self.token:
             return None
         return Conflict(
             "FENCED",
-            f"{self.writer}: process {holder['pid']} on {holder['host']} has taken over at {holder['at']}",
+            f"{self.writer}: process {holder.pid} on {holder.host} has taken over at {holder.at}",
             state="this process writes nothing more; what it has committed is kept",
             next_step="nothing, if the other process should run; otherwise stop that one, and start this one again",
             writer=self.writer,
-            holder=holder["pid"],
+            holder=holder.pid,
         )
 
 
@@ -57,9 +70,8 @@ def acquire(folder: Path, writer: str) -> WriterFence:
     fails. Raises BrokenState DISK_UNWRITABLE."""
     fence = WriterFence(folder / f"{writer.replace('/', '-')}.json", writer, uuid4().hex)
     at = datetime.now(UTC).isoformat(timespec="seconds")
-    content = {"token": fence.token, "pid": os.getpid(), "host": socket.gethostname(), "at": at}
     try:
-        write_atomically(fence.path, json.dumps(content))
+        FENCE.write(fence.path, Holder(fence.token, os.getpid(), socket.gethostname(), at))
     except OSError as error:
         raise BrokenState(
             "DISK_UNWRITABLE",

@@ -7,14 +7,13 @@ before. Not guaranteed: a process that can't write to the platform's folder logs
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
-from anabranch.core.atomic_files import write_atomically
+from anabranch.core.control_file import ControlFile
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import safe_name
 
@@ -29,13 +28,17 @@ _unwritten: dict[Path, int] = {}
 @dataclass(frozen=True, slots=True)
 class LoggedRead:
     """``count`` reads of one process; ``reader`` and ``engine`` are those of the newest. ``code``: the error's code,
-    or, for a read behind, the cut that the reader got. ``route``: the number of the route that chose the version."""
+    or, for a read behind, the cut that the reader got. ``route``: the number of the route that chose the version; 0 in
+    entries from before routes were numbered, which so count as older than every route."""
 
     reader: str
     code: str
-    engine: str
-    route: int
+    engine: str = ""
+    route: int = 0
     count: int = 1
+
+
+LOGGED: Final = ControlFile("record of reads", LoggedRead)
 
 
 def record_failed(
@@ -66,22 +69,16 @@ def _record(settings: Settings, kind: Kind, view: str, version: int, read: Logge
     if now - _written.get(folder, -_SECONDS) < _SECONDS:
         return
     _written[folder] = now
-    content = {"reader": read.reader, "code": read.code, "engine": read.engine, "route": read.route}
-    content["count"] = _unwritten.pop(folder)
+    counted = replace(read, count=_unwritten.pop(folder))
     with contextlib.suppress(OSError):
-        write_atomically(folder / f"{time.time() * 1000:016.0f}-{os.getpid()}", json.dumps(content))
+        LOGGED.write(folder / f"{time.time() * 1000:016.0f}-{os.getpid()}", counted)
         for old in sorted(folder.glob("[0-9]*"))[:-_KEPT]:
             old.unlink(missing_ok=True)
 
 
 def _logged(settings: Settings, kind: Kind, view: str, version: int, since: int) -> list[LoggedRead]:
-    entries = [json.loads(file.read_text()) for file in sorted(_folder(settings, kind, view, version).glob("[0-9]*"))]
-    # Entries of an older version of this code have no route: they count as older than every route.
-    reads = [
-        LoggedRead(each["reader"], each["code"], each.get("engine", ""), each.get("route", 0), each.get("count", 1))
-        for each in entries
-    ]
-    return [read for read in reads if read.route >= since]
+    files = sorted(_folder(settings, kind, view, version).glob("[0-9]*"))
+    return [read for file in files if (read := LOGGED.from_text(file.read_text(), file)).route >= since]
 
 
 def _folder(settings: Settings, kind: Kind, view: str, version: int) -> Path:

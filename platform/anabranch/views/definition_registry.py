@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import json
-import os
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from uuid import uuid4
+from typing import Final
 
+from anabranch.core.control_file import ControlFile
 from anabranch.core.errors import Conflict
 from anabranch.core.settings import Settings
 from anabranch.views.definition import View
@@ -16,6 +16,22 @@ from anabranch.views.fingerprint import definition_text
 from anabranch.views.function_source import read
 
 _MAX_DIFF_LINES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class ViewRecord:
+    """What is registered of a view version. ``contracts``: the contract versions that it was checked for, by event
+    type; None in a record from before a contract could have a second version."""
+
+    name: str
+    version: int
+    fingerprint: str
+    definition: str
+    origin: str = ""
+    contracts: Mapping[str, int] | None = field(default=None, hash=False)
+
+
+RECORD: Final = ControlFile("definition of a view", ViewRecord)
 
 
 def record_path(settings: Settings, view: View) -> Path:
@@ -31,17 +47,13 @@ def is_registered(settings: Settings, view: View, contract_versions: Mapping[str
 
     Raises Conflict DEFINITION_CHANGED when another definition is registered under this version.
     """
-    try:
-        known = json.loads(record_path(settings, view).read_text())
-    except FileNotFoundError:
+    known = RECORD.read(record_path(settings, view))
+    if known is None:
         return False
-    if known["fingerprint"] == view.fingerprint:
-        # A record without "contracts" was written before a contract could have a second version.
-        checked = known.get("contracts", dict.fromkeys(view.events, 1))
+    if known.fingerprint == view.fingerprint:
+        checked = dict.fromkeys(view.events, 1) if known.contracts is None else dict(known.contracts)
         return contract_versions is None or checked == contract_versions
-    changed = list(difflib.unified_diff(known["definition"].splitlines(), _text(view).splitlines(), n=0, lineterm=""))[
-        3:
-    ]
+    changed = list(difflib.unified_diff(known.definition.splitlines(), _text(view).splitlines(), n=0, lineterm=""))[3:]
     raise Conflict(
         "DEFINITION_CHANGED",
         f"{view.origin}: {view.name} v{view.version} differs from the definition registered under that version"
@@ -50,7 +62,7 @@ def is_registered(settings: Settings, view: View, contract_versions: Mapping[str
         next_step=f"undo the change, or declare it as version={view.version + 1}",
         view=view.name,
         version=view.version,
-        registered=known["fingerprint"],
+        registered=known.fingerprint,
         fingerprint=view.fingerprint,
         file=view.origin.file,
         definition=view.origin.line,
@@ -64,26 +76,12 @@ def write_definition(settings: Settings, view: View, contract_versions: Mapping[
     is compared with it (Conflict DEFINITION_CHANGED).
     """
     target = record_path(settings, view)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    record = {
-        "name": view.name,
-        "version": view.version,
-        "fingerprint": view.fingerprint,
-        "origin": str(view.origin),
-        "definition": _text(view),
-        "contracts": dict(contract_versions or dict.fromkeys(view.events, 1)),
-    }
-    draft = target.with_name(f".{target.name}.{uuid4().hex}")
-    draft.write_text(json.dumps(record, indent=1))
-    if target.exists() and is_registered(settings, view):  # same definition, checked for a newer contract
-        draft.replace(target)
-        return
-    try:
-        os.link(draft, target)
-    except FileExistsError:
+    contracts = dict(contract_versions or dict.fromkeys(view.events, 1))
+    record = ViewRecord(view.name, view.version, view.fingerprint, _text(view), str(view.origin), contracts)
+    if is_registered(settings, view):  # same definition, checked for a newer contract
+        RECORD.write(target, record)
+    elif not RECORD.create(target, record):
         is_registered(settings, view)
-    finally:
-        draft.unlink()
 
 
 def definition_lines(view: View) -> list[str]:

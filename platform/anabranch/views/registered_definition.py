@@ -6,7 +6,6 @@ For callers without a project, and for those that must not run an author's code 
 from __future__ import annotations
 
 import ast
-import json
 import re
 from datetime import timedelta
 from typing import Any, NoReturn
@@ -15,7 +14,7 @@ from anabranch.core.errors import AnabranchError, BrokenState
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import safe_name
 from anabranch.views.definition import View
-from anabranch.views.definition_registry import record_file
+from anabranch.views.definition_registry import RECORD, record_file
 
 _LINE = re.compile(r"(events|key|partition_by|lookback|lookahead|refresh|closes|tables)=(.*)")
 _TIMEDELTA = re.compile(r"(?:(\d+) days?, )?(\d+):(\d\d):(\d\d)(?:\.(\d{6}))?")
@@ -28,11 +27,10 @@ def registered_view(settings: Settings, name: str, version: int) -> View | None:
     """
     path = record_file(settings, safe_name(name, "view"), int(version))
     try:
-        record = json.loads(path.read_text())
-        declared = _parameters(record["definition"])
-        return View(name, version, function=_no_code, fingerprint=record["fingerprint"], **declared)
-    except FileNotFoundError:
-        return None
+        record = RECORD.read(path)
+        if record is None:
+            return None
+        return View(name, version, function=_no_code, fingerprint=record.fingerprint, **_parameters(record.definition))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, SyntaxError, AnabranchError) as error:
         raise BrokenState(
             "VIEW_RECORD",

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-import json
-import os
 from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from uuid import uuid4
+from typing import TYPE_CHECKING, Final
 
 from anabranch.contracts import Contract, Sources, Upcaster
 from anabranch.contracts.contract_registry import check_registered, contract_folder
+from anabranch.core.control_file import ControlFile, renamed
 from anabranch.core.errors import Conflict
 from anabranch.core.settings import Settings
 from anabranch.views.fingerprint import code_text, definition_text
@@ -26,6 +25,20 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _MAX_DIFF_LINES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A registered step from one version of a contract to a later one. Without an upcaster the texts are empty."""
+
+    name: str
+    old: int
+    new: int
+    fingerprint: str
+    definition: str
+
+
+STEP: Final = ControlFile("step between contract versions", Step, (renamed({"from": "old", "to": "new"}),))
 
 
 def register_upcasters(spark: SparkSession, settings: Settings, topics: Sources, event_types: Collection[str]) -> None:
@@ -46,12 +59,10 @@ def register_upcasters(spark: SparkSession, settings: Settings, topics: Sources,
 def is_step_registered(settings: Settings, old: Contract, new: Contract, upcaster: Upcaster | None) -> bool:
     """Whether this step is registered. Raises Conflict UPCASTER_CHANGED when another one is registered."""
     path = _path(settings, old)
-    try:
-        known = json.loads(path.read_text())
-    except FileNotFoundError:
+    known, now = STEP.read(path), _step(old, new, upcaster)
+    if known is None:
         return False
-    now = _content(old, new, upcaster)
-    if (known["to"], known["fingerprint"]) == (now["to"], now["fingerprint"]):
+    if (known.new, known.fingerprint) == (now.new, now.fingerprint):
         return True
     raise Conflict(
         "UPCASTER_CHANGED",
@@ -65,39 +76,25 @@ def is_step_registered(settings: Settings, old: Contract, new: Contract, upcaste
     )
 
 
-def _difference(known: dict[str, Any], now: dict[str, Any]) -> str:
-    if known["to"] != now["to"]:
-        return f": it led to v{known['to']}"
-    lines = list(
-        difflib.unified_diff(known["definition"].splitlines(), now["definition"].splitlines(), n=0, lineterm="")
-    )
+def _difference(known: Step, now: Step) -> str:
+    if known.new != now.new:
+        return f": it led to v{known.new}"
+    lines = list(difflib.unified_diff(known.definition.splitlines(), now.definition.splitlines(), n=0, lineterm=""))
     return "".join(f"\n    {line}" for line in lines[3 : 3 + _MAX_DIFF_LINES])
 
 
 def _write(settings: Settings, old: Contract, new: Contract, upcaster: Upcaster | None) -> None:
     """Atomic: a crash leaves all of it or nothing. Of two concurrent writers the first wins; the second is compared."""
-    target = _path(settings, old)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    draft = target.with_name(f".{target.name}.{uuid4().hex}")
-    draft.write_text(json.dumps(_content(old, new, upcaster), indent=1))
-    try:
-        os.link(draft, target)
-    except FileExistsError:
+    if not STEP.create(_path(settings, old), _step(old, new, upcaster)):
         is_step_registered(settings, old, new, upcaster)
-    finally:
-        draft.unlink()
 
 
-def _content(old: Contract, new: Contract, upcaster: Upcaster | None) -> dict[str, Any]:
-    source = read(upcaster.function) if upcaster is not None else None
-    text = code_text(source) if source is not None else ""
-    return {
-        "name": old.name,
-        "from": old.version,
-        "to": new.version,
-        "fingerprint": hashlib.sha256(text.encode()).hexdigest()[:16] if source is not None else "",
-        "definition": definition_text(source) if source is not None else "",
-    }
+def _step(old: Contract, new: Contract, upcaster: Upcaster | None) -> Step:
+    if upcaster is None:
+        return Step(old.name, old.version, new.version, "", "")
+    source = read(upcaster.function)
+    fingerprint = hashlib.sha256(code_text(source).encode()).hexdigest()[:16]
+    return Step(old.name, old.version, new.version, fingerprint, definition_text(source))
 
 
 def _path(settings: Settings, old: Contract) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
@@ -13,7 +12,7 @@ from typing import Literal
 from anabranch.apps.web.certificate_cache import CertificateSummaries, CertificateSummary
 from anabranch.apps.web.dirty_days import Days as DirtyDays
 from anabranch.apps.web.dirty_days import LookupResult, NewEvents
-from anabranch.certify.verdict import Verdict, verdict_path
+from anabranch.certify.verdict import VERDICT, Verdict, verdict_path
 from anabranch.compute.batch import Published
 from anabranch.compute.batch.publish import published_in
 from anabranch.core.errors import AnabranchError
@@ -156,11 +155,11 @@ def verdict_of(settings: Settings, view: str, version: int, run: str) -> Verdict
     try:
         path = verdict_path(settings, view, version, run)
         return _verdict(path, path.stat().st_mtime_ns)
-    except (AnabranchError, OSError, ValueError, KeyError, TypeError):
+    except (AnabranchError, OSError, ValueError):
         return None
 
 
 @lru_cache(maxsize=1_000)
 def _verdict(path: Path, written: int) -> Verdict:
     """Cached by modification time: a repeat of the run replaces the file."""
-    return Verdict.from_json(json.loads(path.read_text()))
+    return VERDICT.from_text(path.read_text(), path)

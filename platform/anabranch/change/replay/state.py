@@ -5,7 +5,6 @@ A state that can't be read is an error, never "no replay": otherwise files that 
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -15,8 +14,8 @@ from typing import Any, Final
 
 from anabranch.change.replay.rate_limit import DEFAULT_SHARE, Pace
 from anabranch.compute.batch.manifest import RUN
-from anabranch.core.atomic_files import write_atomically
-from anabranch.core.control_objects import change, current, remove
+from anabranch.core.control_file import ControlFile
+from anabranch.core.control_objects import remove
 from anabranch.core.errors import BadInput, BrokenState
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import view_folder
@@ -94,10 +93,13 @@ class ReplayState:
         return {**asdict(self), "real_time": self.real_time, "records_per_second": self.records_per_second}
 
 
+STATE: Final = ControlFile("state of a replay", ReplayState)
+
+
 def write_state(settings: Settings, state: ReplayState) -> ReplayState:
     """Store the state with the current time, and return it."""
     now = replace(state, updated_ms=int(time.time() * 1000))
-    write_atomically(state_file(settings, now.view, now.version, now.run), json.dumps(asdict(now)))
+    STATE.write(state_file(settings, now.view, now.version, now.run), now)
     return now
 
 
@@ -131,36 +133,36 @@ class ControlRequest:
     cancelled_by: str = ""
 
 
+def _first_format(content: dict[str, Any]) -> dict[str, Any]:
+    pace = {"share": content["share"], "speed": content["speed"]}
+    return {"pace": pace, "cancelled_by": content["cancelled_by"]}
+
+
+CONTROL: Final = ControlFile("control request of a replay", ControlRequest, (_first_format,))
+
+
 def read_control(settings: Settings, state: ReplayState) -> ControlRequest:
     """Return what people have asked for since the replay began; by default its own pace. Raises BrokenState
     STANDING_UNREADABLE."""
     path = _control_file(settings, state)
     try:
-        return _parse_control(state, current(path)[1])
-    except (OSError, ValueError, KeyError, TypeError, BadInput) as error:
+        return CONTROL.current(path) or _unchanged(state)
+    except (OSError, ValueError, BadInput) as error:
         raise _unreadable(path, error) from error
 
 
 def update_control(settings: Settings, state: ReplayState, update: Callable[[ControlRequest], ControlRequest]) -> None:
     """Atomically replace the control request by ``update`` of it; no concurrent update is lost. Raises BrokenState
     STANDING_UNREADABLE."""
-
-    def updated(text: str | None) -> str:
-        new = update(_parse_control(state, text))
-        return json.dumps({**asdict(new.pace), "cancelled_by": new.cancelled_by})
-
     path = _control_file(settings, state)
     try:
-        change(path, updated)
-    except (ValueError, KeyError, TypeError, BadInput) as error:
+        CONTROL.change(path, lambda known: update(known or _unchanged(state)))
+    except (ValueError, BadInput) as error:
         raise _unreadable(path, error) from error
 
 
-def _parse_control(state: ReplayState, text: str | None) -> ControlRequest:
-    if text is None:
-        return ControlRequest(Pace(state.share, state.speed))
-    content = json.loads(text)
-    return ControlRequest(Pace(float(content["share"]), float(content["speed"])), str(content["cancelled_by"]))
+def _unchanged(state: ReplayState) -> ControlRequest:
+    return ControlRequest(Pace(state.share, state.speed))
 
 
 def _folder(settings: Settings, view: str, version: int) -> Path:
@@ -181,10 +183,8 @@ def _control_file(settings: Settings, state: ReplayState) -> Path:
 
 def _read(path: Path) -> ReplayState | None:
     try:
-        return ReplayState(**json.loads(path.read_text()))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, TypeError) as error:
+        return STATE.read(path)
+    except (OSError, ValueError) as error:
         raise _unreadable(path, error) from error
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from anabranch.core.atomic_files import write_atomically
+from anabranch.core.control_file import ControlFile
 from anabranch.core.errors import BadInput, BrokenState
 from anabranch.core.settings import Settings
 from anabranch.lake import Cut, StagedFile
@@ -37,37 +36,8 @@ class Build:
     rows: int
     seconds: float
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "view": self.view,
-            "version": self.version,
-            "run": self.run,
-            "fingerprint": self.fingerprint,
-            "cut": self.cut.to_json(),
-            "partitions": [p.isoformat() for p in self.partitions],
-            "columns": self.columns,
-            "rows": self.rows,
-            "seconds": round(self.seconds, 3),
-            "files": [
-                {"path": f.path, "size": f.size, "rows": f.rows, "partition": dict(f.partition), "stats": f.stats}
-                for f in self.files
-            ],
-        }
 
-    @staticmethod
-    def from_json(content: Mapping[str, Any]) -> Build:
-        return Build(
-            content["view"],
-            content["version"],
-            content["run"],
-            content["fingerprint"],
-            Cut.from_json(content["cut"]),
-            tuple(date.fromisoformat(p) for p in content["partitions"]),
-            content["columns"],
-            tuple(StagedFile(**f) for f in content["files"]),
-            content["rows"],
-            content["seconds"],
-        )
+MANIFEST: Final = ControlFile("build's manifest", Build)
 
 
 def builds_folder(settings: Settings, view: str, version: int) -> Path:
@@ -83,15 +53,15 @@ def manifest_path(settings: Settings, view: str, version: int, run: str) -> Path
 def write_manifest(settings: Settings, build: Build) -> Path:
     """Writes the manifest atomically: one that exists is complete."""
     path = manifest_path(settings, build.view, build.version, build.run)
-    return write_atomically(path, json.dumps(build.to_json()))
+    return MANIFEST.write(path, build)
 
 
 def read_manifest(settings: Settings, view: str, version: int, run: str) -> Build:
     """The build of ``run``. Raises BrokenState BUILD_MISSING when its rebuild hasn't succeeded."""
     path = manifest_path(settings, view, version, run)
     try:
-        return Build.from_json(json.loads(path.read_text()))
-    except (OSError, ValueError, KeyError) as error:
+        return MANIFEST.from_text(path.read_text(), path)
+    except (OSError, ValueError) as error:
         raise BrokenState(
             "BUILD_MISSING",
             f"{view} v{version}: no build of run {run}: {error}",
@@ -119,10 +89,16 @@ def expired_manifests(settings: Settings, view: str, version: int, after: float 
 
 def files_of(path: Path) -> tuple[StagedFile, ...]:
     """The files that a manifest lists; none if it isn't a manifest or doesn't exist."""
+    build = read_file(path)
+    return build.files if build is not None else ()
+
+
+def read_file(path: Path) -> Build | None:
+    """The build that a file describes; None if it isn't a manifest or doesn't exist."""
     try:
-        return Build.from_json(json.loads(path.read_text())).files
-    except (OSError, ValueError, KeyError, TypeError):
-        return ()
+        return MANIFEST.read(path)
+    except (OSError, ValueError):
+        return None
 
 
 def discard(settings: Settings, build: Build) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from anabranch.core.atomic_files import write_atomically
+from anabranch.core.control_file import ControlFile
 from anabranch.core.errors import root_cause
 from anabranch.core.settings import Settings
 
@@ -41,6 +40,17 @@ class ViewStatus:
 
     def __str__(self) -> str:
         return f"{self.view} v{self.version}" if self.version else self.view
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedStatus:
+    """The whole file: the views, and when it was written (ms since 1970)."""
+
+    written_at_ms: int
+    views: tuple[ViewStatus, ...]
+
+
+STATUS: Final = ControlFile("status of the speed process", SpeedStatus)
 
 
 def progress_file(settings: Settings) -> Path:
@@ -75,12 +85,9 @@ def _bytes(operator: StateOperatorProgress) -> int:
 
 def read(settings: Settings) -> list[ViewStatus]:
     """What the speed process wrote last; empty before its first run."""
-    file = progress_file(settings)
-    if not file.exists():
-        return []
-    return [ViewStatus(**view) for view in json.loads(file.read_text())["views"]]
+    found = STATUS.read(progress_file(settings))
+    return list(found.views) if found is not None else []
 
 
 def write(settings: Settings, views: Iterable[ViewStatus]) -> None:
-    content = {"written_at_ms": int(time.time() * 1000), "views": [asdict(v) for v in views]}
-    write_atomically(progress_file(settings), json.dumps(content))
+    STATUS.write(progress_file(settings), SpeedStatus(int(time.time() * 1000), tuple(views)))

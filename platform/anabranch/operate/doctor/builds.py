@@ -10,8 +10,8 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pyarrow.parquet as pq
-from anabranch.certify.verdict import verdict_path
-from anabranch.compute.batch.manifest import Build, expired_manifests, files_of
+from anabranch.certify.verdict import VERDICT, verdict_path
+from anabranch.compute.batch.manifest import Build, expired_manifests, files_of, read_file
 from anabranch.compute.batch.manifest import manifests as manifests_of
 from anabranch.core.settings import Settings
 from anabranch.lake import commit_history
@@ -34,7 +34,7 @@ def manifests(context: Context) -> Iterator[Finding]:
     """BUILD_GONE: the files of a build that waits to be published are gone. Published builds are not checked: their
     files belong to the table, which may have replaced them since."""
     for path in sorted((context.settings.home / "control" / "builds").glob("*/v*/*.json")):
-        if path.name.endswith(_VERDICT) or not (build := _build(path)):
+        if path.name.endswith(_VERDICT) or not (build := read_file(path)):
             continue
         base = Path(batch_table(context.settings, build.view, build.version))
         gone = [file.path for file in build.files if not (base / file.path).exists()]
@@ -46,13 +46,6 @@ def manifests(context: Context) -> Iterator[Finding]:
             yield Finding("BUILD_GONE", str(path), what, next_step)
 
 
-def _build(path: Path) -> Build | None:
-    """Returns None for a file that is not a manifest or was deleted meanwhile."""
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        return Build.from_json(json.loads(path.read_text()))
-    return None
-
-
 def _is_pending(settings: Settings, build: Build) -> bool:
     """Whether the build may still be published: it has not been, its verdict (if any) found equal partitions, and its
     version was never retired (dropping a retired version deletes the files)."""
@@ -61,8 +54,9 @@ def _is_pending(settings: Settings, build: Build) -> bool:
     batch = batch_table(settings, build.view, build.version)
     if any(committed.note.batch == f"publish:{build.run}" for committed in commit_history(batch)):
         return False
-    with suppress(OSError, ValueError, KeyError):
-        return bool(json.loads(verdict_path(settings, build.view, build.version, build.run).read_text())["equal"])
+    with suppress(OSError, ValueError):
+        verdict = VERDICT.read(verdict_path(settings, build.view, build.version, build.run))
+        return verdict is None or bool(verdict.equal)
     return True
 
 

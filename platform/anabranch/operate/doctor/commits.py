@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import pairwise
@@ -14,7 +13,7 @@ from anabranch.lake.commit_log import changes
 from anabranch.operate.doctor.context import EVERY, Context, TableRef, TableState, each
 from anabranch.operate.doctor.findings import Finding
 from anabranch.views import View
-from anabranch.views.definition_registry import is_registered, record_path
+from anabranch.views.definition_registry import RECORD, is_registered, record_path
 from deltalake import DeltaTable
 
 _FIRST = frozenset({"create", "created"})
@@ -107,9 +106,8 @@ def definitions(context: Context, state: TableState) -> Iterator[Finding]:
 
 
 def _registered(context: Context, view: View) -> str:
-    with suppress(FileNotFoundError):
-        return str(json.loads(record_path(context.settings, view).read_text())["fingerprint"])
-    return view.fingerprint
+    record = RECORD.read(record_path(context.settings, view))
+    return record.fingerprint if record is not None else view.fingerprint
 
 
 def registered_definitions(context: Context) -> Iterator[Finding]:

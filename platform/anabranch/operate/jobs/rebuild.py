@@ -12,10 +12,10 @@ import sys
 from typing import TYPE_CHECKING
 
 from anabranch.certify.reconciliation import reconcile
-from anabranch.certify.verdict import Verdict
+from anabranch.certify.verdict import VERDICT, Verdict
 from anabranch.change.reprocess_plan import check_still_counted, check_still_holds
 from anabranch.compute.batch import publications, rebuild
-from anabranch.compute.batch.manifest import Build, manifest_path, parse_days
+from anabranch.compute.batch.manifest import MANIFEST, Build, manifest_path, parse_days
 from anabranch.compute.batch.rebuild import cut_at
 from anabranch.compute.batch.version_samples import try_each_version
 from anabranch.core.die_with_parent import end_with_owners
@@ -57,9 +57,9 @@ def main() -> int:
         sys.stderr.write(f"{error}\n")
         return exit_code(error)
     sys.stderr.write(verdict.report)
-    built = {k: v for k, v in build.to_json().items() if k not in ("files", "partitions", "columns")}
-    judged = {k: v for k, v in verdict.to_json().items() if k not in ("late_changes", "report", "checks")}
-    sys.stdout.write(json.dumps(built | judged) + "\n")
+    built = {k: v for k, v in MANIFEST.content(build).items() if k not in ("files", "partitions", "columns")}
+    judged = {k: v for k, v in VERDICT.content(verdict).items() if k in ("equal", "refused", "whole", "speed_version")}
+    sys.stdout.write(json.dumps({**built, **judged, "certified_at": verdict.cut}) + "\n")
     return 0
 
 

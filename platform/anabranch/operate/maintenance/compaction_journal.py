@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
-from anabranch.core.atomic_files import write_atomically
+from anabranch.core.control_file import ControlFile
 from anabranch.core.settings import Settings
 from anabranch.lake.commit_log import changes
 from anabranch.lake.commit_metadata import CommitMetadata, open_table
@@ -30,8 +30,11 @@ class InProgress:
         return [Path(self.uri) / BUILDS / build for build in self.builds]
 
 
+JOURNAL: Final = ControlFile("record of a compaction", InProgress)
+
+
 def begin(settings: Settings, work: InProgress) -> None:
-    write_atomically(_path(settings), json.dumps(asdict(work)))
+    JOURNAL.write(_path(settings), work)
 
 
 def end(settings: Settings) -> None:
@@ -40,9 +43,8 @@ def end(settings: Settings) -> None:
 
 def in_progress(settings: Settings) -> InProgress | None:
     """Returns the work of the running compaction, or of one that was killed; None if there is none."""
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        said = json.loads(_path(settings).read_text())
-        return InProgress(said["uri"], int(said["version"]), tuple(said["builds"]))
+    with suppress(OSError, ValueError):
+        return JOURNAL.read(_path(settings))
     return None
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import psutil
+from anabranch.core.control_file import ControlFile
 from anabranch.core.settings import Settings
 
 State = Literal["starting", "running", "waiting", "done"]
@@ -50,6 +50,9 @@ class Record:
 
     def became(self, state: State, **more: Any) -> Record:
         return replace(self, state=state, **more)
+
+
+RECORD: Final = ControlFile("record of a process", Record)
 
 
 def birth(pid: int) -> str:
@@ -114,23 +117,16 @@ def _descendants(leader: psutil.Process) -> list[psutil.Process]:
 
 def write(settings: Settings, record: Record) -> None:
     """Writes a record atomically."""
-    settings.run.mkdir(parents=True, exist_ok=True)
-    path = _path(settings, record.name)
-    new = path.with_name(f".{path.name}.{os.getpid()}.new")
-    new.write_text(json.dumps(asdict(record), indent=1))
-    new.rename(path)
+    RECORD.write(_path(settings, record.name), record)
 
 
 def read(settings: Settings) -> dict[str, Record]:
-    """Returns all records by name. Skips files that are not records (from another version)."""
+    """Returns all records by name. Skips files that are not records."""
     found = {}
     for path in sorted(settings.run.glob("*.json")):
-        try:
-            raw = json.loads(path.read_text())
-            record = Record(**(raw | {"command": tuple(raw["command"])}))
-        except (FileNotFoundError, ValueError, TypeError, KeyError):
-            continue
-        found[record.name] = record
+        with contextlib.suppress(ValueError):
+            if record := RECORD.read(path):
+                found[record.name] = record
     return found
 
 

@@ -1,0 +1,115 @@
+"""``python tests/lanes.py``: every test but the sweeps, in lanes beside each other; the work of ``make test``.
+
+Tests of real servers wait a lot: for a scheduler, a broker, a restart. What needs none fills that time, at a lower
+priority. The output of each lane comes line by line behind its name; build/tests has it whole, and the JUnit files. At
+the end: which lanes failed, and the dearest tests.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock, Thread
+
+from slowest import print_slowest
+
+PROJECT = Path(__file__).parent.parent
+OUTPUT = PROJECT / "build" / "tests"
+SYSTEM = ("tests/crash", "tests/faults", "tests/system")
+"""Where tests with real servers are: reading all the others, to leave them out, takes up to a minute."""
+_OWN = "system and not sweep and not shared"
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """Runs of pytest, one after the other, by their name; ``beside`` keeps its ports from those of other lanes."""
+
+    name: str
+    runs: Mapping[str, Sequence[str]]
+    beside: int
+    nice: int = 0
+
+
+LANES = (
+    Lane("fast", {"fast": ("-m", "not system and not sweep", "-n", "2", "--dist", "loadfile")}, beside=0, nice=5),
+    # The tests of the one platform that they share, then faults: together as long as the third lane.
+    Lane(
+        "platform",
+        {
+            "shared": ("-m", "system and not sweep and shared", *SYSTEM),
+            "faults": ("-m", _OWN, "tests/faults"),
+        },
+        beside=1,
+    ),
+    Lane("servers", {"servers": ("-m", _OWN, *(folder for folder in SYSTEM if folder != "tests/faults"))}, beside=2),
+)
+
+
+@dataclass
+class _Running:
+    lane: Lane
+    started: float = field(default_factory=time.monotonic)
+    failed: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    process: subprocess.Popen[str] | None = None
+
+    def run(self, written: Lock, stopped: Mapping[str, bool]) -> None:
+        for name, arguments in self.lane.runs.items():
+            if stopped:
+                return
+            if self._pytest(name, arguments, written) != 0:
+                self.failed.append(name)
+        self.seconds = time.monotonic() - self.started
+
+    def _pytest(self, name: str, arguments: Sequence[str], written: Lock) -> int:
+        command = [sys.executable, "-m", "pytest", *arguments, "--junitxml", str(OUTPUT / f"{name}.xml")]
+        self.process = subprocess.Popen(
+            ["nice", "-n", str(self.lane.nice), *command],  # noqa: S607 - the system's own
+            cwd=PROJECT, env={**os.environ, "TESTS_BESIDE": str(self.lane.beside), "PYTHONUNBUFFERED": "1"},
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+        )  # fmt: skip
+        assert self.process.stdout is not None
+        with (OUTPUT / f"{name}.log").open("w") as log:
+            for line in self.process.stdout:
+                log.write(line)
+                with written:
+                    print(f"[{name}] {line}", end="", flush=True)  # noqa: T201
+        return self.process.wait()
+
+
+def main() -> int:
+    OUTPUT.mkdir(parents=True, exist_ok=True)
+    for file in OUTPUT.iterdir():
+        file.unlink()
+    written, stopped = Lock(), dict[str, bool]()
+    running = [_Running(lane) for lane in LANES]
+    threads = [Thread(target=each.run, args=(written, stopped)) for each in running]
+
+    def stop(*_: object) -> None:
+        """As Ctrl-C does: pytest stops what its tests have started."""
+        stopped["by a signal"] = True
+        for each in running:
+            if each.process is not None and each.process.poll() is None:
+                each.process.send_signal(signal.SIGINT)
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    print_slowest(sorted(OUTPUT.glob("*.xml")))
+    for each in running:
+        state = f"FAILED: {', '.join(each.failed)}" if each.failed else "passed"
+        print(f"{each.lane.name}: {state} in {each.seconds / 60:.1f} min")  # noqa: T201
+    return 1 if stopped or any(each.failed for each in running) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
