@@ -145,9 +145,18 @@ def _constants(trees: Trees) -> dict[str, str]:
 
 
 def _assigned(tree: ast.Module) -> dict[str, ast.expr]:
-    """``code = "A" if ... else "B"``."""
-    found = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]
-    return dict(("code", node.value) for node in found if ast.unparse(node.targets[0]) == "code")  # noqa: C402
+    """``code = "A" if ... else "B"``, also as a part of ``code, what = "A", "..."``."""
+    found = dict[str, ast.expr]()
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Assign):
+            continue
+        target, value = node.targets[0], node.value
+        both = isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)
+        for name, given in zip(target.elts, value.elts, strict=True) if both else [(target, value)]:
+            if ast.unparse(name) == "code":
+                known = found.get("code")
+                found["code"] = given if known is None else ast.Tuple([known, given])
+    return found
 
 
 @pytest.fixture(scope="module")
