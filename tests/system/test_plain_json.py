@@ -75,7 +75,8 @@ def topic(broker: Settings) -> Topic:
     """As another team has made it: by their own client, timestamps by the producer, three partitions."""
     name = f"payments_{secrets.token_hex(4)}"
     made = NewTopic(name, 3, config={"message.timestamp.type": "CreateTime", "retention.ms": "-1"})
-    for answer in AdminClient({"bootstrap.servers": broker.brokers}).create_topics([made]).values():
+    client = AdminClient({"bootstrap.servers": broker.brokers})  # its answers end with it
+    for answer in client.create_topics([made]).values():
         answer.result(30)
     return Topic(name, (PAID,), records=MAPPING, owned=False, allowed_lateness=timedelta(hours=2))
 
