@@ -80,7 +80,9 @@ class Reader:
 
     def _event_time(self, event: Node, appended: datetime) -> datetime | None:
         """None where the envelope can't be read, or the time is absurd."""
-        if not all(isinstance(event.get(name), str) and event[name] for name in ("id", "source", "type", "subject")):
+        if not all(isinstance(event.get(name), str) and event[name] for name in ("id", "source", "type")):
+            return None
+        if event.get("subject") is not None and not (isinstance(event["subject"], str) and event["subject"]):
             return None
         said = {name: _moment(event.get(name)) for name in ("time", "senttime", "receivedtime")}
         if any(said[name] is None and event.get(name) is not None for name in said) or said["time"] is None:

@@ -5,7 +5,8 @@ validated ``Topic`` and ``Contract`` objects, which landing, views and producers
 
 1. ``contract`` defines a contract and validates its schema; ``field_types`` compares and merges the types in schemas;
 2. ``compatibility`` checks each version against the one before it, ``upcasters`` the functions between versions;
-3. ``topics`` combines contracts, upcasters and the broker's settings; ``declarations`` loads all topics of a project;
+3. ``records`` says how a topic's records are read, ``topics`` combines contracts, upcasters and the broker's settings;
+   ``declarations`` loads all topics of a project;
 4. ``contract_registry`` records each version before its first event lands, and rejects later changes;
 5. ``envelope`` writes an event as CloudEvents JSON, ``validation`` checks it before it is sent.
 """
@@ -13,17 +14,23 @@ validated ``Topic`` and ``Contract`` objects, which landing, views and producers
 from anabranch.contracts.contract import Compatibility, Contract
 from anabranch.contracts.declarations import Declarations, load_declarations
 from anabranch.contracts.envelope import Event
+from anabranch.contracts.records import CloudEvents, PlainJson, Record, TimeField, TypeField
 from anabranch.contracts.topics import Sources, Topic, Topics
 from anabranch.contracts.upcasters import Upcaster
 
 __all__ = [
+    "CloudEvents",
     "Compatibility",
     "Contract",
     "Declarations",
     "Event",
+    "PlainJson",
+    "Record",
     "Sources",
+    "TimeField",
     "Topic",
     "Topics",
+    "TypeField",
     "Upcaster",
     "load_declarations",
 ]

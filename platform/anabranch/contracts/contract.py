@@ -19,7 +19,7 @@ from typing import Any
 from anabranch.core.errors import BadDefinition
 
 EVENT_TYPE = re.compile(r"[a-z][a-z0-9_]{0,39}(\.[a-z][a-z0-9_]{0,39}){1,3}")
-FIELD_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
+FIELD_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _SCALARS = {"string", "integer", "number", "boolean"}
 _KEYWORDS = {
     "type", "properties", "required", "items", "format", "enum", "minimum", "maximum", "pattern",
@@ -62,8 +62,8 @@ class Contract:
                 f"{self.name} v{self.version}: the data must be an object",
                 next_step="describe an object with named fields",
             )
-        for path, node in _nodes("data", self.schema):
-            _check_node(f"{self.name} v{self.version}: {path}", node)
+        for path, node in _nodes(f"{self.name} v{self.version}: data", self.schema):
+            _check_node(path, node)
 
     @property
     def uri(self) -> str:
@@ -88,22 +88,33 @@ class Contract:
     def from_file(path: Path) -> Contract:
         """Read a contract from ``NAME.vN.json``: an object with name, version, compatibility and schema."""
         content = json.loads(path.read_text())
-        return Contract(
-            name=content["name"],
-            version=content["version"],
-            schema=content["schema"],
-            compatibility=Compatibility(content.get("compatibility", "backward")),
-        )
+        try:
+            return Contract(
+                name=content["name"],
+                version=content["version"],
+                schema=content["schema"],
+                compatibility=Compatibility(content.get("compatibility", "backward")),
+            )
+        except BadDefinition as error:
+            what = f"{path}: {error.what}"
+            raise BadDefinition(error.code, what, state=error.state, next_step=error.next_step) from None
 
 
 def _nodes(path: str, node: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     yield path, node
+    known = dict[str, str]()
     for name, child in node.get("properties", {}).items():
         if not FIELD_NAME.fullmatch(name):
             raise BadDefinition(
                 "CONTRACT_SCHEMA",
-                f"{path}.{name}: names of fields may hold lower case letters, digits and _ only",
-                next_step="rename the field; an upcaster can rename fields that are sent with other names",
+                f"{path}.{name}: names of fields may hold the letters A to Z, digits and _ only",
+                next_step="leave the field out of the contract: it stays in the raw bytes",
+            )
+        if (other := known.setdefault(name.lower(), name)) != name:
+            raise BadDefinition(
+                "CONTRACT_SCHEMA",
+                f"{path}: {other} and {name} differ in case only, and engines can't tell such columns apart",
+                next_step="leave one of them out of the contract: it stays in the raw bytes",
             )
         yield from _nodes(f"{path}.{name}", child)
     if "items" in node:

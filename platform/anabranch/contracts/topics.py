@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import pairwise
 
 from anabranch.contracts.compatibility import allowed_from_upcaster, check_versions
 from anabranch.contracts.contract import Contract
 from anabranch.contracts.field_types import Node, ShapesClash, merge
+from anabranch.contracts.records import CloudEvents, Records
 from anabranch.contracts.upcasters import Upcaster, check_upcasters
 from anabranch.core.errors import BadDefinition
 
@@ -25,6 +26,8 @@ class Topic:
     ``future_bound`` after its receipt, or before ``earliest_year``.
     ``contracts`` may hold several versions of an event type: events land with the version that they name, and views
     see the newest one, through ``upcasters``.
+    ``records``: how records are read. ``owned``: False for a topic that others run: it is never created, its settings
+    are theirs, and ``partitions`` is only what tests assume.
     """
 
     name: str
@@ -37,6 +40,8 @@ class Topic:
     earliest_year: int = 2000
     max_message_bytes: int = 1_048_576
     upcasters: tuple[Upcaster, ...] = ()
+    records: Records = field(default=CloudEvents())
+    owned: bool = True
 
     def __post_init__(self) -> None:
         if not TOPIC_NAME.fullmatch(self.name):
@@ -60,6 +65,7 @@ class Topic:
                 f"{self.name}: a contract is listed twice",
                 next_step="list each version of a contract once",
             )
+        self.records.check(self.name, self.contracts)
         check_upcasters(self.name, self.contracts, self.upcasters)
         check_versions(self.contracts, {(u.event_type, u.version) for u in self.upcasters})
         for event_type in self.event_types:

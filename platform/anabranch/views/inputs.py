@@ -173,7 +173,7 @@ def frames(events: DataFrame, view: View, topics: Sources) -> list[DataFrame]:
     result = []
     for event_type in view.events:
         contract = topics.newest(event_type)
-        clash = set(contract.fields) & set(envelope)
+        clash = {name for name in contract.fields if name.lower() in envelope}
         if clash:
             raise definition_error("FIELD_CLASH", view, f"{event_type} has fields named {sorted(clash)}")
         rows = events.where(_of_type(event_type, topics))

@@ -70,10 +70,10 @@ def existing_topics(settings: Settings, admin: Admin | None = None) -> dict[str,
 
 
 def create_missing(settings: Settings, topics: Iterable[Topic]) -> tuple[str, ...]:
-    """Create those of ``topics`` that don't exist and wait until they are writable; returns their names."""
+    """Create those of our own ``topics`` that don't exist and wait until they are writable; returns their names."""
     admin = Admin(settings)
     existing = existing_topics(settings, admin)
-    missing = [topic for topic in topics if topic.name not in existing]
+    missing = [topic for topic in topics if topic.owned and topic.name not in existing]
     if not missing:
         return ()
     futures = admin.create_topics(
@@ -112,13 +112,16 @@ def _wait_for_leaders(settings: Settings, admin: Admin, names: tuple[str, ...]) 
 
 
 def drift(settings: Settings, topics: Iterable[Topic]) -> tuple[Drift, ...]:
-    """All differences between the broker's topics and their declarations, including missing topics."""
+    """All differences between the broker's topics and their declarations, including missing topics. The settings of
+    topics that others own are theirs."""
     admin = Admin(settings)
     existing = existing_topics(settings, admin)
     found: list[Drift] = []
     for topic in topics:
         if topic.name not in existing:
             found.append(Drift(topic.name, "topic", "declared", "missing"))
+            continue
+        if not topic.owned:
             continue
         if existing[topic.name] != topic.partitions:
             found.append(Drift(topic.name, "partitions", str(topic.partitions), str(existing[topic.name])))

@@ -19,7 +19,7 @@ from typing import Self
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, Message
 
-from anabranch.contracts import Declarations, Event
+from anabranch.contracts import CloudEvents, Declarations, Event
 from anabranch.contracts.validation import EventValidator, refused
 from anabranch.core.errors import AnabranchError, BadInput, TryAgain
 from anabranch.core.settings import Settings
@@ -169,9 +169,13 @@ class Producer:
 
     def _topic_of(self, event: Event) -> str:
         try:
-            return self._declarations.topic_of(event.type).name
+            topic = self._declarations.topic_of(event.type)
         except BadInput as error:
             raise refused("type", error.what, event_type=event.type, event_id=event.id) from None
+        if not isinstance(topic.records, CloudEvents):
+            reason = f"topic {topic.name} has records without an envelope: send them with any client of Kafka"
+            raise refused("type", reason, event_type=event.type, event_id=event.id)
+        return topic.name
 
     def _running(self) -> confluent_kafka.Producer:
         if self._client is None:

@@ -12,9 +12,10 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from anabranch.contracts import Topic
+from anabranch.contracts import PlainJson, Topic
 from anabranch.contracts.field_types import Node, ShapesClash, merge, same_shape
 from anabranch.core.errors import BadDefinition
+from anabranch.ingest.landing.mapping import mapped_event, mapped_time, text_of
 from anabranch.ingest.landing.schema import EVENT_DATE, QUARANTINED, VALID, spark_ddl
 from anabranch.ingest.landing.schema_projection import fields_as_sent
 from anabranch.ingest.landing.validity import CONTRACT, CORRUPT, DATA, END, is_valid, matching_contract, wrapped
@@ -84,7 +85,7 @@ def _parsed(records: DataFrame, topic: Topic) -> DataFrame:
     """``records`` with the columns that ``validity`` uses: _text, _event, _data, the times, and the contract's
     index."""
     fields = _fields(topic)
-    texts = records.withColumn("_text", F.col("value").cast("string"))
+    texts = records.withColumn("_text", text_of(topic.records))
     parsed = texts.withColumn("_parsed", F.from_json(wrapped(F.col("_text")), _schema(fields), _STRICT)).select(
         "*",
         F.col("_parsed.event").alias("_event"),
@@ -92,8 +93,12 @@ def _parsed(records: DataFrame, topic: Topic) -> DataFrame:
         F.col(f"_parsed.{CORRUPT}").isNotNull().alias(CORRUPT),
     )
     data = F.struct(*(_typed(F.col("_event.data")[name], node).alias(name) for name, node in fields.items()))
+    if isinstance(topic.records, PlainJson):
+        parsed = parsed.withColumn("_event", mapped_event(topic))
     times = (_time_of(F.col(f"_event.{name}")).alias(f"_{name}") for name in TIMES)
     read = parsed.select("*", *times, data.alias(DATA), matching_contract(topic).alias(CONTRACT))
+    if isinstance(topic.records, PlainJson):
+        read = read.withColumn("_time", mapped_time(topic.records))
     return read.withColumn("_event_time", _event_time())
 
 

@@ -8,17 +8,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from anabranch.contracts import Contract, Topic
+from anabranch.contracts import Contract, PlainJson, Topic
+from anabranch.contracts.records import UNITS, Record, TimeField, python_format
 from anabranch.ingest.landing.schema import QUARANTINED
 
 _DATE_TIME = re.compile(r"(?!0000)\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_START = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def with_reasons(rows: pa.Table, topic: Topic) -> pa.Table:
@@ -28,12 +31,13 @@ def with_reasons(rows: pa.Table, topic: Topic) -> pa.Table:
         return rows
     reasons: list[str | None] = [None] * rows.num_rows
     for index in pc.indices_nonzero(refused).to_pylist():
-        reasons[index] = reason(topic, rows["value"][index].as_py(), rows["append_time"][index].as_py())
+        value, key, appended = (rows[name][index].as_py() for name in ("value", "key", "append_time"))
+        reasons[index] = reason(topic, value, appended, key)
     column = rows.schema.get_field_index("reason")
     return rows.set_column(column, "reason", pa.array(reasons, pa.string()))
 
 
-def reason(topic: Topic, value: bytes | None, append_time: datetime) -> str:
+def reason(topic: Topic, value: bytes | None, append_time: datetime, key: bytes | None = None) -> str:
     """The first problem of a record that was appended at ``append_time`` (with a time zone)."""
     if value is None:
         return "empty: the record has no value"
@@ -47,7 +51,13 @@ def reason(topic: Topic, value: bytes | None, append_time: datetime) -> str:
         return "not_json: the value is no JSON object"
     if not isinstance(event, dict):
         return "not_json: the value is no JSON object"
-    found = next(_wrong(topic, event, append_time), None) or "unreadable: the engine's parser refuses it"
+    mapping = topic.records
+    problems = (
+        _wrong_by_mapping(topic, mapping, event, append_time, key)
+        if isinstance(mapping, PlainJson)
+        else _wrong(topic, event, append_time)
+    )
+    found = next(problems, None) or "unreadable: the engine's parser refuses it"
     # JSON can escape a lone surrogate, but no text column can hold it: without this, landing would stop here for ever.
     return found.encode("utf-8", "backslashreplace").decode()
 
@@ -58,6 +68,8 @@ def _no_constant(name: str) -> None:
 
 def _wrong(topic: Topic, event: Mapping[str, Any], append_time: datetime) -> Iterator[str]:
     for name in ("id", "source", "type", "subject"):
+        if event.get(name) is None and name == "subject":
+            continue
         if event.get(name) in (None, ""):
             yield f"envelope: {name} is missing"
         elif not isinstance(event[name], str):
@@ -81,19 +93,85 @@ def _wrong(topic: Topic, event: Mapping[str, Any], append_time: datetime) -> Ite
     yield from _contract(topic.newest(kind) if schema is None else followed[0], event.get("data"))
 
 
+def _wrong_by_mapping(
+    topic: Topic, mapping: PlainJson, data: Mapping[str, Any], append_time: datetime, key: bytes | None
+) -> Iterator[str]:
+    kind = topic.event_types[0]
+    if mapping.type is not None:
+        named = value_at(data, mapping.type.path)
+        if not isinstance(named, str) or not named:
+            yield f"mapping: type: data.{mapping.type.path} is missing or no string"
+            return
+        kind = mapping.type.names.get(named, named)
+    if kind not in topic.event_types:
+        yield f"unknown_type: {kind[:80]}"
+        return
+    for path in mapping.id_fields:
+        if value_at(data, path) in (None, ""):
+            yield f"mapping: id: data.{path} is missing"
+    parts = [("id", mapping.id), ("subject", mapping.subject)]
+    for part in (name for name, where in parts if where is Record.KEY):
+        if not _text_of_key(key) and (part == "id" or key):
+            yield f"mapping: {part}: the record has no key" if not key else f"mapping: {part}: the key is no UTF-8 text"
+    if isinstance(mapping.subject, str) and mapping.subject is not Record.KEY and value_at(data, mapping.subject) == "":
+        yield f"mapping: subject: data.{mapping.subject} is empty"
+    yield from _contract(topic.newest(kind), data)
+    if (field := mapping.time_field) is not None:
+        time = mapped_moment(field, value_at(data, field.path))
+        if time is None:
+            yield f"mapping: time: data.{field.path} is missing or can't be read{_as_declared(field)}"
+        yield from _absurd_time(topic, time, append_time, append_time)
+
+
+def _as_declared(time: TimeField) -> str:
+    return f" as {time.format}" if time.format else f" as {time.unit} since 1970" if time.unit else ""
+
+
+def _text_of_key(key: bytes | None) -> str:
+    try:
+        return (key or b"").decode()
+    except UnicodeDecodeError:
+        return ""
+
+
+def value_at(data: Any, path: str) -> Any:
+    """The value at a path of fields; None if there is none."""
+    for name in path.split("."):
+        data = data.get(name) if isinstance(data, dict) else None
+    return data
+
+
+def mapped_moment(time: TimeField, value: Any) -> datetime | None:
+    """The event time that a mapped field says; None if it can't be read."""
+    try:
+        if time.unit:
+            if not isinstance(value, int) or isinstance(value, bool):
+                return None
+            factor = UNITS[time.unit]
+            return _START + timedelta(microseconds=value * factor if factor else value // 1_000)
+        if not time.format:
+            return _moment(value)
+        found = datetime.strptime(value, python_format(time.format))  # noqa: DTZ007 - the zone comes next
+        return (found if found.tzinfo else found.replace(tzinfo=ZoneInfo(time.zone))).astimezone(UTC)
+    except (OverflowError, TypeError, ValueError):
+        return None
+
+
 def _absurd(topic: Topic, event: Mapping[str, Any], append_time: datetime) -> Iterator[str]:
     time, sent, received = (_moment(event.get(name)) for name in ("time", "senttime", "receivedtime"))
     arrived = received or append_time
-    ahead = f"absurd_time: over {topic.future_bound} ahead of its receipt"
     try:
         corrected = time + (arrived - sent) if time and sent else time
     except OverflowError:
-        yield f"absurd_time: before {topic.earliest_year}"
-        return
-    if corrected is None or corrected.year < topic.earliest_year:
-        yield f"absurd_time: before {topic.earliest_year}"
-    elif corrected - arrived > topic.future_bound or arrived - append_time > topic.future_bound:
-        yield ahead
+        corrected = None
+    yield from _absurd_time(topic, corrected, arrived, append_time)
+
+
+def _absurd_time(topic: Topic, time: datetime | None, arrived: datetime, append_time: datetime) -> Iterator[str]:
+    if time is None or time.year < topic.earliest_year:
+        yield f"absurd_time: before {topic.earliest_year}; the topic's earliest_year says what is too early"
+    elif time - arrived > topic.future_bound or arrived - append_time > topic.future_bound:
+        yield f"absurd_time: over {topic.future_bound} ahead of its receipt"
 
 
 def _contract(contract: Contract, data: Any) -> Iterator[str]:

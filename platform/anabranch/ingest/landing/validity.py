@@ -16,7 +16,7 @@ from typing import Any, Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from anabranch.contracts import Topic
+from anabranch.contracts import PlainJson, Topic
 
 CORRUPT: Final = "_corrupt"
 END: Final = "_end"
@@ -32,7 +32,8 @@ _CONVERTED = r'^(-?[0-9.]+([eE][-+]?[0-9]+)?|"-?Infinity"|true|false|[{\[].*)$'
 def is_valid(topic: Topic) -> Column:
     """True for a valid record, false for one to quarantine; never null."""
     fields = list(_by_field(topic))
-    strings = [*((F.col("_event")[name], name, None) for name in TEXTS), *_strings(topic, fields)]
+    enveloped = () if isinstance(topic.records, PlainJson) else TEXTS
+    strings = [*((F.col("_event")[name], name, None) for name in enveloped), *_strings(topic, fields)]
     every = [
         *_envelope(topic),
         *(_field(topic, *field) for field in fields),
@@ -48,10 +49,14 @@ def wrapped(text: Column) -> Column:
     return F.concat(F.lit('{"event":'), text, F.lit(f',"{END}":true}}'))
 
 
-def _is_one_value(text: Column) -> Column:
-    """Whether a text is one value. The wrapping object would read ``{...},"x":1`` as two fields of its own."""
-    doubt = text.rlike(r'^\s*[^{\s]|\}\s*,\s*"')
-    return ~doubt | (F.size(F.json_object_keys(wrapped(text))) == 2)
+def _is_one_value(topic: Topic) -> Column:
+    """Whether a record is one value. The wrapping objects would read ``{...},"x":1`` as two fields of their own."""
+    text, value = F.col("_text"), F.col("value").cast("string")
+    doubt = value.rlike(r'^\s*[^{\s]|\}\s*,\s*"')
+    one = F.size(F.json_object_keys(wrapped(text))) == 2
+    if isinstance(topic.records, PlainJson):
+        one &= F.size(F.json_object_keys(text)) == 1
+    return ~doubt | one
 
 
 def matching_contract(topic: Topic) -> Column:
@@ -69,8 +74,9 @@ def _envelope(topic: Topic) -> Iterator[Column]:
     received = F.coalesce(F.col("_receivedtime"), F.col("append_time"))
     bound = F.expr(f"interval {int(topic.future_bound.total_seconds())} seconds")
     yield F.col("_event").isNotNull() & F.col(END).isNotNull() & F.is_valid_utf8(F.col("_text"))
-    yield _is_one_value(F.col("_text"))
-    yield from (event[name] != "" for name in TEXTS)
+    yield _is_one_value(topic)
+    yield from (event[name] != "" for name in TEXTS if name != "subject")
+    yield event["subject"].isNull() | (event["subject"] != "")
     yield event["specversion"].startswith("1.") & F.col("_time").isNotNull() & event["data"].isNotNull()
     yield from (event[name].isNull() | F.col(f"_{name}").isNotNull() for name in ("senttime", "receivedtime"))
     yield F.col(CONTRACT).isNotNull()
@@ -176,6 +182,8 @@ def _are_strings(strings: list[Text]) -> Column:
     something other than a quote (or null); only then, or if names may be written with escapes, is the text parsed
     again.
     """
+    if not strings:
+        return F.lit(True)
     names = "|".join(sorted({path.rsplit(".", 1)[-1] for _, path, _ in strings}))
     doubt = F.col("_text").rlike(rf'"(?:{names})"\s*:\s*[^"\sn]') | F.col("_text").contains("\\u")
     odd = reduce(or_, (F.coalesce(_looks_converted(raw), F.lit(False)) for raw, _, _ in strings))

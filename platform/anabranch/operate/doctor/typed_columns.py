@@ -84,26 +84,26 @@ def _differing(rows: DataFrame, topic: Topic, event_type: str, rank: int) -> Dat
     contract = at.newest(event_type)
     mine = (F.col("type") == event_type) & (F.col("contract_version") == contract.version)
     stored = [name for name in rows.columns if name not in _COORDINATES]
-    # ``decode`` reads only the value and passes the key on, so the stored columns travel in the key.
-    carried = F.struct("key", *(F.col(name) for name in stored)).alias("key")
-    again = decode(rows.where(mine & (F.col("decision") == VALID)).withColumn("key", carried), at)
+    # ``decode`` doesn't read the topic's name and passes it on, so the stored columns travel in it.
+    carried = F.struct(*(F.col(name) for name in stored))
+    again = decode(rows.where(mine & (F.col("decision") == VALID)).withColumn("topic", carried), at)
     expected = {name: F.col(name) for name in _ENVELOPE}
     expected |= {topic.newest(t).column: F.lit(None) for t in topic.event_types if t != event_type}
     expected[contract.column] = project(F.col(contract.column), at.shape(event_type), topic.shape(event_type))
-    differs = [_unlike(F.col(f"key.{name}"), value, name) for name, value in expected.items()]
+    differs = [_unlike(F.col(f"topic.{name}"), value, name) for name, value in expected.items()]
     differs.append(F.when(F.col("decision") != VALID, F.lit("decision")))
-    return again.select("partition", "offset", "key.epoch", F.array_compact(F.array(*differs)).alias("columns"))
+    return again.select("partition", "offset", "topic.epoch", F.array_compact(F.array(*differs)).alias("columns"))
 
 
 def _unread(rows: DataFrame, topic: Topic) -> DataFrame:
     """Rows that aren't valid must have no values, except that a duplicate keeps the event's id and source. Valid rows
     must name a known contract version."""
+    from anabranch.ingest.landing.mapping import identity
     from pyspark.sql import functions as F
 
     decision, unread = F.col("decision"), F.coalesce(F.col("decision") != VALID, F.lit(True))
     known = [(F.col("type") == c.name) & (F.col("contract_version") == c.version) for c in topic.contracts]
-    event = F.from_json(F.col("value").cast("string"), "id string, source string")
-    names = {"event_id": event["id"], "source": event["source"]}
+    names = identity(topic)
     values = [*(n for n in _ENVELOPE[2:] if n != EVENT_DATE), *(topic.newest(t).column for t in topic.event_types)]
     expected = {name: F.when(decision == DUPLICATE, names[name]) if name in names else F.lit(None) for name in values}
     there = [F.when(unread, _unlike(F.col(name), value, name)) for name, value in expected.items()]

@@ -1,0 +1,187 @@
+"""How the records of a topic are read: as CloudEvents, or as plain JSON with a mapping.
+
+The mapping says where plain JSON has what an envelope would say: id, event time, type, subject, source. A field is
+named by its path (``customer.id``), and must be a field of every contract of the topic.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from anabranch.core.errors import BadDefinition
+
+if TYPE_CHECKING:
+    from anabranch.contracts.contract import Contract
+
+UNITS: Final[Mapping[str, int]] = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 0}
+"""Microseconds of a unit of time; nanoseconds are divided."""
+_PATTERNS: Final = {
+    "yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S", "SSSSSS": "%f", "SSS": "%f", "XXX": "%z",
+}  # fmt: skip
+_PART = re.compile(r"yyyy|MM|dd|HH|mm|ss|SSSSSS|SSS|XXX|'[^']*'|[^A-Za-z']")
+
+
+class Record(StrEnum):
+    """Parts of a record besides its value. ``OFFSET`` as an id: a record that was sent twice is two events."""
+
+    KEY = "the record's key"
+    OFFSET = "the record's coordinates"
+    APPEND_TIME = "the record's timestamp"
+
+
+@dataclass(frozen=True, slots=True)
+class TimeField:
+    """A field with the event time: a number with its ``unit`` (s, ms, us, ns since 1970), a text with its ``format``
+    (``yyyy-MM-dd HH:mm:ss``; parts: yyyy MM dd HH mm ss SSS SSSSSS XXX) and, if that has no offset, its time ``zone``,
+    or, without both, a ``date-time`` of the contract."""
+
+    path: str
+    unit: str = ""
+    format: str = ""
+    zone: str = "UTC"
+
+
+@dataclass(frozen=True, slots=True)
+class TypeField:
+    """A field with the event type. ``names``: the event types by the field's values, where they differ."""
+
+    path: str
+    names: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CloudEvents:
+    """CloudEvents 1.0 in structured mode: each record is a JSON object with the envelope and ``data``."""
+
+    def check(self, topic: str, contracts: Sequence[Contract]) -> None:
+        """There is nothing to check: the envelope is part of the format."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlainJson:
+    """Each record is a JSON object whose fields are those of the contract.
+
+    ``id``: a field, several fields, ``Record.KEY``, or ``Record.OFFSET``. ``time``: a field (a ``date-time``), a
+    ``TimeField``, or ``Record.APPEND_TIME``. ``type``: a ``TypeField``; may be left out if the topic has one event
+    type. ``subject``: a field, ``Record.KEY``, or None. ``source``: a text, by default the topic's name; two records
+    with the same (source, id) are copies of one event.
+    """
+
+    id: str | tuple[str, ...] | Record
+    time: str | TimeField | Record
+    type: TypeField | None = None
+    subject: str | Record | None = None
+    source: str = ""
+
+    @property
+    def id_fields(self) -> tuple[str, ...]:
+        """The paths that make the id, in order; empty if it isn't made of fields."""
+        if isinstance(self.id, Record):
+            return ()
+        return (self.id,) if isinstance(self.id, str) else self.id
+
+    @property
+    def time_field(self) -> TimeField | None:
+        """None for the record's own timestamp."""
+        if isinstance(self.time, Record):
+            return None
+        return TimeField(self.time) if isinstance(self.time, str) else self.time
+
+    def check(self, topic: str, contracts: Sequence[Contract]) -> None:
+        """Raises BadDefinition MAPPING, which names the topic, the mapped part and what is wrong with it."""
+        for part, problem in self._problems(contracts):
+            raise BadDefinition(
+                "MAPPING",
+                f"topic {topic}: {part}: {problem}",
+                next_step="correct the mapping, or the contract",
+                part=part,
+            )
+
+    def _problems(self, contracts: Sequence[Contract]) -> Iterator[tuple[str, str]]:
+        if self.id is Record.APPEND_TIME or (not isinstance(self.id, Record) and not self.id_fields):
+            yield "id", "give a field, several fields, Record.KEY, or Record.OFFSET"
+        if self.time in (Record.KEY, Record.OFFSET):
+            yield "time", "give a field, or Record.APPEND_TIME"
+        if self.subject in (Record.OFFSET, Record.APPEND_TIME):
+            yield "subject", "give a field, Record.KEY, or None"
+        for path in self.id_fields:
+            yield from _typed("id", path, contracts, {"string", "integer"})
+        if self.subject is not None and not isinstance(self.subject, Record):
+            yield from _typed("subject", self.subject, contracts, {"string", "integer"})
+        yield from self._type_problems(contracts)
+        if (time := self.time_field) is not None:
+            yield from _time_problems(time, contracts)
+
+    def _type_problems(self, contracts: Sequence[Contract]) -> Iterator[tuple[str, str]]:
+        types = {contract.name for contract in contracts}
+        if self.type is None:
+            if len(types) > 1:
+                yield (
+                    "type",
+                    f"the topic has several event types ({', '.join(sorted(types))}): say which field names it",
+                )
+            return
+        yield from _typed("type", self.type.path, contracts, {"string"})
+        for value, name in self.type.names.items():
+            if name not in types:
+                yield "type", f"{value!r} is named {name}, which is no event type of the topic"
+
+
+def _typed(part: str, path: str, contracts: Sequence[Contract], allowed: set[str]) -> Iterator[tuple[str, str]]:
+    for contract in contracts:
+        node = node_at(contract.schema, path)
+        if node is None:
+            yield part, f"{contract.name} v{contract.version} has no field {path}"
+        elif node["type"] not in allowed or "format" in node:
+            kind = f"{node['type']} {node.get('format', '')}".strip()
+            yield (
+                part,
+                f"{path} is a {kind} in {contract.name} v{contract.version}, not a {' or '.join(sorted(allowed))}",
+            )
+
+
+def _time_problems(time: TimeField, contracts: Sequence[Contract]) -> Iterator[tuple[str, str]]:
+    for contract in contracts:
+        node = node_at(contract.schema, time.path)
+        where = f"{contract.name} v{contract.version}"
+        if node is None:
+            yield "time", f"{where} has no field {time.path}"
+        elif time.unit and node["type"] != "integer":
+            yield "time", f"{time.path} has a unit, but is a {node['type']} in {where}: use an integer"
+        elif time.format and (node["type"] != "string" or "format" in node):
+            yield "time", f"{time.path} has a format, but isn't a plain string in {where}"
+        elif not time.unit and not time.format and node.get("format") != "date-time":
+            yield "time", f"{time.path} isn't a date-time in {where}: give its unit or its format"
+    if time.unit and time.format:
+        yield "time", "give a unit or a format, not both"
+    if time.unit and time.unit not in UNITS:
+        yield "time", f"unit {time.unit!r} is none of {', '.join(UNITS)}"
+    if time.format and "".join(_PART.findall(time.format)) != time.format:
+        yield "time", f"format {time.format!r}: parts are {', '.join(_PATTERNS)}, and texts in single quotes"
+    try:
+        ZoneInfo(time.zone)
+    except (ZoneInfoNotFoundError, ValueError):
+        yield "time", f"{time.zone!r} is no time zone"
+
+
+def node_at(schema: Mapping[str, Any], path: str) -> Mapping[str, Any] | None:
+    """The node of a schema at a path of fields; None if there is none."""
+    node: Mapping[str, Any] | None = schema
+    for name in path.split("."):
+        node = node.get("properties", {}).get(name) if node is not None and node["type"] == "object" else None
+    return node
+
+
+def python_format(pattern: str) -> str:
+    """The format of a ``TimeField`` for ``datetime.strptime``."""
+    parts = _PART.findall(pattern)
+    return "".join(_PATTERNS.get(part, part.strip("'").replace("%", "%%")) for part in parts)
+
+
+Records = CloudEvents | PlainJson
+"""How the records of a topic are read."""

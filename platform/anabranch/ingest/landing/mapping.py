@@ -1,0 +1,113 @@
+"""The envelope of records that have none: built from the fields that a topic's mapping names, as Spark expressions.
+
+Plain JSON is read as the ``data`` of an event: ``{...}`` as ``{"data":{...}}``. So parsing, typing and validation are
+the same as for records with an envelope.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import and_
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from anabranch.contracts import PlainJson, Topic
+from anabranch.contracts.records import UNITS, Record, Records, TimeField, node_at
+from anabranch.ingest.landing.schema import spark_ddl
+
+_DATA = "_data"
+
+
+def text_of(records: Records) -> Column:
+    """The text of a record that is parsed as an event."""
+    value = F.col("value").cast("string")
+    return F.concat(F.lit('{"data":'), value, F.lit("}")) if isinstance(records, PlainJson) else value
+
+
+def mapped_event(topic: Topic) -> Column:
+    """The event of a record whose data was parsed as ``_event.data``. Its texts for times are null: see
+    ``mapped_time``."""
+    records = topic.records
+    assert isinstance(records, PlainJson)  # noqa: S101 - the caller has looked
+    data, nothing = F.col("_event.data"), F.lit(None).cast("string")
+    return F.struct(
+        F.lit("1.0").alias("specversion"),
+        _id(records, data).alias("id"),
+        F.lit(records.source or topic.name).alias("source"),
+        _type(topic, records, data).alias("type"),
+        _subject(records, data).alias("subject"),
+        *(nothing.alias(name) for name in ("time", "senttime", "receivedtime", "dataschema")),
+        data.alias("data"),
+    )
+
+
+def mapped_time(records: PlainJson) -> Column:
+    """The event time of a record whose typed data is ``_data``; null if it can't be read."""
+    time = records.time_field
+    if time is None:
+        return F.col("append_time")
+    value = _at(F.col(_DATA), time.path)
+    if time.unit:
+        return _from_number(value, time.unit)
+    return _from_text(value, time) if time.format else value
+
+
+def identity(topic: Topic) -> dict[str, Column]:
+    """Id and source of a record, as columns ``event_id`` and ``source``, straight from its bytes."""
+    value = F.col("value").cast("string")
+    if not isinstance(topic.records, PlainJson):
+        event = F.from_json(value, "id string, source string")
+        return {"event_id": event["id"], "source": event["source"]}
+    named = {path.partition(".")[0] for path in topic.records.id_fields}
+    fields = {name: node_at(topic.contracts[0].schema, name) for name in sorted(named)}
+    ddl = ", ".join(f"`{name}`: {spark_ddl(node)}" for name, node in fields.items() if node is not None)
+    data = F.from_json(value, f"struct<{ddl}>") if ddl else F.lit(None)
+    return {"event_id": _id(topic.records, data), "source": F.lit(topic.records.source or topic.name)}
+
+
+def _id(records: PlainJson, data: Column) -> Column:
+    if records.id is Record.KEY:
+        return _key()
+    if records.id is Record.OFFSET:
+        return F.concat_ws("-", "partition", "offset")
+    parts = [_at(data, path).cast("string") for path in records.id_fields]
+    if len(parts) == 1:
+        return parts[0]
+    # As a JSON array: ("a", "b:c") and ("a:b", "c") are different ids.
+    return F.when(reduce(and_, (part.isNotNull() for part in parts)), F.to_json(F.array(*parts)))
+
+
+def _subject(records: PlainJson, data: Column) -> Column:
+    if records.subject is None:
+        return F.lit(None).cast("string")
+    return _key() if records.subject is Record.KEY else _at(data, str(records.subject)).cast("string")
+
+
+def _type(topic: Topic, records: PlainJson, data: Column) -> Column:
+    if records.type is None:
+        return F.lit(topic.event_types[0])
+    value = _at(data, records.type.path)
+    renamed = [F.when(value == text, F.lit(name)) for text, name in records.type.names.items()]
+    return F.coalesce(*renamed, value)
+
+
+def _key() -> Column:
+    key = F.col("key").cast("string")
+    return F.when(F.is_valid_utf8(key), key)
+
+
+def _at(value: Column, path: str) -> Column:
+    return reduce(lambda column, name: column[name], path.split("."), value)
+
+
+def _from_number(value: Column, unit: str) -> Column:
+    """A number that no timestamp can hold is null, not an error."""
+    if factor := UNITS[unit]:
+        return F.timestamp_micros(F.try_multiply(value, F.lit(factor)))
+    return F.timestamp_micros(F.call_function("div", F.try_subtract(value, F.pmod(value, F.lit(1_000))), F.lit(1_000)))
+
+
+def _from_text(value: Column, time: TimeField) -> Column:
+    found = F.try_to_timestamp(value, F.lit(time.format))
+    return found if "XXX" in time.format or time.zone == "UTC" else F.to_utc_timestamp(found, time.zone)

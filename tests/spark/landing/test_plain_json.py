@@ -1,0 +1,183 @@
+"""Plain JSON with a mapping: what becomes of each record, by the same decoding as records with an envelope."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from anabranch.contracts import Contract, PlainJson, Record, TimeField, Topic, TypeField
+from anabranch.core.spark import LIVE
+from anabranch.ingest.landing.decode import decode, raw_frame
+from anabranch.ingest.landing.mapping import identity
+from anabranch.ingest.landing.quarantine_reasons import with_reasons
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+PAID = Contract(
+    "payment.made",
+    1,
+    {
+        "type": "object",
+        "required": ["paymentId", "amount"],
+        "properties": {
+            "paymentId": {"type": "integer"},
+            "createdAt": {"type": "integer"},
+            "amount": {"type": "integer", "minimum": 0},
+            "note": {"type": "string"},
+            "customer": {"type": "object", "properties": {"id": {"type": "string"}}},
+            "day": {"type": "string"},
+            "at": {"type": "string", "format": "date-time"},
+        },
+    },
+)
+MAPPING = PlainJson(id="paymentId", time=TimeField("createdAt", unit="ms"), subject="customer.id", source="billing")
+PAYMENTS = Topic("payments", (PAID,), records=MAPPING)
+APPENDED = datetime(2020, 1, 1, 12, tzinfo=UTC)
+NOON = 1_577_880_000_000
+GOOD = {"paymentId": 7, "createdAt": NOON, "amount": 5, "customer": {"id": "ann"}}
+VALID = None
+
+
+def raw(**changed: Any) -> bytes:
+    return json.dumps({name: value for name, value in {**GOOD, **changed}.items() if value is not ...}).encode()
+
+
+CASES: dict[str, tuple[bytes | None, str | None]] = {
+    "good": (raw(), VALID),
+    "spaces around it": (b" \n" + raw() + b"\n ", VALID),
+    "a field that nobody declared": (raw(device={"model": [1, 2]}), VALID),
+    "no subject": (raw(customer=...), VALID),
+    "an empty subject": (raw(customer={"id": ""}), "mapping: subject: data.customer.id is empty"),
+    "no id": (raw(paymentId=...), "mapping: id: data.paymentId is missing"),
+    "an id that is null": (raw(paymentId=None), "mapping: id: data.paymentId is missing"),
+    "an id that is a text": (raw(paymentId="7"), "contract: data.paymentId is no integer"),
+    "an id of 30 digits": (raw().replace(b'"paymentId": 7', b'"paymentId": ' + b"7" * 30), "contract: data.paymentId"),
+    "no time": (raw(createdAt=...), "mapping: time: data.createdAt is missing or can't be read as ms since 1970"),
+    "a time in 1970": (raw(createdAt=5), "absurd_time: before 2000; the topic's earliest_year"),
+    "a time in the future": (raw(createdAt=NOON + 7_200_000), "absurd_time: over 1:00:00 ahead"),
+    "a time that no timestamp holds": (raw(createdAt=2**62), "mapping: time"),
+    "below the minimum": (raw(amount=-1), "contract: data.amount is below 0"),
+    "a number for a text": (raw(note=5), "contract: data.note is no string"),
+    "no value": (None, "empty"),
+    "no bytes": (b"", "not_json"),
+    "null": (b"null", "not_json"),
+    "a number": (b"3", "not_json"),
+    "an array": (b"[" + raw() + b"]", "not_json"),
+    "cut off": (raw()[:-1], "not_json"),
+    "a brace behind": (raw() + b"}", "not_json"),
+    "two records": (raw() + raw(), "not_json"),
+    "two records with a comma": (raw() + b"," + raw(), "not_json"),
+    "a field behind it": (raw() + b',"x":1', "not_json"),
+    "another record as a field behind it": (raw() + b',"data":' + raw(amount=9), "not_json"),
+    "null, and a record as a field behind it": (b'null,"data":' + raw(), "not_json"),
+    "a record, and out of the object around it": (raw() + b'},"event":{"data":' + raw(amount=9), "not_json"),
+    "not UTF-8": (raw(note="x").replace(b"x", b"\xff"), "not_utf8"),
+    "the fields of an envelope": (raw(id=1, type="x", data={"paymentId": 9}), VALID),
+}
+
+
+def decided(
+    spark: SparkSession, topic: Topic, values: Mapping[str, bytes | None], key: bytes | None = b"k"
+) -> dict[str, dict[str, Any]]:
+    appended = int(APPENDED.timestamp() * 1_000_000)
+    records = [
+        {"partition": 0, "offset": n, "append_time": appended, "key": key, "value": value}
+        for n, value in enumerate(values.values())
+    ]
+    names = list(values)
+    rows = with_reasons(decode(raw_frame(spark, topic, records), topic).toArrow(), topic).to_pylist()
+    assert sorted(row["offset"] for row in rows) == list(range(len(records)))
+    return {names[row["offset"]]: row for row in rows}
+
+
+@pytest.mark.parametrize("settings", [{}, LIVE], ids=["compiled", "interpreted"])
+def test_every_record_gets_its_decision(spark: SparkSession, settings: Mapping[str, str]) -> None:
+    own = spark.newSession()
+    for key, value in {"spark.sql.codegen.wholeStage": "false", **settings}.items():
+        own.conf.set(key, value)
+    rows = decided(own, PAYMENTS, {name: value for name, (value, _) in CASES.items()})
+    found = {name: row["reason"] for name, row in rows.items()}
+    wrong = {
+        name: (found[name], expected)
+        for name, (_, expected) in CASES.items()
+        if (found[name] is None) != (expected is None) or not (found[name] or "").startswith(expected or "")
+    }
+    assert wrong == {}
+    good = rows["good"]
+    assert (good["event_id"], good["source"], good["type"], good["subject"]) == ("7", "billing", "payment.made", "ann")
+    assert good["event_time"] == good["device_time"] == APPENDED
+    assert (good["payment_made"]["amount"], good["contract_version"]) == (5, 1)
+    assert good["payment_made"]["customer"] == {"id": "ann"}
+
+
+def one(spark: SparkSession, mapping: PlainJson, key: bytes | None = b"k", **changed: Any) -> dict[str, Any]:
+    """The row of one record, read by another mapping."""
+    topic = Topic("payments", (PAID,), records=mapping)
+    return decided(spark, topic, {"it": raw(**changed)}, key)["it"]
+
+
+def test_ids(spark: SparkSession) -> None:
+    at = Record.APPEND_TIME
+    assert one(spark, PlainJson(id=Record.KEY, time=at))["event_id"] == "k"
+    assert one(spark, PlainJson(id=Record.KEY, time=at), key=None)["reason"] == "mapping: id: the record has no key"
+    broken = one(spark, PlainJson(id=Record.KEY, time=at), key=b"\xff")
+    assert broken["reason"] == "mapping: id: the key is no UTF-8 text"
+    assert one(spark, PlainJson(id=Record.OFFSET, time=at))["event_id"] == "0-0"
+    several = PlainJson(id=("customer.id", "paymentId"), time=at)
+    assert one(spark, several)["event_id"] == '["ann","7"]'
+    assert one(spark, several, customer=...)["reason"] == "mapping: id: data.customer.id is missing"
+    assert one(spark, several)["source"] == "payments"
+
+
+def test_times(spark: SparkSession) -> None:
+    def at(time: str | TimeField | Record, **changed: Any) -> datetime | None:
+        found = one(spark, PlainJson(id="paymentId", time=time), **changed)
+        assert (found["event_time"] is None) == (found["reason"] is not None)
+        return found["event_time"]  # type: ignore[no-any-return]
+
+    second = int(APPENDED.timestamp())
+    assert at(Record.APPEND_TIME) == APPENDED
+    assert at("at", at="2020-01-01T13:00:00+01:00") == APPENDED
+    assert at("at", at=...) is None
+    assert at(TimeField("createdAt", unit="s"), createdAt=second) == APPENDED
+    assert at(TimeField("createdAt", unit="us"), createdAt=second * 1_000_000 + 1) == APPENDED + timedelta(
+        microseconds=1
+    )
+    assert at(TimeField("createdAt", unit="ns"), createdAt=second * 10**9 + 1_999) == APPENDED + timedelta(
+        microseconds=1
+    )
+    berlin = TimeField("day", format="yyyy-MM-dd HH:mm:ss", zone="Europe/Berlin")
+    assert at(berlin, day="2020-01-01 13:00:00") == APPENDED
+    assert at(berlin, day="2020-01-01T13:00:00") is None
+    assert at(TimeField("day", format="dd.MM.yyyy'T'HH:mm:ss.SSSXXX"), day="01.01.2020T13:00:00.000+01:00") == APPENDED
+
+
+def test_types(spark: SparkSession) -> None:
+    refunded = Contract("payment.refunded", 1, PAID.schema)
+    mapping = PlainJson(id="paymentId", time=Record.APPEND_TIME, type=TypeField("note", {"Paid": "payment.made"}))
+    topic = Topic("payments", (PAID, refunded), records=mapping)
+    values = {"Paid": raw(note="Paid"), "as it is": raw(note="payment.refunded"), "other": raw(note="lost"),
+              "none": raw(note=...)}  # fmt: skip
+    rows = decided(spark, topic, values)
+    assert [(row["type"], row["reason"]) for row in rows.values()] == [
+        ("payment.made", None), ("payment.refunded", None), ("lost", "unknown_type: lost"),
+        (None, "mapping: type: data.note is missing or no string"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("made_of", ["paymentId", ("customer.id", "paymentId"), Record.KEY, Record.OFFSET])
+def test_the_identity_of_bytes_is_that_of_the_decoding(spark: SparkSession, made_of: Any) -> None:
+    """The doctor holds duplicates, whose data isn't typed, to it."""
+    topic = Topic("payments", (PAID,), records=PlainJson(id=made_of, time=Record.APPEND_TIME))
+    appended = int(APPENDED.timestamp() * 1_000_000)
+    record = {"partition": 3, "offset": 9, "append_time": appended, "key": b"k", "value": raw()}
+    frame = raw_frame(spark, topic, [record])
+    (told,) = frame.select(*(column.alias(name) for name, column in identity(topic).items())).collect()
+    (row,) = decode(frame, topic).collect()
+    assert (told["event_id"], told["source"]) == (row["event_id"], row["source"])
+    assert told["event_id"]

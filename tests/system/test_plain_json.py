@@ -1,0 +1,156 @@
+"""A topic that others have made and fill with plain JSON, through to a view that both paths agree on."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from anabranch.certify.certify_partitions import certify
+from anabranch.compute.batch import publish, rebuild
+from anabranch.compute.speed.view_stream import catch_up
+from anabranch.contracts import Contract, Declarations, PlainJson, TimeField, Topic
+from anabranch.core.errors import BadInput
+from anabranch.core.settings import Settings
+from anabranch.ingest.kafka import create_missing, drift
+from anabranch.ingest.landing.quarantine import list_quarantined, release
+from anabranch.ingest.landing.stream import start
+from anabranch.ingest.landing.verify import verify
+from anabranch.operate.doctor.context import Context
+from anabranch.operate.doctor.run_checks import examine, log_of
+from anabranch.serve import read
+from anabranch.views import Registry, view
+from confluent_kafka.admin import AdminClient, NewTopic
+from sending import raw_producer
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.system
+PAID = Contract(
+    "payment.made",
+    1,
+    {
+        "type": "object",
+        "required": ["paymentId", "cents"],
+        "properties": {
+            "paymentId": {"type": "string"},
+            "createdAt": {"type": "integer"},
+            "cents": {"type": "integer", "minimum": 0},
+            "shop": {"type": "object", "properties": {"city": {"type": "string"}}},
+        },
+    },
+)
+MAPPING = PlainJson(id="paymentId", time=TimeField("createdAt", unit="ms"), subject="shop.city", source="till")
+FIRST = datetime(2024, 3, 1, tzinfo=UTC)
+DAYS = [date(2024, 3, n) for n in (1, 2, 3)]
+CITIES = ("Rome", "Oslo", "Łódź")
+
+
+@view(name="takings", version=1, events=["payment.made"], key=["day", "city"], partition_by="day")
+def takings(paid: DataFrame) -> DataFrame:
+    """Cents and payments per day and city."""
+    from pyspark.sql import functions as F
+
+    daily = paid.groupBy(F.window("event_time", "1 day"), F.col("shop.city").alias("city")).agg(
+        F.sum("cents").alias("cents"), F.count("*").alias("payments")
+    )
+    return daily.select(F.to_date("window.start").alias("day"), "city", "cents", "payments")
+
+
+def payment(number: int, **more: Any) -> dict[str, Any]:
+    """One every five minutes, for three days; every 50th was made a day before it was sent."""
+    made = FIRST + timedelta(minutes=5 * number) - timedelta(days=1 if number % 50 == 49 and number > 400 else 0)
+    body = {"paymentId": f"p-{number}", "createdAt": int(made.timestamp() * 1000), "cents": number * 7 + 1}
+    return {**body, "shop": {"city": CITIES[number % 3]}, "terminal": {"deviceId": number % 9}, **more}
+
+
+@pytest.fixture(scope="module")
+def topic(broker: Settings) -> Topic:
+    """As another team has made it: by their own client, timestamps by the producer, three partitions."""
+    name = f"payments_{secrets.token_hex(4)}"
+    made = NewTopic(name, 3, config={"message.timestamp.type": "CreateTime", "retention.ms": "-1"})
+    client = AdminClient({"bootstrap.servers": broker.brokers})  # its answers end with it
+    for answer in client.create_topics([made]).values():
+        answer.result(30)
+    return Topic(name, (PAID,), records=MAPPING, owned=False, allowed_lateness=timedelta(hours=2))
+
+
+@pytest.fixture(scope="module")
+def settings(broker: Settings, tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    more = {"home": Path(tmp_path_factory.mktemp("plain")), "shuffle_partitions": 2, "max_offsets_per_trigger": 300}
+    return broker.model_copy(update=more)
+
+
+def send(settings: Settings, topic: Topic, values: Sequence[bytes]) -> None:
+    producer = raw_producer(settings)
+    for number, value in enumerate(values):
+        producer.produce(topic.name, value=value, partition=number % 3)
+    assert producer.flush(30) == 0
+
+
+def land(spark: SparkSession, settings: Settings, topic: Topic) -> None:
+    assert start(spark, settings, topic, once=True).awaitTermination(240)
+
+
+def test_a_topic_of_others_is_landed_as_it_is_and_its_view_is_certified(
+    spark: SparkSession, settings: Settings, topic: Topic
+) -> None:
+    payments = [payment(number) for number in range(860)]
+    broken = [b"", b"{", b'{"paymentId": "x"}', json.dumps(payment(1, cents=-5)).encode()]
+    twice = [json.dumps(payments[number]).encode() for number in (3, 500)]
+    send(settings, topic, [json.dumps(each, ensure_ascii=False).encode() for each in payments] + broken + twice)
+    assert create_missing(settings, [topic]) == ()
+    assert drift(settings, [topic]) == ()
+
+    land(spark, settings, topic)
+    proof = verify(settings, topic)
+    assert proof.sound, proof.to_json()
+    counts = {name: sum(getattr(p, name) for p in proof.partitions) for name in ("valid", "quarantined", "duplicates")}
+    assert counts == {"valid": 860, "quarantined": 4, "duplicates": 2}
+    kinds = Counter(record.kind for record in list_quarantined(settings, topic))
+    assert kinds == {"not_json": 2, "contract": 2}
+
+    catch_up(spark, settings, takings, topic)
+    build = rebuild(spark, settings, takings, topic, DAYS, "first")
+    certificates = certify(spark, settings, takings, topic, DAYS)
+    assert [c.equal for c in certificates] == [True] * 3
+    publish(settings, takings, build, DAYS)
+    expected: dict[tuple[date, str], list[int]] = defaultdict(lambda: [0, 0])
+    for each in payments:
+        made = datetime.fromtimestamp(each["createdAt"] / 1000, UTC)
+        row = expected[made.date(), each["shop"]["city"]]
+        row[0], row[1] = row[0] + each["cents"], row[1] + 1
+    served = read("takings", settings=settings).to_arrow().to_pylist()
+    assert {(row["day"], row["city"]): [row["cents"], row["payments"]] for row in served} == expected
+    assert sum(p.late for p in proof.partitions) > 0, "late events are what makes both halves differ"
+
+
+def test_the_doctor_holds_rows_to_their_bytes(spark: SparkSession, settings: Settings, topic: Topic) -> None:
+    declared = Declarations({topic.name: topic})
+    report = examine(Context(settings, declared, Registry((takings,), declared), log_of(settings)), pause=0.1)
+    assert [str(finding) for finding in report.findings] == []
+    assert not report.unseen
+
+
+def test_a_wider_contract_releases_what_was_in_quarantine(
+    spark: SparkSession, settings: Settings, topic: Topic
+) -> None:
+    schema = {**PAID.schema, "properties": {**PAID.schema["properties"], "cents": {"type": "integer"}}}
+    wider = Topic(topic.name, (Contract(PAID.name, 1, schema),), records=MAPPING, owned=False)
+    released = release(spark, settings, wider, None, "refunds are payments below zero")
+    assert (released.released, released.duplicates) == (0, 1), "its id is that of a payment that has landed"
+
+
+def test_a_topic_that_is_not_there_is_named_and_never_created(spark: SparkSession, settings: Settings) -> None:
+    gone = Topic(f"gone_{secrets.token_hex(4)}", (PAID,), records=MAPPING, owned=False)
+    assert create_missing(settings, [gone]) == ()
+    assert [(d.setting, d.found) for d in drift(settings, [gone])] == [("topic", "missing")]
+    with pytest.raises(BadInput, match=gone.name) as error:
+        start(spark, settings, gone, once=True)
+    assert error.value.code == "TOPIC_MISSING"

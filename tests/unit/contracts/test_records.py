@@ -1,0 +1,103 @@
+"""A mapping is checked against the contracts when the topic is declared."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anabranch.contracts import Contract, PlainJson, Record, TimeField, Topic, TypeField
+from anabranch.contracts.records import python_format
+from anabranch.core.errors import BadDefinition
+from anabranch.ingest.landing.quarantine_reasons import mapped_moment
+
+pytestmark = pytest.mark.unit
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "orderId": {"type": "string"},
+        "number": {"type": "integer"},
+        "price": {"type": "number"},
+        "at": {"type": "string", "format": "date-time"},
+        "on": {"type": "string"},
+        "buyer": {"type": "object", "properties": {"id": {"type": "integer"}}},
+    },
+}
+PLACED, PAID = Contract("order.placed", 1, SCHEMA), Contract("order.paid", 1, SCHEMA)
+OFFSET, NOW = Record.OFFSET, Record.APPEND_TIME
+
+
+@pytest.mark.parametrize(
+    "mapping",
+    [
+        PlainJson(id="orderId", time="at"),
+        PlainJson(id=("buyer.id", "number"), time=TimeField("number", unit="ns"), subject="buyer.id"),
+        PlainJson(id=Record.KEY, time=NOW, subject=Record.KEY, source="shop"),
+        PlainJson(id=OFFSET, time=TimeField("on", format="yyyy-MM-dd'T'HH:mm:ss", zone="America/New_York")),
+    ],
+)
+def test_what_the_contract_has_can_be_mapped(mapping: PlainJson) -> None:
+    Topic("orders", (PLACED,), records=mapping)
+
+
+@pytest.mark.parametrize(
+    ("mapping", "part", "says"),
+    [
+        (PlainJson(id="order", time="at"), "id", "order.placed v1 has no field order"),
+        (PlainJson(id="orderId.x", time="at"), "id", "has no field orderId.x"),
+        (PlainJson(id="price", time="at"), "id", "price is a number in order.placed v1, not a integer or string"),
+        (PlainJson(id=("orderId", "at"), time="at"), "id", "at is a string date-time"),
+        (PlainJson(id=(), time="at"), "id", "give a field"),
+        (PlainJson(id=NOW, time="at"), "id", "give a field"),
+        (PlainJson(id=OFFSET, time=OFFSET), "time", "give a field, or Record.APPEND_TIME"),
+        (
+            PlainJson(id=OFFSET, time="on"),
+            "time",
+            "on isn't a date-time in order.placed v1: give its unit or its format",
+        ),
+        (PlainJson(id=OFFSET, time=TimeField("on", unit="ms")), "time", "has a unit, but is a string"),
+        (PlainJson(id=OFFSET, time=TimeField("number", unit="h")), "time", "unit 'h' is none of s, ms, us, ns"),
+        (PlainJson(id=OFFSET, time=TimeField("number", format="yyyy")), "time", "isn't a plain string"),
+        (PlainJson(id=OFFSET, time=TimeField("on", format="EEE, d MMM")), "time", "format 'EEE, d MMM': parts are"),
+        (PlainJson(id=OFFSET, time=TimeField("on", format="yyyy", zone="Mars")), "time", "'Mars' is no time zone"),
+        (PlainJson(id=OFFSET, time=NOW, subject="buyer"), "subject", "buyer is a object"),
+        (PlainJson(id=OFFSET, time=NOW, subject=NOW), "subject", "give a field, Record.KEY, or None"),
+        (PlainJson(id=OFFSET, time=NOW, type=TypeField("number")), "type", "number is a integer"),
+        (
+            PlainJson(id=OFFSET, time=NOW, type=TypeField("on", {"x": "order.lost"})),
+            "type",
+            "no event type of the topic",
+        ),
+    ],
+)
+def test_a_wrong_mapping_is_refused_when_it_is_declared(mapping: PlainJson, part: str, says: str) -> None:
+    with pytest.raises(BadDefinition) as error:
+        Topic("orders", (PLACED,), records=mapping)
+    assert (error.value.code, error.value.fields["part"]) == ("MAPPING", part)
+    assert error.value.what.startswith(f"topic orders: {part}: ")
+    assert says in error.value.what
+
+
+def test_several_event_types_need_a_field_that_names_them() -> None:
+    with pytest.raises(BadDefinition, match=r"several event types \(order.paid, order.placed\)"):
+        Topic("orders", (PLACED, PAID), records=PlainJson(id="orderId", time="at"))
+
+
+def test_names_that_differ_in_case_only_are_refused_with_file_contract_and_field(tmp_path: Path) -> None:
+    file = tmp_path / "order.placed.v1.json"
+    file.write_text('{"name": "order.placed", "version": 1, "schema": {"type": "object", "properties": '
+                    '{"orderId": {"type": "string"}, "orderid": {"type": "string"}}}}')  # fmt: skip
+    with pytest.raises(BadDefinition) as error:
+        Contract.from_file(file)
+    assert error.value.what.startswith(f"{file}: order.placed v1: data: orderId and orderid differ in case only")
+
+
+def test_formats_are_read_alike_outside_of_the_engine() -> None:
+    assert python_format("yyyy-MM-dd'T'HH:mm:ss.SSSXXX") == "%Y-%m-%dT%H:%M:%S.%f%z"
+    noon = datetime(2020, 7, 1, 12, tzinfo=UTC)
+    berlin = TimeField("on", format="dd.MM.yyyy HH:mm", zone="Europe/Berlin")
+    assert mapped_moment(berlin, "01.07.2020 14:00") == noon
+    assert [mapped_moment(berlin, value) for value in ("2020-07-01", None, 5)] == [None] * 3
+    assert mapped_moment(TimeField("n", unit="ns"), int(noon.timestamp()) * 10**9 + 999) == noon
+    assert [mapped_moment(TimeField("n", unit="s"), value) for value in ("5", True, 2**62)] == [None] * 3
