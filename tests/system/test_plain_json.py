@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from anabranch.certify.certify_partitions import certify
+from anabranch.certify.reconciliation import reconcile
 from anabranch.compute.batch import publish, rebuild
 from anabranch.compute.speed.view_stream import catch_up
 from anabranch.contracts import Contract, Declarations, PlainJson, TimeField, Topic
@@ -118,8 +118,8 @@ def test_a_topic_of_others_is_landed_as_it_is_and_its_view_is_certified(
 
     catch_up(spark, settings, takings, topic)
     build = rebuild(spark, settings, takings, topic, DAYS, "first")
-    certificates = certify(spark, settings, takings, topic, DAYS)
-    assert [c.equal for c in certificates] == [True] * 3
+    verdict = reconcile(spark, settings, takings, topic, "first", build)
+    assert (list(verdict.equal), verdict.refused) == (DAYS, {})
     publish(settings, takings, build, DAYS)
     expected: dict[tuple[date, str], list[int]] = defaultdict(lambda: [0, 0])
     for each in payments:
