@@ -18,6 +18,7 @@ MODULES = (  # of ``anabranch.apps``
     "cli.produce_commands",
     "cli.landing_commands",
     "cli.census_commands",
+    "cli.contract_commands",
     "cli.quarantine_commands",
     "cli.view_commands",
     "cli.change_commands",

@@ -1,0 +1,250 @@
+"""Infers a contract and a mapping from sample records. What it isn't sure of it says in a ``description`` or a comment,
+for a person to decide."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from typing import Any, Final
+
+from anabranch.contracts.contract import EVENT_TYPE, FIELD_NAME
+from anabranch.core.errors import BadInput
+
+_DATE_TIME: Final = re.compile(r"(?!0000)\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})")
+_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
+_FIRST_YEAR, _LAST_YEAR = 1990, 2100
+_TIMES: Final = ("event_time", "eventtime", "time", "timestamp", "ts", "created", "occurred", "happened", "at")
+"""Parts of names of times, the best first."""
+
+
+@dataclass
+class _Seen:
+    """All values of one field: their types, and what is below an object or in an array."""
+
+    count: int = 0
+    nulls: int = 0
+    kinds: set[str] = field(default_factory=set)
+    values: set[str] = field(default_factory=set)
+    """Texts of scalars: ids are different in each record."""
+    numbers: list[int] = field(default_factory=list)
+    fields: dict[str, _Seen] = field(default_factory=dict)
+    items: _Seen | None = None
+
+    def add(self, value: Any) -> None:
+        self.count += 1
+        if value is None:
+            self.nulls += 1
+            return
+        kind = _kind(value)
+        self.kinds.add(kind)
+        if kind == "object":
+            for name, child in value.items():
+                self.fields.setdefault(name, _Seen()).add(child)
+        elif kind == "array":
+            self.items = self.items or _Seen()
+            for item in value:
+                self.items.add(item)
+        else:
+            self.values.add(str(value))
+            if kind == "integer":
+                self.numbers.append(value)
+
+
+@dataclass(frozen=True)
+class Inferred:
+    """A contract's schema, the fields that were left out and why, and guesses for the mapping (None: no candidate)."""
+
+    name: str
+    schema: Mapping[str, Any]
+    left_out: tuple[str, ...]
+    records: int
+    id: str | None
+    time: str | None
+    """Python for ``PlainJson(time=...)``."""
+
+    def contract_file(self) -> str:
+        """The JSON of ``NAME.v1.json``."""
+        content = {"name": self.name, "version": 1, "compatibility": "backward", "schema": self.schema}
+        return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+    def declaration(self, topic: str) -> str:
+        """The Python module that declares the topic."""
+        unsure = [f"# {line}" for line in self.left_out]
+        ident = f'"{self.id}"' if self.id else "Record.OFFSET"
+        why_id = "different in each record of the sample" if self.id else "no field is different in each record"
+        why_time = "check that it says when the event happened" if self.time else "no field looks like a time"
+        time = self.time or "Record.APPEND_TIME"
+        names = ["Contract", "PlainJson", *(n for n in ("Record", "TimeField") if n in f"{ident} {time}"), "Topic"]
+        lines = [
+            f'"""Topic {topic}, inferred from {self.records:,} records. Check what the comments say."""',
+            "",
+            "from pathlib import Path",
+            "",
+            f"from anabranch.contracts import {', '.join(names)}",
+            "",
+            *([*unsure, ""] if unsure else []),
+            f"{topic.upper()} = Topic(",
+            f'    "{topic}",',
+            f'    (Contract.from_file(Path(__file__).parent / "{self.name}.v1.json"),),',
+            "    records=PlainJson(",
+            f"        id={ident},  # {why_id}",
+            f"        time={time},  # {why_time}",
+            "    ),",
+            "    owned=False,",
+            ")",
+        ]
+        return "\n".join(lines) + "\n"
+
+
+def infer(name: str, lines: Iterable[str]) -> Inferred:
+    """Infer the contract ``name`` from records, one JSON object a line.
+
+    Raises BadInput SAMPLE, which names the line, or CONTRACT_NAME.
+    """
+    if not EVENT_TYPE.fullmatch(name):
+        raise BadInput("CONTRACT_NAME", f"{name!r} is no event type", next_step="write it like payment.made")
+    root = _Seen()
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            root.add(_record(number, line))
+    if not root.count:
+        raise BadInput("SAMPLE", "there is no record in the sample", next_step="give some, one JSON object a line")
+    left_out: list[str] = []
+    schema = _object(root, "", left_out)
+    return Inferred(name, schema, tuple(left_out), root.count, _id_of(root, schema), _time_of(root, schema))
+
+
+def _record(number: int, line: str) -> dict[str, Any]:
+    try:
+        content = json.loads(line, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise BadInput("SAMPLE", f"line {number} is not JSON: {error}", next_step="one JSON object a line") from None
+    if not isinstance(content, dict):
+        raise BadInput("SAMPLE", f"line {number} is no JSON object", next_step="one JSON object a line")
+    return content
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int):
+        return "integer" if -(2**63) <= value < 2**63 else "integer beyond 64 bits"
+    if isinstance(value, str):
+        return _text_kind(value)
+    return {float: "number", dict: "object", list: "array"}[type(value)]
+
+
+def _text_kind(text: str) -> str:
+    try:
+        if _DATE_TIME.fullmatch(text):
+            datetime.fromisoformat(text)
+            return "string date-time"
+        if _DATE.fullmatch(text):
+            date.fromisoformat(text)
+            return "string date"
+    except ValueError:
+        pass
+    return "string"
+
+
+def _object(seen: _Seen, path: str, left_out: list[str]) -> dict[str, Any]:
+    properties, required = {}, []
+    folded = [name.lower() for name in seen.fields]
+    for name, child in seen.fields.items():
+        at = f"{path}{name}"
+        if not FIELD_NAME.fullmatch(name):
+            left_out.append(f"{at}: left out, its name isn't made of A to Z, digits and _")
+        elif folded.count(name.lower()) > 1:
+            left_out.append(f"{at}: left out, another field differs in case only")
+        elif (node := _node(child, at, left_out)) is not None:
+            properties[name] = node
+            if child.count == seen.count and not child.nulls:
+                required.append(name)
+            elif child.nulls:
+                node["description"] = f"null in {child.nulls} of {child.count} records of the sample"
+    return {"type": "object", **({"required": required} if required else {}), "properties": properties}
+
+
+def _node(seen: _Seen, path: str, left_out: list[str]) -> dict[str, Any] | None:
+    kinds = set(seen.kinds)
+    if kinds == {"integer", "number"}:
+        kinds = {"number"}
+    if len(kinds) > 1 and all(kind.startswith("string") for kind in kinds):
+        kinds = {"string"}
+    if len(kinds) != 1:
+        what = " and ".join(sorted(kinds)) or "null only"
+        left_out.append(f"{path}: left out, the sample has {what}")
+        return None
+    (kind,) = kinds
+    if kind == "object":
+        return _object(seen, f"{path}.", left_out)
+    if kind == "array":
+        items = _node(seen.items, f"{path}[]", left_out) if seen.items and not seen.items.nulls else None
+        if items is None:
+            left_out.append(f"{path}: left out, its items have no single type")
+            return None
+        return {"type": "array", "items": _plain(items)}
+    if kind == "integer beyond 64 bits":
+        left_out.append(f"{path}: left out, it has integers beyond 64 bits")
+        return None
+    type_, _, format_ = kind.partition(" ")
+    return {"type": type_, **({"format": format_} if format_ else {})}
+
+
+def _plain(node: Mapping[str, Any]) -> dict[str, Any]:
+    """Inside of arrays nothing is required: landing doesn't check it there."""
+    found = {key: value for key, value in node.items() if key not in ("required", "description")}
+    if "properties" in node:
+        found["properties"] = {name: _plain(child) for name, child in node["properties"].items()}
+    return found
+
+
+def _id_of(root: _Seen, schema: Mapping[str, Any]) -> str | None:
+    """A required field with a different value in each record; one that is called an id comes first."""
+    nodes, required = schema["properties"], schema.get("required", ())
+    several = [
+        name
+        for name in required
+        if nodes[name] in ({"type": "string"}, {"type": "integer"}) and len(root.fields[name].values) == root.count > 1
+    ]
+    times = _time_fields(root, schema)
+    candidates = [name for name in several if name not in times]
+    named = [name for name in candidates if re.search(r"(^|_)id$|Id$|ID$|uuid|key$|number$|_no$", name)]
+    return next(iter([*named, *candidates]), None)
+
+
+def _time_of(root: _Seen, schema: Mapping[str, Any]) -> str | None:
+    candidates = _time_fields(root, schema)
+    return candidates[min(candidates, key=_rank)] if candidates else None
+
+
+def _rank(name: str) -> int:
+    folded = name.lower()
+    return next((place for place, part in enumerate(_TIMES) if part in folded), len(_TIMES))
+
+
+def _time_fields(root: _Seen, schema: Mapping[str, Any]) -> dict[str, str]:
+    """Fields that may be the event time, with the Python that maps them."""
+    found = {}
+    for name in schema.get("required", ()):
+        node = schema["properties"][name]
+        if node.get("format") == "date-time":
+            found[name] = f'"{name}"'
+        elif node["type"] == "integer" and _rank(name) < len(_TIMES) and (unit := _unit(root.fields[name].numbers)):
+            found[name] = f'TimeField("{name}", unit="{unit}")'
+    return found
+
+
+def _unit(numbers: Sequence[int]) -> str | None:
+    """The unit by which all numbers are times of our days."""
+    first, last = (int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) for year in (_FIRST_YEAR, _LAST_YEAR))
+    units = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+    fits = (unit for unit, size in units.items() if all(first * size <= number < last * size for number in numbers))
+    return next(fits, None)

@@ -1,0 +1,134 @@
+"""Contracts inferred from samples hold the samples, and say what they aren't sure of."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anabranch.apps.cli.main import app
+from anabranch.contracts import Contract, PlainJson, Record, TimeField, load_declarations
+from anabranch.contracts.infer import Inferred, infer
+from anabranch.core.errors import BadInput
+from anabranch.core.settings import project_root
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+pytestmark = pytest.mark.unit
+PAYMENTS = [
+    {
+        "paymentId": f"p-{n}",
+        "createdAt": 1_709_251_200_000 + n,
+        "cents": n,
+        "shop": {"city": "Rome", "since": "2001-02-03"},
+        "tags": ["a"],
+        "note": None if n else "x",
+        "rate": n if n % 2 else 0.5,
+        "mixed": n if n % 2 else "x",
+        "device-id": 3,
+        "paid_at": "2024-03-01T10:00:00Z",
+    }
+    for n in range(10)
+]
+
+
+def inferred(records: list[Any]) -> Inferred:
+    return infer("payment.made", [json.dumps(record) for record in records])
+
+
+def test_types_and_what_is_required() -> None:
+    found = inferred(PAYMENTS)
+    assert found.schema == {
+        "type": "object",
+        "required": ["paymentId", "createdAt", "cents", "shop", "tags", "rate", "paid_at"],
+        "properties": {
+            "paymentId": {"type": "string"},
+            "createdAt": {"type": "integer"},
+            "cents": {"type": "integer"},
+            "shop": {
+                "type": "object",
+                "required": ["city", "since"],
+                "properties": {"city": {"type": "string"}, "since": {"type": "string", "format": "date"}},
+            },
+            "tags": {"type": "array", "items": {"type": "string"}},
+            "note": {"type": "string", "description": "null in 9 of 10 records of the sample"},
+            "rate": {"type": "number"},
+            "paid_at": {"type": "string", "format": "date-time"},
+        },
+    }
+    assert found.left_out == (
+        "mixed: left out, the sample has integer and string",
+        "device-id: left out, its name isn't made of A to Z, digits and _",
+    )
+    assert (found.id, found.time) == ("paymentId", 'TimeField("createdAt", unit="ms")')
+
+
+def test_both_files_can_be_loaded(tmp_path: Path) -> None:
+    found = inferred(PAYMENTS)
+    (tmp_path / "payment.made.v1.json").write_text(found.contract_file())
+    (tmp_path / "payments.py").write_text(found.declaration("payments"))
+    topic = load_declarations(tmp_path).topic("payments")
+    assert topic.records == PlainJson(id="paymentId", time=TimeField("createdAt", unit="ms"))
+    assert not topic.owned
+    assert "# mixed: left out" in (tmp_path / "payments.py").read_text()
+
+
+def test_without_candidates_the_record_itself_says_id_and_time(tmp_path: Path) -> None:
+    found = inferred([{"n": 1}, {"n": 1}])
+    (tmp_path / "payment.made.v1.json").write_text(found.contract_file())
+    (tmp_path / "payments.py").write_text(found.declaration("payments"))
+    records = load_declarations(tmp_path).topic("payments").records
+    assert records == PlainJson(id=Record.OFFSET, time=Record.APPEND_TIME)
+
+
+NAMES = st.text(max_size=3) | st.sampled_from(["a", "b", "A", "id", "at"])
+SCALARS = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False)
+VALUES = st.recursive(
+    SCALARS | st.text(),
+    lambda child: st.lists(child, max_size=3) | st.dictionaries(NAMES, child, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.lists(st.dictionaries(NAMES, VALUES), min_size=1, max_size=4))
+def test_of_any_sample_a_contract_is_made_that_can_be_declared(sample: list[dict[str, Any]]) -> None:
+    found = inferred(sample)
+    content = json.loads(found.contract_file())
+    contract = Contract(content["name"], content["version"], content["schema"])
+    for record in sample:
+        assert contract.required <= {name for name, value in record.items() if value is not None}
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [([], "no record"), (["{}", "{"], "line 2 is not JSON"), (["[1]"], "line 1 is no JSON object"),
+     (['{"a": NaN}'], "line 1 is not JSON: NaN"), (["[" * 100_000], "line 1 is not JSON")],
+)  # fmt: skip
+def test_a_sample_that_cannot_be_read_is_named_by_its_line(lines: list[str], says: str) -> None:
+    with pytest.raises(BadInput, match=says) as error:
+        infer("payment.made", lines)
+    assert error.value.code == "SAMPLE"
+
+
+def test_the_command_prints_or_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sample = tmp_path / "sample.jsonl"
+    sample.write_text("\n".join(map(json.dumps, PAYMENTS)))
+    command = ["contracts", "infer", str(sample), "--type", "payment.made", "--topic", "payments"]
+    shown = CliRunner().invoke(app, command)
+    assert (shown.exit_code, shown.stdout.count("PlainJson(")) == (0, 1), shown.output
+    project = tmp_path / "project"
+    (project / "spark_jobs" / "contracts").mkdir(parents=True)
+    (project / "pyproject.toml").write_text("[tool.anabranch]\n")
+    monkeypatch.setenv("ANABRANCH_PROJECT", str(project))
+    written = CliRunner().invoke(app, [*command, "--write"])
+    assert written.exit_code == 0, written.output
+    assert load_declarations(project / "spark_jobs" / "contracts").topic("payments").contracts[0].name == "payment.made"
+    again = CliRunner().invoke(app, [*command, "--write"])
+    assert (again.exit_code, "FILE_EXISTS" in again.stderr) == (1, True)
+
+
+def test_the_guide_infers_its_own_contract(tmp_path: Path) -> None:
+    guide = (project_root() / "docs" / "your-own-data.md").read_text()
+    assert "anabranch contracts infer sample.jsonl --type payment.made --topic payments --write" in guide
