@@ -19,6 +19,7 @@ from anabranch.ingest.landing.state import open_landing, read_state
 from anabranch.lake import Cut, latest_commit
 from anabranch.lake.archived_commits import ARCHIVE, LOG, restore_commits, versions
 from anabranch.lake.layout import landing_index, landing_table, restoring
+from anabranch.lake.table_refs import TableRef
 from anabranch.operate.backup import chosen_files, create_backup, list_backups, restore_backup, verify_backups
 from anabranch.operate.backup.backup_folder import BackupFolder
 from anabranch.operate.backup.manifest import FORMAT, Manifest, SavedFile
@@ -148,11 +149,11 @@ def test_whatever_is_committed_between_two_tables_a_backup_names_nothing_that_is
     """Before each table is chosen an epoch lands, and a certificate names it."""
     chosen, number = chosen_files._table, iter(range(100))
 
-    def between(settings: Settings, place: object) -> object:
+    def between(settings: Settings, place: TableRef) -> object:
         turn = next(number)
         clinic.land([departed(500 + turn)])
         clinic.certify(f"run-{turn}", DAYS[:1])
-        return chosen(settings, place)  # type: ignore[arg-type]
+        return chosen(settings, place)
 
     monkeypatch.setattr(chosen_files, "_table", between)
     made = create_backup(clinic.settings, folder)
@@ -173,9 +174,10 @@ def test_a_contract_that_is_registered_meanwhile_is_in_it(
     chosen = chosen_files._table
     record = clinic.settings.home / "control" / "contracts" / "seeded.v1.json"
 
-    def between(settings: Settings, place: object) -> object:
-        record.write_text("{}")
-        return chosen(settings, place)  # type: ignore[arg-type]
+    def between(settings: Settings, place: TableRef) -> object:
+        if place.kind == "landing":
+            record.write_text("{}")
+        return chosen(settings, place)
 
     monkeypatch.setattr(chosen_files, "_table", between)
     create_backup(clinic.settings, folder)
