@@ -2,7 +2,7 @@
 PYTHON ?= python3
 export PYTHON
 BIN := .venv/bin
-.PHONY: setup demo browser test screenshots sweep crash soak lint up down status bench clean
+.PHONY: setup demo browser test screenshots sweep crash soak lint up down status bench docs clean
 .DEFAULT_GOAL := demo
 
 setup:
@@ -53,6 +53,11 @@ status: setup
 # Each benchmark beside its rival; writes its figures into RESULTS.md, README and docs. CASES="batch speed" runs these.
 bench: setup
 	@$(BIN)/python -m benchmarks $(CASES)
+
+# The site from our pages and docstrings, in build/docs; reaches no network. A link to nothing fails it.
+docs: setup
+	@$(BIN)/python infra/docs/build.py
+	@echo "build/docs/index.html"
 
 # Stops the platform first: deleting the files of a running broker would leave it running, and unknown.
 clean:

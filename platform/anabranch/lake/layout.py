@@ -82,3 +82,8 @@ def landing_files_lock(settings: Settings) -> Path:
     """Held shared while a process starts to read landing commit by commit, exclusively while old files or commits are
     deleted or archived."""
     return settings.locks / "landing-files"
+
+
+def restoring(settings: Settings) -> Path:
+    """Where a restore copies a backup to, before it moves it into place. While it exists the home isn't complete."""
+    return settings.home / ".restoring"

@@ -30,6 +30,7 @@ MODULES = (  # of ``anabranch.apps``
     "cli.certificate_commands",
     "cli.doctor_commands",
     "cli.maintain_commands",
+    "cli.backup_commands",
     "demo.command",
 )
 """In the order of the help."""

@@ -16,6 +16,7 @@ import psutil
 from anabranch.core.errors import AnabranchError, BadInput, BrokenState, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.auth import password
+from anabranch.lake.layout import restoring
 from anabranch.operate.runtime.kafka_server import java
 from anabranch.operate.runtime.service import Service
 
@@ -27,6 +28,7 @@ NOT_STARTED = "nothing was started"
 def check_all(settings: Settings, parts: Iterable[Service]) -> None:
     """Raises an error for the first thing that would make a start of ``parts`` fail."""
     parts = tuple(parts)
+    check_restored(settings)
     check_java(java())
     check_jars(settings)
     check_disk(settings.home, FREE_BYTES_NEEDED)
@@ -42,6 +44,17 @@ def check_all(settings: Settings, parts: Iterable[Service]) -> None:
         from anabranch.ingest.kafka.admin import existing_topics
 
         existing_topics(settings)  # raises BROKER_UNREACHABLE
+
+
+def check_restored(settings: Settings) -> None:
+    """Raises BrokenState RESTORE_UNFINISHED while a restore is moving files into this home, or was killed in it."""
+    if restoring(settings).exists():
+        raise BrokenState(
+            "RESTORE_UNFINISHED",
+            f"a restore into {settings.home} has not ended",
+            state=NOT_STARTED,
+            next_step=f"run the same anabranch restore again: it continues. To give it up: rm -r {restoring(settings)}",
+        )
 
 
 def check_java(program: str) -> int:
