@@ -6,6 +6,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+source infra/steps.sh
 fail() { printf 'setup: %s\n  next:  %s\n' "$1" "$2" >&2; exit 1; }
 
 java=java
@@ -15,7 +16,7 @@ version=$("$java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\)[."].*/\1/p' | 
 [ "${version:-0}" -ge 17 ] || fail "Java is version ${version:-unknown}; 17 or newer is needed" "install a newer Java, or set JAVA_HOME to one"
 
 stamp=.venv/.anabranch-setup
-made_from=$(cat requirements.lock pyproject.toml setup.py platform/anabranch/operate/setup/*.* infra/setup.sh infra/install_lock.sh | sha256sum | cut -d' ' -f1)
+made_from=$(cat requirements.lock pyproject.toml setup.py platform/anabranch/operate/setup/*.* infra/setup.sh infra/steps.sh infra/install_lock.sh | sha256sum | cut -d' ' -f1)
 if [ "$(cat "$stamp" 2>/dev/null)" = "$made_from" ] && .venv/bin/python -c '' 2>/dev/null && [ -f .jars/spark/resolved.lock ] && [ -f .jars/kafka/resolved.lock ]; then
   exit 0
 fi
@@ -32,9 +33,13 @@ if ! { [ -x .venv/bin/python ] && new_enough .venv/bin/python; }; then
   "$found" -m venv --clear .venv
 fi
 
-echo "setup: installing requirements.lock"
-infra/install_lock.sh .venv/bin/python --quiet
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+log=.venv/setup.log
+packages=$(grep -c '^[A-Za-z0-9]' requirements.lock)
+installed() { echo ", $(grep -cE '^(Collecting|Requirement already satisfied)' "$log") of $packages packages"; }
+step "downloading and installing requirements.lock: $packages packages, some 2 GB on disk" installed \
+  infra/install_lock.sh .venv/bin/python --progress-bar off
+step "installing Anabranch itself, in place" : \
+  .venv/bin/python -m pip install --disable-pip-version-check --no-deps --no-build-isolation -e .
 .venv/bin/anabranch setup
 echo "$made_from" > "$stamp"
-echo "setup: done"
+echo "setup: done in $SECONDS s"

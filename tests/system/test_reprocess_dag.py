@@ -114,6 +114,7 @@ def green(platform: Settings) -> Run:
         run = client.run(run.dag_id, run.run_id)
         assert run.state == "success", why(client, run)
         assert run.note in said
+        assert "  rebuild: " in said or "  reconcile: " in said, "it didn't say how far it was"
         return run
 
 

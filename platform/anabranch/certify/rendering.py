@@ -39,7 +39,8 @@ def differences_table(view: View, partition: date | None, rows: Sequence[Differe
 def certificates_table(view: str, version: int, certificates: Sequence[Certificate]) -> Table:
     """Return a table with one line per certificate, ordered by partition."""
     equal = sum(certificate.equal for certificate in certificates)
-    table = Table(title=f"{view} v{version}: {equal} of {len(certificates)} equal", title_justify="left")
+    title = f"{view} v{version}: {equal} of {len(certificates)} equal"
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     table.add_column("partition", no_wrap=True)
     for heading in ("", "cut", "rows", "late", "hash", "run"):
         table.add_column(heading, justify="right" if heading in {"rows", "late", "hash"} else "left", overflow="fold")

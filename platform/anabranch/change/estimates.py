@@ -1,34 +1,46 @@
-"""Estimate the time and size of a reprocess from earlier runs of the same view version.
+"""Estimate the time and size of a reprocess or a replay from earlier runs of the same view version.
 
-Each published run stores an outcome in the folder of its build. An estimate is a linear fit of the newest outcomes: a
-fixed part (starting Spark twice is most of a small run) plus a part per event. It is the Theil-Sen estimator (median of
-all slopes), so one run on a busy machine doesn't distort it.
+Each published run stores an outcome in the folder of its build; replays have their states. An estimate is made from
+the newest ones (``time_fit``), and says how far such estimates were off. With too few runs, or for a run that is much
+larger than all of them, there is none, and the text says why.
 """
 
 from __future__ import annotations
 
-import json
+import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from itertools import combinations
 from pathlib import Path
-from statistics import median
-from typing import Any
+from typing import Any, Final
 
+from anabranch.change.time_fit import fit
 from anabranch.compute.batch.manifest import builds_folder, manifest_path
-from anabranch.core.atomic_files import write_atomically
+from anabranch.core.control_file import ControlFile
+from anabranch.core.durations import duration
 from anabranch.core.settings import Settings
 
 NEWEST = 40
 """How many of the newest runs an estimate uses."""
+FEWEST = 3
+"""With fewer runs there is no estimate: one run can't say which part of its time is fixed."""
+JUDGED = 10
+"""How many of the newest runs say how far estimates are off."""
+_CLOSE = 0.8
+"""The share of these runs of which the stated error holds."""
+_LARGER = (2.0, 12.0)
+"""How many times as large as the largest earlier run a run may be. Within these bounds: as many times as the largest
+one is larger than the smallest. So runs of about the same size say nothing of larger ones, and a day and a month say
+enough of a year."""
 _SUFFIX = ".outcome.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The cost of one run: ``seconds`` from its start until readers saw the result, ``bytes`` of data files written for
-    ``partitions`` days from ``events``. ``estimated``: the seconds that its plan had estimated (None: no estimate)."""
+    """The cost of one run: ``seconds`` from the start of its rebuild until readers saw the result, ``bytes`` of data
+    files written for ``partitions`` days from ``events``. ``estimated``: the seconds that its plan had estimated (None:
+    no estimate)."""
 
     run: str
     partitions: int
@@ -39,53 +51,103 @@ class Outcome:
     estimated: float | None = None
 
 
+OUTCOME: Final = ControlFile("outcome of a run", Outcome)
+
+
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The expected ``seconds`` and ``bytes`` of a future run, from ``runs`` earlier ones. ``error``: the median
-    relative error of their own estimates (None if none had one)."""
+    """The expected ``seconds`` and ``bytes`` of a future run, from ``runs`` earlier ones; or the ``reason`` why there
+    is none.
 
-    seconds: float
+    ``close`` of the last ``judged`` runs took within ``error`` (relative) of what the runs before each would have
+    estimated; None if no run can be judged so.
+    """
+
+    seconds: float | None
     bytes: int
     runs: int
-    error: float | None
+    error: float | None = None
+    close: int = 0
+    judged: int = 0
+    reason: str = ""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
     def __str__(self) -> str:
-        past = f", whose own estimates were off by {self.error:.0%}" if self.error is not None else ""
-        runs = "1 earlier run" if self.runs == 1 else f"{self.runs} earlier runs"
-        return f"about {_time(self.seconds)} and {self.bytes / 1e6:,.2f} MB, by {runs}{past}"
+        if self.seconds is None:
+            return f"no estimate: {self.reason}"
+        if self.error is None:
+            past = "too few to say by how much that is off"
+        elif self.judged == 1:
+            past = f"the last one took within {self.error:.0%} of its estimate"
+        else:
+            past = f"{self.close} of the last {self.judged} took within {self.error:.0%} of their estimates"
+        size = f"{self.bytes / 1e6:,.2f} MB"
+        return f"takes about {duration(self.seconds)} and {size}, by {self.runs} earlier runs; {past}"
 
 
-def estimate(outcomes: Sequence[Outcome], events: int) -> Estimate | None:
-    """Estimate a run over ``events``. Returns None if there is no earlier run.
+def estimate(
+    outcomes: Sequence[Outcome], days: int, events: int, *, named: str = "runs of this version", read: str = "events"
+) -> Estimate:
+    """Estimate a run over ``days`` and ``events`` from the ``outcomes`` of earlier ones, oldest first. For its text:
+    what these runs are, and what they count as events."""
+    reason = _why_none(outcomes, days, events, named, read)
+    if reason:
+        return Estimate(None, 0, len(outcomes), reason=reason)
+    counted = sum(o.events for o in outcomes)
+    size = round(sum(o.bytes for o in outcomes) / counted * events) if counted else 0
+    errors = sorted(_past_errors(outcomes))
+    close = math.ceil(_CLOSE * len(errors))
+    error = round(errors[close - 1], 3) if errors else None
+    return Estimate(round(_seconds(outcomes, days, events), 1), size, len(outcomes), error, close, len(errors))
 
-    If all earlier runs read the same number of events, time is assumed to be proportional for more events.
-    """
-    if not outcomes:
-        return None
-    seconds = _seconds(outcomes, events)
-    read = sum(o.events for o in outcomes)
-    size = round(sum(o.bytes for o in outcomes) / read * events) if read else 0
-    errors = [abs(o.estimated - o.seconds) / o.seconds for o in outcomes if o.estimated is not None and o.seconds > 0]
-    return Estimate(round(seconds, 1), size, len(outcomes), round(median(errors), 3) if errors else None)
+
+def _seconds(outcomes: Sequence[Outcome], days: int, events: int) -> float:
+    return fit([(o.partitions, o.events, o.seconds) for o in outcomes]).seconds(days, events)
 
 
-def _seconds(outcomes: Sequence[Outcome], events: int) -> float:
-    pairs = [(a, b) for a, b in combinations(outcomes, 2) if a.events != b.events]
-    if not pairs:
-        known = outcomes[0].events
-        return median(o.seconds for o in outcomes) * (max(events / known, 1.0) if known else 1.0)
-    each = max(0.0, median((b.seconds - a.seconds) / (b.events - a.events) for a, b in pairs))
-    fixed = max(0.0, median(o.seconds - each * o.events for o in outcomes))
-    return fixed + each * events
+def _past_errors(outcomes: Sequence[Outcome]) -> list[float]:
+    """How far each of the newest runs was from what the runs before it estimate."""
+    errors = []
+    for number in range(max(FEWEST, len(outcomes) - JUDGED), len(outcomes)):
+        before, run = outcomes[:number], outcomes[number]
+        if not _why_none(before, run.partitions, run.events):
+            said = max(_seconds(before, run.partitions, run.events), 1.0)
+            errors.append(abs(run.seconds - said) / said)
+    return errors
+
+
+def _why_none(outcomes: Sequence[Outcome], days: int, events: int, named: str = "", read: str = "") -> str:
+    """Say why these runs are no estimate of a run over ``days`` and ``events``; empty if they are one."""
+    if len(outcomes) < FEWEST:
+        count = len(outcomes)
+        there = f"there are {count}" if count > 1 else "there is one" if count else "there is none"
+        took = f"; the newest took {_cost(outcomes[-1], read)}" if outcomes else ""
+        return f"{FEWEST} earlier {named} are needed, {there}{took}"
+    for asked, known, what in (
+        (days, [o.partitions for o in outcomes], "days"),
+        (events, [o.events for o in outcomes], read),
+    ):
+        smallest, largest = max(min(known), 1), max(max(known), 1)
+        if asked > largest * min(max(largest / smallest, _LARGER[0]), _LARGER[1]):
+            top = max(outcomes, key=lambda o: (o.partitions if what == "days" else o.events, o.finished))
+            return (
+                f"{asked:,} {what} are much more than any of the {len(outcomes)} earlier {named} had; "
+                f"the largest took {_cost(top, read)}"
+            )
+    return ""
+
+
+def _cost(outcome: Outcome, read: str) -> str:
+    days = f"{outcome.partitions:,} day{'' if outcome.partitions == 1 else 's'}"
+    return f"{duration(outcome.seconds)} for {days} and {outcome.events:,} {read}"
 
 
 def record_outcome(settings: Settings, view: str, version: int, outcome: Outcome) -> Path:
     """Write the outcome atomically into the folder of its build. A repeat of the run's last step replaces it."""
     path = manifest_path(settings, view, version, outcome.run).with_suffix(_SUFFIX)
-    return write_atomically(path, json.dumps(asdict(outcome) | {"finished": outcome.finished.isoformat()}))
+    return OUTCOME.write(path, outcome)
 
 
 def outcomes(settings: Settings, view: str, version: int) -> list[Outcome]:
@@ -93,11 +155,8 @@ def outcomes(settings: Settings, view: str, version: int) -> list[Outcome]:
     to be exact."""
     readable = []
     for path in builds_folder(settings, view, version).glob(f"*{_SUFFIX}"):
-        try:
-            content = json.loads(path.read_text())
-            readable.append(Outcome(**content | {"finished": datetime.fromisoformat(content["finished"])}))
-        except (OSError, ValueError, KeyError, TypeError):
-            continue
+        with suppress(OSError, ValueError):
+            readable.append(OUTCOME.from_text(path.read_text(), path))
     return sorted(readable, key=lambda outcome: outcome.finished)[-NEWEST:]
 
 
@@ -105,8 +164,3 @@ def outcome_files(settings: Settings, view: str, version: int) -> list[Path]:
     """Return the outcome files of older runs, which estimates no longer use."""
     files = builds_folder(settings, view, version).glob(f"*{_SUFFIX}")
     return sorted(files, key=lambda path: path.stat().st_mtime)[:-NEWEST]
-
-
-def _time(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

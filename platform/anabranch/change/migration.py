@@ -22,7 +22,7 @@ from anabranch.change.migration_record import (
     not_moving,
     of_run,
 )
-from anabranch.change.promotion_checks import CheckOutcome, Expectations, failed_checks, run_checks
+from anabranch.change.promotion_checks import CheckOutcome, Expectations, failed_checks, run_checks, uncertified
 from anabranch.change.step_progress import StepProgress, forget, observe, step_progress
 from anabranch.compute.batch import publications
 from anabranch.core.clocks import Moment
@@ -81,7 +81,7 @@ def start(
     )
     failed = failed_checks(settings, old, new, migration.promise)
     if failed:
-        raise _not_ready(old, new, failed, days_to_build(settings, old, new))
+        raise _not_ready(settings, old, new, failed)
     _commit(settings, migration, 0, by, why, after=number)
     return migration
 
@@ -264,20 +264,25 @@ def check_start(settings: Settings, old: View, new: View, steps: Sequence[int] =
         )
 
 
-def _not_ready(old: View, new: View, failed: Sequence[str], days: Sequence[date]) -> Conflict:
-    name = f"{old.name} v{new.version}"
-    declare = "fix it, or declare the columns that are meant to differ as changed"
-    build = (
-        f"build {len(days)} days of v{new.version} that aren't published and certified: anabranch reprocess {old.name} "
-        f"--version {new.version} --from {days[0]} --to {days[-1]} (the DAG migrate does that by itself); then "
-        if days
-        else ""
-    )
+def _not_ready(settings: Settings, old: View, new: View, failed: Sequence[str]) -> Conflict:
+    lacking = uncertified(settings, old, new)
+    days = sorted({*days_to_build(settings, old, new), *(day for day in lacking if day is not None)})
+    todo = []
+    if days:
+        many, verb = (f"{len(days)} days", "are") if len(days) > 1 else ("1 day", "is")
+        todo.append(
+            f"build {many} of v{new.version} that {verb}n't published and certified: anabranch reprocess {old.name} "
+            f"--version {new.version} --from {days[0]} --to {days[-1]} (the DAG migrate does that by itself)"
+        )
+    if None in lacking:
+        todo.append(f"certify v{new.version} as a whole: anabranch replay start {old.name} --version {new.version}")
+    if not lacking or len(failed) > 1:  # not only certificates are missing
+        todo.append("fix it, or declare the columns that are meant to differ as changed")
     return Conflict(
         "CHECKS_FAILED",
-        f"{name} can't take readers: {'; '.join(failed)}",
+        f"{old.name} v{new.version} can't take readers: {'; '.join(failed)}",
         state="nothing was changed; all readers have the old version",
-        next_step=build + declare,
+        next_step="; then ".join(todo),
         failed=tuple(failed),
         days=[str(day) for day in days],
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import date
 
 from anabranch.certify.certificates import newest_certificates
 from anabranch.certify.compare_versions import compare_versions
@@ -98,6 +99,13 @@ def _check_certificates(settings: Settings, old: View, new: View) -> Iterator[st
     missing = [str(day or "the whole view") for day in known[old.version] if day not in known[new.version]]
     if missing:
         yield f"v{new.version} has no certificate of {_listed(missing)}, but v{old.version} has"
+
+
+def uncertified(settings: Settings, old: View, new: View) -> list[date | None]:
+    """Return the partitions of which the old version has a certificate and the new one has none; None: the whole
+    view."""
+    known = newest_certificates(settings, new.name, new.version)
+    return [day for day in newest_certificates(settings, old.name, old.version) if day not in known]
 
 
 def epochs_behind(settings: Settings, view: str, version: int) -> int:

@@ -62,7 +62,7 @@ def save_outcome(settings: Settings, plan: Mapping[str, Any], outcome: Mapping[s
     """Store what the run took, for later estimates. Does nothing for a repeat that published nothing."""
     if outcome["table_version"] is None:
         return
-    estimated = plan["estimate"]["seconds"] if plan.get("estimate") else None
+    estimated = (plan.get("estimate") or {}).get("seconds")
     now, days = datetime.now(UTC), len(plan["partitions"])
     cost = Outcome(plan["run"], days, plan["events"], outcome["seconds"], outcome["bytes"], now, estimated)
     record_outcome(settings, plan["view"], plan["version"], cost)

@@ -55,7 +55,7 @@ class Plan:
     inside: bool
     lookback: timedelta
     lookahead: timedelta
-    estimate: Estimate | None
+    estimate: Estimate
     missing: Missing | None = None
 
     @property
@@ -99,7 +99,7 @@ class Plan:
             "shown": entries_of(self.shown),
             "untouched": self.untouched,
             "readers": self.readers,
-            "estimate": self.estimate.to_json() if self.estimate else None,
+            "estimate": self.estimate.to_json(),
             "lookback_hours": self.lookback / timedelta(hours=1),
             "lookahead_hours": self.lookahead / timedelta(hours=1),
             **({"late_missing": self.missing.late} if self.missing is not None else {}),
@@ -111,10 +111,9 @@ class Plan:
             return f"{self.view} v{self.version}: every day with events is published, and {self.missing}"
         head = f"{self.view} v{self.version}: {self.span} at {self.cut}, {self.read:,} events to read"
         rows = (f"{p.isoformat():<12}{self.events[p]:>10,}{self.late[p]:>10,}" for p in self.partitions)
-        takes = f"takes {self.estimate or 'an unknown time: there is no earlier run of this version'}"
         stays = f"{_days(self.untouched, 'other published')}, the speed half, landing and all other views stay"
         replaced = f"replaces {_days(self.published, 'published')}; {stays} as they are"
-        last = (takes, replaced, f"{self.readers} % of the view's readers get v{self.version}")
+        last = (str(self.estimate), replaced, f"{self.readers} % of the view's readers get v{self.version}")
         why = [] if self.missing is None else [_why(self.missing)]
         return "\n".join((head, *why, f"{'partition':<12}{'events':>10}{'late':>10}", *rows, *last))
 
@@ -153,7 +152,7 @@ def make_plan(settings: Settings, view: View, topics: Sources, request: Reproces
         inside=counted.read > 0 or (span is not None and any(span[0] <= day <= span[1] for day in partitions)),
         lookback=view.lookback,
         lookahead=view.lookahead,
-        estimate=estimate(outcomes(settings, view.name, view.version), counted.read),
+        estimate=estimate(outcomes(settings, view.name, view.version), len(partitions), counted.read),
         missing=found,
     )
     if plan.empty and request.explicit:

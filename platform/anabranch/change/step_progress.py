@@ -6,14 +6,13 @@ If they are lost, they are made again, and the step only takes longer.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from anabranch.core.clocks import Moment
-from anabranch.core.control_objects import change, current, remove
+from anabranch.core.control_file import ControlFile
+from anabranch.core.control_objects import remove
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
 from anabranch.lake import Cut
@@ -31,12 +30,22 @@ class StepProgress:
     unchecked: Moment | None = None
 
 
+def _first_format(content: dict[str, Any]) -> dict[str, Any]:
+    """Moments were pairs."""
+    moments = {name: content[name] for name in ("reached", "unchecked")}
+    pairs = {name: {"boot": pair[0], "seconds": pair[1]} if pair else None for name, pair in moments.items()}
+    return {**content, **pairs}
+
+
+STEP: Final = ControlFile("progress of a migration's step", StepProgress, (_first_format,))
+
+
 def step_progress(settings: Settings, view: str, number: int) -> StepProgress:
     """Read the progress of the step that route ``number`` set. Raises BrokenState PROGRESS_UNREADABLE."""
     path = _path(settings, view, number)
     try:
-        return _read(current(path)[1])
-    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        return STEP.current(path) or StepProgress()
+    except (OSError, ValueError) as error:
         raise BrokenState(
             "PROGRESS_UNREADABLE",
             f"{path} can't be read: {error}",
@@ -55,7 +64,9 @@ def observe(settings: Settings, view: str, number: int, **observed: Any) -> Step
         return replace(known, **{**observed, **kept})
 
     known = step_progress(settings, view, number)
-    return known if merge(known) == known else _change(_path(settings, view, number), merge)
+    if merge(known) == known:
+        return known
+    return STEP.change(_path(settings, view, number), lambda found: merge(found or StepProgress()))
 
 
 def forget(settings: Settings, view: str, before: int) -> None:
@@ -65,24 +76,6 @@ def forget(settings: Settings, view: str, before: int) -> None:
     for number in sorted(map(int, numbers)):
         if number < before:
             remove(_path(settings, view, number))
-
-
-def _change(path: Path, merge: Callable[[StepProgress], StepProgress]) -> StepProgress:
-    return _read(change(path, lambda text: _to_text(merge(_read(text)))))
-
-
-def _to_text(progress: StepProgress) -> str:
-    moments = {name: getattr(progress, name) for name in ("reached", "unchecked")}
-    content: dict[str, Any] = {name: moment.to_json() if moment else None for name, moment in moments.items()}
-    return json.dumps(content | {"follow": progress.follow.to_json() if progress.follow is not None else None})
-
-
-def _read(text: str | None) -> StepProgress:
-    if text is None:
-        return StepProgress()
-    content = json.loads(text)
-    follow = Cut.from_json(content["follow"]) if content["follow"] is not None else None
-    return StepProgress(follow, Moment.from_json(content["reached"]), Moment.from_json(content["unchecked"]))
 
 
 def _path(settings: Settings, view: str, number: int) -> Path:

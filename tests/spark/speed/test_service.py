@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
-from anabranch.compute.speed import status
+from anabranch.compute.speed import service, status
 from anabranch.compute.speed.service import RETRY_SECONDS, WAIT_SECONDS, Slot, Speed, slots_of
 from anabranch.compute.speed.view_stream import SpeedQuery, start
 from anabranch.core.errors import BadInput, Conflict, TryAgain
@@ -147,6 +147,41 @@ def test_its_progress_is_one_whole_file(platform: Platform) -> None:
         "error": "",
     }
     assert abs(first["committed_at_ms"] / 1000 - time.time()) < 120
+
+
+def test_a_restarted_stream_keeps_what_is_known_of_its_state(
+    spark: SparkSession, settings: Settings, platform: Platform
+) -> None:
+    """Spark reports a state only with a micro-batch that it runs, and there is none until new data comes."""
+    Landing(platform.settings).land([departed(5, "JFK")])
+    platform.until(lambda: all(told.state_rows for told in platform.speed.statuses()))
+    status.write(settings, platform.speed.statuses())
+    before = status.read(settings)
+    platform.speed.stop()
+
+    def launch(view: object, topic: object) -> SpeedQuery:
+        return start(spark, settings, view, topic)  # type: ignore[arg-type]
+
+    again = Speed(
+        [Slot(DELAYS, FLIGHTS), Slot(FRAGILE, FLIGHTS)], launch, 10**9, known=service._last_statuses(settings)
+    )
+    try:
+        again.poll()
+        for _ in range(2):
+            told = again.statuses()
+            assert [each.state for each in told] == ["running", "running"]
+            assert [(each.state_rows, each.state_bytes) for each in told] == [
+                (each.state_rows, each.state_bytes) for each in before
+            ]
+            deadline = time.monotonic() + 60  # Spark tells of an idle stream every ten seconds
+            while again.slots[0].status().batch is None:
+                assert time.monotonic() < deadline
+                time.sleep(0.2)
+        assert again.slots[0].status().state_rows == 0, "Spark says it by itself now: the known value isn't needed"
+    finally:
+        again.stop()
+    status.progress_file(settings).write_text("{")
+    assert service._last_statuses(settings) == {}
 
 
 def test_all_failed_is_not_all_waiting() -> None:

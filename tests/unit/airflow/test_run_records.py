@@ -11,6 +11,7 @@ import pytest
 from anabranch.apps.airflow.run_key import run_key
 from anabranch.apps.airflow.run_notes import listed, outcome_note, planned_note
 from anabranch.certify.verdict import Verdict
+from anabranch.change.estimates import Estimate
 from anabranch.change.publish_run import NO_VERDICT, refusals
 from anabranch.compute.batch.manifest import manifest_path
 from anabranch.core.settings import Settings
@@ -65,8 +66,14 @@ def test_the_notes_say_what_where_from_and_what_came_of_it() -> None:
     assert planned_note(PLAN) == (
         "Planned: 2013-01-01 to 2013-01-02 (2 days) of delays v1 from 26,483 events (312 late) at flights@12."
     )
-    said = {"seconds": 47.6, "bytes": 120_000, "runs": 1, "error": None}
-    assert planned_note(PLAN | {"estimate": said}).endswith(" Takes about 48 s and 0.12 MB, by 1 earlier run.")
+    said = Estimate(47.6, 120_000, 12, 0.218, 8, 10).to_json()
+    assert planned_note(PLAN | {"estimate": said}).endswith(
+        " Takes about 48 s and 0.12 MB, by 12 earlier runs; 8 of the last 10 took within 22% of their estimates."
+    )
+    none = Estimate(None, 0, 0, reason="3 earlier runs of this version are needed, there is none").to_json()
+    assert planned_note(PLAN | {"estimate": none}).endswith(
+        " No estimate: 3 earlier runs of this version are needed, there is none."
+    )
     outcome = {
         "published": ["2013-01-01"],
         "refused": {"2013-01-02": "its halves differ"},

@@ -44,7 +44,7 @@ OLD, NEW = (
 )
 
 
-def certify(settings: Settings, version: int, day: date = DAYS[0], expected: Checksum = SUM) -> None:
+def certify(settings: Settings, version: int, day: date | None = DAYS[0], expected: Checksum = SUM) -> None:
     now = datetime.now(UTC)
     cut = served.cut_at(3)
     run = f"run-{version}-{now.timestamp()}"
@@ -185,6 +185,24 @@ def test_days_that_the_new_version_lacks_are_named_with_the_command_that_builds_
     assert days_to_build(settings, OLD, NEW) == DAYS[:2]
     build = f"anabranch reprocess {VIEW} --version 2 --from {DAYS[0]} --to {DAYS[1]}"
     assert failed.value.next_step.startswith(f"build 2 days of v2 that aren't published and certified: {build}")
+
+
+@pytest.mark.parametrize(
+    ("day", "command"),
+    [
+        (DAYS[1], f"anabranch reprocess {VIEW} --version 2 --from {DAYS[1]} --to {DAYS[1]} (the DAG migrate does that"),
+        (None, f"anabranch replay start {VIEW} --version 2"),
+    ],
+)
+def test_what_only_the_old_version_has_certified_is_named_with_its_command(
+    settings: Settings, day: date | None, command: str
+) -> None:
+    """Certified, and never published: there is nothing to mend, and nothing to declare."""
+    certify(settings, 1, day)
+    with pytest.raises(Conflict, match=f"v2 has no certificate of {day or 'the whole view'}, but v1 has") as failed:
+        begin(settings)
+    assert command in failed.value.next_step
+    assert "declare" not in failed.value.next_step
 
 
 def test_what_can_not_be_started(settings: Settings) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -238,12 +239,15 @@ def test_the_step_in_airflow_is_red_before_an_engine_is_started(
     submitted = list[str]()
     monkeypatch.setattr(SparkSubmitOperator, "execute", lambda self, context: submitted.append(self.task_id))
     job = RebuildJob(task_id="rebuild", planned=plan(clinic), options=("days", "cut", "fingerprint", "events", "late"))
-    job.execute({})
+    pushed = dict[str, str]()
+    context: Any = {"ti": SimpleNamespace(xcom_push=pushed.__setitem__)}
+    job.execute(context)
     assert submitted == ["rebuild"]
+    assert datetime.now(UTC) - datetime.fromisoformat(pushed["began"]) < timedelta(minutes=1), "for its outcome"
     assert job.application_args[-2:] == ["--late", "1"]
     by_another_run_newer(clinic)
     with pytest.raises(AirflowFailException, match="PLAN_OUTDATED"):
-        job.execute({})
+        job.execute(context)
     assert submitted == ["rebuild"]
 
 

@@ -112,16 +112,26 @@ def test_a_view_without_state_takes_a_day_that_is_open(settings: Settings) -> No
     assert made.days == (LATER,)
 
 
-def test_earlier_replays_say_how_long_it_takes(settings: Settings) -> None:
-    for run, records, seconds in (("a", 1_000, 10.0), ("b", 2_000, 15.0)):
-        done = ReplayState(
-            "delays", 1, run, phase=PUBLISHED, done=records, total=records, seconds=seconds, started_ms=1
-        )
-        write_state(settings, done)
+def replayed(settings: Settings, run: str, records: int, seconds: float, share: float = 0.1) -> None:
+    done = ReplayState(
+        "delays", 1, run, phase=PUBLISHED, done=records, total=records, seconds=seconds, share=share, started_ms=1
+    )
+    write_state(settings, done)
+
+
+def test_earlier_replays_at_the_same_pace_say_how_long_it_takes(settings: Settings) -> None:
+    for run, records, seconds in (("a", 1_000, 10.0), ("b", 2_000, 15.0), ("c", 3_000, 20.0)):
+        replayed(settings, run, records, seconds)
+    for run in ("d", "e", "f"):
+        replayed(settings, run, 3_000, 2.0, share=1.0)
     made = planned(settings)
-    assert made.estimate is not None
-    assert made.estimate.runs == 2
+    assert made.estimate.runs == 3
     assert made.estimate.seconds == pytest.approx(5.0, abs=0.1)
+    assert planned(settings, share=100).estimate.seconds == pytest.approx(2.0, abs=0.1)
+    assert str(planned(settings, share=50).estimate) == (
+        "no estimate: 3 earlier replays of this version at this pace are needed, there is none"
+    )
+    assert planned(settings, share=50).to_json()["estimate"]["seconds"] is None
 
 
 def test_a_plan_from_the_shell(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

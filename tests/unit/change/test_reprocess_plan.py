@@ -112,7 +112,7 @@ def test_a_published_day_without_events_is_work_it_has_to_become_empty(settings:
     other = make_plan(settings, view, TOPIC, wish(**{"from": "2013-01-02"}))
     assert (other.published, other.untouched) == (0, 1)
     assert "replaces 0 published days; 1 other published day, the speed half" in other.to_text()
-    assert "there is no earlier run of this version" in other.to_text()
+    assert "no estimate: 3 earlier runs of this version are needed, there is none" in other.to_text()
 
 
 def test_a_plan_holds_for_the_definition_that_it_was_made_for(settings: Settings) -> None:
@@ -183,8 +183,9 @@ def test_a_plan_is_shown_and_handed_on(settings: Settings) -> None:
         "shown": [],
         "readers": 0,
         "untouched": 0,
-        "estimate": None,
+        "estimate": plan.estimate.to_json(),
         "lookback_hours": 0.0,
         "lookahead_hours": 0.0,
     }
     assert plan.to_text().startswith("delays v1: 2013-01-01 to 2013-01-02 (2 days) at flights@3, 4 events to read\n")
+    assert "\nno estimate: 3 earlier runs of this version are needed, there is none\n" in plan.to_text()

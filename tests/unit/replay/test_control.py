@@ -141,6 +141,6 @@ def test_names_lead_nowhere_else(settings: Settings, view: str, version: int) ->
 def test_it_says_how_fast_it_is(settings: Settings) -> None:
     now = ReplayState("delays", 1, "r", cut="flights@3", done=500, total=1000, seconds=10.0, event_seconds=86_400.0)
     assert str(now) == (
-        "delays v1, the whole view: streaming; 500 of 1,000 records (50%), 50 per second, 8,640 times real time; "
-        "at flights@3"
+        "delays v1, the whole view: streaming; 500 of 1,000 records (50%), 50 per second, 8,640 times real time, "
+        "about 10 s left; at flights@3"
     )

@@ -194,3 +194,19 @@ def test_a_start_takes_away_what_a_killed_broker_has_unpacked(settings: Settings
     prepare(settings)
     assert list(unpacked(settings).iterdir()) == []
     assert formatted.exists()
+
+
+def test_without_a_view_speed_is_no_part_and_that_is_said(settings: Settings, tmp_path: Path) -> None:
+    bare = settings.model_copy(update={"project": tmp_path / "project"})
+    assert names(bare, "kafka", "streams") == ["kafka", "landing"]
+    assert names(bare) == [part.name for part in catalog(bare) if part.name != "speed"]
+    assert names(settings, "kafka", "streams") == ["kafka", "landing", "speed"]
+    with pytest.raises(BadInput) as refusal:
+        names(bare, "speed")
+    assert refusal.value.code == "NO_VIEWS"
+    assert f"no view is declared in {bare.views_folder}" in str(refusal.value)
+    bare.views_folder.mkdir(parents=True)
+    (bare.views_folder / "_helper.py").touch()
+    assert names(bare, "streams") == ["kafka", "landing"]
+    (bare.views_folder / "delays.py").touch()
+    assert names(bare, "streams") == ["kafka", "landing", "speed"]

@@ -362,6 +362,16 @@ def test_a_running_platform_that_lacks_a_part(settings: Settings) -> None:
     assert (refused.value.code, refused.value.fields["missing"]) == ("PLATFORM_RUNNING", ["postgres"])
 
 
+def test_a_start_without_views_says_that_speed_is_not_started(settings: Settings, tmp_path: Path) -> None:
+    bare = settings.model_copy(update={"project": tmp_path / "bare"})
+    watching = replace(part(bare, SUPERVISOR), command=(*part(bare, SUPERVISOR).command, "kafka", "landing"))
+    for made in (watching, part(bare, "kafka"), part(bare, "landing")):
+        recorded(bare, made)
+    notices = lifecycle.start(bare, ["kafka", "streams"])
+    assert notices[0].startswith(f"no view is declared in {bare.views_folder}, so speed has nothing to run and is not")
+    assert lifecycle.start(bare, ["kafka"]) == ["the platform is already running"]
+
+
 def test_an_unknown_part(settings: Settings) -> None:
     with pytest.raises(BadInput) as refused:
         lifecycle.start(settings, ["kafka; rm -rf /"])

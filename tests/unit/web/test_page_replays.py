@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
+
 import httpx
 import pytest
 from anabranch.change.replay.rate_limit import Pace
@@ -14,6 +17,7 @@ from anabranch.change.replay.state import (
     read_control,
     write_state,
 )
+from anabranch.change.run_progress import REBUILD, RunProgress, write_progress
 from anabranch.core.settings import Settings
 from fastapi.testclient import TestClient
 from paged import VIEW, Login, declare, text_of
@@ -23,7 +27,7 @@ PAGE, STEER = "/anabranch/views/delays/replays", "/anabranch/views/delays/v1/rep
 OURS = {"sec-fetch-site": "same-origin"}
 NOW = ReplayState(
     VIEW, 1, "run-1", days="2013-01-01..2013-01-31", cut="flights@3", done=500, total=2_000, seconds=10.0,
-    event_seconds=86_400.0, share=0.5, started_ms=1,
+    event_seconds=86_400.0, share=0.5, started_ms=1, newest_day="2013-01-09",
 )  # fmt: skip
 
 
@@ -50,8 +54,13 @@ def test_it_says_how_far_and_how_fast(client: TestClient, begun: Settings) -> No
     assert "25 %" in page
     assert "500 of 2,000" in page
     assert "50, 8,640 times real time" in page
+    assert "about 30 s, then certificates" in page
+    assert "Events up to 2013-01-09, 8 of 31 days" in page
     assert 'http-equiv="refresh"' in html
-    assert client.get("/anabranch/views/delays").text.count("/views/delays/replays") == 1
+    view = client.get("/anabranch/views/delays").text
+    assert view.count("/views/delays/replays") == 1
+    assert "at work replay: streaming; 500 of 2,000 records (25%)" in text_of(view)
+    assert 'http-equiv="refresh"' in view
 
 
 def test_how_those_ended_that_have(client: TestClient, begun: Settings) -> None:
@@ -129,3 +138,12 @@ def test_without_one_under_way_there_is_nothing_to_steer(client: TestClient, set
     answer = press(client, "cancel")
     assert answer.status_code == 400
     assert "NO_REPLAY" in answer.text
+
+
+def test_a_rebuild_that_works_is_on_the_page_of_its_view(client: TestClient, settings: Settings) -> None:
+    declare(settings, VIEW, 1, 2)
+    now = RunProgress(VIEW, 2, "run-1", REBUILD, 31, 26_314, time.time() - 21, written=12, estimated=65.0)
+    write_progress(settings, replace(now, updated=time.time()))
+    html = client.get("/anabranch/views/delays").text
+    assert "v2 at work rebuild: 12 of 31 days written, 26,314 events; for 21 s, about 44 s left" in text_of(html)
+    assert 'http-equiv="refresh"' in html

@@ -38,7 +38,7 @@ def plan_replay() -> dict[str, Any]:
     text = made.to_text()
     log.info("%s", text)
     tell(settings, run, f"Planned: {text}")
-    estimated = made.estimate.seconds if made.estimate else None
+    estimated = made.estimate.seconds
     return {
         **made.to_json(), "text": text, "run": run_key(run.run_id, run.clear_number or 0), "estimated": estimated,
     }  # fmt: skip

@@ -128,7 +128,7 @@ def _publish(settings: Settings, run: Any, planned: dict[str, Any]) -> dict[str,
 
     with failing(), run_first(settings):
         outcome = publish_run(settings, planned)
-    outcome["seconds"] = round((datetime.now(UTC) - (run.start_date or run.run_after)).total_seconds(), 1)
+    outcome["seconds"] = round((datetime.now(UTC) - _began(run)).total_seconds(), 1)
     save_outcome(settings, planned, outcome)
     tell(settings, run, outcome_note(planned, outcome, page("data_docs/index.html")))
     if outcome["refused"]:
@@ -138,6 +138,13 @@ def _publish(settings: Settings, run: Any, planned: dict[str, Any]) -> dict[str,
             f"they had. Next: anabranch differences {planned['view']} --partition DAY"
         )
     return outcome
+
+
+def _began(run: Any) -> datetime:
+    """When the rebuild began: before it the run may have waited days for a person, which no estimate should include."""
+    found = get_current_context()["ti"].xcom_pull(task_ids="rebuild", key="began")
+    moment: datetime = datetime.fromisoformat(found) if found else run.start_date or run.run_after
+    return moment
 
 
 def hitl_detail(settings: Settings, dag_id: str, run_id: str, task_id: str) -> dict[str, Any]:

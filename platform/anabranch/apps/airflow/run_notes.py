@@ -17,7 +17,8 @@ SHOWN = 6
 
 def planned_note(plan: Mapping[str, Any]) -> str:
     said = plan.get("estimate")
-    takes = f" Takes {Estimate(**said)}." if said else ""
+    text = str(Estimate(**said)) if said else ""
+    takes = f" {text[0].upper()}{text[1:]}." if text else ""
     missing = plan.get("late_missing")
     why = "" if missing is None else f" All days that were never published or lack late events ({missing:,} of them)."
     return (

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from datetime import timedelta
+from contextlib import AbstractContextManager, nullcontext
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anabranch.apps.airflow.approval import PlanApproval
 from anabranch.apps.airflow.links import CertificatesLink, DataDocsLink
-from anabranch.apps.airflow.reprocess_tasks import failing, publish
+from anabranch.apps.airflow.progress_notes import noted
+from anabranch.apps.airflow.reprocess_tasks import failing, publish, tell
 from anabranch.core.atomic_files import write_atomically
 from anabranch.core.die_with_parent import mark_as_owner
 from anabranch.core.engine_end import OUT_OF_MEMORY, out_of_memory
@@ -60,7 +63,7 @@ class SparkJob(SparkSubmitOperator):
         self.conf = {**(self.conf or {}), **scratch_conf(settings)}
         mark_as_owner()
         try:
-            with run_first(settings):
+            with run_first(settings), self._noted(settings, context):
                 super().execute(context)
         except AirflowException as error:
             if _ended_with(error, EXIT_NEEDS_FIX):
@@ -68,6 +71,15 @@ class SparkJob(SparkSubmitOperator):
             if _ended_with(error, *OUT_OF_MEMORY):
                 raise AirflowFailException(str(out_of_memory(settings))) from error
             raise
+
+    def _noted(self, settings: Settings, context: Context) -> AbstractContextManager[None]:
+        """Shows the job's progress in the run's note."""
+        from anabranch.change.run_progress import progress_text
+
+        plan: dict[str, Any] = self.planned
+        work = partial(progress_text, settings, plan["view"], plan["version"], plan["run"])
+        run = context.get("dag_run")
+        return noted(plan, work, partial(tell, settings, run)) if run is not None else nullcontext()
 
 
 def _ended_with(error: AirflowException, *codes: int) -> bool:
@@ -83,6 +95,7 @@ class RebuildJob(SparkJob):
 
         with failing():
             check_still_published(load_settings(), self.planned)
+        context["ti"].xcom_push("began", datetime.now(UTC).isoformat())
         super().execute(context)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from anabranch.apps.cli.context import project
+from anabranch.apps.cli.tables import print_whole
 
 if TYPE_CHECKING:
     from anabranch.ingest.landing.contract_usage import VersionUsage
@@ -24,7 +25,6 @@ def census_command(
 ) -> None:
     """List the contract versions that have ever landed: number of events, first and last, and producers."""
     from anabranch.ingest.landing.contract_usage import census
-    from rich.console import Console
 
     settings, declared = project()
     chosen = list(declared.topics.values()) if topic is None else [declared.topic(topic)]
@@ -32,7 +32,7 @@ def census_command(
     if as_json:
         typer.echo(json.dumps([seen.to_json() for seen in found]))
     else:
-        Console().print(census_table(found))
+        print_whole(census_table(found))
 
 
 def census_table(found: Sequence[VersionUsage]) -> Table:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 from anabranch.apps.cli.read_commands import day_of, plain
+from anabranch.apps.cli.tables import print_whole
 
 ViewName = Annotated[str, typer.Argument(help="The view's name.")]
 Version = Annotated[int | None, typer.Option(help="Its version; the newest one when left out.")]
@@ -31,9 +32,8 @@ def certificates_command(view: ViewName, version: Version = None, as_json: AsJso
         typer.echo(json.dumps([certificate.to_row() for certificate in found.values()], default=plain))
     else:
         from anabranch.certify.rendering import certificates_table
-        from rich.console import Console
 
-        Console().print(certificates_table(view, chosen, list(found.values())))
+        print_whole(certificates_table(view, chosen, list(found.values())))
     if not all(certificate.equal for certificate in found.values()):
         raise typer.Exit(1)
 
@@ -65,7 +65,5 @@ def differences_command(
     if not found:
         typer.echo(f"{view} v{found_view.version}{f' on {day}' if day else ''}: both paths are equal")
         return
-    from rich.console import Console
-
-    Console().print(differences_table(found_view, day, found))
+    print_whole(differences_table(found_view, day, found))
     raise typer.Exit(1)

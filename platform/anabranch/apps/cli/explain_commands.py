@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 from anabranch.apps.cli.read_commands import plain
+from anabranch.apps.cli.tables import print_whole
 
 
 def register(app: typer.Typer) -> None:
@@ -43,8 +44,9 @@ def explain_command(
         typer.echo(json.dumps(found.to_json(), default=plain))
         return
     from anabranch.operate.explain.rendering import rendered
-    from rich.console import Console
 
-    console = Console()
     for each in rendered(found, limit):
-        console.print(each, highlight=False, soft_wrap=isinstance(each, str), markup=False)
+        if isinstance(each, str):
+            typer.echo(each)
+        else:
+            print_whole(each)

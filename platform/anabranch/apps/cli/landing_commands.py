@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 from anabranch.apps.cli.context import project
+from anabranch.apps.cli.tables import print_whole
 
 TopicName = Annotated[str | None, typer.Argument(help="A topic; all declared topics when left out.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
@@ -23,7 +24,6 @@ def verify_command(topic: TopicName = None, as_json: AsJson = False) -> None:
     """Prove that every offset of the log is in landing or quarantine exactly once. Exit code 1 if not."""
     from anabranch.ingest.landing.report import proof_table
     from anabranch.ingest.landing.verify import verify
-    from rich.console import Console
 
     settings, declared = project()
     chosen = list(declared.topics.values()) if topic is None else [declared.topic(topic)]
@@ -32,7 +32,7 @@ def verify_command(topic: TopicName = None, as_json: AsJson = False) -> None:
         typer.echo(json.dumps([p.to_json() for p in proofs]))
     else:
         for proof in proofs:
-            Console().print(proof_table(proof))
+            print_whole(proof_table(proof))
     if not all(p.sound for p in proofs):
         raise typer.Exit(1)
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from anabranch.apps.cli.tables import print_whole
 from anabranch.core.terminal_text import printable
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def up(
     ] = "",
 ) -> None:
     """Start the platform, wait until it is ready, and leave it running; processes that die are restarted."""
+    from anabranch.core.project_folder import check_project
     from anabranch.core.settings import load_settings
     from anabranch.operate.runtime.lifecycle import start
     from rich.console import Console
@@ -37,6 +39,7 @@ def up(
     from rich.progress import Progress as Bar
 
     settings, console = load_settings(), Console(highlight=False)
+    check_project(settings.project)  # a home alone is enough to read, not to run
     names = [name.strip() for name in only.split(",") if name.strip()]
     columns = (
         TextColumn("starting"),
@@ -100,10 +103,11 @@ def restart(
 
 
 def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Show each service with its process, memory and lag; and each view's stream with its cut, state, late events in no
-    half, and error."""
+    """Show each service with its process, memory and lag; each view's stream with its cut, state, late events in no
+    half, and error; and how far runs are that rebuild or replay days now."""
     from dataclasses import asdict
 
+    from anabranch.change.run_progress import all_work
     from anabranch.compute.speed.status import read
     from anabranch.core.settings import load_settings
     from anabranch.operate.runtime.lag import lag
@@ -116,13 +120,20 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
     streams = any(part.name == "speed" and part.state == "running" for part in parts)
     views = read(settings) if streams else []
     lacking = [late_missing(settings, view.view, view.version) for view in views]
+    work = list(all_work(settings)) if parts else []
     if as_json:
         pairs = zip(views, lacking, strict=True)
-        shown = [asdict(part) | {"lag": behind.get(part.name, "")} for part in parts]
-        typer.echo(json.dumps({"parts": shown, "views": [asdict(v) | {"late_missing": late} for v, late in pairs]}))
+        shown = {
+            "parts": [asdict(part) | {"lag": behind.get(part.name, "")} for part in parts],
+            "views": [asdict(view) | {"late_missing": late} for view, late in pairs],
+            "work": [dict(zip(("view", "version", "run", "progress"), each, strict=True)) for each in work],
+        }
+        typer.echo(json.dumps(shown))
     elif parts:
         _print_table(parts, behind)
         _print_views(views, lacking, settings.state_limit_mb)
+        for view, version, _, progress in work:
+            typer.echo(f"\n{view} v{version}: {progress}")
     else:
         typer.echo("nothing was started; next: anabranch up")
 
@@ -136,17 +147,6 @@ def _table(first: str, *others: str) -> Table:
     for column in others:
         table.add_column(column, overflow="fold")
     return table
-
-
-def _print_whole(table: Table) -> None:
-    """Print a table so that lines wrap between words: Rich would narrow its widest columns within words."""
-    from rich.console import Console
-    from rich.text import Text
-
-    for column in table.columns:
-        cells = (Text.from_markup(str(cell)).plain for cell in (column.header, *column.cells))
-        column.min_width = max((len(word) for cell in cells for word in cell.split()), default=0)
-    Console(highlight=False).print(table)
 
 
 def _print_table(parts: list[PartStatus], behind: Mapping[str, str]) -> None:
@@ -165,7 +165,7 @@ def _print_table(parts: list[PartStatus], behind: Mapping[str, str]) -> None:
             str(part.port or ""),
             escape(behind.get(part.name, part.detail)),
         )
-    _print_whole(table)
+    print_whole(table)
 
 
 def _print_views(views: Sequence[ViewStatus], lacking: Sequence[str], limit_mb: int) -> None:
@@ -178,7 +178,8 @@ def _print_views(views: Sequence[ViewStatus], lacking: Sequence[str], limit_mb: 
     colours = {"running": "green", "waiting": "yellow", "failed": "red", "unread": "red", "retired": "dim"}
     for view, late in zip(views, lacking, strict=True):
         large = view.state_bytes > limit_mb * 10**6 / 2
-        kept = f"{view.state_rows:,} rows, {view.state_bytes / 1e6:,.0f} MB" if view.batch is not None else ""
+        told = view.batch is not None or view.state_bytes
+        kept = f"{view.state_rows:,} rows, {view.state_bytes / 1e6:,.0f} MB" if told else ""
         warning = f"its state is more than half of the limit of {limit_mb:,} MB, at which it stops" if large else ""
         table.add_row(
             escape(str(view)),
@@ -191,6 +192,6 @@ def _print_views(views: Sequence[ViewStatus], lacking: Sequence[str], limit_mb: 
         if view.error or warning:
             notes.append(f"{view}: {view.error.splitlines()[0] if view.error else warning}")
     typer.echo()
-    _print_whole(table)
+    print_whole(table)
     for note in notes:
         typer.echo(printable(note))

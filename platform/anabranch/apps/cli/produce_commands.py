@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from anabranch.apps.cli.tables import print_whole
 from anabranch.core.errors import BadInput
 
 if TYPE_CHECKING:
@@ -74,9 +75,12 @@ def flights(
     chosen = choose_faults(faults, shares)
     if seed < 0:
         raise bad_parameter("--seed", seed, "a number from 0")
+    from anabranch.core.project_folder import check_project
     from anabranch.core.settings import load_settings
 
-    summary = produce_flights(load_settings(), begin, span, pace, chosen, seed, file=log, quiet=as_json)
+    settings = load_settings()
+    check_project(settings.project)
+    summary = produce_flights(settings, begin, span, pace, chosen, seed, file=log, quiet=as_json)
     typer.echo(json.dumps(summary.as_dict())) if as_json else _print(summary)
 
 
@@ -204,8 +208,8 @@ def _print(summary: Summary) -> None:
     for topic, kind in sorted({(topic, kind) for topic, kind, _ in summary.records}):
         counts = [summary.records[topic, kind, partition] for partition in partitions]
         table.add_row(topic, kind, *[f"{count:,}" if count else "" for count in counts], f"{sum(counts):,}")
+    print_whole(table)
     console = Console()
-    console.print(table)
     if summary.faults:
         console.print("faults: " + ", ".join(f"{count:,} {kind}" for kind, count in sorted(summary.faults.items())))
     console.print(f"file of all that was sent: {summary.file}", soft_wrap=True)

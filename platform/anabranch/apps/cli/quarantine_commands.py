@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 from anabranch.apps.cli.context import project
+from anabranch.apps.cli.tables import print_whole
 from anabranch.core.errors import BadInput
 
 TopicName = Annotated[str, typer.Argument(help="A declared topic.")]
@@ -33,7 +34,6 @@ def list_command(
     """Count the records of TOPIC in quarantine by kind; with --kind, list them. JSON lists them always."""
     from anabranch.ingest.landing.quarantine import find_quarantined
     from anabranch.ingest.landing.report import kinds_table, quarantine_table
-    from rich.console import Console
 
     settings, declared = project()
     records = find_quarantined(settings, declared.topic(topic), kind=kind)
@@ -46,9 +46,9 @@ def list_command(
     elif not records:
         typer.echo(f"{topic}: nothing is in quarantine")
     elif kind is not None:
-        Console().print(quarantine_table(topic, records, limit))
+        print_whole(quarantine_table(topic, records, limit))
     else:
-        Console().print(kinds_table(topic, records))
+        print_whole(kinds_table(topic, records))
         typer.echo(
             f"anabranch quarantine list {topic} --kind KIND lists the records, show {topic} PARTITION:OFFSET one"
         )

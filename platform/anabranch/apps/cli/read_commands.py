@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from anabranch.apps.cli.tables import print_whole
 from anabranch.core.errors import BadInput
 
 if TYPE_CHECKING:
@@ -70,8 +71,8 @@ def _print_table(reading: Reading, rows: list[dict[str, Any]], total: int) -> No
         table.add_column(cell(field.name), justify="right" if number else "left", overflow="fold")
     for row in rows:
         table.add_row(*(cell("-" if value is None else str(plain(value))) for value in row.values()))
+    print_whole(table)
     console = Console()
-    console.print(table)
     console.print(f"{len(rows):,} of {total:,} rows", highlight=False)
     console.print(footer(reading), highlight=False, markup=False)
 

@@ -32,14 +32,18 @@ def carried_out(settings: Settings, dag: str, asked: Mapping[str, Any], *, wait:
 
 
 class _Progress:
-    """Prints each task's state when it changes. With ``approve``, answers the task that waits for a person."""
+    """Prints each task's state when it changes, and how far the running one is. With ``approve``, answers the task that
+    waits for a person."""
 
     def __init__(self, client: Client, *, approve: bool) -> None:
         self._client = client
         self._approve = approve
         self._seen: dict[str, str] = {}
+        self._progress = ""
 
     def __call__(self, run: Run) -> None:
+        from anabranch.apps.airflow.progress_notes import progress_of
+
         for task, state in run.tasks.items():
             if state and self._seen.get(task) != state:
                 self._seen[task] = state
@@ -47,3 +51,7 @@ class _Progress:
                 typer.echo(f"{task}: waits for a person's approval" if waits else f"{task}: {state.replace('_', ' ')}")
                 if waits and self._approve:
                     self._client.respond(run, task, "Approve")
+        progress = progress_of(run.note)
+        if progress and progress != self._progress:
+            typer.echo(f"  {printable(progress)}")
+        self._progress = progress

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 from anabranch.apps.cli.context import project
+from anabranch.apps.cli.tables import print_whole
 
 topics = typer.Typer(no_args_is_help=True, help="Topics: declared, created, drifted.")
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -45,7 +46,6 @@ def list_topics(as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(json.dumps(rows))
         return
-    from rich.console import Console
     from rich.table import Table
 
     table = Table("topic", "partitions", "retention", "lateness", "event types", "records")
@@ -54,7 +54,7 @@ def list_topics(as_json: AsJson = False) -> None:
         lateness = str(topic.allowed_lateness)
         retention = f"{topic.retention.days} days"
         table.add_row(topic.name, str(topic.partitions), retention, lateness, "\n".join(topic.event_types), records)
-    Console().print(table)
+    print_whole(table)
 
 
 @topics.command()
@@ -79,12 +79,11 @@ def drift(as_json: AsJson = False) -> None:
     elif not found:
         typer.echo("the broker's topics are as declared")
     else:
-        from rich.console import Console
         from rich.table import Table
 
         table = Table("topic", "setting", "declared", "found")
         for difference in found:
             table.add_row(difference.topic, difference.setting, difference.declared, difference.found)
-        Console().print(table)
+        print_whole(table)
     if found:
         raise typer.Exit(1)

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from anabranch.apps.cli.tables import print_whole
 from anabranch.core.terminal_text import printable
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ def list_views(as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(json.dumps(rows))
         return
-    from rich.console import Console
     from rich.table import Table
 
     table = Table("view", "events", "key", "partition by", "definition")
@@ -38,7 +38,7 @@ def list_views(as_json: AsJson = False) -> None:
         partition = row["partition_by"] or "none (kappa)"
         keys, events = "\n".join(row["key"]), "\n".join(row["events"])
         table.add_row(f"{row['view']} v{row['version']}", events, keys, partition, row["definition"])
-    Console().print(table)
+    print_whole(table)
 
 
 def _described(settings: Settings, view: View) -> dict[str, Any]:

@@ -38,10 +38,12 @@ def demo(
     from anabranch.apps.demo.change import own_project
     from anabranch.apps.demo.second_act import second_act
     from anabranch.apps.demo.story import Story
+    from anabranch.core.project_folder import check_project
     from anabranch.core.settings import load_settings
     from anabranch.operate.runtime import lifecycle
 
     normal = load_settings()
+    check_project(normal.project)
     home = normal.home / "demo"
     if lifecycle.status(normal):
         raise BrokenState(

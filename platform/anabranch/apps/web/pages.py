@@ -21,6 +21,7 @@ from anabranch.apps.web.partition_history import PartitionHistory, history_of
 from anabranch.apps.web.render import page
 from anabranch.apps.web.replays import replays_of
 from anabranch.change.request_fields import DATE
+from anabranch.change.run_progress import work_of
 from anabranch.core.settings import Settings, load_settings
 from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import Response
@@ -80,7 +81,8 @@ def one_view(request: Request, known: View, settings: Platform, year: int | None
         version: found if isinstance(found, Failure) else _Calendar(found, shown) for version, found in days.items()
     }
     return page(
-        request, "view.html", view=view, calendars=calendars, years=years, year=shown, failures=look.failures
+        request, "view.html", view=view, calendars=calendars, years=years, year=shown, failures=look.failures,
+        work={version: [text for _, text in work_of(settings, known.name, version)] for version in known.versions},
     )  # fmt: skip
 
 

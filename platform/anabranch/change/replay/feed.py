@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from anabranch.change.replay.landing_mirror import LandedCommit, LandedCommits, Mirror
@@ -59,6 +60,13 @@ class LandingFeed:
     def cut(self) -> Cut:
         """The cut that has been released so far."""
         return Cut(dict(self._positions))
+
+    @property
+    def newest_day(self) -> str:
+        """The day of the newest event that has been released, like 2013-01-31; empty before the first."""
+        if self._newest_us is None:
+            return ""
+        return datetime.fromtimestamp(self._newest_us // 1_000_000, UTC).date().isoformat()
 
     def poll(self) -> bool:
         """Read new commits of landing. Returns whether there is anything to release."""

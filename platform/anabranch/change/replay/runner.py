@@ -272,6 +272,7 @@ class _Replay:
                 seconds=round(self._before.seconds + time.monotonic() - self._started, 3),
                 cpu_seconds=round(self._before.cpu_seconds + self._processes.cpu_seconds(), 3),
                 event_seconds=feed.event_seconds,
+                newest_day=feed.newest_day,
                 share=pace.share,
                 speed=pace.speed,
             ),

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from anabranch.change.replay.rate_limit import DEFAULT_SHARE, Pace
-from anabranch.compute.batch.manifest import RUN
+from anabranch.compute.batch.manifest import RUN, parse_days
 from anabranch.core.control_file import ControlFile
 from anabranch.core.control_objects import remove
+from anabranch.core.durations import duration
 from anabranch.core.errors import BadInput, BrokenState
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import view_folder
@@ -38,7 +39,8 @@ class ReplayState:
     table's version at the start; the replay's own commit is later. ``equal`` of ``partitions`` are equal at the cut
     ``certified``. ``mended``: how many rows were different in the live table. ``bytes``: the size of its table.
     ``estimated``: the seconds that its plan estimated. ``said``: a text about its end. ``number`` counts the replays of
-    the version, from 1: it says which one is the newest, not a clock."""
+    the version, from 1: it says which one is the newest, not a clock. ``newest_day``: of the newest event that
+    was read, like 2013-01-31."""
 
     view: str
     version: int
@@ -64,6 +66,7 @@ class ReplayState:
     updated_ms: int = 0
     began_at: int = 0
     number: int = 0
+    newest_day: str = ""
 
     @property
     def real_time(self) -> float | None:
@@ -82,15 +85,47 @@ class ReplayState:
     def ended(self) -> bool:
         return self.phase in ENDED
 
-    def __str__(self) -> str:
-        what = f"{self.view} v{self.version}, {self.days or 'the whole view'}: {self.phase}"
+    @property
+    def left(self) -> float | None:
+        """The seconds until it has read all that has landed, at its speed so far; None before its first slice, and in
+        the phases behind it."""
+        if self.phase != STREAMING or not self.records_per_second:
+            return None
+        return max(0, self.total - self.done) / self.records_per_second
+
+    @property
+    def days_passed(self) -> tuple[int, int] | None:
+        """How many of its days are before the newest event that it has read, and how many it has; None for a replay of
+        the whole view."""
+        if not self.days or not self.newest_day:
+            return None
+        days = parse_days(self.days)
+        return sum(day.isoformat() < self.newest_day for day in days), len(days)
+
+    @property
+    def progress(self) -> str:
+        """Its phase and how far it is, in one line."""
         done = f"{self.done:,} of {self.total:,} records" + (f" ({self.done / self.total:.0%})" if self.total else "")
         rate = f", {self.records_per_second:,.0f} per second" if self.seconds else ""
         rate += f", {self.real_time:,.0f} times real time" if self.real_time else ""
-        return f"{what}; {done}{rate}; at {self.cut or 'no cut yet'}" + (f"\n  {self.said}" if self.said else "")
+        if not self.ended:
+            passed = self.days_passed
+            rate += f", {passed[0]:,} of {passed[1]:,} days" if passed else ""
+            rate += f", events up to {self.newest_day}" if self.newest_day else ""
+            rate += f", about {duration(self.left)} left" if self.left is not None else ""
+        return f"{self.phase}; {done}{rate}"
+
+    def __str__(self) -> str:
+        what = f"{self.view} v{self.version}, {self.days or 'the whole view'}"
+        return f"{what}: {self.progress}; at {self.cut or 'no cut yet'}" + (f"\n  {self.said}" if self.said else "")
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "real_time": self.real_time, "records_per_second": self.records_per_second}
+        return {
+            **asdict(self),
+            "real_time": self.real_time,
+            "records_per_second": self.records_per_second,
+            "seconds_left": self.left,
+        }
 
 
 STATE: Final = ControlFile("state of a replay", ReplayState)

@@ -76,6 +76,8 @@ class Speed:
     clock: Callable[[], float] = field(default=time.monotonic)
     unread: Mapping[str, Exception] = field(default_factory=dict)
     """Errors of view files that can't be loaded, by path: their views have no streams here."""
+    known: dict[tuple[str, int], ViewStatus] = field(default_factory=dict)
+    """The last status of each view, also from the process before this one."""
 
     def poll(self) -> None:
         """Records which streams have ended, and starts those that are due."""
@@ -108,7 +110,9 @@ class Speed:
             if slot.query is not None and status_now.state_bytes > self.state_limit:
                 slot.query.stop()
                 self._stopped(slot, _too_large(slot.view, status_now.state_bytes, self.state_limit), self.clock())
-        return [*found, *(status.unread(Path(path).name, error) for path, error in self.unread.items())]
+        shown = [status.with_known_state(each, self.known) for each in found]
+        self.known |= {(each.view, each.version): each for each in shown if each.state == "running"}
+        return [*shown, *(status.unread(Path(path).name, error) for path, error in self.unread.items())]
 
     @property
     def all_failed(self) -> bool:
@@ -195,7 +199,8 @@ def run(settings: Settings, only: Sequence[str] = ()) -> int:
             registry.register(spark, settings, [view])
             return start(spark, settings, view, topics, fence=fences[view.writer])
 
-        speed = Speed(slots, launch, settings.state_limit_mb * 10**6, unread=registry.unread)
+        limit, known = settings.state_limit_mb * 10**6, _last_statuses(settings)
+        speed = Speed(slots, launch, limit, unread=registry.unread, known=known)
         watcher = Watcher(Watched(spark, settings, speed), partial(end_process, spark), settings.hang_seconds)
         watcher.start()
         cleanup.callback(watcher.stop)  # last: an engine that doesn't stop hangs, too
@@ -203,6 +208,14 @@ def run(settings: Settings, only: Sequence[str] = ()) -> int:
             return _watch(spark, settings, speed, definitions, stop)
         finally:
             definitions.stop()
+
+
+def _last_statuses(settings: Settings) -> dict[tuple[str, int], ViewStatus]:
+    """What the process before this one wrote last."""
+    try:
+        return {(each.view, each.version): each for each in status.read(settings)}
+    except (OSError, ValueError, KeyError, TypeError):  # written by another release, or torn: for display only
+        return {}
 
 
 def _watch(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -72,6 +72,15 @@ def running(query: SpeedQuery) -> ViewStatus:
         state_bytes=sum(map(_bytes, progress.stateOperators)),
         committed_at_ms=query.sink.committed_at_ms,
     )
+
+
+def with_known_state(found: ViewStatus, known: Mapping[tuple[str, int], ViewStatus]) -> ViewStatus:
+    """``found`` with the size of its state from ``known``, if it has none of its own: Spark reports the state only with
+    micro-batches, and a restarted stream runs none until new data comes."""
+    last = known.get((found.view, found.version))
+    if last is None or found.state != "running" or found.state_rows or found.state_bytes:
+        return found
+    return replace(found, state_rows=last.state_rows, state_bytes=last.state_bytes)
 
 
 def unread(file: str, error: Exception) -> ViewStatus:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from datetime import UTC
 from typing import Final
 
 from rich.table import Table
+from rich.text import Text
 
 from anabranch.core.terminal_text import cell
 from anabranch.ingest.landing.quarantine import Quarantined
@@ -21,6 +23,8 @@ COUNTED: Final = {
     "lag": "not yet landed",
 }
 """Counts of a PartitionProof, with the titles of their columns."""
+_ALWAYS: Final = frozenset({"valid", "quarantined", "duplicates"})
+"""Counts with a column of their own even if they are 0 everywhere. The others would only make the table wider."""
 NAMED: Final = 10
 """How many ranges of offsets without a record are listed."""
 
@@ -33,17 +37,22 @@ def proof_table(proof: Proof) -> Table:
     if proof.sound and not any(p.landed_to > p.first for p in proof.partitions):
         waiting = sum(p.lag + p.undecided for p in proof.partitions)
         verdict = f"[yellow]nothing has landed yet, {waiting:,} offsets wait" if waiting else "the topic is empty"
-    table = Table(title=f"{proof.topic} at epoch {proof.epoch}: {verdict}", title_justify="left")
-    for name in ("partition", "log", "landed", *COUNTED.values()):
+    title = Text.from_markup(f"{proof.topic} at epoch {proof.epoch}: {verdict}")
+    title.no_wrap, title.overflow = True, "ignore"  # it is often wider than the table
+    table = Table(title=title, title_justify="left", caption_justify="left", box=None, pad_edge=False)
+    totals = {count: sum(getattr(p, count) for p in proof.partitions) for count in COUNTED}
+    shown = [count for count in COUNTED if totals[count] or count in _ALWAYS]
+    for name in ("partition", "log", "landed", *(COUNTED[count] for count in shown)):
         table.add_column(name, justify="right")
-    table.add_column("wrong", style="red")
+    wrong = any(p.wrong for p in proof.partitions)
+    if wrong:
+        table.add_column("wrong", style="red", overflow="fold")
     for p in proof.partitions:
-        counts = [getattr(p, count) for count in COUNTED]
         ranges = (f"{p.log_begin:,}..{p.log_end:,}", f"{p.first:,}..{p.landed_to:,}")
-        table.add_row(str(p.partition), *ranges, *(f"{n:,}" for n in counts), "; ".join(p.wrong))
-    totals = [sum(getattr(p, count) for p in proof.partitions) for count in COUNTED]
-    table.add_section()
-    table.add_row("all", "", f"{sum(totals[:3]):,}", *(f"{n:,}" for n in totals), "")
+        counts = (f"{getattr(p, count):,}" for count in shown)
+        table.add_row(str(p.partition), *ranges, *counts, *(["; ".join(p.wrong)] if wrong else []))
+    landed = totals["valid"] + totals["quarantined"] + totals["duplicates"]
+    table.add_row("all", "", f"{landed:,}", *(f"{totals[count]:,}" for count in shown))
     notes = [f"accepted as lost: {x['partition']}: {x['from']}..{x['to'] - 1}" for x in proof.accepted_losses]
     without = [f"{p}: {first}..{until - 1}" for p, each in proof.holes.items() for first, until in each]
     if without:
@@ -65,7 +74,7 @@ def kinds_table(topic: str, records: Sequence[Quarantined]) -> Table:
     table = Table(title=f"{topic}: {len(records):,} in quarantine", title_justify="left")
     table.add_column("records", justify="right")
     for name in ("kind", "type", "epochs", "the newest, at", "its reason"):
-        table.add_column(name)
+        table.add_column(name, overflow="fold" if name == "its reason" else "ellipsis")
     for (kind, event), own in sorted(kinds.items(), key=lambda item: (-len(item[1]), item[0])):
         newest = max(own, key=lambda record: (record.epoch, record.partition, record.offset))
         first = min(record.epoch for record in own)
@@ -79,9 +88,9 @@ def quarantine_table(topic: str, records: Sequence[Quarantined], limit: int) -> 
     """One line per record. Nothing of a record is interpreted as markup."""
     shown = f"; the first {limit:,}" if len(records) > limit else ""
     table = Table(title=f"{topic}: {len(records):,} in quarantine{shown}", title_justify="left")
-    for name in ("partition:offset", "epoch", "appended", "type", "reason"):
-        table.add_column(name)
+    for name in ("partition:offset", "epoch", "appended (UTC)", "type", "reason"):
+        table.add_column(name, overflow="fold" if name == "reason" else "ellipsis")
     for r in records[:limit]:
-        appended = r.append_time.isoformat(timespec="seconds")
+        appended = f"{r.append_time.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
         table.add_row(f"{r.partition}:{r.offset}", str(r.epoch), appended, cell(r.type or ""), cell(r.reason))
     return table

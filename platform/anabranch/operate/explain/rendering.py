@@ -12,14 +12,13 @@ from anabranch.operate.explain.candidates import LandedEvent
 from anabranch.operate.explain.contributions import Change, Effect
 from anabranch.operate.explain.explanation import Comparison, Explanation, Part
 from anabranch.operate.explain.missing_row import shown
-from rich.console import RenderableType
 from rich.table import Table
 
 _NAMED = 5
 _LONG = 40
 
 
-def rendered(found: Explanation, limit: int) -> Iterator[RenderableType]:
+def rendered(found: Explanation, limit: int) -> Iterator[str | Table]:
     """Yields the output line by line and table by table, with at most ``limit`` events."""
     yield f"{found.view} v{found.version}: {shown(found.key)}"
     yield "  " + ", ".join(f"{n}={_short(v)}" for n, v in found.row.items() if n not in found.key)
@@ -126,7 +125,7 @@ def _last(found: Explanation) -> Iterator[str]:
         yield "  without them: " + ", ".join(f"{c.column} {_short(c.without)}" for c in last.before)
 
 
-def _against(found: Explanation, other: Comparison) -> Iterator[RenderableType]:
+def _against(found: Explanation, other: Comparison) -> Iterator[str]:
     there = f"v{other.version} at {other.cut}"
     if other.row is None:
         yield f"against {there}: there is no such row"

@@ -9,11 +9,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from typing import TYPE_CHECKING
 
 from anabranch.certify.reconciliation import reconcile
 from anabranch.certify.verdict import VERDICT, Verdict
+from anabranch.change.estimates import estimate, outcomes
 from anabranch.change.reprocess_plan import check_still_counted, check_still_holds
+from anabranch.change.run_progress import REBUILD, RECONCILE, RunProgress
 from anabranch.compute.batch import publications, rebuild
 from anabranch.compute.batch.manifest import MANIFEST, Build, manifest_path, parse_days
 from anabranch.compute.batch.rebuild import cut_at
@@ -25,6 +28,7 @@ from anabranch.core.settings import Settings, load_settings
 from anabranch.core.spark import SMALL, SMALL_EVENTS
 from anabranch.lake.cut import parse_epochs
 from anabranch.lake.layout import batch_table
+from anabranch.operate.jobs._watch import watched
 from anabranch.views.project import Project
 
 if TYPE_CHECKING:
@@ -45,6 +49,7 @@ def main() -> int:
     parser.add_argument(
         "--late", type=int, help="with --events: how many late ones were planned; refused if the numbers have changed"
     )
+    parser.set_defaults(began=time.time())
     args = parser.parse_args()
     settings = load_settings()
     registry = Project(settings).readable_views()
@@ -76,8 +81,16 @@ def carry_out(
     if not publications(batch_table(settings, view.name, view.version)):
         cut = cut_at(settings, topics, parse_epochs(args.cut))
         try_each_version(spark, settings, view, topics, cut)
-    build = rebuild(spark, settings, view, topics, args.days, args.run, parse_epochs(args.cut))
-    return build, reconcile(spark, settings, view, topics, args.run, build)
+    with watched(spark, settings, _progress(settings, args), args.days) as watch:
+        build = rebuild(spark, settings, view, topics, args.days, args.run, parse_epochs(args.cut))
+        watch.step(RECONCILE)
+        return build, reconcile(spark, settings, view, topics, args.run, build)
+
+
+def _progress(settings: Settings, args: argparse.Namespace) -> RunProgress:
+    days, events = len(args.days), args.events or 0
+    expected = estimate(outcomes(settings, args.view, args.version), days, events).seconds
+    return RunProgress(args.view, args.version, args.run, REBUILD, days, events, args.began, estimated=expected)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from anabranch.change.estimates import outcome_files
 from anabranch.change.replay.cleanup import unused_checkpoints
 from anabranch.change.replay.control import replay_lock
 from anabranch.change.replay.state import list_states, state_file
+from anabranch.change.run_progress import progress_files
 from anabranch.compute.batch.manifest import EXPIRED, expire, expired_manifests, manifests
 from anabranch.core.atomic_files import ATOMIC_FOLDERS, abandoned_drafts, locked
 from anabranch.core.errors import Conflict
@@ -38,7 +39,8 @@ def builds(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Action
         gone = [path for path in expired_manifests(settings, view, version) if path not in young]
         runs = [path.name.removesuffix(f".json{EXPIRED}") for path in gone]
         gone += [path for run in runs if (path := verdict_path(settings, view, version, run)).exists()]
-        gone += [p for p in outcome_files(settings, view, version) if p.stat().st_mtime < policy.ended_before()]
+        left = (*outcome_files(settings, view, version), *progress_files(settings, view, version))
+        gone += [path for path in left if touched(path) < policy.ended_before()]
         yield from _deleted(f"{view} v{version}", "control files of old builds", gone, plan=plan)
         old = [p for p in manifests(settings, view, version) if p.stat().st_mtime < policy.ended_before()]
         for path in old if not plan else ():

@@ -21,7 +21,7 @@ from anabranch.operate.runtime.environment import environment
 from anabranch.operate.runtime.preflight import check_all
 from anabranch.operate.runtime.process_registry import SUPERVISOR, Record
 from anabranch.operate.runtime.service import Service
-from anabranch.operate.runtime.services import parts_named
+from anabranch.operate.runtime.services import declares_views, parts_named, without_views
 from anabranch.operate.runtime.supervisor import created
 
 START_SECONDS = 180.0
@@ -62,6 +62,8 @@ def start(settings: Settings, parts: Sequence[str] = (), progress: Progress = la
     with _start_lock(settings):
         wanted = parts_named(settings, parts)
         notices = _clean_up(settings)
+        if not declares_views(settings) and (not parts or "streams" in parts):
+            notices.append(f"{without_views(settings)} and is not started; declare one, then anabranch down and up")
         if _is_running(settings, wanted):
             _wait_until_ready(settings, wanted, progress)
             return [*notices, "the platform is already running"]

@@ -14,7 +14,8 @@ from anabranch.operate.runtime.kafka_server import kafka_part
 from anabranch.operate.runtime.postgres_server import postgres_part
 from anabranch.operate.runtime.service import Service
 
-STREAMS = ("landing", "speed")
+SPEED = "speed"
+STREAMS = ("landing", SPEED)
 GROUPS = {"airflow": tuple(f"airflow-{name}" for name in COMPONENTS), "streams": STREAMS}
 """Names for several services."""
 STEADY_SECONDS = 3.0
@@ -27,9 +28,15 @@ def catalog(settings: Settings) -> tuple[Service, ...]:
 
 
 def parts_named(settings: Settings, names: Sequence[str] = ()) -> tuple[Service, ...]:
-    """Returns the services with these names or groups and their dependencies; all services if no name is given. Raises
-    BadInput PART_UNKNOWN or PART_EXTERNAL."""
+    """Returns the services with these names or groups and their dependencies; all services if no name is given.
+
+    Raises BadInput PART_UNKNOWN, PART_EXTERNAL or NO_VIEWS.
+
+    Without a view `speed` is no part: it would end at once.
+    """
     parts = catalog(settings)
+    if not declares_views(settings):
+        parts = _without_speed(settings, parts, names)
     if not names:
         return parts
     known = {part.name: part for part in parts}
@@ -40,7 +47,7 @@ def parts_named(settings: Settings, names: Sequence[str] = ()) -> tuple[Service,
             next_step="unset ANABRANCH_BOOTSTRAP_SERVERS to use the embedded broker",
         )
     wanted: set[str] = set()
-    todo = [part for name in names for part in GROUPS.get(name, (name,))]
+    todo = [part for name in names for part in GROUPS.get(name, (name,)) if part in known or name not in GROUPS]
     while todo:
         name = todo.pop()
         if name not in known:
@@ -50,6 +57,26 @@ def parts_named(settings: Settings, names: Sequence[str] = ()) -> tuple[Service,
             wanted.add(name)
             todo += [need for need in known[name].depends_on if need in known]
     return tuple(part for part in parts if part.name in wanted)
+
+
+def declares_views(settings: Settings) -> bool:
+    """Whether the project has a file that may declare views."""
+    return any(settings.views_folder.glob("[a-z]*.py"))
+
+
+def without_views(settings: Settings) -> str:
+    return f"no view is declared in {settings.views_folder}, so speed has nothing to run"
+
+
+def _without_speed(settings: Settings, parts: tuple[Service, ...], names: Sequence[str]) -> tuple[Service, ...]:
+    if SPEED in names:
+        raise BadInput(
+            "NO_VIEWS",
+            without_views(settings),
+            state="nothing was started",
+            next_step="declare a view there (a file like those that anabranch init writes), or leave speed out",
+        )
+    return tuple(part for part in parts if part.name != SPEED)
 
 
 def _streams(settings: Settings) -> tuple[Service, ...]:

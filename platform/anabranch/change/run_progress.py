@@ -1,0 +1,131 @@
+"""Progress of a run's work on days: which step, how many days are written, how long it still takes.
+
+For people only. The job writes one small file, which is deleted when the job ends; nothing depends on it. Replays have
+``change.replay.state`` instead.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from anabranch.change.replay.state import list_states
+from anabranch.compute.batch.manifest import builds_folder, manifest_path
+from anabranch.core.control_file import ControlFile
+from anabranch.core.durations import duration
+from anabranch.core.errors import AnabranchError
+from anabranch.core.settings import SAFE_NAME, Settings
+
+REBUILD: Final = "rebuild"
+RECONCILE: Final = "reconcile"
+_SUFFIX: Final = ".progress.json"
+_SILENT_SECONDS: Final = 60.0
+"""A job writes every few seconds: one that has written nothing for so long was killed, or its machine hangs."""
+_REPLAY_SILENT_SECONDS: Final = 3_600.0
+"""A replay writes behind each slice and each step; with a small share of the cores it pauses long between them."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunProgress:
+    """``written`` of ``days`` are written, from ``events``. ``tasks`` of ``all_tasks`` Spark tasks of the stages that
+    run now have ended. ``estimated``: the expected seconds of the whole run (None: no estimate). Times are Unix
+    seconds; ``began``: of the job."""
+
+    view: str
+    version: int
+    run: str
+    step: str
+    days: int
+    events: int
+    began: float
+    written: int = 0
+    tasks: int = 0
+    all_tasks: int = 0
+    estimated: float | None = None
+    updated: float = 0.0
+
+    @property
+    def left(self) -> float | None:
+        """The seconds until the run's end, by its estimate; None without one, or when the run has taken longer."""
+        left = (self.estimated or 0.0) - (self.updated - self.began)
+        return left if left > 0 else None
+
+    def __str__(self) -> str:
+        days = f"{self.days:,} day{'' if self.days == 1 else 's'}"
+        what = f"{self.written:,} of {days} written" if self.step == REBUILD else days
+        tasks = f", {self.tasks:,} of {self.all_tasks:,} Spark tasks of this stage" if self.all_tasks else ""
+        if self.left is not None:
+            left = f"about {duration(self.left)} left"
+        elif self.estimated is not None:
+            left = f"longer than estimated ({duration(self.estimated)})"
+        else:
+            left = "too few earlier runs to say how long it takes"
+        took = duration(self.updated - self.began)
+        return f"{self.step}: {what}, {self.events:,} events{tasks}; for {took}, {left}"
+
+
+PROGRESS: Final = ControlFile("progress of a run", RunProgress)
+
+
+def write_progress(settings: Settings, progress: RunProgress) -> None:
+    PROGRESS.write(_file(settings, progress.view, progress.version, progress.run), progress)
+
+
+def read_progress(settings: Settings, view: str, version: int, run: str) -> RunProgress | None:
+    """Return the progress of a run's job; None if the job doesn't run, or hasn't written for a minute."""
+    return _read(_file(settings, view, version, run))
+
+
+def delete_progress(settings: Settings, progress: RunProgress) -> None:
+    _file(settings, progress.view, progress.version, progress.run).unlink(missing_ok=True)
+
+
+def progress_text(settings: Settings, view: str, version: int, run: str) -> str:
+    """Return the progress of a run that rebuilds or replays; empty if none is known."""
+    return dict(work_of(settings, view, version)).get(run, "")
+
+
+def work_of(settings: Settings, view: str, version: int) -> Iterator[tuple[str, str]]:
+    """Yield the name and the progress of each run that rebuilds or replays a version now."""
+    try:
+        files, replays = progress_files(settings, view, version), list_states(settings, view, version)
+    except AnabranchError:  # a name that no view can have; or a torn state, which the replays' page shows
+        return
+    for path in files:
+        if (found := _read(path)) is not None:
+            yield found.run, str(found)
+    for state in replays:
+        silent = time.time() - state.updated_ms / 1000
+        if not state.ended and silent < _REPLAY_SILENT_SECONDS:
+            heard = f", last heard of {duration(silent)} ago" if silent > _SILENT_SECONDS else ""
+            yield state.run, f"replay: {state.progress}{heard}"
+
+
+def all_work(settings: Settings) -> Iterator[tuple[str, int, str, str]]:
+    """Yield the view, version, run and progress of each run that rebuilds or replays now."""
+    control = settings.home / "control"
+    known = {(f.parent.name, f.name) for kind in ("builds", "replays") for f in (control / kind).glob("*/v*")}
+    for view, version in sorted(known):
+        if SAFE_NAME.fullmatch(view) and version[1:].isdecimal():
+            for run, text in work_of(settings, view, int(version[1:])):
+                yield view, int(version[1:]), run, text
+
+
+def progress_files(settings: Settings, view: str, version: int) -> list[Path]:
+    """Return the files of jobs that were killed, and of those that run."""
+    return sorted(builds_folder(settings, view, version).glob(f"*{_SUFFIX}"))
+
+
+def _file(settings: Settings, view: str, version: int, run: str) -> Path:
+    return manifest_path(settings, view, version, run).with_suffix(_SUFFIX)
+
+
+def _read(path: Path) -> RunProgress | None:
+    try:
+        found = PROGRESS.read(path)
+    except (OSError, ValueError):
+        return None
+    return found if found is not None and time.time() - found.updated < _SILENT_SECONDS else None

@@ -1,0 +1,82 @@
+"""What is set up says each step, how long it takes, and how large it is; it is never silent for minutes."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from anabranch.core.settings import Settings, project_root
+from anabranch.operate import setup
+from anabranch.operate.setup import _run
+
+pytestmark = pytest.mark.unit
+STEPS = project_root() / "infra" / "steps.sh"
+
+
+def script(tmp_path: Path, text: str) -> subprocess.CompletedProcess[str]:
+    head = f"set -euo pipefail\nsource {STEPS}\nlog={tmp_path}/log\n"
+    seen = 'seen() { echo ", $(wc -l < "$log") lines"; }\n'
+    given = {"SETUP_TELL_SECONDS": "0.3", "PATH": "/usr/bin:/bin"}
+    command = ["bash", "-c", head + seen + text]
+    return subprocess.run(command, capture_output=True, text=True, timeout=30, env=given)
+
+
+def test_a_step_of_the_script_says_its_time_while_it_runs_and_at_its_end(tmp_path: Path) -> None:
+    began = time.monotonic()
+    done = script(tmp_path, "step 'installing' seen sh -c 'echo one; sleep 1.2; echo two'\necho after")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "setup: installing"
+    assert len(lines) > 4
+    assert all(re.fullmatch(r"setup:   \d s, 1 lines", line) for line in lines[1:-2]), lines
+    assert re.fullmatch(r"setup:   done in [12] s, 2 lines", lines[-2])
+    assert lines[-1] == "after"
+    assert done.stderr == ""
+    assert time.monotonic() - began < 10, "something held the pipe"
+
+
+def test_a_step_that_fails_shows_the_end_of_its_output_and_ends_the_script(tmp_path: Path) -> None:
+    done = script(tmp_path, "step 'installing' : sh -c 'echo no such package >&2; exit 3'\necho after")
+    assert done.returncode != 0
+    assert "after" not in done.stdout
+    assert done.stderr.startswith("no such package\nsetup: installing failed after 0 s; all of its output is in ")
+
+
+def test_the_command_says_how_long_a_program_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(setup, "TELL_SECONDS", 0.2)
+    said = list[str]()
+    sleeping = [sys.executable, "-c", "import time; print('here'); time.sleep(1); raise SystemExit(7)"]
+    assert _run(sleeping, tmp_path / "log", said.append, lambda: ", 12 MB of JARs so far") == 7
+    assert said[0] == "  0 s, 12 MB of JARs so far"
+    assert said[-1] == "  1 s, 12 MB of JARs so far"
+    assert (tmp_path / "log").read_text() == "here\n"
+
+
+def test_a_program_ends_with_whoever_waits_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(setup, "TELL_SECONDS", 0.1)
+
+    def interrupt(_: str) -> None:
+        raise KeyboardInterrupt
+
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        _run([sys.executable, "-c", "import time; time.sleep(60)"], tmp_path / "log", interrupt)
+    assert time.monotonic() - began < 20
+
+
+def test_what_is_there_is_not_made_again(tmp_path: Path) -> None:
+    from anabranch.core.spark import class_archive
+
+    settings = Settings(home=tmp_path / "home", jars=tmp_path / "jars")
+    for name in ("spark", "kafka"):
+        listing = Path(setup.__file__).parent / f"{name}.jars.lock"
+        (settings.jars / name).mkdir(parents=True)
+        (settings.jars / name / "resolved.lock").write_text(listing.read_text())
+    class_archive(settings).touch()
+    said = list[str]()
+    setup.set_up(settings, said.append)
+    assert said == []
