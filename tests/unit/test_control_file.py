@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from datetime import date
 from pathlib import Path
 from threading import Thread
 
+import anabranch
 import pytest
 from anabranch.certify.late_changes import LateChanges
 from anabranch.certify.run_checks import CheckResult
@@ -110,3 +112,24 @@ def test_files_from_before_formats_had_numbers_are_read(tmp_path: Path) -> None:
         assert (verdict.cut, verdict.results, verdict.refused) == ("flights@3", results, {date(2013, 1, 3): "red"})
     text = '{"share": 0.5, "speed": 0.0, "cancelled_by": "bert"}'
     assert CONTROL.from_text(text, tmp_path) == ControlRequest(Pace(0.5), "bert")
+
+
+OTHER_PEOPLES = {
+    "contracts/contract.py", "core/old_names.py", "ingest/landing/id_index.py", "lake/stream_checkpoint.py",
+    "lake/version_checksum.py", "operate/backup/backup_folder.py", "operate/doctor/checksums.py",
+    "operate/doctor/landing_consistency.py", "operate/maintenance/log_retention.py",
+    "testing/saved_counterexample.py",
+}  # fmt: skip
+"""Files of Delta, Spark and authors; and those with a format of their own: the index of ids, backups."""
+
+
+def test_nobody_else_parses_a_file_of_the_home() -> None:
+    def parses(tree: ast.Module) -> bool:
+        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        loads = [call for call in calls if ast.unparse(call.func) in ("json.loads", "json.load")]
+        return any("read_text" in ast.unparse(call) or ".open(" in ast.unparse(call) for call in loads)
+
+    package = Path(anabranch.__file__).parent
+    found = {str(file.relative_to(package)) for file in package.rglob("*.py") if parses(ast.parse(file.read_text()))}
+    assert found - OTHER_PEOPLES == set()
+    assert OTHER_PEOPLES - found == set(), "what no longer does is struck off the list"

@@ -16,14 +16,13 @@ pytestmark = pytest.mark.unit
 GIVEN = {
     "view": "departure_delays", "topic": "flights", "version": "1", "old": "1", "new": "2", "key": "origin=JFK",
     "why": "so", "first": "2013-01-01", "partition": "2013-01-01", "shares": "1=100", "at": "0:0", "name": "flights",
-    "part": "speed", "yes": True,
+    "part": "speed", "yes": True, "folder": "backups", "event_type": "payment.made",
 }  # fmt: skip
-NEEDS_NONE = {"init"}
+NEEDS_NONE = {"backup list", "backup verify", "contracts infer", "init"}
 READS_A_HOME = {
-    "certificates", "down", "explain", "maintain", "migrate drop", "migrate halt", "migrate hasten",
+    "backup create", "certificates", "down", "explain", "maintain", "migrate drop", "migrate halt", "migrate hasten",
     "migrate reinstate", "migrate resume", "migrate retire", "migrate rollback", "migrate status", "read", "restart",
-    "routes history",
-    "routes set", "routes show", "status",
+    "restore", "routes history", "routes set", "routes show", "status",
 }  # fmt: skip
 """Commands that need the platform's home only, and work where just that is set."""
 
