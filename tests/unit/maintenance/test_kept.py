@@ -22,6 +22,7 @@ import pytest
 from anabranch.change.estimates import NEWEST, Outcome, outcomes, record_outcome
 from anabranch.change.replay.landing_mirror import Mirror
 from anabranch.change.replay.state import PUBLISHED, list_states, state_file
+from anabranch.change.run_progress import REBUILD, RunProgress, progress_files, write_progress
 from anabranch.compute.batch.manifest import manifests, read_manifest
 from anabranch.compute.batch.publish import publish
 from anabranch.core.atomic_files import locked
@@ -321,6 +322,15 @@ def test_the_newest_outcomes_stay_for_estimates(clinic: Clinic) -> None:
     maintain(clinic.settings, later(MONTH))
     assert outcomes(clinic.settings, NAME, 1) == before
     assert len(list((clinic.settings.home / "control" / "builds" / NAME / "v1").iterdir())) == NEWEST
+
+
+def test_the_progress_of_a_killed_job_goes_with_the_control_files_of_old_builds(clinic: Clinic) -> None:
+    write_progress(clinic.settings, RunProgress(NAME, 1, "killed", REBUILD, 1, 1, 0.0))
+    (path,) = progress_files(clinic.settings, NAME, 1)
+    maintain(clinic.settings, later(2))
+    assert path.exists(), "it may still run"
+    maintain(clinic.settings, later(MONTH))
+    assert not path.exists()
 
 
 def test_the_checkpoint_of_a_dropped_version_goes_and_that_of_a_living_one_stays(tmp_path: Path) -> None:
