@@ -148,7 +148,8 @@ def test_a_wider_contract_releases_what_was_in_quarantine(
 
 
 def test_a_topic_that_is_not_there_is_named_and_never_created(spark: SparkSession, settings: Settings) -> None:
-    gone = Topic(f"gone_{secrets.token_hex(4)}", (PAID,), records=MAPPING, owned=False)
+    contract = Contract("payment.lost", 1, PAID.schema)
+    gone = Topic(f"gone_{secrets.token_hex(4)}", (contract,), records=MAPPING, owned=False)
     assert create_missing(settings, [gone]) == ()
     assert [(d.setting, d.found) for d in drift(settings, [gone])] == [("topic", "missing")]
     with pytest.raises(BadInput, match=gone.name) as error:
