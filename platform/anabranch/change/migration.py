@@ -266,7 +266,7 @@ def check_start(settings: Settings, old: View, new: View, steps: Sequence[int] =
 
 def _not_ready(old: View, new: View, failed: Sequence[str], days: Sequence[date]) -> Conflict:
     name = f"{old.name} v{new.version}"
-    declare = "fix it, or declare the columns that are meant to differ as changed"
+    declare = "fix it, or declare the columns that are meant to differ or to go as changed (--changed COLUMN)"
     build = (
         f"build {len(days)} days of v{new.version} that aren't published and certified: anabranch reprocess {old.name} "
         f"--version {new.version} --from {days[0]} --to {days[-1]} (the DAG migrate does that by itself); then "

@@ -77,7 +77,8 @@ def migration_parameters(views: Mapping[str, Sequence[Declared]]) -> dict[str, P
             type="string", pattern=_DURATION,
         ),
         "changed": Param(
-            [], title="Changed columns", description="Columns that are meant to differ, one per line.",
+            [], title="Changed columns", description="Columns that are meant to differ, or that "
+            "the new version removes or narrows, one per line.",
             type=["null", "array"], items={"type": "string", "maxLength": 200}, maxItems=20,
         ),
         "checks": Param(

@@ -74,12 +74,13 @@ def compare_command(
     old: Annotated[int, typer.Argument(help="One version.")],
     new: Annotated[int, typer.Argument(help="The other one.")],
     changed: Annotated[
-        list[str] | None, typer.Option(help="A column that is meant to differ in the new version; repeatable.")
+        list[str] | None,
+        typer.Option(help="A column that is meant to differ in the new version, or to go; repeatable."),
     ] = None,
     partition: Annotated[str | None, typer.Option(help="Only this day.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Compare two versions of a view at one cut: what is equal, and which rows differ. Changes nothing.
+    """Compare two versions of a view at one cut: what breaks readers, what is equal, what differs. Changes nothing.
 
     Exit code 1 if anything differs that --changed doesn't name.
     """
