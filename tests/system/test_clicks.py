@@ -179,8 +179,11 @@ def _backfilled(client: Client) -> dict[str, str]:
 
 
 def _offered(client: Client) -> int:
-    """The version that the forms offer first; both are read again some time after a file has changed."""
-    newest = client.get(f"/dags/reprocess_{VIEW}/details")["params"]["version"]["value"]
+    """The newest version that the forms offer; both are read again some time after a file has changed. What readers
+    have stays the default."""
+    form = client.get(f"/dags/reprocess_{VIEW}/details")["params"]["version"]
+    newest = max(form["schema"]["enum"])
+    assert form["value"] == 1
     several = client.get("/dags/migrate/details")["params"]["view"]["value"] == VIEW
     return int(newest) if several == (newest == 2) else 0
 
