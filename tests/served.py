@@ -49,10 +49,14 @@ def rows_at(epoch: int, days: Sequence[date]) -> pa.Table:
     return pa.Table.from_pylist([row | {"mean_delay": Decimal("1.125")} for row in rows], SPEED_SCHEMA)
 
 
-def start_speed(settings: Settings, epoch: int, days: Sequence[date] = DAYS, version: int = 1) -> None:
+def start_speed(
+    settings: Settings, epoch: int, days: Sequence[date] = DAYS, version: int = 1, schema: pa.Schema = SPEED_SCHEMA
+) -> None:
+    """``schema``: all of the columns, or some of them, or with other types."""
     uri = speed_table(settings, VIEW, version)
-    table = lake.create(uri, SPEED_SCHEMA, [PARTITION_DATE], CommitMetadata("view/delays/v1/speed", "create", Cut()))
-    staged = lake.stage_arrow(rows_at(epoch, days), uri, uuid4().hex, PARTITION_DATE)
+    table = lake.create(uri, schema, [PARTITION_DATE], CommitMetadata("view/delays/v1/speed", "create", Cut()))
+    rows = rows_at(epoch, days).select(schema.names).cast(schema)
+    staged = lake.stage_arrow(rows, uri, uuid4().hex, PARTITION_DATE)
     lake.replace(table, staged, CommitMetadata("view/delays/v1/speed", f"c:{epoch}", cut_at(epoch)), None)
 
 

@@ -117,7 +117,7 @@ class Stage:
         """From where it is to that share of the readers; to its end, where that is everybody."""
         settings, versions = self.settings, (self.view(DELAYS), self.view(DELAYS, 2))
         if migration.migration_of(settings, DELAYS) is None:
-            promise, steps = Expectations(("delayed",)), (10, 50, 100)
+            promise, steps = Expectations(("delayed", "window_end", "average_delay")), (10, 50, 100)
             migration.start(settings, *versions, by=BY, why="a test", steps=steps, soak_seconds=0, promise=promise)
         while self._under_way and (self._share < until or until == 100):
             migration.advance(settings, *versions, by=BY)

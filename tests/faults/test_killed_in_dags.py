@@ -22,7 +22,7 @@ import psutil
 import pytest
 from anabranch.apps.airflow.client import Run
 from anabranch.apps.cli.produce_commands import produce_flights
-from anabranch.apps.demo.change import caught_up, deploy, own_project, send_late
+from anabranch.apps.demo.change import CHANGED, caught_up, deploy, own_project, send_late
 from anabranch.change.migration import migration_of
 from anabranch.core.settings import Settings
 from anabranch.operate.runtime import lifecycle, process_registry
@@ -82,7 +82,7 @@ CASES = {
     "repair": Case(f"repair_{VIEW}.v1", {}, "rebuild", before=late),
     "replay": Case("replay", {"view": VIEW, "version": 1, "share": 100}, "replay"),
     "migrate": Case(
-        "migrate", {**ASKED, "from": 1, "to": 2, "steps": "10,100", "soak": "40 seconds", "changed": ["delayed"]},
+        "migrate", {**ASKED, "from": 1, "to": 2, "steps": "10,100", "soak": "40 seconds", "changed": list(CHANGED)},
         "move", ("running", "up_for_reschedule"), wanted="failed",
     ),
     "retire": Case(

@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 from anabranch.apps.airflow.client import Run
+from anabranch.apps.demo.change import CHANGED
 from anabranch.change.migration import migration_of
 from anabranch.change.replay.state import list_states
 from anabranch.compute.batch import publications
@@ -30,7 +31,7 @@ _PATIENCE = 1_800.0
 _LED_BACK, _BACK_FROM_ALL = "the soak leads back", "the soak has seen all readers there"
 _WISH = {
     "view": VIEW, "from": OLD, "to": NEW, "why": "a soak", "steps": "10,50,100", "soak": "20 seconds",
-    "changed": ["delayed"], "checks": ["flights >= delayed"],
+    "changed": list(CHANGED), "checks": ["flights >= delayed"],
     # A stream that is killed is behind for as long as an engine takes to start: here that is no reason to lead back.
     "behind": 300,
 }  # fmt: skip
@@ -72,7 +73,7 @@ class Acts:
         shares = route.shares if route else {}
         ended = judging.led_to_all(run, found[1] if found else None, shares, had, readers.wrong)
         yield self._worked(judging.TO_ALL, at, ended._replace(note=f"{ended.note}; {readers}"))
-        arguments = ("compare", VIEW, f"{OLD}", f"{NEW}", "--changed", "delayed")
+        arguments = ("compare", VIEW, f"{OLD}", f"{NEW}", *(part for name in CHANGED for part in ("--changed", name)))
         yield self._command("compare", lambda: patiently(self._settings, "NO_COMMON_CUT", *arguments))
         yield self._back(_BACK_FROM_ALL)
         at, found = self._now(), migration_of(self._settings, VIEW)

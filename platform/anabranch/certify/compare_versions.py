@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.types as kinds
 from deltalake import DeltaTable
 
+from anabranch.certify.breaking_changes import BreakingChange, breaking_columns, own_columns
 from anabranch.certify.version_rows import count_partitions, differing_cells, differing_days, join_versions
 from anabranch.core.errors import BadInput, TryAgain
 from anabranch.core.settings import Settings
@@ -56,7 +57,8 @@ class VersionComparison:
     ``key``: the columns that rows were matched by. ``summed``: whether rows were summed by it. ``columns`` were
     compared; ``skipped`` are in both versions but can't be compared; ``added`` and ``dropped`` are in one version only.
     ``changed``: columns that the author declared to differ. ``partitions``: those with any difference. ``compared``:
-    how many partitions were compared.
+    how many partitions were compared. ``breaking``: columns that are removed, or whose type doesn't hold every value of
+    the old one.
     """
 
     view: str
@@ -73,11 +75,17 @@ class VersionComparison:
     compared: int
     partitions: tuple[PartitionDifference, ...]
     examples: tuple[ChangedCell, ...]
+    breaking: tuple[BreakingChange, ...] = ()
 
     @property
     def as_declared(self) -> bool:
-        """Whether only declared columns differ."""
-        return not self.unexpected
+        """Whether only declared columns differ, are removed, or have a narrower type."""
+        return not self.unexpected and not self.undeclared
+
+    @property
+    def undeclared(self) -> tuple[BreakingChange, ...]:
+        """The breaking changes that the author hasn't declared."""
+        return tuple(each for each in self.breaking if each.column not in self.changed)
 
     @property
     def unexpected(self) -> tuple[date | None, ...]:
@@ -98,7 +106,7 @@ class VersionComparison:
 def compare_versions(
     settings: Settings, old: View, new: View, changed: Collection[str] = (), partition: date | None = None
 ) -> VersionComparison:
-    """Compare two versions of one view. ``changed``: columns that ``new`` defines differently. Read-only.
+    """Compare two versions of one view. ``changed``: columns that ``new`` defines differently or removes. Read-only.
 
     Raises BadInput COLUMNS_UNKNOWN or KEYS_UNRELATED; TryAgain NO_COMMON_CUT while one version catches up.
     """
@@ -119,12 +127,14 @@ def compare_versions(
     rest = [name for name in both if name not in {*old.key, *new.key}]
     numbers = [name for name in rest if all(_is_exact_number(schema.field(name).type) for schema in schemas)]
     columns = tuple(name for name in rest if name in numbers or (not summed and name in same_type))
-    unknown = sorted(set(changed) - set(columns))
+    breaking = breaking_columns(*map(own_columns, schemas))
+    declarable = [*columns, *(each.column for each in breaking if each.column not in columns)]
+    unknown = sorted(set(changed) - set(declarable))
     if unknown:
         raise BadInput(
             "COLUMNS_UNKNOWN",
             f"{', '.join(unknown)}: can't be compared between v{old.version} and v{new.version} of {old.name}",
-            next_step=f"columns that can be compared: {', '.join(columns)}",
+            next_step=f"columns that can be declared: {', '.join(declarable)}",
             field="changed",
         )
     with join_versions(tables, key, columns, summed=summed, partition=partition) as rows:
@@ -145,6 +155,7 @@ def compare_versions(
         compared=compared,
         partitions=tuple(PartitionDifference(*each) for each in differing),
         examples=tuple(ChangedCell(*each) for each in examples),
+        breaking=breaking,
     )
 
 

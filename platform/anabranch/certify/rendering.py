@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from anabranch.certify.breaking_changes import undeclared_text
 from anabranch.certify.certificates import Certificate
 from anabranch.certify.compare_versions import VersionComparison
 from anabranch.certify.differences import Difference
@@ -53,8 +54,12 @@ def certificates_table(view: str, version: int, certificates: Sequence[Certifica
 
 
 def version_lines(found: VersionComparison) -> Iterator[str]:
-    """Yield lines that say which columns of two versions are equal, differ as declared, or differ undeclared."""
+    """Yield lines that say what the new version takes away from readers, and then which columns of the two versions are
+    equal, differ as declared, or differ undeclared."""
     by = f"summed by {', '.join(found.key)}" if found.summed else f"row by row, by {', '.join(found.key)}"
+    for change in found.breaking:
+        said = "declared" if change.column in found.changed else "NOT DECLARED"
+        yield f"BREAKING, {said}: {change}"
     yield f"{found.view} v{found.old} and v{found.new} at {found.cut}, {found.compared} partitions, {by}"
     cells = {c: sum(p.cells.get(c, 0) for p in found.partitions) for c in found.columns}
     days = {c: sum(c in p.cells for p in found.partitions) for c in found.columns}
@@ -64,14 +69,18 @@ def version_lines(found: VersionComparison) -> Iterator[str]:
         yield f"  {column}: {differs if cells[column] else 'equal'}"
     alone = {found.old: sum(p.only_old for p in found.partitions), found.new: sum(p.only_new for p in found.partitions)}
     yield from (f"  {count:,} rows are in v{version} only" for version, count in alone.items() if count)
-    for what, names in (("not compared", found.skipped), ("added", found.added), ("removed", found.dropped)):
+    for what, names in (("not compared", found.skipped), ("added", found.added)):
         if names:
             yield f"  {what}: {', '.join(names)}"
     for cell in found.examples:
         at = " ".join(f"{name}={shown_value(value)}" for name, value in cell.key.items())
         yield f"    {cell.column} {shown_value(cell.old)} -> {shown_value(cell.new)}  {at}"
-    undeclared = f"{len(found.unexpected)} partitions differ in more than the declared columns"
-    yield "only the declared columns differ" if found.as_declared else undeclared
+    if found.undeclared:
+        yield undeclared_text(found.old, found.new, found.breaking, found.changed)
+    if found.unexpected:
+        yield f"{len(found.unexpected)} partitions differ in more than the declared columns"
+    if found.as_declared:
+        yield "only the declared columns differ"
 
 
 def render_differences(view: View, partition: date | None, rows: Sequence[Difference]) -> str:

@@ -277,7 +277,7 @@ def _not_ready(settings: Settings, old: View, new: View, failed: Sequence[str]) 
     if None in lacking:
         todo.append(f"certify v{new.version} as a whole: anabranch replay start {old.name} --version {new.version}")
     if not lacking or len(failed) > 1:  # not only certificates are missing
-        todo.append("fix it, or declare the columns that are meant to differ as changed")
+        todo.append("fix it, or declare the columns that are meant to differ or to go as changed (--changed COLUMN)")
     return Conflict(
         "CHECKS_FAILED",
         f"{old.name} v{new.version} can't take readers: {'; '.join(failed)}",

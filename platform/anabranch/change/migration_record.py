@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from anabranch.change.promotion_checks import Expectations
-from anabranch.core.errors import Conflict
+from anabranch.core.errors import BadInput, Conflict, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.serve.routes import ACTIVE, Route, oldest_version, route_history, route_of
+from anabranch.views.definition import View
+from anabranch.views.registry import Registry
 
 State = Literal["moving", "halted", "done", "rolled back"]
 STEPS = (1, 5, 25, 50, 100)
@@ -99,3 +102,14 @@ def majority_version(settings: Settings, view: str) -> int:
     """Return the version that most readers have."""
     route = route_of(settings, view)
     return max(route.shares, key=lambda version: route.shares[version]) if route else oldest_version(settings, view)
+
+
+def view_of_readers(settings: Settings, registry: Registry, name: str, version: int | None = None) -> View:
+    """Return this version of a view; without one, the version that most readers have, or the newest if that one isn't
+    declared or nothing can be read yet. Raises BadInput VIEW_UNKNOWN."""
+    newest = registry.get(name, version)
+    if version is not None:
+        return newest
+    with contextlib.suppress(BadInput, TryAgain):
+        return registry.get(name, majority_version(settings, name))
+    return newest

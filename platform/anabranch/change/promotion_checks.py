@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
 
+from anabranch.certify.breaking_changes import breaking_changes, undeclared_text
 from anabranch.certify.certificates import newest_certificates
 from anabranch.certify.compare_versions import compare_versions
-from anabranch.core.errors import AnabranchError, BadInput, TryAgain
+from anabranch.core.errors import AnabranchError, BadInput, Conflict, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.serve import read_untracked
 from anabranch.serve.reader_log import failed_reads
@@ -19,9 +20,9 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class Expectations:
-    """What the author of the new version expects: only ``changed`` columns differ from the old version (not compared if
-    ``compared`` is false), every row fulfils each of ``checks`` (SQL predicates), and both versions are at most
-    ``behind`` epochs behind landing."""
+    """What the author of the new version expects: only ``changed`` columns differ from the old version, or are removed
+    (not compared if ``compared`` is false), every row fulfils each of ``checks`` (SQL predicates), and both versions
+    are at most ``behind`` epochs behind landing."""
 
     changed: tuple[str, ...] = ()
     checks: tuple[str, ...] = ()
@@ -43,10 +44,36 @@ def failed_checks(settings: Settings, old: View, new: View, promise: Expectation
     Raises BadInput CHECK_REFUSED when a check is no predicate over the new version's columns; TryAgain when a check
     can't run now.
     """
+    undeclared = _undeclared_breaking(settings, old, new, promise)
     outcome = run_checks(settings, old, new, promise, thorough=True, broken=False)
     if outcome.not_run:
         raise outcome.not_run[0]
-    return list(outcome.failed)
+    return [*([undeclared] if undeclared else []), *outcome.failed]
+
+
+def check_declared(settings: Settings, old: View, new: View, promise: Expectations) -> None:
+    """Raise Conflict CHECKS_FAILED if the new version takes something away from readers that nobody declared. Reads no
+    rows, so it comes before anything is built."""
+    undeclared = _undeclared_breaking(settings, old, new, promise)
+    if undeclared:
+        raise Conflict(
+            "CHECKS_FAILED",
+            f"{new.name} v{new.version} can't take readers: {undeclared}",
+            state="nothing was changed; all readers have the old version",
+            next_step="keep these columns, or declare them as changed columns (--changed COLUMN), then start again",
+            failed=(undeclared,),
+        )
+
+
+def _undeclared_breaking(settings: Settings, old: View, new: View, promise: Expectations) -> str:
+    """Return a sentence about what the new version takes away from readers and nobody declared; "" if nothing.
+
+    Checked before readers are moved only: the columns of a version never change afterwards.
+    """
+    if not promise.compared:
+        return ""
+    breaking = breaking_changes(settings, old.name, old.version, new.version)
+    return undeclared_text(old.version, new.version, breaking, promise.changed)
 
 
 def run_checks(
@@ -144,7 +171,7 @@ def _check_differences(settings: Settings, old: View, new: View, promise: Expect
     if not promise.compared:
         return
     comparison = compare_versions(settings, old, new, promise.changed)
-    if not comparison.as_declared:
+    if comparison.unexpected:
         columns = sorted({name for each in comparison.partitions for name in each.cells} - comparison.changed)
         unmatched = sum(each.only_old + each.only_new for each in comparison.partitions)
         what = [*([f"in {', '.join(columns)}"] if columns else []), *([f"by {unmatched:,} rows"] if unmatched else [])]

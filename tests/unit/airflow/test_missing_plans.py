@@ -14,6 +14,7 @@ from airflow.sdk.execution_time.context import set_current_context
 from anabranch.apps.airflow import reprocess_tasks
 from anabranch.apps.airflow.run_notes import planned_note
 from anabranch.core.settings import Settings
+from anabranch.views.project import Project
 from clinic import DAYS, NAME, Clinic, departed
 
 pytestmark = pytest.mark.unit
@@ -30,9 +31,9 @@ def clinic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clinic:
     return made
 
 
-def planned(task: Any, *arguments: Any, **params: Any) -> dict[str, Any]:
+def planned(task: Any, *arguments: Any, run_type: str = "manual", **params: Any) -> dict[str, Any]:
     run = SimpleNamespace(
-        dag_id="reprocess", run_id="r", clear_number=0, partition_key=None, logical_date=None,
+        dag_id="reprocess", run_id="r", run_type=run_type, clear_number=0, partition_key=None, logical_date=None,
         run_after=datetime(2026, 1, 1, tzinfo=UTC),
     )  # fmt: skip
     context: Any = {"dag_run": run, "params": params}
@@ -68,3 +69,19 @@ def test_a_repair_takes_published_days_only_and_says_what_it_leaves(
     clinic.land([departed(4, DAYS[1])])
     assert planned(reprocess_tasks.plan_repair, NAME, 1)["days"] == "2013-01-02"
     assert "never published" not in caplog.text
+
+
+def test_a_schedule_builds_the_version_of_its_dag_and_a_form_the_one_that_it_names(
+    clinic: Clinic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[int | None]()
+
+    def registered(project: Any, name: str, version: int | None = None) -> Any:
+        asked.append(version)
+        return known(project, name, 1)
+
+    known = Project.registered
+    monkeypatch.setattr(Project, "registered", registered)
+    for run_type in ("scheduled", "manual", "backfill"):
+        planned(reprocess_tasks.plan, NAME, 2, run_type=run_type, missing=True, version=1)
+    assert asked == [2, 1, 1]

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import served
 from airflow.sdk.exceptions import AirflowFailException
@@ -177,3 +178,25 @@ def test_a_second_migration_of_the_view_is_refused_for_good(moving: Moving, sett
     with pytest.raises(AirflowFailException, match="MIGRATION_ACTIVE"):
         Moving(settings, run="run-2").look()
     assert moving.state == ("moving", 5)
+
+
+def test_a_breaking_change_that_nobody_declared_is_refused_before_anything_is_built_or_asked(
+    moving: Moving, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.rmtree(speed_table(settings, VIEW, 2))
+    kept = pa.schema([field for field in served.SPEED_SCHEMA if field.name != "mean_delay"])
+    served.start_speed(settings, 3, version=2, schema=kept)
+    context = moving.context | {"dag_run": SimpleNamespace(dag_id="migrate", run_id="r", clear_number=0)}
+    monkeypatch.setattr(migrate_tasks, "get_current_context", lambda: context)
+    sentence = "v2 breaks readers of v1, and this was not declared: mean_delay is removed"
+    with pytest.raises(AirflowFailException, match=sentence):
+        migrate_tasks.plan_migration.function()
+    with pytest.raises(AirflowFailException, match=sentence):  # the table may come later than the plan
+        migrate_tasks.compare.function(PLANNED)
+    with pytest.raises(AirflowFailException, match=sentence):  # nobody leads readers past it
+        moving.look()
+    assert route_history(settings, VIEW) == []
+    moving.context["params"]["changed"] = ["mean_delay"]
+    assert migrate_tasks.plan_migration.function()["new"] == 2
+    shown = migrate_tasks.compare.function(PLANNED).splitlines()
+    assert shown[2] == "BREAKING, declared: mean_delay is removed", "what the approval shows begins with it"

@@ -8,11 +8,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import anabranch
+import pyarrow as pa
 import pytest
 import served
 from anabranch.apps.cli import migrate_commands
 from anabranch.apps.cli.main import app
 from anabranch.core.settings import Settings, project_root
+from anabranch.lake.layout import speed_table
 from click.testing import Result
 from served import DAYS, VIEW
 from typer.testing import CliRunner
@@ -132,6 +134,35 @@ def test_versions_are_compared(settings: Settings) -> None:
     content = json.loads(differs.stdout)
     assert (differs.exit_code, content["as_declared"], content["cut"]) == (1, False, "flights@4")
     assert run("compare", VIEW, "1", "2", "--changed", "written_by").exit_code == 0
+
+
+def test_what_the_new_version_takes_away_comes_first_and_is_refused_until_it_is_declared(settings: Settings) -> None:
+    """Nobody is asked to approve what would be refused anyway."""
+    shutil.rmtree(speed_table(settings, VIEW, 2))
+    kept = [field for field in served.SPEED_SCHEMA if field.name != "mean_delay"]
+    narrow = [pa.field("written_by", pa.int32()) if field.name == "written_by" else field for field in kept]
+    served.start_speed(settings, 3, version=2, schema=pa.schema(narrow))
+    refused = run(*START, answer="y\n")
+    assert refused.exit_code == 1
+    assert "Move the readers" not in refused.stdout
+    assert refused.stdout.splitlines()[:2] == [
+        "BREAKING, NOT DECLARED: written_by changes from int64 to int32",
+        "BREAKING, NOT DECLARED: mean_delay is removed",
+    ]
+    sentence = (
+        "v2 breaks readers of v1, and this was not declared: written_by changes from int64 to int32, "
+        "mean_delay is removed"
+    )
+    assert sentence in " ".join(refused.stderr.split())
+    assert "[CHECKS_FAILED]" in refused.stderr
+    assert "no migration" in run("migrate", "status", VIEW).stdout
+    half = run("compare", VIEW, "1", "2", "--changed", "mean_delay")
+    assert (half.exit_code, "BREAKING, declared: mean_delay is removed" in half.stdout) == (1, True)
+    both = ("--changed", "mean_delay", "--changed", "written_by")
+    assert run("compare", VIEW, "1", "2", *both).exit_code == 0
+    assert run(*START, *both, answer="y\n").exit_code == 0
+    assert "v1 to v2: moving" in run("migrate", "status", VIEW).stdout
+    assert run("migrate", "advance", VIEW).exit_code == 0, "what was declared is no reason to lead back"
 
 
 @pytest.mark.parametrize(

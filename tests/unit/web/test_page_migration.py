@@ -9,16 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pyarrow as pa
 import pytest
+from anabranch import lake
 from anabranch.change import migration
 from anabranch.change.migration import Expectations, Migration, advance, migration_of, start
 from anabranch.core.errors import BadInput, BrokenState, TryAgain
 from anabranch.core.settings import Settings
+from anabranch.lake import CommitMetadata, Cut
+from anabranch.lake.layout import speed_table
 from anabranch.serve import routes
 from anabranch.serve.routes import route_history, set_route
 from anabranch.views.definition import View
 from fastapi.testclient import TestClient
-from paged import DAYS, VIEW, Login, certify, declare, land, speed, text_of
+from paged import DAYS, VIEW, Login, at, certify, declare, land, speed, text_of
 
 pytestmark = pytest.mark.unit
 PAGE = "/anabranch/views/delays/migration"
@@ -299,3 +303,23 @@ def test_a_migration_that_came_after_another_has_its_own_beginning(client: TestC
     press(client, "rollback")
     start(settings, OLD, NEW, by="dora", why="once more", soak_seconds=0)
     assert "Begun by dora" in text_of(client.get(PAGE).text)
+
+
+def test_what_the_new_version_takes_away_stands_first_and_says_whether_it_was_declared(
+    client: TestClient, settings: Settings
+) -> None:
+    assert "Breaking" not in client.get(PAGE).text
+    for version, names in ((1, {"gone": "x", "kept": 1}), (2, {"kept": 1})):
+        uri = speed_table(settings, "orders", version)
+        rows = pa.table({name: [value] for name, value in names.items()})
+        table = lake.create(uri, rows.schema, [], CommitMetadata("orders/speed", "create", Cut()))
+        lake.replace(table, lake.stage_arrow(rows, uri, f"r{version}", None), CommitMetadata("o", "c:3", at(3)), None)
+    page = text_of(client.get("/anabranch/views/orders/migration").text)
+    told = "Breaking for readers of v1, in v2: gone is removed not declared"
+    assert told in page
+    assert "A migration to v2 is refused until they are declared, as its changed columns." in page
+    made = Migration("orders", 1, 2, (50, 100), 0.0, Expectations(("gone",)))
+    set_route(settings, "orders", {1: 100}, by="anna", why="so", migration=made.to_json())
+    page = text_of(client.get("/anabranch/views/orders/migration").text)
+    assert "gone is removed declared" in page
+    assert page.index("gone is removed declared") < page.index("v1 to v2: moving")

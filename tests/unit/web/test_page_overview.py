@@ -46,12 +46,28 @@ def seen(client: TestClient) -> str:
 
 def test_every_version_with_its_cut_its_readers_and_its_certificates(client: TestClient, settings: Settings) -> None:
     page = seen(client)
-    assert "delays v2 flights@3 level 0 %" in page
-    assert "v1 flights@3 level 100 % 2 of 3" in page
+    assert "delays v1 flights@3 level 100 % 2 of 3" in page
+    assert "v2 flights@3 level 0 %" in page
     set_route(settings, VIEW, {1: 75, 2: 25}, by="anna", why="first dashboards")
     page = seen(client)
     assert "v2 flights@3 level 25 %" in page
     assert "v1 flights@3 level 75 %" in page
+
+
+def test_what_readers_have_comes_first_and_describes_the_view(client: TestClient, settings: Settings) -> None:
+    folder = settings.project / "spark_jobs" / "views"
+    text = (folder / f"{VIEW}.py").read_text()
+    (folder / f"{VIEW}.py").write_text(text.replace("Delays by hour.", "The first one.", 1))
+    for shares, order, doc in (({1: 75, 2: 25}, "v1 v2", "The first one."), ({2: 100}, "v2 v1", "Delays by hour.")):
+        set_route(settings, VIEW, shares, by="anna", why="so")
+        first, second = order.split()
+        page = seen(client)
+        assert page.index(f"{VIEW} {first} flights@3") < page.index(f" {second} flights@3")
+        page = client.get(f"/anabranch/views/{VIEW}").text
+        assert f"<p>{doc}</p>" in page
+        assert page.index(f"<h2>{first} ") < page.index(f"<h2>{second} ")
+        page = client.get(f"/anabranch/views/{VIEW}/replays").text
+        assert page.index(f"<h2>{first}</h2>") < page.index(f"<h2>{second}</h2>")
 
 
 def test_the_newest_certificate_holds(client: TestClient, settings: Settings) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
+from anabranch.apps.airflow.current_version import not_retired
 from anabranch.apps.airflow.maintain_tasks import maintain
 from anabranch.apps.airflow.migrate_tasks import carry_out_migration
 from anabranch.apps.airflow.params import (
@@ -43,8 +44,10 @@ from airflow.sdk import (
 
 
 def project_views() -> dict[str, list[Declared]]:
-    """Returns the declared versions of each view of this project, newest first."""
-    return declared_views(load_settings().views_folder)
+    """Returns the declared versions of each view of this project, newest first, without those that are retired."""
+    settings = load_settings()
+    found = {name: not_retired(settings, versions) for name, versions in declared_views(settings.views_folder).items()}
+    return {name: versions for name, versions in found.items() if versions}
 
 
 def project_dags() -> dict[str, DAG]:
@@ -56,21 +59,19 @@ def project_dags() -> dict[str, DAG]:
 
 def reprocess_dags(views: Mapping[str, Sequence[Declared]]) -> list[DAG]:
     """Returns one DAG per version of each view with partitions: ``reprocess_VIEW`` for the newest,
-    ``reprocess_VIEW.v1`` for an older one, which is updated as long as it is declared."""
-    return [
-        _reprocess([view, *(other for other in versions if other is not view)])
-        for versions in views.values()
-        for view in versions
-        if not view.kappa
-    ]
+    ``reprocess_VIEW.v1`` for an older one, which is updated as long as it is declared.
+
+    The form of ``reprocess_VIEW`` begins with the version that most readers have."""
+    return [_reprocess(view, versions) for versions in views.values() for view in versions if not view.kappa]
 
 
-def _reprocess(versions: Sequence[Declared]) -> DAG:
-    """The DAG of the first of ``versions``; its form offers the others, too.
+def _reprocess(view: Declared, versions: Sequence[Declared]) -> DAG:
+    """The DAG of one of ``versions``; its form offers the others, too.
 
     A scheduled run takes the day before yesterday, because on-time events of yesterday may still arrive.
     """
-    view = versions[0]
+    first = next((each for each in versions if each.current and view.newest), view)
+    offered = [first, *(other for other in versions if other is not first)]
     with DAG(
         dag_id=f"reprocess_{view.title}",
         dag_display_name=f"Reprocess {view.title}",
@@ -79,12 +80,12 @@ def _reprocess(versions: Sequence[Declared]) -> DAG:
         catchup=False,
         # A run may wait days for a person's approval; others must run meanwhile.
         max_active_runs=8,
-        params=parameters(versions),
-        doc_md=documentation(versions),
+        params=parameters(offered),
+        doc_md=documentation(offered),
         tags=["reprocess", *view.events],
         default_args=dict(DEFAULT_ARGS),
     ) as dag:
-        reprocess_steps(plan(view.name))
+        reprocess_steps(plan(view.name, view.version))
     return dag
 
 

@@ -40,10 +40,12 @@ _SHORT_WAITS_TOTAL = 30.0
 def plan_migration() -> dict[str, Any]:
     """Checks the parameters, and plans what the new version still lacks. Writes only the run's note.
 
-    Fails without a retry on a wrong parameter, or if a migration of the view is already active.
+    Fails without a retry on a wrong parameter, on a breaking change that nobody declared, or if a migration of the view
+    is already active.
     """
     from anabranch.apps.airflow.run_key import run_key
     from anabranch.change.migration import check_start, days_to_build
+    from anabranch.change.promotion_checks import check_declared
     from anabranch.change.reprocess_plan import make_plan
     from anabranch.change.reprocess_request import ReprocessRequest
 
@@ -52,6 +54,7 @@ def plan_migration() -> dict[str, Any]:
     with failing():
         request, old, new, topics = _request(settings, context["params"])
         check_start(settings, old, new, request.steps, request.soak_seconds)
+        check_declared(settings, old, new, request.promise)
         days = days_to_build(settings, old, new)
         built = make_plan(settings, new, topics, ReprocessRequest(tuple(days), {}, explicit=False)) if days else None
     text = _plan_text(request.view, old, new, request.steps, request.soak_seconds)
@@ -115,7 +118,7 @@ def compare(planned: dict[str, Any]) -> str:
         tell(settings, run, f"{request.view} v{new.version} can't take readers: {'; '.join(wrong)}")
         raise AirflowFailException(
             f"v{new.version} can't take readers: {'; '.join(wrong)}. No reader was moved. Next: fix it, or list the "
-            "columns that are meant to differ under changed columns"
+            "columns that are meant to differ or to go under changed columns"
         )
     return text
 

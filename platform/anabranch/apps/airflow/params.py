@@ -18,7 +18,9 @@ _DAY: dict[str, Any] = {"type": ["null", "string"], "format": "date", "maxLength
 
 
 def parameters(versions: Sequence[Declared]) -> dict[str, Param]:
-    """The form of a reprocess: ``from``, ``to``, ``missing``, ``cut`` and ``version``, newest version first."""
+    """The form of a reprocess: ``from``, ``to``, ``missing``, ``cut`` and ``version``; the first of
+    ``versions`` is the default."""
+    readers = next((f" Most readers have v{view.version}." for view in versions if view.current), "")
     return {
         "from": Param(
             None,
@@ -48,7 +50,7 @@ def parameters(versions: Sequence[Declared]) -> dict[str, Param]:
         "version": Param(
             versions[0].version,
             title="Version",
-            description="Version of the view.",
+            description=f"Version of the view.{readers}",
             type="integer",
             enum=[view.version for view in versions],
         ),
@@ -77,7 +79,8 @@ def migration_parameters(views: Mapping[str, Sequence[Declared]]) -> dict[str, P
             type="string", pattern=_DURATION,
         ),
         "changed": Param(
-            [], title="Changed columns", description="Columns that are meant to differ, one per line.",
+            [], title="Changed columns", description="Columns that are meant to differ, or that "
+            "the new version removes or narrows, one per line.",
             type=["null", "array"], items={"type": "string", "maxLength": 200}, maxItems=20,
         ),
         "checks": Param(
@@ -112,7 +115,7 @@ def replay_parameters(views: Mapping[str, Sequence[Declared]]) -> dict[str, Para
     return {
         "view": Param(names[0] if names else None, title="View", type="string", enum=names),
         "version": Param(
-            None, title="Version", description="Empty: the newest declared version.",
+            None, title="Version", description="Empty: the version that most readers have.",
             type=["null", "integer"], minimum=1,
         ),
         "from": Param(

@@ -26,6 +26,7 @@ def plan_replay() -> dict[str, Any]:
     Fails without a retry on a wrong parameter.
     """
     from anabranch.apps.airflow.run_key import run_key
+    from anabranch.change.migration_record import view_of_readers
     from anabranch.change.replay_plan import make_replay_plan
     from anabranch.change.replay_request import parse_replay_parameters, parse_view
     from anabranch.views.project import Project
@@ -33,7 +34,9 @@ def plan_replay() -> dict[str, Any]:
     context = get_current_context()
     run, params, settings = context["dag_run"], context["params"], load_settings()
     with failing():
-        view, topics = Project(settings).registered(*parse_view(params))
+        registry = Project(settings).readable_views()
+        view = view_of_readers(settings, registry, *parse_view(params))
+        topics = registry.topic(view)
         made = make_replay_plan(settings, view, topics, parse_replay_parameters(params, [t.name for t in topics.each]))
     text = made.to_text()
     log.info("%s", text)

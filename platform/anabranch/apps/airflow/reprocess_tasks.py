@@ -19,11 +19,15 @@ if TYPE_CHECKING:
     from anabranch.change.reprocess_plan import Plan
 
 log = logging.getLogger(__name__)
+REQUESTED = frozenset({"manual", "backfill", "operator_triggered"})
+"""Types of runs that a person or a program asked for."""
 
 
 @task(multiple_outputs=True)
-def plan(view_name: str) -> dict[str, Any]:
+def plan(view_name: str, own_version: int | None = None) -> dict[str, Any]:
     """Checks the parameters, fixes the cut, and counts the work. Writes only the run's note.
+
+    A run that nobody asked for builds ``own_version``: each version has a DAG, and its schedule keeps it up to date.
 
     Fails without a retry on a wrong parameter. Skipped if there is nothing to do in a run whose days were not
     requested explicitly.
@@ -36,7 +40,8 @@ def plan(view_name: str) -> dict[str, Any]:
     context = get_current_context()
     run, params, settings = context["dag_run"], context["params"], load_settings()
     with failing(), run_first(settings):
-        view, topics = Project(settings).registered(view_name, params.get("version"))
+        version = params.get("version") if run.run_type in REQUESTED else own_version
+        view, topics = Project(settings).registered(view_name, version)
         made = make_plan(
             settings, view, topics, parse_reprocess_request(params, [t.name for t in topics.each], own_day(run))
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,8 @@ class Declared:
     file: str
     line: int
     newest: bool = True
+    current: bool = False
+    """Whether most readers have it (``current_version``)."""
 
     def __post_init__(self) -> None:
         if not SAFE_NAME.fullmatch(self.name) or self.version < 1 or not self.events or not self.key:
@@ -62,12 +64,13 @@ def declared_views(folder: Path) -> dict[str, list[Declared]]:
                 found.setdefault(view.name, []).append(view)
         except (ValueError, TypeError, KeyError, AttributeError, SyntaxError, OSError) as error:
             log.error("%s: no DAG for the views of this file: %s", path, error)
-    return {name: _newest_first(views) for name, views in sorted(found.items())}
+    return {name: newest_first(views) for name, views in sorted(found.items())}
 
 
-def _newest_first(views: list[Declared]) -> list[Declared]:
-    newest, *older = sorted(views, key=lambda view: -view.version)
-    return [newest, *(replace(view, newest=False) for view in older)]
+def newest_first(views: Iterable[Declared]) -> list[Declared]:
+    """Returns the versions of one view, newest first; only the first one is ``newest``."""
+    ordered = sorted(views, key=lambda view: -view.version)
+    return [replace(view, newest=n == 0) for n, view in enumerate(ordered)]
 
 
 def _in_module(path: Path) -> Iterator[Declared]:

@@ -20,7 +20,7 @@ AllMissing = Annotated[
     typer.Option("--missing", help="Instead of days: all days that were never published or lack late events."),
 ]
 At = Annotated[str, typer.Option("--cut", help="A position of the log, like flights@12; the newest when left out.")]
-Version = Annotated[int | None, typer.Option(help="The view's version; the newest one when left out.")]
+Version = Annotated[int | None, typer.Option(help="The view's version; when left out, what most readers have.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -74,12 +74,13 @@ def compare_command(
     old: Annotated[int, typer.Argument(help="One version.")],
     new: Annotated[int, typer.Argument(help="The other one.")],
     changed: Annotated[
-        list[str] | None, typer.Option(help="A column that is meant to differ in the new version; repeatable.")
+        list[str] | None,
+        typer.Option(help="A column that is meant to differ in the new version, or to go; repeatable."),
     ] = None,
     partition: Annotated[str | None, typer.Option(help="Only this day.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Compare two versions of a view at one cut: what is equal, and which rows differ. Changes nothing.
+    """Compare two versions of a view at one cut: what breaks readers, what is equal, what differs. Changes nothing.
 
     Exit code 1 if anything differs that --changed doesn't name.
     """
@@ -104,12 +105,13 @@ def _planned(
     name: str, first: str | None, last: str, cut: str, version: int | None, all_missing: bool
 ) -> tuple[Settings, Plan]:
     from anabranch.apps.cli.context import project_views
+    from anabranch.change.migration_record import view_of_readers
     from anabranch.change.reprocess_plan import make_plan
     from anabranch.change.reprocess_request import parse_reprocess_request
     from anabranch.change.request_fields import parameter_error
 
     settings, registry = project_views()
-    view = registry.get(name, version)
+    view = view_of_readers(settings, registry, name, version)
     topics = registry.topic(view)
     days = {"from": first if first is None else first or "-", "to": last, "missing": all_missing}
     request = parse_reprocess_request({**days, "cut": cut}, [topic.name for topic in topics.each], date.min)

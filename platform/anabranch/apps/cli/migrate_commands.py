@@ -36,7 +36,7 @@ def start(
     why: Why,
     steps: Annotated[str, typer.Option(help="The share of readers in each step, in percent.")] = "1,5,25,50,100",
     soak: Annotated[str, typer.Option(help="How long each step is watched, '10 minutes'.")] = "10 minutes",
-    changed: Annotated[list[str] | None, typer.Option(help="A column that is meant to differ; repeatable.")] = None,
+    changed: Annotated[list[str] | None, typer.Option(help="A column meant to differ or to go; repeatable.")] = None,
     check: Annotated[list[str] | None, typer.Option(help="An SQL predicate every row satisfies; repeatable.")] = None,
     behind: Annotated[int, typer.Option(min=0, help="Epochs that a version may be behind landing.")] = 30,
     by: By = None,
@@ -53,9 +53,10 @@ def start(
 
     settings, registry = project_views()
     versions = registry.get(view, old), registry.get(view, new)
-    for line in version_lines(compare_versions(settings, *versions, changed or ())):
+    found = compare_versions(settings, *versions, changed or ())
+    for line in version_lines(found):
         typer.echo(line)
-    if not yes:
+    if found.as_declared and not yes:  # else it is refused, whatever the answer
         typer.confirm(f"Move the readers of {view} from v{old} to v{new}?", abort=True)
     migration = begin(
         settings,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 replay = typer.Typer(no_args_is_help=True, help="Replays: run a view's stream again from history.")
 ViewName = Annotated[str, typer.Argument(help="The view's name.")]
-Version = Annotated[int | None, typer.Option(help="The view's version; the newest one when left out.")]
+Version = Annotated[int | None, typer.Option(help="The view's version; when left out, what most readers have.")]
 From = Annotated[str, typer.Option("--from", help="The first day, YYYY-MM-DD; the whole view when left out.")]
 To = Annotated[str, typer.Option("--to", help="The last day, inclusive.")]
 Since = Annotated[str, typer.Option(help="The days of events that landed after this cut, like flights@12.")]
@@ -129,11 +129,12 @@ def _params(
 
 def _planned(name: str, version: int | None, params: dict[str, Any]) -> tuple[Settings, ReplayPlan]:
     from anabranch.apps.cli.context import project_views
+    from anabranch.change.migration_record import view_of_readers
     from anabranch.change.replay_plan import make_replay_plan
     from anabranch.change.replay_request import parse_replay_parameters
 
     settings, registry = project_views()
-    view = registry.get(name, version)
+    view = view_of_readers(settings, registry, name, version)
     topics = registry.topic(view)
     request = parse_replay_parameters(params, [topic.name for topic in topics.each])
     return settings, make_replay_plan(settings, view, topics, request)
@@ -141,6 +142,7 @@ def _planned(name: str, version: int | None, params: dict[str, Any]) -> tuple[Se
 
 def _version(name: str, version: int | None) -> tuple[Settings, int]:
     from anabranch.apps.cli.context import project_views
+    from anabranch.change.migration_record import view_of_readers
 
     settings, registry = project_views()
-    return settings, registry.get(name, version).version
+    return settings, view_of_readers(settings, registry, name, version).version

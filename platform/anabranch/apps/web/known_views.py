@@ -20,11 +20,6 @@ class KnownView:
     versions: tuple[int, ...]
     declared: Mapping[int, Declared] = field(hash=False)
 
-    @property
-    def doc(self) -> str:
-        newest = self.declared.get(max(self.declared, default=0))
-        return newest.doc if newest else ""
-
 
 def known_views(settings: Settings) -> dict[str, KnownView]:
     """Returns all views by name. Runs no author's code: declarations are read from the source."""

@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from anabranch.apps.web.charts import Area, Axis, shares
-from anabranch.change.migration import Migration
+from anabranch.apps.web.failures import Failure, attempt
+from anabranch.certify.breaking_changes import BreakingChange, breaking_changes
+from anabranch.change.migration import Migration, majority_version
 from anabranch.core.settings import Settings
 from anabranch.serve.routes import Route, route_history
+from anabranch.serve.served_versions import served_versions
 
 SHOWN = 200
 """Maximum number of route changes that are listed, newest first."""
@@ -28,12 +31,18 @@ _POSSIBLE = {
 @dataclass(frozen=True, slots=True)
 class MigrationPage:
     """``history``: newest first. ``migration``: the one in the newest route; None if a person has changed the route
-    since, or if there never was one."""
+    since, or if there never was one. ``breaking``: what version ``new`` takes away from readers of ``old``."""
 
     migration: Migration | None
     history: tuple[Route, ...]
     axis: Axis
     areas: tuple[Area, ...]
+    old: int = 0
+    new: int = 0
+    breaking: tuple[BreakingChange, ...] = ()
+
+    def declared(self, change: BreakingChange) -> bool:
+        return self.migration is not None and change.column in self.migration.promise.changed
 
     @property
     def route(self) -> Route | None:
@@ -70,4 +79,16 @@ def migration_page(settings: Settings, view: str) -> MigrationPage:
     stored = history[-1].migration if history else None
     axis = Axis.over((route.changed_at for route in history), datetime.now(UTC))
     migration = Migration.from_json(stored) if stored else None
-    return MigrationPage(migration, tuple(reversed(history)), axis, tuple(shares(history, axis)))
+    old, new = _versions(settings, view, migration)
+    found = attempt(f"columns of {view}", lambda: breaking_changes(settings, view, old, new)) if new > old else ()
+    breaking = () if isinstance(found, Failure) else found
+    areas = tuple(shares(history, axis))
+    return MigrationPage(migration, tuple(reversed(history)), axis, areas, old, new, breaking)
+
+
+def _versions(settings: Settings, view: str, migration: Migration | None) -> tuple[int, int]:
+    """Returns the versions of the migration; without one, what most readers have, and the newest that has a table."""
+    if migration is not None:
+        return migration.old, migration.new
+    now = attempt(f"versions of {view}", lambda: (majority_version(settings, view), served_versions(settings, view)[0]))
+    return (0, 0) if isinstance(now, Failure) else now

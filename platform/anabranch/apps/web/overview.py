@@ -63,12 +63,19 @@ class VersionStatus:
 
 @dataclass(frozen=True, slots=True)
 class ViewOverview:
-    """A view and its versions, newest first. ``failed``: its route can't be read."""
+    """A view and its versions: what most readers have, then the newest first. ``failed``: its route can't be read."""
 
     known: KnownView
     versions: tuple[VersionStatus, ...] = ()
     route: Route | None = None
     failed: Failure | None = None
+
+    @property
+    def doc(self) -> str:
+        """The description of the version that most readers have; of the newest one if that isn't declared any more."""
+        declared = self.known.declared
+        named = [declared[each.version] for each in self.versions if each.version in declared]
+        return named[0].doc if named else ""
 
     @property
     def migration(self) -> str:
@@ -139,7 +146,8 @@ class StatusReader:
         versions = tuple(self._version(known, version) for version in known.versions)
         if isinstance(route, Failure):
             return ViewOverview(known, versions, failed=route)
-        return ViewOverview(known, tuple(_with_shares(versions, route)), route)
+        ordered = sorted(_with_shares(versions, route), key=lambda each: (-each.share, each.retired, -each.version))
+        return ViewOverview(known, tuple(ordered), route)
 
     def _version(self, known: KnownView, version: int) -> VersionStatus:
         stream = self.streams.views.get((known.name, version))

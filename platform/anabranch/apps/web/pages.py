@@ -120,7 +120,8 @@ def migration(
 def replays(
     request: Request, known: View, settings: Platform, allowed: Annotated[bool, Depends(MayEdit(REPLAY))]
 ) -> Response:
-    each = {version: replays_of(settings, known.name, version) for version in known.versions}
+    ordered = [each.version for each in StatusReader(settings).view(known).versions]
+    each = {version: replays_of(settings, known.name, version) for version in ordered}
     return page(request, "replays.html", known=known, replays=each, allowed=allowed, dag=REPLAY)
 
 
