@@ -91,6 +91,7 @@ def test_a_migration_is_approved_and_rolled_back(
 
 def _migrate(page: Page, client: Client) -> Run:
     dialogue = dialogue_of(page, "Migrate a view")
+    dialogue.get_by_role("button", name="More").click()
     asked = {"Why": "by carrier", "Steps": "25,50,100", "Changed columns": "delayed", "Checks": CHECK}
     for label, text in asked.items():
         field(dialogue, label).fill(text)

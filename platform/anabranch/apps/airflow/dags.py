@@ -26,7 +26,7 @@ from anabranch.apps.airflow.params import (
 from anabranch.apps.airflow.replay_tasks import carry_out_replay
 from anabranch.apps.airflow.reprocess_tasks import plan, plan_repair
 from anabranch.apps.airflow.retire_tasks import carry_out_retirement
-from anabranch.apps.airflow.retry_policy import DEFAULT_ARGS
+from anabranch.apps.airflow.retry_policy import DEFAULT_ARGS, run_failed
 from anabranch.apps.airflow.spark_job import reprocess_steps
 from anabranch.apps.airflow.static_views import Declared, declared_views
 from anabranch.core.settings import load_settings
@@ -83,8 +83,9 @@ def _reprocess(versions: Sequence[Declared]) -> DAG:
         doc_md=documentation(versions),
         tags=["reprocess", *view.events],
         default_args=dict(DEFAULT_ARGS),
+        on_failure_callback=run_failed,
     ) as dag:
-        reprocess_steps(plan(view.name))
+        reprocess_steps(plan(view.name), view.name)
     return dag
 
 
@@ -112,8 +113,9 @@ def _repair(view: Declared) -> DAG:
         doc_md=repair_documentation(view),
         tags=["repair", *view.events],
         default_args=dict(DEFAULT_ARGS),
+        on_failure_callback=run_failed,
     ) as dag:
-        reprocess_steps(plan_repair(view.name, view.version))
+        reprocess_steps(plan_repair(view.name, view.version), view.name)
     return dag
 
 
@@ -155,6 +157,7 @@ def _on_request(dag_id: str, title: str, what: str, params: dict[str, Param], do
         doc_md=doc,
         tags=[tag],
         default_args=dict(DEFAULT_ARGS),
+        on_failure_callback=run_failed,
     )
 
 
@@ -170,6 +173,7 @@ def maintain_dag() -> DAG:
         doc_md=MAINTENANCE,
         tags=["maintenance"],
         default_args=dict(DEFAULT_ARGS),
+        on_failure_callback=run_failed,
     ) as dag:
         maintain()
     return dag
