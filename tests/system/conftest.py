@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 from anabranch.apps.cli.produce_commands import produce_flights
 from anabranch.apps.demo.change import own_project
+from anabranch.core.airflow_settings import Notifier
 from anabranch.core.settings import Settings, load_settings
 from anabranch.operate.runtime import lifecycle
 from anabranch.samples.faults import Faults
 from anabranch.samples.publishing import Pace
 from certificates import Authority, authority
+from clinic import DAYS, Clinic, departed
 from leaks import Secrets
+from outside import Outside, mails, posts
 from processes import eventually
 from sending import landed
+
+LOGINS = {"vera": "viewer", "ulla": "user", "olga": "op"}
 
 
 @pytest.fixture(scope="session")
@@ -55,6 +62,38 @@ def platform(own_settings: Callable[[str], Settings]) -> Iterator[Settings]:
     few = {"max_offsets_per_trigger": 2_000, "approval_events": 2_300}
     with lifecycle.running(own_project(own_settings("platform").model_copy(update=few))) as settings:
         yield settings
+
+
+@pytest.fixture(scope="session")
+def outside() -> Iterator[Outside]:
+    """Where notifiers of the next fixture's platform send to."""
+    with posts() as (hook, posted), mails() as (port, mailed):
+        yield Outside(hook, posted, port, mailed)
+
+
+@pytest.fixture(scope="session")
+def airflow_alone(own_settings: Callable[[str], Settings], outside: Outside) -> Iterator[Settings]:
+    """Airflow without streams, beside a lake in which two days of departures have landed and one is published; with
+    logins of all roles, notifiers, and DAGs of other people that wait for a view."""
+    mail: dict[str, Any] = {"conn_type": "smtp", "host": "127.0.0.1", "port": outside.mail_port}
+    mail["extra"] = {"disable_ssl": True, "disable_tls": True, "from_email": "anabranch@localhost"}
+    to_us = {"to": "oncall@localhost", "subject": "{{ dag.dag_id }} failed", "html_content": "{{ note | e }}"}
+    notifiers = [
+        Notifier(notifier="anabranch.apps.airflow.notifiers.WebhookNotifier", arguments={"url": outside.hook}),
+        Notifier(notifier="airflow.providers.smtp.notifications.smtp.SmtpNotifier", arguments=to_us),
+    ]
+    settings = own_project(
+        own_settings("airflow").model_copy(update={"notifiers": notifiers, "airflow_logins": LOGINS})
+    )
+    (settings.project / "dags" / "waiting.py").write_text((Path(__file__).parent / "waiting_dags.py").read_text())
+    clinic = Clinic(settings)
+    clinic.land([departed(1, DAYS[0]), departed(2, DAYS[1])])
+    clinic.speed(DAYS[:2])
+    clinic.reprocess("first", DAYS[:1])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AIRFLOW_CONN_SMTP_DEFAULT", json.dumps(mail))
+        with lifecycle.running(settings, ["airflow"]):
+            yield settings
 
 
 @pytest.fixture(scope="session")

@@ -149,6 +149,23 @@ def test_the_run_says_what_it_did(client: Client, green: Run) -> None:
     assert httpx.get(outside, headers=client.authorisation()).status_code == 404
 
 
+def test_each_published_day_is_an_event_of_the_view(client: Client, green: Run) -> None:
+    days = [f"{day}" for day in ALL]
+    assert told(client, client.xcom(green, "plan", "run")) == {VIEW: days, f"{VIEW}_by_day": days}
+
+
+def told(client: Client, run: str) -> dict[str, list[str]]:
+    """The days of a run that DAGs were told of, by asset; those with a key by their keys."""
+    found = dict[str, list[str]]()
+    for asset in client.get("/assets?limit=100")["assets"]:
+        events = client.get(f"/assets/events?asset_id={asset['id']}&limit=100")["asset_events"]
+        own = [event for event in events if event["extra"].get("run") == run]
+        assert all((event["partition_key"] is None) == (asset["name"] == VIEW) for event in own)
+        if own:
+            found[asset["name"]] = sorted(event["partition_key"] or event["extra"]["partition"] for event in own)
+    return found
+
+
 def test_a_step_that_is_repeated_changes_nothing(platform: Settings, client: Client, green: Run) -> None:
     before = latest_commit(batch_table(platform, VIEW, 1))
     body = {"dry_run": False, "dag_run_id": green.run_id, "task_ids": ["publish"]}
@@ -203,6 +220,7 @@ def test_what_the_form_can_not_know_the_plan_refuses_by_name_and_without_a_retry
 def test_a_run_of_its_own_day_without_events_has_nothing_to_do(client: Client) -> None:
     run = reprocess(client, {})
     assert (run.state, set(run.tasks.values())) == ("success", {"skipped"})
+    assert run.note.startswith("Nothing to do: no events have landed for ")
 
 
 def test_a_backfill_is_a_range_of_partitions(client: Client) -> None:
@@ -289,7 +307,10 @@ def test_a_repair_takes_the_dirty_days_and_holds_a_wrong_one_back(
     run = client.wait(the_run_of_an_asset_event(client, f"late_events_of_{VIEW}", f"repair_{VIEW}"), timeout=600 * SLOW)
 
     assert (run.state, run.tasks["rebuild"], run.tasks["publish"]) == ("failed", "success", "failed")
+    assert run.note.startswith(f"Failed in publish: 1 of 2 partitions were not published: {LAST}")
     assert f"Rebuilt 2 days between {FIRST} and {LAST} of {VIEW} v1" in run.note
+    days = [f"{FIRST}"]
+    assert told(client, client.xcom(run, "plan_repair", "run")) == {VIEW: days, f"{VIEW}_by_day": days}
     assert "Certificates: 1 of 2 equal" in run.note
     assert f"NOT published: {LAST}" in run.note
     assert f"1 of 2 partitions were not published: {LAST}" in client.task_log(run, "publish")

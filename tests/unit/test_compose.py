@@ -120,14 +120,14 @@ def test_notes_of_runs_are_posted_to_the_container_that_takes_them(name: str, mo
     settings, server = inside(name, monkeypatch), "airflow-api-server"
     port = SERVICES[server]["environment"]["AIRFLOW__API__PORT"]
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", SERVICES[name]["environment"]["AIRFLOW__API__BASE_URL"])
-    assert reprocess_tasks._address(settings) == airflow_api(settings) == f"http://{server}:{port}"
+    assert reprocess_tasks.api_address(settings) == airflow_api(settings) == f"http://{server}:{port}"
     execution = SERVICES[name]["environment"]["AIRFLOW__CORE__EXECUTION_API_SERVER_URL"]
     assert execution == f"{airflow_api(settings)}/execution/"
 
 
 def test_without_the_setting_notes_go_where_airflow_says(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "http://127.0.0.1:18999/")
-    assert reprocess_tasks._address(settings) == "http://127.0.0.1:18999"
+    assert reprocess_tasks.api_address(settings) == "http://127.0.0.1:18999"
     assert airflow_api(settings) == "http://127.0.0.1:18080"
 
 

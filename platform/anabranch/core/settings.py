@@ -9,8 +9,9 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import (
@@ -21,6 +22,7 @@ from pydantic_settings import (
     SettingsError,
 )
 
+from anabranch.core.airflow_settings import Login, Notifier, Role
 from anabranch.core.errors import BadInput
 from anabranch.core.project_folder import check_project, current_project, working_folder
 from anabranch.core.project_folder import project_root as project_root  # imported from here by most
@@ -115,6 +117,12 @@ class Settings(BaseSettings):
     """`anabranch doctor` reports a view's stream that is more epochs behind landing than this. Landing makes at most
     one a second: during a rebuild a stream is about ten behind, after a long stop it catches up within minutes."""
 
+    airflow_logins: dict[Login, Role] = Field(default_factory=dict)
+    """Logins of our own Airflow beside ``admin``, by name with their role, as JSON. `up` makes their passwords."""
+    notifiers: list[Notifier] = Field(default_factory=list)
+    """Airflow notifiers that are called for each run of ours that fails or is refused, as JSON: their class and its
+    arguments. Must not hold a secret."""
+
     approval_events: int = Field(default=10_000_000, ge=0)
     """A reprocess or repair that reads more events than this waits until a person has approved its plan in Airflow."""
 
@@ -145,10 +153,14 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _check_secrets(self) -> Self:
-        for field, options in (("kafka_options", self.kafka_options), ("spark_conf", self.spark_conf)):
+        of_kafka = "use ANABRANCH_KAFKA_USER, _PASSWORD_FILE and _MECHANISM, or an option that names a file"
+        given_options: list[tuple[str, Mapping[str, Any], str]]
+        given_options = [("kafka_options", self.kafka_options, of_kafka), ("spark_conf", self.spark_conf, of_kafka)]
+        of_airflow = "store it as a connection in Airflow, and give the notifier the name of the connection"
+        given_options += [("notifiers", each.arguments, of_airflow) for each in self.notifiers]
+        for field, options, advice in given_options:
             for name in options:
                 if _SECRET.search(name) and not name.endswith((".file", ".location")):
-                    advice = "use ANABRANCH_KAFKA_USER, _PASSWORD_FILE and _MECHANISM, or an option that names a file"
                     raise _refused(field, f"{name} isn't allowed here: logs, plans and ps show options", advice)
         if self.kafka_user and "security.protocol" in self.kafka_options:
             raise _refused("kafka_options", "security.protocol: a login always uses TLS (SASL_SSL)", "leave it out")

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.providers.standard.exceptions import HITLRejectException
 from anabranch.apps.airflow import approval
 from anabranch.apps.airflow.approval import NO_BREAK, PlanApproval
+from anabranch.apps.airflow.retry_policy import NeedsFix
 from anabranch.core.settings import Settings
 
 pytestmark = pytest.mark.unit
@@ -74,7 +74,7 @@ def test_a_refusal_is_not_asked_for_again(said: list[str], monkeypatch: pytest.M
     """Of a task that fails when it is rejected: its second try finds the same answer."""
     monkeypatch.setattr(approval, "hitl_detail", lambda *_: {**ANSWER, "chosen_options": ["Reject"]})
     asks = PlanApproval(task_id="approve", planned=PLAN, retries=1, fail_on_reject=True)
-    with pytest.raises(HITLRejectException):
+    with pytest.raises(NeedsFix, match=r"rejected by anna\n  state: nothing was rebuilt"):
         asks.execute(context(2))
     assert said[-1].startswith("Rejected by anna: nothing was rebuilt.")
 

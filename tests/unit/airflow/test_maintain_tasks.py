@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
 from anabranch.apps.airflow import maintain_tasks
+from anabranch.apps.airflow.retry_policy import NeedsFix
 from anabranch.core.errors import Conflict
 from anabranch.core.settings import Settings, project_root
 from anabranch.operate.maintenance import runner
@@ -62,13 +62,15 @@ def test_it_is_red_when_something_failed_and_says_the_rest_too(monkeypatch: pyte
     step, told = run(
         monkeypatch, tmp_path, Report((MERGED, Action(ActionKind.FAILED, "routes of x", "it is gone")), 2.0)
     )
-    with pytest.raises(AirflowFailException, match="routes of x: it is gone"):
+    with pytest.raises(NeedsFix, match="some tables failed") as red:
         step()
-    assert "landing of flights" in told[0]
+    assert "routes of x: it is gone" in red.value.details
+    assert "landing of flights" in red.value.details
+    assert told == []
 
 
 def test_while_another_one_runs_it_fails_for_good(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     step, told = run(monkeypatch, tmp_path, Conflict("MAINTENANCE_RUNNING", "another run is under way"))
-    with pytest.raises(AirflowFailException, match="MAINTENANCE_RUNNING"):
+    with pytest.raises(NeedsFix, match="MAINTENANCE_RUNNING"):
         step()
     assert told == []

@@ -9,9 +9,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowSkipException
 from airflow.sdk.execution_time.context import set_current_context
 from anabranch.apps.airflow import reprocess_tasks
+from anabranch.apps.airflow.retry_policy import NeedsFix
 from anabranch.apps.airflow.run_notes import planned_note
 from anabranch.core.settings import Settings
 from anabranch.views.project import Project
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.unit
 def clinic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clinic:
     """Late events of two days that were never published. No Airflow answers: the note is only logged."""
     monkeypatch.setenv("ANABRANCH_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(reprocess_tasks, "_address", lambda _: "http://127.0.0.1:9")
+    monkeypatch.setattr(reprocess_tasks, "api_address", lambda _: "http://127.0.0.1:9")
     made = Clinic(Settings(home=tmp_path / "home"))
     made.land([departed(10, DAYS[4])], [departed(1, DAYS[0]), departed(2, DAYS[0]), departed(3, DAYS[1])])
     made.speed(DAYS[4:])
@@ -53,16 +54,23 @@ def test_one_run_takes_every_day_that_has_late_events_or_was_never_published(cli
 
 
 def test_a_form_that_names_days_as_well_is_refused(clinic: Clinic) -> None:
-    with pytest.raises(AirflowFailException, match="RANGE_TWICE"):
+    with pytest.raises(NeedsFix, match="RANGE_TWICE"):
         planned(reprocess_tasks.plan, NAME, **{"missing": True, "from": "2013-01-01"})
 
 
 def test_a_repair_takes_published_days_only_and_says_what_it_leaves(
     clinic: Clinic, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.INFO), pytest.raises(AirflowSkipException, match="no published day"):
+    with (
+        caplog.at_level(logging.INFO),
+        pytest.raises(AirflowSkipException, match="every published day of departure_delays includes"),
+    ):
         planned(reprocess_tasks.plan_repair, NAME, 1)
     left = "2 days of departure_delays with late events were never published, 2013-01-01 to 2013-01-02"
+    assert (
+        f"Nothing to do: every published day of departure_delays includes everything that has landed for it. {left}"
+        in (caplog.text)
+    )
     assert f"{left}: they are not repaired; anabranch reprocess departure_delays --version 1 --missing" in caplog.text
     caplog.clear()
     clinic.reprocess("all", [DAYS[0], DAYS[1]])

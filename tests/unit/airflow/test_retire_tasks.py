@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 import served
-from airflow.sdk.exceptions import AirflowFailException
 from anabranch.apps.airflow import retire_tasks
 from anabranch.apps.airflow.retire_tasks import DropApproval
+from anabranch.apps.airflow.retry_policy import NeedsFix
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import view_folder
 from anabranch.serve import routes
@@ -67,7 +67,7 @@ def test_it_is_retired_once_and_dropped_when_a_person_says_so(asked: dict[str, A
 )
 def test_it_is_refused_for_good(asked: dict[str, Any], field: str, value: object, code: str) -> None:
     asked[field] = value
-    with pytest.raises(AirflowFailException, match=code):
+    with pytest.raises(NeedsFix, match=code):
         retire_tasks.retire.function()
     route = route_of(retire_tasks.load_settings(), VIEW)
     assert route is not None

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.sdk.exceptions import AirflowException
+from anabranch.apps.airflow.retry_policy import NeedsFix
 from anabranch.apps.airflow.spark_job import SparkJob
 from anabranch.core.errors import BadInput, Conflict, TryAgain, exit_code
+from anabranch.core.job_error import record_error
 
 pytestmark = pytest.mark.unit
 
@@ -26,6 +28,20 @@ def ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(SparkSubmitOperator, "execute", execute)
     return codes
+
+
+@pytest.fixture
+def said(ended: list[int], monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
+    """What the job raises before it ends."""
+    raised, execute = list[Exception](), SparkSubmitOperator.execute
+
+    def with_error(self: SparkSubmitOperator, context: Any) -> None:
+        for error in raised:
+            record_error(error)
+        execute(self, context)
+
+    monkeypatch.setattr(SparkSubmitOperator, "execute", with_error)
+    return raised
 
 
 def job() -> SparkJob:
@@ -47,14 +63,39 @@ def job() -> SparkJob:
 )
 def test_what_has_to_be_mended_first_is_not_tried_again(ended: list[int], code: int, again: bool) -> None:
     ended.append(code)
-    with pytest.raises(AirflowException) as caught:
+    with pytest.raises((AirflowException, NeedsFix)) as caught:
         job().execute({})
-    assert isinstance(caught.value, AirflowFailException) is not again
+    assert isinstance(caught.value, NeedsFix) is not again
+
+
+def test_the_task_fails_with_the_words_of_its_job(ended: list[int], said: list[Exception]) -> None:
+    """Airflow only says which command ended with which code."""
+    refused = Conflict("PLAN_OUTDATED", "v1 has changed", state="nothing was rebuilt", next_step="clear it")
+    ended.append(exit_code(refused))
+    said.append(refused)
+    with pytest.raises(NeedsFix) as caught:
+        job().execute({})
+    assert str(caught.value) == str(refused)
+    ended[0], said[0] = 1, KeyError("no such column")
+    with pytest.raises(AirflowException, match=r"^KeyError: .no such column"):
+        job().execute({})
+
+
+def test_what_an_earlier_try_said_is_not_repeated(ended: list[int], said: list[Exception]) -> None:
+    ended.append(1)
+    said.append(KeyError("of the first try"))
+    one = job()
+    with pytest.raises(AirflowException, match="of the first try"):
+        one.execute({})
+    said.clear()
+    ended[0] = 137
+    with pytest.raises(AirflowException, match=r"^the job ended with exit code 137$"):
+        one.execute({})
 
 
 def test_an_engine_without_memory_is_said_with_the_setting_to_raise(ended: list[int]) -> None:
     ended.append(3)
-    with pytest.raises(AirflowFailException, match=r"ENGINE_OUT_OF_MEMORY(.|\n)*ANABRANCH_SPARK_DRIVER_MEMORY"):
+    with pytest.raises(NeedsFix, match=r"ENGINE_OUT_OF_MEMORY(.|\n)*ANABRANCH_SPARK_DRIVER_MEMORY"):
         job().execute({})
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk.exceptions import AirflowFailException
+from anabranch.apps.airflow.retry_policy import NeedsFix
 from anabranch.apps.airflow.spark_job import RebuildJob
 from anabranch.change.publish_run import publish_run
 from anabranch.change.reprocess_plan import check_still_counted, check_still_published, make_plan, published_in_plan
@@ -246,7 +246,7 @@ def test_the_step_in_airflow_is_red_before_an_engine_is_started(
     assert datetime.now(UTC) - datetime.fromisoformat(pushed["began"]) < timedelta(minutes=1), "for its outcome"
     assert job.application_args[-2:] == ["--late", "1"]
     by_another_run_newer(clinic)
-    with pytest.raises(AirflowFailException, match="PLAN_OUTDATED"):
+    with pytest.raises(NeedsFix, match="PLAN_OUTDATED"):
         job.execute(context)
     assert submitted == ["rebuild"]
 

@@ -14,7 +14,7 @@ from typing import Any
 import anabranch
 import pytest
 from anabranch.core.errors import BadInput
-from anabranch.core.settings import Settings
+from anabranch.core.settings import Settings, load_settings
 from anabranch.operate.jobs import job_file
 from anabranch.operate.runtime.airflow_parts import airflow_environment
 from anabranch.operate.runtime.environment import environment
@@ -22,6 +22,7 @@ from anabranch.operate.runtime.kafka_server import kafka_home, prepare, properti
 from anabranch.operate.runtime.lag import lag
 from anabranch.operate.runtime.postgres_server import place
 from anabranch.operate.runtime.secret_files import airflow_login, fernet_key, passwords_file, secret
+from anabranch.operate.runtime.service import depths
 from anabranch.operate.runtime.services import catalog, parts_named
 from anabranch.operate.runtime.supervisor import launch
 from cryptography.fernet import Fernet
@@ -40,7 +41,9 @@ def names(settings: Settings, *wanted: str) -> list[str]:
 
 def test_a_name_brings_what_it_needs(settings: Settings) -> None:
     assert names(settings, "kafka") == ["kafka"]
-    assert names(settings, "airflow-scheduler") == ["postgres", "airflow-migrate", "airflow-scheduler"]
+    assert names(settings, "airflow-scheduler") == [
+        "postgres", "airflow-migrate", "airflow-api-server", "airflow-scheduler",
+    ]  # fmt: skip
     assert names(settings) == [part.name for part in catalog(settings)]
     airflow = [name for name in names(settings) if name.startswith("airflow")]
     assert names(settings, "airflow") == ["postgres", *airflow]
@@ -210,3 +213,35 @@ def test_without_a_view_speed_is_no_part_and_that_is_said(settings: Settings, tm
     assert names(bare, "streams") == ["kafka", "landing"]
     (bare.views_folder / "delays.py").touch()
     assert names(bare, "streams") == ["kafka", "landing", "speed"]
+
+
+def test_logins_of_the_settings_have_passwords_of_their_own(settings: Settings) -> None:
+    """Made before Airflow starts: it would print those that it makes itself."""
+    admin = airflow_login(settings)
+    more = settings.model_copy(update={"airflow_logins": {"anna": "op", "guest": "viewer"}})
+    environment = airflow_environment(more)
+    assert environment["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS"] == "admin:admin,anna:op,guest:viewer"
+    known = json.loads(passwords_file(settings).read_text())
+    assert list(known) == ["admin", "anna", "guest"]
+    assert len(set(known.values())) == 3
+    assert min(map(len, known.values())) >= 16
+    assert passwords_file(settings).stat().st_mode & 0o777 == 0o600
+    assert airflow_login(more) == admin
+    airflow_environment(more)
+    assert json.loads(passwords_file(settings).read_text()) == known, "a password was changed"
+
+
+@pytest.mark.parametrize("logins", ['{"admin": "viewer"}', '{"a:admin,b": "viewer"}', '{"anna": "root"}', '{"": "op"}'])
+def test_a_login_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, logins: str) -> None:
+    monkeypatch.setenv("ANABRANCH_AIRFLOW_LOGINS", logins)
+    with pytest.raises(BadInput) as refused:
+        load_settings()
+    assert refused.value.fields["settings"] == ["airflow_logins"]
+
+
+def test_tasks_start_when_the_server_answers_that_they_report_to(settings: Settings) -> None:
+    """Else the first try of the first run fails."""
+    parts = {part.name: part for part in catalog(settings)}
+    assert parts["airflow-scheduler"].depends_on == ("airflow-api-server",)
+    depth = depths(catalog(settings))
+    assert depth["airflow-scheduler"] > depth["airflow-api-server"], "and they end before it does"

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from anabranch.core.errors import AnabranchError, BadInput, TryAgain
 from anabranch.core.settings import Settings
+from anabranch.operate.runtime import preflight
 from anabranch.operate.runtime.kafka_server import java
 from anabranch.operate.runtime.preflight import (
     FREE_BYTES_NEEDED,
@@ -20,6 +22,7 @@ from anabranch.operate.runtime.preflight import (
     check_port,
 )
 from anabranch.operate.runtime.service import Service
+from anabranch.operate.runtime.services import catalog
 
 pytestmark = pytest.mark.unit
 
@@ -124,3 +127,34 @@ def test_no_jars(tmp_path: Path) -> None:
     with pytest.raises(AnabranchError) as refused:
         check_all(Settings(home=tmp_path, jars=tmp_path / "none"), [part])
     assert (refused.value.code, refused.value.next_step) == ("JARS_MISSING", "anabranch setup")
+
+
+@pytest.mark.parametrize("name", ["kafka_port", "kafka_controller_port", "postgres_port", "airflow_port"])
+def test_the_port_of_each_part_is_checked_before_any_part_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free_port: Callable[[], int], name: str
+) -> None:
+    monkeypatch.setattr(preflight, "check_jars", lambda _: None)
+    names = ("kafka_port", "kafka_controller_port", "postgres_port", "airflow_port")
+    settings = Settings(home=tmp_path, **{each: free_port() for each in names})
+    parts = catalog(settings)
+    assert {variable for part in parts for variable in part.ports} == {f"ANABRANCH_{each.upper()}" for each in names}
+    check_all(settings, parts)
+    with socket.socket() as server:
+        server.bind(("0.0.0.0", getattr(settings, name)))  # noqa: S104
+        server.listen()
+        with pytest.raises(TryAgain) as refused:
+            check_all(settings, parts)
+    assert refused.value.code == "PORT_IN_USE"
+    assert refused.value.fields["variable"] == f"ANABRANCH_{name.upper()}"
+    assert refused.value.state == "nothing was started"
+
+
+def test_a_port_is_looked_for_where_the_broker_listens(free_port: Callable[[], int]) -> None:
+    port = free_port()
+    with socket.socket() as server:
+        server.bind(("127.0.0.2", port))
+        server.listen()
+        check_port("kafka", "ANABRANCH_KAFKA_PORT", port)
+        with pytest.raises(TryAgain) as refused:
+            check_port("kafka", "ANABRANCH_KAFKA_PORT", port, "127.0.0.2")
+    assert f"127.0.0.2:{port}" in refused.value.what

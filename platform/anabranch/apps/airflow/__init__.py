@@ -6,7 +6,8 @@ In: a DAG run's parameters. Out: the work of the platform's packages, run notes,
 author's code. `params` has the forms and pages of documentation. Task flows: `reprocess_tasks` (plan, publish),
 `migrate_tasks`, `replay_tasks`, `retire_tasks`, `maintain_tasks`; `approval` waits for a person, `spark_job` submits
 Spark work, `retry_policy` sets the retries, `run_key` names a run, `progress_notes` show how far it is, `run_notes` and
-`links` its result. `client` triggers and follows runs for the CLI.
+`links` its result, `run_failure` says why it failed, `notifiers` tells people, `assets` tells other DAGs. `client`
+triggers and follows runs for the CLI.
 
 `client`, `static_views` and `progress_notes` don't import Airflow; the other modules are for Airflow's own processes.
 """

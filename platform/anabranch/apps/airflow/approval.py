@@ -8,8 +8,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from anabranch.apps.airflow.reprocess_tasks import hitl_detail, tell
+from anabranch.apps.airflow.retry_policy import NeedsFix
 from anabranch.core.settings import load_settings
 
+from airflow.providers.standard.exceptions import HITLRejectException
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 
 if TYPE_CHECKING:
@@ -57,7 +59,13 @@ class Approval(ApprovalOperator):
             approved_note = f"Approved by {answered_by(event)}."
             refused = f"Rejected by {answered_by(event)}: {self.refused}."
             self._tell(context, f"{approved_note if approved else refused} {self.summary()}")
-        return super().execute_complete(context, event)
+        try:
+            return super().execute_complete(context, event)
+        except HITLRejectException:
+            by = answered_by(event)
+            raise NeedsFix(
+                f"rejected by {by}\n  state: {self.refused}\n  next:  trigger the run again", self.summary()
+            ) from None
 
     def _earlier_answer(self, context: Context) -> dict[str, Any] | None:
         """Returns an answer that was given before this try began; None if there is none.

@@ -19,6 +19,10 @@ from anabranch.core.errors import AnabranchError, BadInput, BrokenState, TryAgai
 NOTE_LENGTH = 1000
 """The maximum length of a note in Airflow."""
 FINISHED = frozenset({"success", "failed"})
+FAILED = "Failed"
+"""The first word of the note of a failed run."""
+NOTE_SECONDS = 20.0
+"""How long the note of a run may come after its end, if no process of its tasks was left to write it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,28 +80,37 @@ class Client:
         """Returns the run's current state, with its tasks."""
         path = f"/dags/{_part(dag_id)}/dagRuns/{_part(run_id)}"
         found = self.get(path)
-        tasks = self.get(path + "/taskInstances")["task_instances"]
+        tasks = self.task_instances(dag_id, run_id)
         return Run(
             dag_id, run_id, found["state"], self.url(dag_id, run_id), found.get("note") or "",
             {t["task_id"]: t["state"] or "" for t in sorted(tasks, key=lambda t: t["start_date"] or "~")},
         )  # fmt: skip
 
     def wait(self, run: Run, on_progress: Callable[[Run], None] = lambda _: None, timeout: float = 900.0) -> Run:
-        """Polls every second until the run has ended. Raises TryAgain RUN_UNFINISHED after ``timeout``; the run
-        continues."""
-        deadline = time.monotonic() + timeout
+        """Polls every second until the run has ended and, if it failed, says why. Raises TryAgain RUN_UNFINISHED after
+        ``timeout``; the run continues."""
+        deadline, patience = time.monotonic() + timeout, NOTE_SECONDS
         while time.monotonic() < deadline:
             run = self.run(run.dag_id, run.run_id)
             on_progress(run)
-            if run.finished:
+            if run.finished and (run.state != "failed" or run.note.startswith(FAILED) or patience <= 0):
                 return run
+            patience -= run.finished
             time.sleep(1.0)
+        if run.finished:
+            return run
         raise TryAgain(
             "RUN_UNFINISHED",
             f"{run.run_id} has not ended after {timeout:.0f} s: {dict(run.tasks)}",
             state="the run continues",
             next_step=f"open {run.url}",
         )
+
+    def task_instances(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
+        """Returns the tasks of a run, with state, try and note."""
+        path = f"/dags/{_part(dag_id)}/dagRuns/{_part(run_id)}/taskInstances"
+        found: list[dict[str, Any]] = self.get(path)["task_instances"]
+        return found
 
     def xcom(self, run: Run, task: str, key: str = "return_value") -> Any:
         """Returns an XCom value of a task; None if there is none."""
@@ -121,10 +134,11 @@ class Client:
         found: dict[str, Any] = self.get(_hitl_path(dag_id, run_id, task))
         return found
 
-    def write_note(self, dag_id: str, run_id: str, note: str) -> None:
-        """Replaces the note of a run. Longer text is truncated to Airflow's maximum."""
+    def write_note(self, dag_id: str, run_id: str, note: str, task: str = "") -> None:
+        """Replaces the note of a run, or of one of its tasks. Longer text is truncated to Airflow's maximum."""
         text = note if len(note) <= NOTE_LENGTH else note[: NOTE_LENGTH - 4] + "\n..."
-        path = f"/dags/{_part(dag_id)}/dagRuns/{_part(run_id)}?update_mask=note"
+        of_task = f"/taskInstances/{_part(task)}" if task else ""
+        path = f"/dags/{_part(dag_id)}/dagRuns/{_part(run_id)}{of_task}?update_mask=note"
         self._json(self._send("PATCH", path, {"note": text}))
 
     def url(self, dag_id: str, run_id: str) -> str:

@@ -27,7 +27,7 @@ from anabranch.apps.airflow.params import (
 from anabranch.apps.airflow.replay_tasks import carry_out_replay
 from anabranch.apps.airflow.reprocess_tasks import plan, plan_repair
 from anabranch.apps.airflow.retire_tasks import carry_out_retirement
-from anabranch.apps.airflow.retry_policy import DEFAULT_ARGS
+from anabranch.apps.airflow.retry_policy import DEFAULT_ARGS, run_failed
 from anabranch.apps.airflow.spark_job import reprocess_steps
 from anabranch.apps.airflow.static_views import Declared, declared_views
 from anabranch.core.settings import load_settings
@@ -84,8 +84,9 @@ def _reprocess(view: Declared, versions: Sequence[Declared]) -> DAG:
         doc_md=documentation(offered),
         tags=["reprocess", *view.events],
         default_args=dict(DEFAULT_ARGS),
+        on_failure_callback=run_failed,
     ) as dag:
-        reprocess_steps(plan(view.name, view.version))
+        reprocess_steps(plan(view.name, view.version), view.name)
     return dag
 
 
@@ -113,8 +114,9 @@ def _repair(view: Declared) -> DAG:
         doc_md=repair_documentation(view),
         tags=["repair", *view.events],
         default_args=dict(DEFAULT_ARGS),
+        on_failure_callback=run_failed,
     ) as dag:
-        reprocess_steps(plan_repair(view.name, view.version))
+        reprocess_steps(plan_repair(view.name, view.version), view.name)
     return dag
 
 
@@ -156,6 +158,7 @@ def _on_request(dag_id: str, title: str, what: str, params: dict[str, Param], do
         doc_md=doc,
         tags=[tag],
         default_args=dict(DEFAULT_ARGS),
+        on_failure_callback=run_failed,
     )
 
 
@@ -171,6 +174,7 @@ def maintain_dag() -> DAG:
         doc_md=MAINTENANCE,
         tags=["maintenance"],
         default_args=dict(DEFAULT_ARGS),
+        on_failure_callback=run_failed,
     ) as dag:
         maintain()
     return dag

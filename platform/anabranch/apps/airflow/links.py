@@ -33,3 +33,9 @@ class DataDocsLink(BaseOperatorLink):
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
         return page("data_docs/index.html")
+
+
+def run_page(dag_id: str, run_id: str) -> str:
+    """Returns the address of a run's page in Airflow."""
+    base: str = conf.get("api", "base_url", fallback="")
+    return f"{base.rstrip('/')}/dags/{quote(dag_id, safe='')}/runs/{quote(run_id, safe='')}"

@@ -6,10 +6,10 @@ import os
 from typing import Any
 
 from anabranch.apps.airflow.reprocess_tasks import failing, tell
+from anabranch.apps.airflow.retry_policy import NeedsFix
 from anabranch.core.settings import load_settings
 
 from airflow.sdk import get_current_context, task
-from airflow.sdk.exceptions import AirflowFailException
 
 _LOWEST = 19
 
@@ -26,7 +26,7 @@ def maintain() -> dict[str, Any]:
     run, settings = get_current_context()["dag_run"], load_settings()
     with failing():
         done = run_maintenance(settings)
-    tell(settings, run, str(done))
     if done.failed:
-        raise AirflowFailException(f"the maintenance of some tables failed; the others were done:\n{done}")
+        raise NeedsFix("the maintenance of some tables failed; the others were done", str(done))
+    tell(settings, run, str(done))
     return done.to_json()

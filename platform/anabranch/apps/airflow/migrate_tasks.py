@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from anabranch.apps.airflow.approval import Approval, PlanApproval, answered_by
-from anabranch.apps.airflow.reprocess_tasks import failing, publish, tell
+from anabranch.apps.airflow.reprocess_tasks import NOTHING_STARTED, failing, publish, tell
+from anabranch.apps.airflow.retry_policy import NeedsFix
 from anabranch.apps.airflow.spark_job import rebuilt
 from anabranch.core.errors import BadInput, Conflict, TryAgain
 from anabranch.core.settings import Settings, load_settings
 
 from airflow.sdk import BaseSensorOperator, TriggerRule, get_current_context, task
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowSkipException
 
 if TYPE_CHECKING:
     from anabranch.change.migration import Migration
@@ -51,7 +52,7 @@ def plan_migration() -> dict[str, Any]:
 
     context = get_current_context()
     run, settings = context["dag_run"], load_settings()
-    with failing():
+    with failing(NOTHING_STARTED):
         request, old, new, topics = _request(settings, context["params"])
         check_start(settings, old, new, request.steps, request.soak_seconds)
         check_declared(settings, old, new, request.promise)
@@ -106,7 +107,7 @@ def compare(planned: dict[str, Any]) -> str:
     from anabranch.change.promotion_checks import failed_checks
 
     context = get_current_context()
-    run, settings = context["dag_run"], load_settings()
+    settings = load_settings()
     with failing():
         request, old, new, _ = _request(settings, context["params"], planned)
         lines = [_headline(planned), ""]
@@ -115,10 +116,10 @@ def compare(planned: dict[str, Any]) -> str:
     text = "\n".join(lines)
     log.info("%s", text)
     if wrong:
-        tell(settings, run, f"{request.view} v{new.version} can't take readers: {'; '.join(wrong)}")
-        raise AirflowFailException(
-            f"v{new.version} can't take readers: {'; '.join(wrong)}. No reader was moved. Next: fix it, or list the "
-            "columns that are meant to differ or to go under changed columns"
+        raise NeedsFix(
+            f"{request.view} v{new.version} can't take readers: {'; '.join(wrong)}\n"
+            "  state: no reader was moved\n"
+            "  next:  fix it, or list the columns that are meant to differ or to go under changed columns"
         )
     return text
 
@@ -202,11 +203,12 @@ class ShiftReaders(BaseSensorOperator):
 
         found = of_run(settings, migration.view, self.planned["run"])
         text = f"{migration}: {found[0].why} (by {found[0].changed_by})" if found else f"{migration}"
-        tell(settings, context["dag_run"], text)
         if migration.state == "rolled back":
-            raise AirflowFailException(
-                f"{text}. All readers have v{migration.old}. Next: fix the reason, and trigger the migration again"
+            raise NeedsFix(
+                f"{text}\n  state: all readers have v{migration.old}\n"
+                "  next:  fix the reason, and trigger the migration again"
             )
+        tell(settings, context["dag_run"], text)
 
 
 def carry_out_migration() -> None:

@@ -15,11 +15,13 @@ from airflow.sdk import Param
 _AT = "[a-z][a-z0-9_]{0,62}@[0-9]{1,18}"
 _DURATION = "^[0-9]{1,6} (second|minute|hour|day|week)s?$"
 _DAY: dict[str, Any] = {"type": ["null", "string"], "format": "date", "maxLength": 10}
+_MORE: dict[str, Any] = {"section": "More"}
+"""The form shows these fields when a person opens the section: most runs don't need them."""
 
 
 def parameters(versions: Sequence[Declared]) -> dict[str, Param]:
-    """The form of a reprocess: ``from``, ``to``, ``missing``, ``cut`` and ``version``; the first of
-    ``versions`` is the default."""
+    """The form of a reprocess: ``from``, ``to`` and ``missing``; then ``cut`` and ``version``; the first of ``versions``
+    is the default."""
     readers = next((f" Most readers have v{view.version}." for view in versions if view.current), "")
     return {
         "from": Param(
@@ -46,6 +48,7 @@ def parameters(versions: Sequence[Declared]) -> dict[str, Param]:
             type=["null", "string"],
             pattern=rf"^$|^{_AT}(,{_AT})*$",
             maxLength=900,
+            **_MORE,
         ),
         "version": Param(
             versions[0].version,
@@ -53,6 +56,7 @@ def parameters(versions: Sequence[Declared]) -> dict[str, Param]:
             description=f"Version of the view.{readers}",
             type="integer",
             enum=[view.version for view in versions],
+            **_MORE,
         ),
     }
 
@@ -61,23 +65,13 @@ def migration_parameters(views: Mapping[str, Sequence[Declared]]) -> dict[str, P
     """The form of a migration. Offers only views with several versions; if there are none, all views."""
     several = [name for name, versions in views.items() if len(versions) > 1]
     names = several or list(views)
-    version: dict[str, Any] = {"type": ["null", "integer"], "minimum": 1}
+    version: dict[str, Any] = {"type": ["null", "integer"], "minimum": 1, **_MORE}
     return {
         "view": Param(
             names[0] if names else None, title="View", description="The view whose readers move.", type="string",
             enum=names,
         ),
-        "from": Param(None, title="From version", description="Empty: the version that readers have now.", **version),
-        "to": Param(None, title="To version", description="Empty: the newest declared version.", **version),
         "why": Param(title="Why", description="The reason; kept for ever.", type="string", minLength=1, maxLength=500),
-        "steps": Param(
-            "1,5,25,50,100", title="Steps", description="Percent of the readers per step: increasing, 100 at the end.",
-            type="string", pattern=r"^[0-9]{1,3}( *, *[0-9]{1,3}){0,19}$",
-        ),
-        "soak": Param(
-            "10 minutes", title="Soak time", description="How long each step is watched before the next one.",
-            type="string", pattern=_DURATION,
-        ),
         "changed": Param(
             [], title="Changed columns", description="Columns that are meant to differ, or that "
             "the new version removes or narrows, one per line.",
@@ -87,9 +81,19 @@ def migration_parameters(views: Mapping[str, Sequence[Declared]]) -> dict[str, P
             [], title="Checks", description="SQL predicates that every row of the new version satisfies, one per line.",
             type=["null", "array"], items={"type": "string", "maxLength": 2000}, maxItems=20,
         ),
+        "from": Param(None, title="From version", description="Empty: the version that readers have now.", **version),
+        "to": Param(None, title="To version", description="Empty: the newest declared version.", **version),
+        "steps": Param(
+            "1,5,25,50,100", title="Steps", description="Percent of the readers per step: increasing, 100 at the end.",
+            type="string", pattern=r"^[0-9]{1,3}( *, *[0-9]{1,3}){0,19}$", **_MORE,
+        ),
+        "soak": Param(
+            "10 minutes", title="Soak time", description="How long each step is watched before the next one.",
+            type="string", pattern=_DURATION, **_MORE,
+        ),
         "behind": Param(
             30, title="Epochs behind", description="How many epochs either version may be behind landing.",
-            type="integer", minimum=0,
+            type="integer", minimum=0, **_MORE,
         ),
     }  # fmt: skip
 
@@ -103,7 +107,7 @@ def retirement_parameters(views: Mapping[str, Sequence[Declared]]) -> dict[str, 
         "why": Param(title="Why", description="The reason; kept for ever.", type="string", minLength=1, maxLength=500),
         "grace": Param(
             "7 days", title="Grace", description="How long the version must have been without readers.",
-            type="string", pattern=_DURATION,
+            type="string", pattern=_DURATION, **_MORE,
         ),
     }  # fmt: skip
 
@@ -111,19 +115,19 @@ def retirement_parameters(views: Mapping[str, Sequence[Declared]]) -> dict[str, 
 def replay_parameters(views: Mapping[str, Sequence[Declared]]) -> dict[str, Param]:
     """The form of a replay."""
     names = list(views)
-    cut: dict[str, Any] = {"type": ["null", "string"], "pattern": rf"^$|^{_AT}(,{_AT})*$", "maxLength": 900}
+    cut: dict[str, Any] = {"type": ["null", "string"], "pattern": rf"^$|^{_AT}(,{_AT})*$", "maxLength": 900, **_MORE}
     return {
         "view": Param(names[0] if names else None, title="View", type="string", enum=names),
-        "version": Param(
-            None, title="Version", description="Empty: the version that most readers have.",
-            type=["null", "integer"], minimum=1,
-        ),
         "from": Param(
             None, title="From (partition)",
-            description="First day to replay, YYYY-MM-DD (UTC day of event time). All four empty: the whole view.",
+            description="First day to replay, YYYY-MM-DD (UTC day of event time). Both empty: the whole view.",
             **_DAY,
         ),
         "to": Param(None, title="To (partition)", description="Last day, inclusive. Empty: one day.", **_DAY),
+        "version": Param(
+            None, title="Version", description="Empty: the newest declared version.",
+            type=["null", "integer"], minimum=1, **_MORE,
+        ),
         "since": Param(
             None, title="Since (cut)",
             description="Instead of days: the days of events that landed after this cut, like flights@12.",
@@ -133,17 +137,17 @@ def replay_parameters(views: Mapping[str, Sequence[Declared]]) -> dict[str, Para
         "share": Param(
             round(DEFAULT_SHARE * 100), title="Share of the cores (percent)",
             description="Maximum; it also runs at the lowest priority. Can be changed while it runs.",
-            type="number", minimum=1, maximum=100,
+            type="number", minimum=1, maximum=100, **_MORE,
         ),
         "speed": Param(
             0, title="Times real time", description="Maximum speed, by event time. 0: limited only by the share.",
-            type="number", minimum=0,
+            type="number", minimum=0, **_MORE,
         ),
         "source": Param(
             "landing", title="Source",
             description="Where the bytes are read from. log: read and decode them again from the log, if it still has "
             "them.",
-            type="string", enum=["landing", "log"],
+            type="string", enum=["landing", "log"], **_MORE,
         ),
     }  # fmt: skip
 
@@ -158,7 +162,7 @@ in one commit. Skipped if there are none. A day is dirty if an event that its ro
 it was published at. This is computed from landing, not from stored marks, so it can't get lost.
 
 `anabranch views dirty {view.name}` lists the dirty days. Days that were never published are not repaired. If late
-events landed for such days, they are in neither half: the plan's log says so, and
+events landed for such days, they are in neither half: the run's note says so, and
 `anabranch reprocess {which} --missing` publishes them.
 """
 

@@ -7,12 +7,12 @@ from datetime import timedelta
 from typing import Any
 
 from anabranch.apps.airflow.approval import PlanApproval
-from anabranch.apps.airflow.reprocess_tasks import failing, tell
+from anabranch.apps.airflow.reprocess_tasks import NOTHING_STARTED, failing, tell
+from anabranch.apps.airflow.retry_policy import NeedsFix
 from anabranch.apps.airflow.spark_job import SparkJob
 from anabranch.core.settings import load_settings
 
 from airflow.sdk import get_current_context, task
-from airflow.sdk.exceptions import AirflowFailException
 
 log = logging.getLogger(__name__)
 _LONGEST = timedelta(days=30)
@@ -25,6 +25,7 @@ def plan_replay() -> dict[str, Any]:
 
     Fails without a retry on a wrong parameter.
     """
+    from anabranch.apps.airflow.assets import downstream_dags
     from anabranch.apps.airflow.run_key import run_key
     from anabranch.change.migration_record import view_of_readers
     from anabranch.change.replay_plan import make_replay_plan
@@ -33,12 +34,13 @@ def plan_replay() -> dict[str, Any]:
 
     context = get_current_context()
     run, params, settings = context["dag_run"], context["params"], load_settings()
-    with failing():
+    with failing(NOTHING_STARTED):
         registry = Project(settings).readable_views()
         view = view_of_readers(settings, registry, *parse_view(params))
         topics = registry.topic(view)
         made = make_replay_plan(settings, view, topics, parse_replay_parameters(params, [t.name for t in topics.each]))
-    text = made.to_text()
+    waiting = downstream_dags(settings, view.name)
+    text = made.to_text() + (f"\nthen starts {', '.join(waiting)}" if waiting else "")
     log.info("%s", text)
     tell(settings, run, f"Planned: {text}")
     estimated = made.estimate.seconds
@@ -64,16 +66,21 @@ class ReplayApproval(PlanApproval):
 @task
 def outcome(planned: dict[str, Any]) -> str:
     """Returns how the replay ended. Fails without a retry if nothing was published."""
+    from anabranch.apps.airflow.assets import announce
     from anabranch.change.replay.state import PUBLISHED, read_state
+    from anabranch.compute.batch.manifest import parse_days
 
     run, settings = get_current_context()["dag_run"], load_settings()
     with failing():
         ended = read_state(settings, planned["view"], planned["version"], planned["run"])
     if ended is None or not ended.ended:
-        raise AirflowFailException("the replay has not recorded its end. Next: clear its task to continue it")
-    tell(settings, run, f"Replayed {ended}")
+        raise NeedsFix("the replay has not recorded its end\n  next:  clear its task to continue it")
     if ended.phase != PUBLISHED:
-        raise AirflowFailException(f"{ended.phase}: {ended.said}")
+        raise NeedsFix(f"{ended.phase}: {ended.said}\n  next:  anabranch replay status {planned['view']}", str(ended))
+    days = [day.isoformat() for day in parse_days(ended.days)] if ended.days else [None]
+    facts = {"view": planned["view"], "version": planned["version"], "cut": str(ended.cut), "run": planned["run"]}
+    announce(settings, planned["view"], days, facts)
+    tell(settings, run, f"Replayed {ended}")
     return ended.said
 
 

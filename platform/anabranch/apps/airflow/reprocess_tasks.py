@@ -6,14 +6,15 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never
 
+from anabranch.apps.airflow.retry_policy import NeedsFix
 from anabranch.core.errors import AnabranchError, may_be_repeated
 from anabranch.core.settings import Settings, load_settings
 
 from airflow.sdk import get_current_context, task
 from airflow.sdk.configuration import conf
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowSkipException
 
 if TYPE_CHECKING:
     from anabranch.change.reprocess_plan import Plan
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 REQUESTED = frozenset({"manual", "backfill", "operator_triggered"})
 """Types of runs that a person or a program asked for."""
+NOTHING_STARTED = "nothing was started"
 
 
 @task(multiple_outputs=True)
@@ -39,17 +41,17 @@ def plan(view_name: str, own_version: int | None = None) -> dict[str, Any]:
 
     context = get_current_context()
     run, params, settings = context["dag_run"], context["params"], load_settings()
-    with failing(), run_first(settings):
+    with failing(NOTHING_STARTED), run_first(settings):
         version = params.get("version") if run.run_type in REQUESTED else own_version
         view, topics = Project(settings).registered(view_name, version)
         made = make_plan(
             settings, view, topics, parse_reprocess_request(params, [t.name for t in topics.each], own_day(run))
         )
-    log.info("%s", made.to_text())
     if made.missing is not None and not made.partitions:
-        raise AirflowSkipException(made.to_text())
+        nothing_to_do(settings, run, made.to_text())
     if made.empty:
-        raise AirflowSkipException(f"no events have landed for {made.span} of {view_name}: nothing to rebuild")
+        log.info("%s", made.to_text())
+        nothing_to_do(settings, run, f"no events have landed for {made.span} of {view_name}")
     return _planned(settings, run, made)
 
 
@@ -68,11 +70,10 @@ def plan_repair(view_name: str, version: int) -> dict[str, Any]:
     from anabranch.views.retired_versions import retired_versions
 
     run, settings = get_current_context()["dag_run"], load_settings()
-    with failing():
+    with failing(NOTHING_STARTED):
         view, topics = Project(settings).registered(view_name, version)
         if view.version in retired_versions(settings, view.name):
-            log.info("%s v%d is retired and has no readers: nothing is repaired", view.name, view.version)
-            raise AirflowSkipException(f"{view.name} v{view.version} is retired")
+            nothing_to_do(settings, run, f"{view.name} v{view.version} is retired and has no readers")
         never = missing_now(settings, view, topics).never_published
         if never:
             said = (
@@ -82,22 +83,30 @@ def plan_repair(view_name: str, version: int) -> dict[str, Any]:
             log.warning("%s: they are not repaired; %s publishes them", said, command)
         dirty = dirty_partitions(settings, view, topics)
         if not dirty:
-            log.info("all published days of %s include everything that has landed for them", view_name)
-            raise AirflowSkipException(f"no published day of {view_name} is dirty")
+            left = f". {said}: {command} publishes them" if never else ""
+            nothing_to_do(
+                settings, run, f"every published day of {view_name} includes everything that has landed for it{left}"
+            )
         days = tuple(day.partition for day in dirty)
         made = make_plan(settings, view, topics, ReprocessRequest(days, {}, explicit=False))
     for day in dirty:
         log.info("%s: %d events (%d late) since it was published at %s", day.partition, day.events, day.late, day.at)
-    log.info("%s", made.to_text())
     return _planned(settings, run, made)
 
 
 def _planned(settings: Settings, run: Any, made: Plan) -> dict[str, Any]:
     """Writes the plan to the run's note, and returns it for the following tasks."""
+    from anabranch.apps.airflow.assets import downstream_dags
     from anabranch.apps.airflow.run_key import run_key
     from anabranch.apps.airflow.run_notes import planned_note
 
-    planned = {**made.to_json(), "text": made.to_text(), "run": run_key(run.run_id, run.clear_number or 0)}
+    waiting = downstream_dags(settings, made.view)
+    text = made.to_text() + (
+        f"\nthen starts {', '.join(waiting)}, by an event for each published day" if waiting else ""
+    )
+    key = run_key(run.run_id, run.clear_number or 0)
+    planned = {**made.to_json(), "text": text, "run": key, "downstream": waiting}
+    log.info("%s", text)
     tell(settings, run, planned_note(planned))
     return planned
 
@@ -106,7 +115,14 @@ def tell(settings: Settings, run: Any, text: str) -> None:
     """Logs the text, and makes it the run's note."""
     from anabranch.apps.airflow.run_notes import write_note
 
-    write_note(settings, _address(settings), run.dag_id, run.run_id, text)
+    log.info("%s", text)
+    write_note(settings, api_address(settings), run.dag_id, run.run_id, text)
+
+
+def nothing_to_do(settings: Settings, run: Any, why: str) -> Never:
+    """Says so in the run's note, and skips this task and those after it. The run is a success."""
+    tell(settings, run, f"Nothing to do: {why}")
+    raise AirflowSkipException(why)
 
 
 @task
@@ -118,7 +134,10 @@ def publish(planned: dict[str, Any]) -> dict[str, Any]:
     """
     from anabranch.change.publish_run import write_data_docs
 
-    run, settings = get_current_context()["dag_run"], load_settings()
+    context, settings = get_current_context(), load_settings()
+    run = context["dag_run"]
+    # Its outlets show who produces the view. Airflow's event for them is replaced by one for each day (``assets``).
+    context["task"].outlets = []
     try:
         return _publish(settings, run, planned)
     finally:
@@ -126,8 +145,9 @@ def publish(planned: dict[str, Any]) -> dict[str, Any]:
 
 
 def _publish(settings: Settings, run: Any, planned: dict[str, Any]) -> dict[str, Any]:
+    from anabranch.apps.airflow.assets import announce
     from anabranch.apps.airflow.links import page
-    from anabranch.apps.airflow.run_notes import listed, outcome_note
+    from anabranch.apps.airflow.run_notes import days_listed, outcome_note
     from anabranch.change.publish_run import publish_run, save_outcome
     from anabranch.ingest.landing.epoch_pacing import run_first
 
@@ -135,13 +155,18 @@ def _publish(settings: Settings, run: Any, planned: dict[str, Any]) -> dict[str,
         outcome = publish_run(settings, planned)
     outcome["seconds"] = round((datetime.now(UTC) - _began(run)).total_seconds(), 1)
     save_outcome(settings, planned, outcome)
-    tell(settings, run, outcome_note(planned, outcome, page("data_docs/index.html")))
+    facts = {name: planned[name] for name in ("view", "version", "cut", "run")}
+    announce(settings, planned["view"], outcome["published"], facts)
+    note = outcome_note(planned, outcome, page("data_docs/index.html"))
     if outcome["refused"]:
-        raise AirflowFailException(
+        raise NeedsFix(
             f"{len(outcome['refused'])} of {len(planned['partitions'])} partitions were not published: "
-            f"{listed(outcome['refused'])}. Published: {len(outcome['published'])}; for the others readers keep what "
-            f"they had. Next: anabranch differences {planned['view']} --partition DAY"
+            f"{days_listed(outcome['refused'])}\n"
+            f"  state: published: {len(outcome['published'])}; for the others readers keep what they had\n"
+            f"  next:  anabranch differences {planned['view']} --partition DAY",
+            note,
         )
+    tell(settings, run, note)
     return outcome
 
 
@@ -157,7 +182,7 @@ def hitl_detail(settings: Settings, dag_id: str, run_id: str, task_id: str) -> d
     from anabranch.apps.airflow.client import Client
     from anabranch.operate.runtime.secret_files import airflow_login
 
-    with Client(_address(settings), airflow_login(settings)) as client:
+    with Client(api_address(settings), airflow_login(settings)) as client:
         return client.hitl_detail(dag_id, run_id, task_id)
 
 
@@ -184,18 +209,22 @@ def _day_of(key: str) -> date:
         ) from None
 
 
-def _address(settings: Settings) -> str:
+def api_address(settings: Settings) -> str:
     """The API's address for a task. It may differ from the UI's address, which is for browsers."""
     found: str = settings.airflow_url or conf.get("api", "base_url", fallback="http://127.0.0.1:8080")
     return found.rstrip("/")
 
 
 @contextmanager
-def failing() -> Iterator[None]:
-    """Errors that a retry can't fix fail the task without retries, with their full text; others are retried."""
+def failing(state: str = "") -> Iterator[None]:
+    """Errors that a retry can't fix fail the task without retries, with their full text; others are retried.
+
+    ``state``: what is true if an error doesn't say it.
+    """
     try:
         yield
     except AnabranchError as error:
         if may_be_repeated(error):
             raise
-        raise AirflowFailException(str(error)) from None
+        error.state = error.state or state
+        raise NeedsFix(str(error)) from None

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from anabranch.apps.airflow.approval import Approval
-from anabranch.apps.airflow.reprocess_tasks import failing, tell
+from anabranch.apps.airflow.reprocess_tasks import NOTHING_STARTED, failing, tell
 from anabranch.core.settings import load_settings
 
 from airflow.sdk import get_current_context, task
@@ -24,7 +24,7 @@ def retire() -> dict[str, Any]:
 
     context = get_current_context()
     run, settings = context["dag_run"], load_settings()
-    with failing():
+    with failing(NOTHING_STARTED):
         request = parse_retirement_request(context["params"])
         by, grace = f"run {run.run_id}", timedelta(seconds=request.grace_seconds)
         if request.version not in retired_versions(settings, request.view):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from anabranch.change.estimates import Estimate
@@ -21,9 +22,11 @@ def planned_note(plan: Mapping[str, Any]) -> str:
     takes = f" {text[0].upper()}{text[1:]}." if text else ""
     missing = plan.get("late_missing")
     why = "" if missing is None else f" All days that were never published or lack late events ({missing:,} of them)."
+    then = plan.get("downstream")
+    starts = f" Then starts {', '.join(then)}." if then else ""
     return (
         f"Planned: {plan['span']} of {plan['view']} v{plan['version']} from {plan['events']:,} events "
-        f"({plan['late']:,} late) at {plan['cut']}.{why}{takes}"
+        f"({plan['late']:,} late) at {plan['cut']}.{why}{takes}{starts}"
     )
 
 
@@ -46,6 +49,12 @@ def outcome_note(plan: Mapping[str, Any], outcome: Mapping[str, Any], docs: str)
     return "\n".join(lines)
 
 
+def days_listed(days: Collection[str]) -> str:
+    """Lists the first few days."""
+    more = len(days) - SHOWN
+    return ", ".join(sorted(days)[:SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
 def listed(refused: Mapping[str, str]) -> str:
     """Lists the first few refused partitions with their reasons."""
     shown = [f"{day} ({reason})" for day, reason in sorted(refused.items())[:SHOWN]]
@@ -53,16 +62,33 @@ def listed(refused: Mapping[str, str]) -> str:
     return "; ".join(shown) + (f"; and {more} more" if more > 0 else "")
 
 
-def write_note(settings: Settings, address: str, dag_id: str, run_id: str, text: str) -> bool:
-    """Sets the run's note through the public REST API. Nothing depends on a note, so a failure is only logged."""
+def write_note(
+    settings: Settings,
+    address: str,
+    dag_id: str,
+    run_id: str,
+    text: str,
+    tasks: Mapping[str, str] = MappingProxyType({}),
+) -> bool:
+    """Sets the run's note, and those of ``tasks``, through the public REST API. Nothing depends on a note, so a failure
+    is only logged."""
     from anabranch.apps.airflow.client import Client
     from anabranch.operate.runtime.secret_files import airflow_login
 
-    log.info("%s", text)
     try:
         with Client(address, airflow_login(settings), timeout=10.0) as client:
-            client.write_note(dag_id, run_id, text)
+            client.write_note(dag_id, run_id, as_note(text))
+            for task, note in tasks.items():
+                client.write_note(dag_id, run_id, as_note(note), task)
     except (AnabranchError, OSError, KeyError, ValueError) as error:
         log.warning("the run's note was not written: %s", error)
         return False
     return True
+
+
+def as_note(text: str) -> str:
+    """Ends each line with a hard break of Markdown: Airflow renders notes, and would join the lines.
+
+    A run's page shows a note up to the end of its first line, and all of it with a click, as the list of runs does.
+    """
+    return "  \n".join(line.rstrip() for line in text.splitlines())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -11,23 +12,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anabranch.apps.airflow.approval import PlanApproval
+from anabranch.apps.airflow.assets import view_assets
 from anabranch.apps.airflow.links import CertificatesLink, DataDocsLink
 from anabranch.apps.airflow.progress_notes import noted
 from anabranch.apps.airflow.reprocess_tasks import failing, publish, tell
+from anabranch.apps.airflow.retry_policy import NeedsFix
 from anabranch.core.atomic_files import write_atomically
 from anabranch.core.die_with_parent import mark_as_owner
 from anabranch.core.engine_end import OUT_OF_MEMORY, out_of_memory
 from anabranch.core.errors import EXIT_NEEDS_FIX
+from anabranch.core.job_error import expect_error, recorded_error
 from anabranch.core.settings import Settings, load_settings
 from anabranch.core.spark import engine_conf, hold_scratch, scratch_conf
 from anabranch.ingest.landing.epoch_pacing import run_first
 from anabranch.operate.jobs import job_file
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.sdk.exceptions import AirflowException
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+_EXIT_CODE = re.compile(r"Error code is: (-?\d+)\.")
 
 
 class SparkJob(SparkSubmitOperator):
@@ -59,18 +65,15 @@ class SparkJob(SparkSubmitOperator):
         given = {name: str(value) for name, value in flags.items() if value is not None}
         self.application_args = [text for name, value in given.items() for text in (f"--{name}", value)]
         self.properties_file = str(engine_properties(settings))
-        hold_scratch(settings)
+        error_file = hold_scratch(settings) / "job-error.txt"
+        expect_error(error_file)
         self.conf = {**(self.conf or {}), **scratch_conf(settings)}
         mark_as_owner()
         try:
             with run_first(settings), self._noted(settings, context):
                 super().execute(context)
         except AirflowException as error:
-            if _ended_with(error, EXIT_NEEDS_FIX):
-                raise AirflowFailException(str(error)) from None
-            if _ended_with(error, *OUT_OF_MEMORY):
-                raise AirflowFailException(str(out_of_memory(settings))) from error
-            raise
+            raise self._failure(settings, error, recorded_error(error_file)) from None
 
     def _noted(self, settings: Settings, context: Context) -> AbstractContextManager[None]:
         """Shows the job's progress in the run's note."""
@@ -81,9 +84,15 @@ class SparkJob(SparkSubmitOperator):
         run = context.get("dag_run")
         return noted(plan, work, partial(tell, settings, run)) if run is not None else nullcontext()
 
-
-def _ended_with(error: AirflowException, *codes: int) -> bool:
-    return any(f"Error code is: {code}." in str(error) for code in codes)
+    def _failure(self, settings: Settings, error: AirflowException, said: str) -> BaseException:
+        """Returns the error of this task. Airflow's own has the whole command, and nothing of what the job said."""
+        found = _EXIT_CODE.search(str(error))
+        code = int(found[1]) if found else None
+        if code == EXIT_NEEDS_FIX:
+            return NeedsFix(said or f"the job {self.task_id} was refused; its log says why")
+        if code in OUT_OF_MEMORY:
+            return NeedsFix(str(out_of_memory(settings)))
+        return AirflowException(said or (f"the job ended with exit code {code}" if found else str(error)))
 
 
 class RebuildJob(SparkJob):
@@ -99,10 +108,10 @@ class RebuildJob(SparkJob):
         super().execute(context)
 
 
-def reprocess_steps(planned: Any) -> None:
-    """Wires the tasks after a plan: approve (a large one), rebuild, publish."""
+def reprocess_steps(planned: Any, view: str) -> None:
+    """Wires the tasks after a plan: approve (a large one), rebuild, publish, which produces the view's assets."""
     approved = PlanApproval(task_id="approve", planned=planned)
-    planned >> approved >> rebuilt(planned) >> publish(planned)
+    planned >> approved >> rebuilt(planned) >> publish.override(outlets=view_assets(view))(planned)
 
 
 def rebuilt(planned: Any) -> SparkJob:

@@ -77,6 +77,9 @@ def addresses(settings: Settings) -> dict[str, str]:
         user, password = airflow_login(settings)
         shown = password if sys.stdout.isatty() else f"in {passwords_file(settings)}"
         found["Airflow"] = f"{airflow_address(settings)}  user {user}  password {shown}"
+        if settings.airflow_logins:
+            others = ", ".join(f"{name} ({role})" for name, role in settings.airflow_logins.items())
+            found["logins"] = f"{others}  passwords in {passwords_file(settings)}"
     found["Data Docs"] = (settings.home / "data_docs").as_uri()
     found["logs"] = settings.logs.as_uri()
     return found

@@ -12,13 +12,17 @@ from anabranch.core.engine_end import leave
 from anabranch.core.errors import AnabranchError
 from anabranch.core.settings import load_settings
 from anabranch.ingest.landing.service import run
+from anabranch.operate.jobs.landed_events import start_posting
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--topic", action="append", default=[], help="only this topic (may be repeated)")
+    only = parser.parse_args().topic
     try:
-        return run(load_settings(), parser.parse_args().topic)
+        settings = load_settings()
+        start_posting(settings)
+        return run(settings, only)
     except AnabranchError as error:
         sys.stderr.write(f"{error}\n")
         return 1

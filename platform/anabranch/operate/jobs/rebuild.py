@@ -24,6 +24,7 @@ from anabranch.compute.batch.version_samples import try_each_version
 from anabranch.core.die_with_parent import end_with_owners
 from anabranch.core.engine_end import engine, leave
 from anabranch.core.errors import AnabranchError, exit_code
+from anabranch.core.job_error import record_error
 from anabranch.core.settings import Settings, load_settings
 from anabranch.core.spark import SMALL, SMALL_EVENTS
 from anabranch.lake.cut import parse_epochs
@@ -60,7 +61,11 @@ def main() -> int:
             build, verdict = carry_out(spark, settings, registry, args)
     except AnabranchError as error:
         sys.stderr.write(f"{error}\n")
+        record_error(error)
         return exit_code(error)
+    except Exception as error:
+        record_error(error)
+        raise
     sys.stderr.write(verdict.report)
     built = {k: v for k, v in MANIFEST.content(build).items() if k not in ("files", "partitions", "columns")}
     judged = {k: v for k, v in VERDICT.content(verdict).items() if k in ("equal", "refused", "whole", "speed_version")}

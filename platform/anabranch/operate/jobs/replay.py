@@ -19,6 +19,7 @@ from anabranch.compute.batch.manifest import parse_days
 from anabranch.core.die_with_parent import end_with_owners
 from anabranch.core.engine_end import engine, leave
 from anabranch.core.errors import AnabranchError, exit_code
+from anabranch.core.job_error import record_error
 from anabranch.core.settings import load_settings
 from anabranch.lake.cut import parse_epochs
 from anabranch.views.project import Project
@@ -58,7 +59,11 @@ def main() -> int:
             ended = replay(spark, settings, asked, lowest_priority=True)
     except AnabranchError as error:
         sys.stderr.write(f"{error}\n")
+        record_error(error)
         return exit_code(error)
+    except Exception as error:
+        record_error(error)
+        raise
     sys.stdout.write(json.dumps(ended.to_json()) + "\n")
     return 0
 

@@ -16,7 +16,7 @@ from anabranch.core.settings import Settings
 from anabranch.operate.runtime.airflow_workers import Workers
 from anabranch.operate.runtime.environment import environment
 from anabranch.operate.runtime.postgres_server import dsn
-from anabranch.operate.runtime.secret_files import airflow_login, fernet_key, passwords_file, secret
+from anabranch.operate.runtime.secret_files import airflow_passwords, fernet_key, passwords_file, secret
 from anabranch.operate.runtime.service import Restart, Service
 
 COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
@@ -67,7 +67,8 @@ def airflow_api(settings: Settings) -> str:
 
 def airflow_environment(settings: Settings) -> dict[str, str]:
     """The environment of every Airflow process, and so of every task and Spark job that it starts."""
-    airflow_login(settings)
+    airflow_passwords(settings)
+    users = {"admin": "admin", **settings.airflow_logins}
     connection = dsn(settings).removeprefix("postgresql://")
     spark = {"conn_type": "spark", "host": settings.spark_master, "extra": {"deploy-mode": "client"}}
     return (
@@ -77,6 +78,7 @@ def airflow_environment(settings: Settings) -> dict[str, str]:
             "AIRFLOW_HOME": str(airflow_home(settings)),
             "AIRFLOW__CORE__DAGS_FOLDER": str(settings.project / "dags"),
             "AIRFLOW__CORE__FERNET_KEY": fernet_key(settings),
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{user}:{role}" for user, role in users.items()),
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords_file(settings)),
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": airflow_address(settings) + "/execution/",
             "AIRFLOW__API__BASE_URL": airflow_address(settings),
@@ -93,7 +95,8 @@ def airflow_environment(settings: Settings) -> dict[str, str]:
 
 
 def airflow_parts(settings: Settings) -> tuple[Service, ...]:
-    """The database migration (once per Airflow version), then the four components in parallel."""
+    """The database migration (once per Airflow version), then the components. The scheduler starts when the API server
+    answers: a task that starts before that fails its first try."""
     migration = Service(
         **_common(settings, MIGRATION, ("db", "migrate")),
         restart=Restart.ONCE,
@@ -102,10 +105,12 @@ def airflow_parts(settings: Settings) -> tuple[Service, ...]:
         finish=lambda: _note_migrated(settings),
     )
 
-    def component(name: str, health: str, *command: str, ports: dict[str, int] | None = None) -> Service:
+    def component(
+        name: str, health: str, *command: str, ports: dict[str, int] | None = None, after: str = MIGRATION
+    ) -> Service:
         return Service(
             **_common(settings, f"airflow-{name}", (name, *command)),
-            depends_on=(MIGRATION,),
+            depends_on=(after,),
             ready=lambda lived: _healthy(settings, health, lived),
             ports=ports or {},
         )
@@ -113,7 +118,10 @@ def airflow_parts(settings: Settings) -> tuple[Service, ...]:
     return (
         migration,
         component("api-server", "metadatabase", ports={"ANABRANCH_AIRFLOW_PORT": settings.airflow_port}),
-        replace(component("scheduler", "scheduler", "--skip-serve-logs"), unhealthy_reason=Workers().lost),
+        replace(
+            component("scheduler", "scheduler", "--skip-serve-logs", after="airflow-api-server"),
+            unhealthy_reason=Workers().lost,
+        ),
         component("dag-processor", "dag_processor"),
         component("triggerer", "triggerer", "--skip-serve-logs"),
     )

@@ -80,6 +80,7 @@ def kafka_part(settings: Settings) -> Service:
             "ANABRANCH_KAFKA_PORT": settings.kafka_port,
             "ANABRANCH_KAFKA_CONTROLLER_PORT": settings.kafka_controller_port,
         },
+        host=settings.kafka_host,
         grace=30.0,
     )
 

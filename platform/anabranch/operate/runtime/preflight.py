@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import shutil
@@ -34,7 +35,7 @@ def check_all(settings: Settings, parts: Iterable[Service]) -> None:
     check_disk(settings.home, FREE_BYTES_NEEDED)
     for part in parts:
         for variable, port in part.ports.items():
-            check_port(part.name, variable, port)
+            check_port(part.name, variable, port, part.host)
     check_distinct({variable: port for part in parts for variable, port in part.ports.items()})
     if settings.kafka_user:
         password(settings)
@@ -120,14 +121,20 @@ def check_certificate(settings: Settings) -> None:
         ) from None
 
 
-def check_port(part: str, variable: str, port: int) -> None:
-    """Raises TryAgain PORT_IN_USE if 127.0.0.1:``port`` can't be bound."""
+def check_port(part: str, variable: str, port: int, host: str = "127.0.0.1") -> None:
+    """Raises TryAgain PORT_IN_USE if ``host``:``port`` or 127.0.0.1:``port`` is taken."""
+    for address in dict.fromkeys((host, "127.0.0.1")):
+        _check_address(part, variable, port, address)
+
+
+def _check_address(part: str, variable: str, port: int, host: str) -> None:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the servers do, to allow TIME_WAIT
         try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            raise _port_in_use(part, variable, port) from None
+            probe.bind((host, port))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:  # another error is about the address: the part itself says which
+                raise _port_in_use(part, variable, port, host) from None
 
 
 def check_distinct(ports: Mapping[str, int]) -> None:
@@ -144,11 +151,11 @@ def check_distinct(ports: Mapping[str, int]) -> None:
             )
 
 
-def _port_in_use(part: str, variable: str, port: int) -> AnabranchError:
+def _port_in_use(part: str, variable: str, port: int, host: str) -> AnabranchError:
     pid, holder = _holder(port)
     return TryAgain(
         "PORT_IN_USE",
-        f"{part} can't listen on 127.0.0.1:{port}: the port is used by {holder}",
+        f"{part} can't listen on {host}:{port}: the port is used by {holder}",
         state=NOT_STARTED,
         next_step=f"stop that process, or set {variable} to a free port",
         part=part,

@@ -15,13 +15,17 @@ def _once(path: Path, make: str) -> str:
     """Returns the content of ``path``. Writes ``make`` first if the file is missing or empty (a kill while writing)."""
     if path.exists() and (text := path.read_text().strip()):
         return text
+    _write(path, make)
+    return make
+
+
+def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:
-        file.write(make + "\n")
+        file.write(text + "\n")
     new.rename(path)
-    return make
 
 
 def secret(settings: Settings, name: str) -> str:
@@ -40,6 +44,17 @@ def passwords_file(settings: Settings) -> Path:
 
 
 def airflow_login(settings: Settings) -> tuple[str, str]:
-    """User and password of the Airflow UI."""
-    users = json.loads(_once(passwords_file(settings), json.dumps({"admin": secrets.token_urlsafe(12)})))
-    return "admin", str(users["admin"])
+    """User and password of the login that always exists, and that our own processes use."""
+    return "admin", airflow_passwords(settings)["admin"]
+
+
+def airflow_passwords(settings: Settings) -> dict[str, str]:
+    """The passwords of ``admin`` and of the logins in the settings, by user. Makes those that are missing:
+    Airflow would make them, too, and print them in its log."""
+    path = passwords_file(settings)
+    known: dict[str, str] = json.loads(_once(path, json.dumps({"admin": secrets.token_urlsafe(12)})))
+    missing = [user for user in settings.airflow_logins if user not in known]
+    if missing:
+        known |= {user: secrets.token_urlsafe(12) for user in missing}
+        _write(path, json.dumps(known))
+    return known

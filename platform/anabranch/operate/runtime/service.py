@@ -57,6 +57,8 @@ class Service:
     depends_on: tuple[str, ...] = ()
     ports: Mapping[str, int] = field(default_factory=dict)
     """The loopback ports that it listens on, keyed by the environment variable that sets each."""
+    host: str = "127.0.0.1"
+    """The address that it listens on at its first port."""
     restart: Restart = Restart.ALWAYS
     stop_signal: Signals = SIGTERM
     grace: float = 15.0

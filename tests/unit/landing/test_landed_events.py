@@ -1,0 +1,84 @@
+"""Events of topics: at most one in five minutes, also across restarts, and only for what has landed since."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from anabranch.core.settings import Settings
+from anabranch.operate.jobs import landed_events
+from anabranch.operate.jobs.landed_events import EVERY_SECONDS, LandedEvents
+from anabranch.operate.runtime import airflow_parts, secret_files
+from clinic import Clinic, departed
+
+pytestmark = pytest.mark.unit
+
+
+class Airflow:
+    """What is posted, and when it is asked."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings, self.now, self.waits = settings, 1_000_000.0, True
+        self.posted = list[tuple[str, int]]()
+
+    def post(self, _: Settings, topic: str, epoch: int) -> bool:
+        if self.waits:
+            self.posted.append((topic, epoch))
+        return self.waits
+
+    def restarted(self) -> LandedEvents:
+        return LandedEvents(self.settings, self.post, lambda: self.now)
+
+
+@pytest.fixture
+def clinic(tmp_path: Path) -> Clinic:
+    return Clinic(Settings(home=tmp_path / "home"))
+
+
+def test_at_most_one_in_five_minutes_whatever_lands(clinic: Clinic) -> None:
+    airflow = Airflow(clinic.settings)
+    events = airflow.restarted()
+    events.look()
+    assert airflow.posted == [], "nothing has landed"
+    clinic.land([departed(1)])
+    events.look()
+    clinic.land([departed(2)])
+    clinic.land([departed(3)])
+    for seconds in (1, EVERY_SECONDS / 2):
+        airflow.now += seconds
+        airflow.restarted().look()
+    assert airflow.posted == [("flights", 1)]
+    airflow.now += EVERY_SECONDS
+    events.look()
+    airflow.now += EVERY_SECONDS
+    events.look()
+    assert airflow.posted == [("flights", 1), ("flights", 3)], "nothing has landed since"
+
+
+def test_a_topic_that_nobody_waits_for_is_told_of_as_soon_as_somebody_does(clinic: Clinic) -> None:
+    airflow = Airflow(clinic.settings)
+    airflow.waits = False
+    clinic.land([departed(1)])
+    airflow.restarted().look()
+    airflow.waits = True
+    airflow.restarted().look()
+    assert airflow.posted == [("flights", 1)]
+
+
+def test_a_clock_that_was_set_back_silences_nobody(clinic: Clinic) -> None:
+    airflow = Airflow(clinic.settings)
+    clinic.land([departed(1)])
+    airflow.restarted().look()
+    clinic.land([departed(2)])
+    airflow.now -= 86_400
+    airflow.restarted().look()
+    assert airflow.posted == [("flights", 1), ("flights", 2)]
+
+
+@pytest.mark.parametrize("url", ["", "http://airflow:18080/"])
+def test_it_posts_to_the_airflow_of_the_settings(tmp_path: Path, url: str) -> None:
+    """This package may not import the one that starts Airflow."""
+    settings = Settings(home=tmp_path, airflow_url=url)
+    assert landed_events.airflow_address(settings) == airflow_parts.airflow_api(settings)
+    assert landed_events.passwords_file(settings) == secret_files.passwords_file(settings)
+    assert landed_events.post_event(settings, "flights", 1) is False, "no Airflow was ever started"
