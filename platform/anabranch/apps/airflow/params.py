@@ -20,8 +20,8 @@ _MORE: dict[str, Any] = {"section": "More"}
 
 
 def parameters(versions: Sequence[Declared]) -> dict[str, Param]:
-    """The form of a reprocess: ``from``, ``to`` and ``missing``; then ``cut`` and ``version``; the first of ``versions``
-    is the default."""
+    """The form of a reprocess: ``from``, ``to`` and ``missing``; then ``cut`` and ``version``. The first of
+    ``versions`` is the default."""
     readers = next((f" Most readers have v{view.version}." for view in versions if view.current), "")
     return {
         "from": Param(
@@ -125,7 +125,7 @@ def replay_parameters(views: Mapping[str, Sequence[Declared]]) -> dict[str, Para
         ),
         "to": Param(None, title="To (partition)", description="Last day, inclusive. Empty: one day.", **_DAY),
         "version": Param(
-            None, title="Version", description="Empty: the newest declared version.",
+            None, title="Version", description="Empty: the version that most readers have.",
             type=["null", "integer"], minimum=1, **_MORE,
         ),
         "since": Param(
