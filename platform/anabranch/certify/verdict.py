@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from anabranch.certify.late_changes import LateChanges
 from anabranch.certify.run_checks import CheckResult
@@ -15,6 +15,9 @@ from anabranch.compute.batch.manifest import manifest_path
 from anabranch.core.atomic_files import write_atomically
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
+
+SUFFIX: Final = ".verdict.json"
+"""The suffix of a verdict's file, beside the build's manifest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,7 @@ class Verdict:
 
 def verdict_path(settings: Settings, view: str, version: int, run: str) -> Path:
     """Return the verdict's path, in the folder of the build's manifest."""
-    return manifest_path(settings, view, version, run).with_suffix(".verdict.json")
+    return manifest_path(settings, view, version, run).with_suffix(SUFFIX)
 
 
 def write_verdict(settings: Settings, verdict: Verdict) -> Path:
