@@ -121,7 +121,7 @@ def publish(planned: dict[str, Any]) -> dict[str, Any]:
 
 
 def _publish(settings: Settings, run: Any, planned: dict[str, Any]) -> dict[str, Any]:
-    from anabranch.apps.airflow.links import page
+    from anabranch.apps.airflow.links import verdict_page
     from anabranch.apps.airflow.run_notes import listed, outcome_note
     from anabranch.change.publish_run import publish_run, save_outcome
     from anabranch.ingest.landing.epoch_pacing import run_first
@@ -130,7 +130,7 @@ def _publish(settings: Settings, run: Any, planned: dict[str, Any]) -> dict[str,
         outcome = publish_run(settings, planned)
     outcome["seconds"] = round((datetime.now(UTC) - (run.start_date or run.run_after)).total_seconds(), 1)
     save_outcome(settings, planned, outcome)
-    tell(settings, run, outcome_note(planned, outcome, page("data_docs/index.html")))
+    tell(settings, run, outcome_note(planned, outcome, f"{verdict_page(planned)}#checks"))
     if outcome["refused"]:
         raise AirflowFailException(
             f"{len(outcome['refused'])} of {len(planned['partitions'])} partitions were not published: "

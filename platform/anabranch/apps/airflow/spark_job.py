@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anabranch.apps.airflow.approval import PlanApproval
-from anabranch.apps.airflow.links import CertificatesLink, DataDocsLink
+from anabranch.apps.airflow.links import CertificatesLink, ChecksLink
 from anabranch.apps.airflow.reprocess_tasks import failing, publish
 from anabranch.core.atomic_files import write_atomically
 from anabranch.core.die_with_parent import mark_as_owner
@@ -38,7 +38,7 @@ class SparkJob(SparkSubmitOperator):
     """
 
     template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "planned")
-    operator_extra_links = (CertificatesLink(), DataDocsLink())
+    operator_extra_links = (CertificatesLink(), ChecksLink())
     ui_color = "#f4dcc6"
 
     def __init__(self, *, planned: Any, options: Sequence[str] = (), **kwargs: Any) -> None:
