@@ -18,9 +18,10 @@ browser:
 test: setup lint browser
 	@$(BIN)/python tests/lanes.py
 
-# The pictures of the docs, made anew by the test that clicks through them.
+# The pictures of the docs, made anew by the test that clicks through them; in build/pages all pages, light, dark and narrow.
 screenshots: setup browser
 	@$(BIN)/pytest tests/system/test_clicks.py --pictures docs/images
+	@$(BIN)/pytest tests/system/test_looks.py --pictures build/pages
 
 sweep: setup
 	@$(BIN)/pytest -m sweep -n 2 --dist loadfile

@@ -81,7 +81,8 @@ def our_page(page: Page) -> FrameLocator:
     return page.frame_locator('iframe[title="Anabranch"]')
 
 
-def picture(page: Page, path: Path) -> None:
-    """A picture for the docs: of a palette, a quarter of the bytes, and nobody sees it."""
-    taken = Image.open(io.BytesIO(page.screenshot(animations="disabled", caret="hide")))
+def picture(page: Page, path: Path, *, whole: bool = False) -> None:
+    """A picture for the docs, also of what is below the window: of a palette, a quarter of the bytes, and nobody sees
+    it."""
+    taken = Image.open(io.BytesIO(page.screenshot(animations="disabled", caret="hide", full_page=whole)))
     taken.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)

@@ -141,11 +141,11 @@ def test_the_run_says_what_it_did(client: Client, green: Run) -> None:
     assert "Certificates: 6 of 6 equal" in note
     assert "Published: 6 of 6 partitions." in note
     links = client.get(f"/dags/{DAG}/dagRuns/{green.run_id}/taskInstances/rebuild/links")["extra_links"]
-    assert set(links) == {"Certificates", "Data Docs"}
+    assert set(links) == {"Certificates", "Checks"}
     for address in links.values():
         assert httpx.get(address).status_code == 401, "a page of ours must ask who is there"
         assert httpx.get(address, headers=client.authorisation()).status_code == 200
-    outside = links["Data Docs"].replace("index.html", "%2e%2e/secrets/airflow_passwords.json")
+    outside = links["Checks"].partition("verdicts/")[0] + "data_docs/%2e%2e/secrets/airflow_passwords.json"
     assert httpx.get(outside, headers=client.authorisation()).status_code == 404
 
 

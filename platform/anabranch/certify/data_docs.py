@@ -1,25 +1,26 @@
 """Data Docs: Great Expectations pages that show the result of each check of a run.
 
 The checks have already run in one Spark job (``run_checks``). Great Expectations only renders their results, after the
-publication, because its import alone takes seconds; it is imported inside functions only. Each run has its own site
-below ``data_docs/``, so concurrent runs don't collide; ``data_docs/index.html`` lists them.
+publication, because its import alone takes seconds; it is imported inside functions only. Its pages would need a
+network: ``static_pages`` makes them do without. Each run has its own site below ``data_docs/``, so concurrent runs
+don't collide; ``data_docs/index.html`` lists them.
 """
 
 from __future__ import annotations
 
-import html
 import logging
 import os
 import warnings
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from anabranch.certify.run_checks import CheckResult
+from anabranch.certify.static_pages import make_static, write_listing, write_run_index
 from anabranch.certify.verdict import Verdict
 from anabranch.compute.batch.manifest import manifest_path
-from anabranch.core.atomic_files import write_atomically
 from anabranch.core.settings import SAFE_NAME, Settings
 
 _SITE = "anabranch"
@@ -38,8 +39,11 @@ def write_documents(settings: Settings, verdict: Verdict) -> Path:
         for table, results in groupby(verdict.results, lambda result: result.table):
             _store_results(context, table, list(results), run)
         context.build_data_docs()
+    for page in folder.rglob("*.html"):
+        make_static(page)
+    index = write_run_index(folder, verdict)
     write_index(settings)
-    return folder / "index.html"
+    return index
 
 
 def great_expectations() -> Any:
@@ -64,14 +68,17 @@ def docs_folder(settings: Settings, view: str, version: int, run: str) -> Path:
 def write_index(settings: Settings) -> Path:
     """Write the page that lists the Data Docs of all runs, newest first."""
     root = settings.home / "data_docs"
-    pages = sorted(root.glob("*/v*/*/index.html"), key=lambda page: page.stat().st_mtime, reverse=True)
-    lines = [
-        f'<li><a href="{html.escape(str(page.relative_to(root)))}">{html.escape(" ".join(page.parts[-4:-1]))}</a></li>'
-        for page in pages
-        if SAFE_NAME.fullmatch(page.parts[-4])
+    pages = {
+        page: page.stat().st_mtime for page in root.glob("*/v*/*/index.html") if SAFE_NAME.fullmatch(page.parts[-4])
+    }
+    entries = [
+        (
+            str(page.relative_to(root)),
+            f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC: {' '.join(page.parts[-4:-1])}",
+        )
+        for page, at in sorted(pages.items(), key=lambda found: found[1], reverse=True)
     ]
-    body = "<!doctype html><meta charset='utf-8'><title>Data Docs</title><h1>Data Docs, by run</h1>"
-    return write_atomically(root / "index.html", f"{body}<ul>{''.join(lines)}</ul>\n")
+    return write_listing(root / "index.html", "Data Docs, by run", entries)
 
 
 def _context(gx: Any, folder: Path) -> Any:

@@ -15,6 +15,9 @@ from anabranch.core.control_file import ControlFile
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
 
+SUFFIX: Final = ".verdict.json"
+"""The suffix of a verdict's file, beside the build's manifest."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -48,7 +51,7 @@ VERDICT: Final = ControlFile("verdict", Verdict, (_first_format,))
 
 def verdict_path(settings: Settings, view: str, version: int, run: str) -> Path:
     """Return the verdict's path, in the folder of the build's manifest."""
-    return manifest_path(settings, view, version, run).with_suffix(".verdict.json")
+    return manifest_path(settings, view, version, run).with_suffix(SUFFIX)
 
 
 def write_verdict(settings: Settings, verdict: Verdict) -> Path:

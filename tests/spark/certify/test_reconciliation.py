@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -195,7 +196,11 @@ def test_the_documents_show_every_check_and_where_it_failed(settings: Settings) 
     ):
         assert text in shown, text
     assert "<b>topic</b>" not in "".join(pages)
-    assert "delays/v1/run-1/index.html" in (settings.home / "data_docs" / "index.html").read_text()
+    assert re.findall(r"<(?:script|link|img)\b[^>]*", "".join(pages)) == [], "it is read without a network"
+    assert "speed half: 0 of 1 checks passed" in page.read_text()
+    assert f"{verdict.created:%Y-%m-%d %H:%M:%S} UTC" in page.read_text()
+    index = (settings.home / "data_docs" / "index.html").read_text()
+    assert re.search(r'href="delays/v1/run-1/index.html">\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC: delays v1 run-1<', index)
     assert write_documents(settings, verdict) == page, "a repeat replaces it"
 
 

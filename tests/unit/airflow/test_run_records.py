@@ -82,13 +82,13 @@ def test_the_notes_say_what_where_from_and_what_came_of_it() -> None:
         "certified_at": "flights@13",
         "late_rows": 290,
     }
-    assert outcome_note(PLAN, outcome, "http://x/docs").splitlines() == [
+    assert outcome_note(PLAN, outcome, "http://x/checks").splitlines() == [
         "Rebuilt 2013-01-01 to 2013-01-02 (2 days) of delays v1: 744 rows from 26,483 events (312 late) at flights@12.",
         "Certificates: 1 of 2 equal at flights@13 (run manual-1).",
         "Late events changed 290 rows.",
         "Published: 1 of 2 partitions.",
         "NOT published: 2013-01-02 (its halves differ)",
-        "[Data Docs](http://x/docs)",
+        "[Checks](http://x/checks)",
     ]
 
 

@@ -81,6 +81,7 @@ def test_it_says_where_it_stands_by_whom_and_why(client: TestClient) -> None:
     assert "Meant to differ delayed" in page
     assert page.index("v1 95 %, v2 5 %") < page.index("v1 99 %, v2 1 %") < page.index("v1 100 %")
     assert html.count('<path class="share share') == 2
+    assert "v1 95 % v2 5 % History of the route" in page, "the legend of the plot"
 
 
 def test_the_plot_has_the_share_of_each_version_over_time(settings: Settings) -> None:
@@ -241,7 +242,9 @@ def test_a_step_that_was_taken_since_the_page_was_made_is_not_hastened(client: T
     advance(settings, OLD, NEW, by="run move-1")
     answer = press(client, "hasten", after="3")
     assert answer.status_code == 409
-    assert "ROUTE_MOVED" in answer.text
+    said = text_of(answer.text)
+    assert "ROUTE_MOVED" in said
+    assert "it was v1 95 %, v2 5 %, then v1 75 %, v2 25 % (by run move-1: " in said
     assert not state(settings).hastened
     assert press(client, "rollback", after="3").status_code == 303, "back is always right"
 

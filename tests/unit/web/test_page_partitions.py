@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 from anabranch.apps.web import pages
+from anabranch.apps.web.charts import year_of
+from anabranch.apps.web.days import Day
 from anabranch.apps.web.dirty_days import Lookup, LookupResult, NewEvents
 from anabranch.core.settings import Settings
 from fastapi.testclient import TestClient
@@ -57,7 +60,7 @@ def known(client: TestClient, path: str) -> str:
 def squares(html: str) -> dict[str, str]:
     """The state of each day that is linked."""
     found = re.findall(
-        r'<a href="/anabranch/views/delays/v1/([-0-9]{10})"><title>[^<]*</title><rect class="(\w+)"', html
+        r'href="/anabranch/views/delays/v1/([-0-9]{10})" aria-label="[^"]*" data-tip="[^"]*"><rect class="(\w+)"', html
     )
     return dict(found)
 
@@ -88,9 +91,8 @@ def test_days_that_were_never_published_and_have_late_events_are_marked_whether_
 def test_the_page_does_not_wait_for_dirty_days(client: TestClient) -> None:
     page = client.get("/anabranch/views/delays").text
     assert "being looked up" in page
-    assert '<meta http-equiv="refresh"' in page
     assert squares(page)[f"{DIRTY}"] == "equal"
-    assert '<meta http-equiv="refresh"' not in known(client, "/anabranch/views/delays")
+    assert "being looked up" not in known(client, "/anabranch/views/delays")
 
 
 def test_a_day_that_was_published_anew_is_not_called_dirty_by_an_old_answer(
@@ -99,6 +101,35 @@ def test_a_day_that_was_published_anew_is_not_called_dirty_by_an_old_answer(
     known(client, "/anabranch/views/delays")
     publish(settings, "run-r", [DIRTY], 3)
     assert squares(client.get("/anabranch/views/delays").text)[f"{DIRTY}"] == "equal"
+
+
+def test_the_calendar_is_as_long_as_the_days_that_are_known(client: TestClient) -> None:
+    """From Tuesday, the first of the year, to Saturday: of their week only Sunday is unknown."""
+    page = known(client, "/anabranch/views/delays")
+    assert page.count('<rect class="nothing"') == 1
+    assert 'viewBox="0 0 58 116"' in page
+    assert ">Jan</text>" in page
+    assert ">Feb</text>" not in page
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "width", "months"),
+    [
+        ("2013-01-01", "2013-12-31", 30 + 53 * 14, "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec"),
+        ("2012-01-01", "2012-12-31", 30 + 54 * 14, "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec"),
+        ("2013-01-30", "2013-02-03", 30 + 28, "Jan"),
+        ("2013-01-16", "2013-02-10", 30 + 3 * 14 + 28, "Jan Feb"),
+        ("9999-12-31", "9999-12-31", 30 + 28, "Dec"),
+        ("0001-01-01", "0001-01-01", 30 + 28, "Jan"),
+    ],
+)
+def test_a_calendar_names_its_months_without_one_over_another(first: str, last: str, width: int, months: str) -> None:
+    begin, end = date.fromisoformat(first), date.fromisoformat(last)
+    year = year_of(begin.year, {day: Day(day) for day in (begin, end)})
+    assert (year.width, " ".join(name for _, name in year.months)) == (width, months)
+    assert {begin, end} <= {square.day for square in year.squares if square.known}
+    places = [x for x, _ in year.months]
+    assert all(right - left >= 28 for left, right in pairwise(places))
 
 
 def test_another_year(client: TestClient) -> None:

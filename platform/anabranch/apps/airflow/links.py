@@ -1,7 +1,8 @@
-"""Links from a task's page to its certificates and the Data Docs."""
+"""Links from a task's page to its certificates and its checks."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -18,21 +19,27 @@ def page(path: str) -> str:
     return f"{base.rstrip('/')}{PREFIX}/{path}"
 
 
+def verdict_page(plan: Mapping[str, Any]) -> str:
+    """Returns the address of the verdict on a run's build, which has the results of its checks."""
+    return page(f"verdicts/{quote(plan['view'])}/{int(plan['version'])}/{quote(plan['run'])}")
+
+
 class CertificatesLink(BaseOperatorLink):
     """Links to the verdict on the build that this task made or compared."""
 
     name = "Certificates"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        plan = operator.planned
-        return page(f"verdicts/{quote(plan['view'])}/{int(plan['version'])}/{quote(plan['run'])}")
+        return verdict_page(operator.planned)
 
 
-class DataDocsLink(BaseOperatorLink):
-    name = "Data Docs"
+class ChecksLink(BaseOperatorLink):
+    """Links to the checks of this run."""
+
+    name = "Checks"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        return page("data_docs/index.html")
+        return f"{verdict_page(operator.planned)}#checks"
 
 
 def run_page(dag_id: str, run_id: str) -> str:

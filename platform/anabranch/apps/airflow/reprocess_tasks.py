@@ -146,7 +146,7 @@ def publish(planned: dict[str, Any]) -> dict[str, Any]:
 
 def _publish(settings: Settings, run: Any, planned: dict[str, Any]) -> dict[str, Any]:
     from anabranch.apps.airflow.assets import announce
-    from anabranch.apps.airflow.links import page
+    from anabranch.apps.airflow.links import verdict_page
     from anabranch.apps.airflow.run_notes import days_listed, outcome_note
     from anabranch.change.publish_run import publish_run, save_outcome
     from anabranch.ingest.landing.epoch_pacing import run_first
@@ -157,7 +157,7 @@ def _publish(settings: Settings, run: Any, planned: dict[str, Any]) -> dict[str,
     save_outcome(settings, planned, outcome)
     facts = {name: planned[name] for name in ("view", "version", "cut", "run")}
     announce(settings, planned["view"], outcome["published"], facts)
-    note = outcome_note(planned, outcome, page("data_docs/index.html"))
+    note = outcome_note(planned, outcome, f"{verdict_page(planned)}#checks")
     if outcome["refused"]:
         raise NeedsFix(
             f"{len(outcome['refused'])} of {len(planned['partitions'])} partitions were not published: "

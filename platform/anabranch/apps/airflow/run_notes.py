@@ -30,7 +30,7 @@ def planned_note(plan: Mapping[str, Any]) -> str:
     )
 
 
-def outcome_note(plan: Mapping[str, Any], outcome: Mapping[str, Any], docs: str) -> str:
+def outcome_note(plan: Mapping[str, Any], outcome: Mapping[str, Any], checks: str) -> str:
     """Says what was rebuilt, from how many events, at which cut, with which certificates, and what isn't published."""
     published, refused = outcome["published"], outcome["refused"]
     count = len(published) + len(refused)
@@ -45,7 +45,7 @@ def outcome_note(plan: Mapping[str, Any], outcome: Mapping[str, Any], docs: str)
     ]
     if refused:
         lines.append("NOT published: " + listed(refused))
-    lines.append(f"[Data Docs]({docs})")
+    lines.append(f"[Checks]({checks})")
     return "\n".join(lines)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch.apps.airflow.approval import PlanApproval
 from anabranch.apps.airflow.assets import view_assets
-from anabranch.apps.airflow.links import CertificatesLink, DataDocsLink
+from anabranch.apps.airflow.links import CertificatesLink, ChecksLink
 from anabranch.apps.airflow.progress_notes import noted
 from anabranch.apps.airflow.reprocess_tasks import failing, publish, tell
 from anabranch.apps.airflow.retry_policy import NeedsFix
@@ -47,7 +47,7 @@ class SparkJob(SparkSubmitOperator):
     """
 
     template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "planned")
-    operator_extra_links = (CertificatesLink(), DataDocsLink())
+    operator_extra_links = (CertificatesLink(), ChecksLink())
     ui_color = "#f4dcc6"
 
     def __init__(self, *, planned: Any, options: Sequence[str] = (), **kwargs: Any) -> None:

@@ -34,7 +34,15 @@ async def _refused(request: Request, error: HTTPException) -> Response:
     """Redirects a person without a login to the login page; a program gets the plain 401."""
     if error.status_code == 401 and request.method == "GET" and "text/html" in request.headers.get("accept", ""):
         return RedirectResponse(login_address(request), 303)
-    return error_page(request, Failure(str(error.detail)), error.status_code)
+    return error_page(request, _refusal(request, error), error.status_code)
+
+
+def _refusal(request: Request, error: HTTPException) -> Failure:
+    if error.status_code != 401:
+        return Failure(str(error.detail))
+    state = "" if request.method == "GET" else "nothing was changed"
+    next_step = "log in to Airflow, here or in another tab, and try again"
+    return Failure("you are not logged in (any more)", state=state, next_step=next_step)
 
 
 @app.exception_handler(RequestValidationError)

@@ -10,8 +10,8 @@ from datetime import date, datetime, timedelta
 from anabranch.apps.web.days import Day
 from anabranch.serve.routes import Route
 
-_STEP = 14
-"""Pixels from one day of the calendar to the next."""
+_STEP, _LABEL = 14, 28
+"""Pixels from one day of the calendar to the next, and the width of a month's name."""
 LEFT, TOP = 30, 18
 WIDTH, HEIGHT = 760, 200
 """Size of a chart over time, without its labels."""
@@ -29,13 +29,19 @@ class Square:
 
 @dataclass(frozen=True, slots=True)
 class Year:
-    """A calendar with a column per week, from Monday to Sunday."""
+    """A calendar with a column per week, from Monday to Sunday: as many as there are known days between."""
 
     year: int
     squares: tuple[Square, ...]
     months: tuple[tuple[int, str], ...]
-    width: int = LEFT + 54 * _STEP
-    height: int = TOP + 7 * _STEP
+
+    @property
+    def width(self) -> int:
+        return max(*(square.x + _STEP for square in self.squares), *(x + _LABEL for x, _ in self.months))
+
+    @property
+    def height(self) -> int:
+        return TOP + 7 * _STEP
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +88,28 @@ class Axis:
 
 
 def year_of(year: int, days: Mapping[date | None, Day]) -> Year:
-    """Returns one year as squares, also for days that nothing is known about."""
-    first, count = date(year, 1, 1), 366 if date(year, 12, 31).timetuple().tm_yday == 366 else 365
-    squares, months = [], []
-    for n in range(count):
-        day = first + timedelta(days=n)
-        column, row = divmod(first.weekday() + n, 7)
-        squares.append(Square(day, LEFT + column * _STEP, TOP + row * _STEP, days.get(day)))
-        if day.day == 1:
-            months.append((LEFT + (column + (row > 0)) * _STEP, month_abbr[day.month]))
-    return Year(year, tuple(squares), tuple(months))
+    """Returns the weeks of one year from its first to its last known day, with the unknown days between."""
+    known = [day for day in days if day is not None and day.year == year]
+    first, last = min(known, default=date(year, 1, 1)), max(known, default=date(year, 12, 31))
+    begin = first - timedelta(days=first.weekday())
+    count = (last - begin).days + min(7 - last.weekday(), (date(year, 12, 31) - last).days + 1)
+    shown = [day for n in range(count) if (day := begin + timedelta(days=n)).year == year]
+    squares = [Square(day, _column(begin, day), TOP + day.weekday() * _STEP, days.get(day)) for day in shown]
+    return Year(year, tuple(squares), tuple(_months(begin, shown)))
+
+
+def _months(begin: date, shown: Sequence[date]) -> list[tuple[int, str]]:
+    """Returns the names of months, each above its first whole week; of the first month if there is room for it."""
+    firsts = [day for day in shown if day.day == 1]
+    places = [(_column(begin, day) + (_STEP if day.weekday() else 0), month_abbr[day.month]) for day in firsts]
+    names = [(x, name) for x, name in places if x <= _column(begin, shown[-1])]
+    if not names or names[0][0] >= LEFT + _LABEL:
+        names.insert(0, (LEFT, month_abbr[shown[0].month]))
+    return names
+
+
+def _column(begin: date, day: date) -> int:
+    return LEFT + (day - begin).days // 7 * _STEP
 
 
 def shares(history: Sequence[Route], axis: Axis) -> list[Area]:

@@ -13,8 +13,10 @@ from fastapi.responses import FileResponse, Response
 
 PAGES = {".html", ".css", ".js", ".png", ".svg", ".ico", ".json", ".woff", ".woff2"}
 _STATIC = Path(__file__).parent / "static"
-# Great Expectations' pages load scripts from other sites: the sandbox runs them without the user's login.
-_SANDBOX = "sandbox allow-scripts allow-popups; object-src 'none'; base-uri 'none'; frame-ancestors 'self'"
+# Great Expectations' pages hold no script any more (certify/static_pages.py); those of older runs do.
+_SANDBOX = "sandbox allow-popups; object-src 'none'; base-uri 'none'; frame-ancestors 'self'"
+_DAYS = 20
+"""Maximum number of days that are listed for a check that failed."""
 router = APIRouter()
 
 
@@ -42,7 +44,7 @@ def verdict(request: Request, settings: Platform, view: str, version: int, run: 
         found = read_verdict(settings, view, version, run)
     except AnabranchError:
         raise HTTPException(404, "there is no verdict on this run") from None
-    return page(request, "verdict.html", verdict=found)
+    return page(request, "verdict.html", verdict=found, shown=_DAYS)
 
 
 def inside(folder: Path, path: str) -> Path | None:

@@ -13,12 +13,12 @@ from anabranch.apps.web.pages import Platform, View
 from anabranch.change import migration
 from anabranch.core.errors import BadInput, Conflict
 from anabranch.core.settings import Settings
-from anabranch.serve.routes import route_of
+from anabranch.serve.routes import route_history, route_of
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import RedirectResponse
 
 router = APIRouter(dependencies=[Depends(from_our_page), Depends(RequireEdit(MIGRATE))])
-_LONG = 500
+_LONG, _TOLD = 500, 3
 _FUNCTIONS = {"hasten": "skip_soak"}
 """Functions of ``change.migration`` whose name differs from the button's action."""
 
@@ -57,13 +57,17 @@ def change(
 def _check_route_unchanged(settings: Settings, view: str, after: int) -> None:
     """Rejects an action that was decided on an outdated route. Not called for a rollback, which is always allowed."""
     now = route_of(settings, view)
-    if (now.number if now else 0) != after:
-        raise Conflict(
-            "ROUTE_MOVED",
-            f"{view}: the route has changed since ({now})",
-            state="nothing was changed",
-            next_step="reload the page, and decide again",
-        )
+    if (now.number if now else 0) == after:
+        return
+    routes = {route.number: route for route in route_history(settings, view)}
+    since = [route for number, route in routes.items() if number > after][-_TOLD:]
+    changed = "; then ".join(f"{route} (by {route.changed_by}: {route.why})" for route in since) or str(now)
+    raise Conflict(
+        "ROUTE_MOVED",
+        f"{view}: the route has changed since you looked at it: it was {routes.get(after, 'none')}, then {changed}",
+        state="nothing was changed",
+        next_step="look at what the page shows now, and decide again",
+    )
 
 
 def _reason(fields: Form) -> str:

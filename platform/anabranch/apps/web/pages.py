@@ -11,6 +11,8 @@ from typing import Annotated
 from airflow.api_fastapi.core_api.security import GetUserDep
 from anabranch.apps.web import charts
 from anabranch.apps.web.access import MIGRATE, REPLAY, MayEdit
+from anabranch.apps.web.checked_runs import SHOWN as RUNS_SHOWN
+from anabranch.apps.web.checked_runs import checked_runs
 from anabranch.apps.web.days import Day, Halves, days_of
 from anabranch.apps.web.dirty_days import Lookup, LookupResult
 from anabranch.apps.web.failures import Failure, attempt
@@ -123,6 +125,16 @@ def replays(
     ordered = [each.version for each in StatusReader(settings).view(known).versions]
     each = {version: replays_of(settings, known.name, version) for version in ordered}
     return page(request, "replays.html", known=known, replays=each, allowed=allowed, dag=REPLAY)
+
+
+@router.get("/checks")
+def all_checks(request: Request, settings: Platform) -> Response:
+    return page(request, "checks.html", view="", runs=checked_runs(settings), shown=RUNS_SHOWN)
+
+
+@router.get("/views/{view}/checks")
+def checks(request: Request, known: View, settings: Platform) -> Response:
+    return page(request, "checks.html", view=known.name, runs=checked_runs(settings, known.name), shown=RUNS_SHOWN)
 
 
 class _Calendar:

@@ -17,6 +17,8 @@ POLICY = (
     "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self'; object-src 'none'; base-uri 'none'; "
     "form-action 'self'; frame-ancestors 'self'"
 )
+REFRESH_SECONDS = 5
+"""How often an open page shows itself anew (static/live.js)."""
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     # "no-referrer" would remove the Origin header from our own forms.
@@ -28,8 +30,8 @@ _HEADERS = {
 def page(request: Request, template: str, *, status: int = 200, **given: Any) -> Response:
     """Renders a template of this package, with the addresses of our pages and of Airflow."""
     base = request.scope.get("root_path", "")
-    values = {"base": base, "airflow": base.removesuffix(PREFIX), "now": datetime.now(UTC), **given}
-    return guarded(HTMLResponse(_templates.get_template(template).render(values), status))
+    always = {"base": base, "airflow": base.removesuffix(PREFIX), "now": datetime.now(UTC), "every": REFRESH_SECONDS}
+    return guarded(HTMLResponse(_templates.get_template(template).render({**always, **given}), status))
 
 
 def error_page(request: Request, failure: Failure, status: int) -> Response:

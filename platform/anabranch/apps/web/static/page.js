@@ -2,7 +2,11 @@
 "use strict";
 if (window.parent !== window) {
   const around = window.parent.document;
-  document.documentElement.dataset.theme = around.documentElement.classList.contains("dark") ? "dark" : "light";
+  const follow = () => {
+    document.documentElement.dataset.theme = around.documentElement.classList.contains("dark") ? "dark" : "light";
+  };
+  follow();
+  new MutationObserver(follow).observe(around.documentElement, { attributes: true, attributeFilter: ["class"] });
   document.addEventListener("click", (event) => {
     const link = event.target.closest("a[data-out]");
     if (link === null) return;
