@@ -7,6 +7,6 @@ verdict that says which partitions may be published, and Data Docs.
 ``certify_partitions`` compares them (with ``affected_partitions`` and ``row_hashes``), and ``certificates`` stores the
 result; ``late_changes`` counts the rows that late events changed; ``check_inputs``, ``checks`` and ``run_checks`` run
 the data checks; ``differences`` and ``source_events`` explain unequal rows; ``verdict`` is written last. ``rendering``
-prints results, ``data_docs`` (with ``expectations`` and ``static_pages``) shows them as HTML. ``compare_versions`` (with
-``version_rows`` and ``breaking_changes``) compares two versions of one view, for a migration.
+prints results, ``data_docs`` (with ``expectations`` and ``static_pages``) shows them as HTML. ``compare_versions``
+(with ``version_rows`` and ``breaking_changes``) compares two versions of one view, for a migration.
 """
