@@ -1,7 +1,8 @@
-"""Links from a task's page to its certificates and the Data Docs."""
+"""Links from a task's page to its certificates, its Data Docs and the view's replays."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -29,7 +30,23 @@ class CertificatesLink(BaseOperatorLink):
 
 
 class DataDocsLink(BaseOperatorLink):
+    """Links to the Data Docs of this task's run; they are there once its build was published or refused."""
+
     name = "Data Docs"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        return page("data_docs/index.html")
+        return page(docs_path(operator.planned))
+
+
+class ReplaysLink(BaseOperatorLink):
+    """Links to the replays of the view: a replay has no verdict."""
+
+    name = "Replays"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        return page(f"views/{quote(operator.planned['view'])}/replays")
+
+
+def docs_path(plan: Mapping[str, Any]) -> str:
+    """Returns the path of a run's Data Docs below our pages."""
+    return f"data_docs/{quote(plan['view'])}/v{int(plan['version'])}/{quote(plan['run'])}/index.html"

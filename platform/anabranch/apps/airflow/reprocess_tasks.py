@@ -94,10 +94,10 @@ def plan_repair(view_name: str, version: int) -> dict[str, Any]:
 
 def _planned(settings: Settings, run: Any, made: Plan) -> dict[str, Any]:
     """Writes the plan to the run's note, and returns it for the following tasks."""
-    from anabranch.apps.airflow.run_key import run_key
+    from anabranch.apps.airflow.run_key import record_run
     from anabranch.apps.airflow.run_notes import planned_note
 
-    planned = {**made.to_json(), "text": made.to_text(), "run": run_key(run.run_id, run.clear_number or 0)}
+    planned = {**made.to_json(), "text": made.to_text(), "run": record_run(settings, run)}
     tell(settings, run, planned_note(planned))
     return planned
 
@@ -126,7 +126,7 @@ def publish(planned: dict[str, Any]) -> dict[str, Any]:
 
 
 def _publish(settings: Settings, run: Any, planned: dict[str, Any]) -> dict[str, Any]:
-    from anabranch.apps.airflow.links import page
+    from anabranch.apps.airflow.links import docs_path, page
     from anabranch.apps.airflow.run_notes import listed, outcome_note
     from anabranch.change.publish_run import publish_run, save_outcome
     from anabranch.ingest.landing.epoch_pacing import run_first
@@ -135,7 +135,7 @@ def _publish(settings: Settings, run: Any, planned: dict[str, Any]) -> dict[str,
         outcome = publish_run(settings, planned)
     outcome["seconds"] = round((datetime.now(UTC) - (run.start_date or run.run_after)).total_seconds(), 1)
     save_outcome(settings, planned, outcome)
-    tell(settings, run, outcome_note(planned, outcome, page("data_docs/index.html")))
+    tell(settings, run, outcome_note(planned, outcome, page(docs_path(planned))))
     if outcome["refused"]:
         raise AirflowFailException(
             f"{len(outcome['refused'])} of {len(planned['partitions'])} partitions were not published: "

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anabranch.apps.airflow.approval import PlanApproval
-from anabranch.apps.airflow.links import CertificatesLink, DataDocsLink
+from anabranch.apps.airflow.links import CertificatesLink, DataDocsLink, ReplaysLink
 from anabranch.apps.airflow.reprocess_tasks import failing, publish
 from anabranch.core.atomic_files import write_atomically
 from anabranch.core.die_with_parent import mark_as_owner
@@ -24,7 +24,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 if TYPE_CHECKING:
-    from airflow.sdk import Context
+    from airflow.sdk import BaseOperatorLink, Context
 
 
 class SparkJob(SparkSubmitOperator):
@@ -38,7 +38,7 @@ class SparkJob(SparkSubmitOperator):
     """
 
     template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "planned")
-    operator_extra_links = (CertificatesLink(), DataDocsLink())
+    operator_extra_links: Sequence[BaseOperatorLink] = (ReplaysLink(),)
     ui_color = "#f4dcc6"
 
     def __init__(self, *, planned: Any, options: Sequence[str] = (), **kwargs: Any) -> None:
@@ -77,6 +77,8 @@ def _ended_with(error: AirflowException, *codes: int) -> bool:
 class RebuildJob(SparkJob):
     """Rebuilds the days of a plan. Fails without a retry if what readers have of these days has changed since the plan.
     (The job itself counts the landed events again.)"""
+
+    operator_extra_links = (CertificatesLink(), DataDocsLink())
 
     def execute(self, context: Context) -> None:
         from anabranch.change.reprocess_plan import check_still_published
