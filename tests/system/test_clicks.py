@@ -80,6 +80,11 @@ def test_a_migration_is_approved_and_rolled_back(
     ours.get_by_role("button", name="Roll back").click()
     expect(ours.get_by_text("0 % have v2", exact=False)).to_contain_text("rolled back")
     take(page, "migration-rolled-back")
+    our_page(page)  # the navigation's link leads to the first page from a deep one, too
+    expect(ours.get_by_role("heading", name="Views", exact=True)).to_be_visible()
+    ours.get_by_role("link", name=VIEW).first.click()
+    ours.get_by_role("link", name="Readers and migration").click()
+    expect(ours.get_by_role("link", name=run.run_id).first).to_be_visible()
 
     eventually(lambda: _versions_read(platform) == {1}, 10)
     route = route_of(platform, VIEW)

@@ -84,9 +84,9 @@ def test_it_begins_in_the_name_of_who_approved_and_takes_the_first_step(moving: 
     assert moving.state == ("moving", 5)
     assert [(r.changed_by, r.why) for r in route_history(settings, VIEW)] == [
         ("anna", "better"),
-        ("run run-1", "step 1 of 3"),
+        ("run r", "step 1 of 3"),
     ]
-    assert moving.said[-1] == ("delays v1 to v2: moving, 5 % have v2 (steps [5], 50, 100): step 1 of 3 (by run run-1)")
+    assert moving.said[-1] == ("delays v1 to v2: moving, 5 % have v2 (steps [5], 50, 100): step 1 of 3 (by run r)")
     assert moving.look() is False
     assert moving.state == ("moving", 5), "it didn't soak"
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from datetime import date
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from anabranch.apps.airflow.run_key import run_key
+from anabranch.apps.airflow.run_key import AirflowRun, record_run, recorded_run, run_key
 from anabranch.apps.airflow.run_notes import listed, outcome_note, planned_note
+from anabranch.apps.airflow.spark_job import RebuildJob, SparkJob
 from anabranch.certify.verdict import Verdict
 from anabranch.change.estimates import Estimate
 from anabranch.change.publish_run import NO_VERDICT, refusals
@@ -88,7 +90,7 @@ def test_the_notes_say_what_where_from_and_what_came_of_it() -> None:
         "Late events changed 290 rows.",
         "Published: 1 of 2 partitions.",
         "NOT published: 2013-01-02 (its halves differ)",
-        "[Checks](http://x/checks)",
+        "Checks: http://x/checks",
     ]
 
 
@@ -115,3 +117,22 @@ def test_a_long_list_of_refused_partitions_is_cut() -> None:
     text = listed({f"2013-01-{n:02}": "differs" for n in range(1, 32)})
     assert text.startswith("2013-01-01 (differs); 2013-01-02 (differs)")
     assert text.endswith("and 25 more")
+
+
+def test_the_run_of_a_key_is_found_again(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path)
+    assert recorded_run(settings, run_key("manual__1", 0)) is None
+    for cleared in (0, 1, 1):
+        run = SimpleNamespace(dag_id="reprocess_delays", run_id="manual__1", clear_number=cleared)
+        assert recorded_run(settings, record_run(settings, run)) == AirflowRun("reprocess_delays", "manual__1")
+    assert recorded_run(settings, "../../secrets/airflow") is None
+
+
+def test_links_lead_to_what_the_task_made() -> None:
+    plan = {"view": "delays", "version": 2, "run": "manual-1"}
+    task = SimpleNamespace(planned=plan)
+    found = {link.name: link.get_link(task, ti_key=None) for link in RebuildJob.operator_extra_links}
+    assert found["Certificates"].endswith("/anabranch/verdicts/delays/2/manual-1")
+    assert found["Data Docs"].endswith("/anabranch/data_docs/delays/v2/manual-1/index.html")
+    (replays,) = SparkJob.operator_extra_links
+    assert replays.get_link(task, ti_key=None).endswith("/anabranch/views/delays/replays"), "a replay has no verdict"

@@ -19,7 +19,7 @@ from paged import VIEW, Login, declare, judge, land, speed
 pytestmark = pytest.mark.unit
 PAGES = ["", "views/delays", "views/delays/v1/2013-01-01", "views/delays/migration", "static/page.css",
          "data_docs/index.html", "verdicts/delays/1/run-a", "checks", "views/delays/checks", "nowhere"]  # fmt: skip
-SCRIPTS = ["page.js", "idiomorph.min.js", "live.js", "tips.js"]
+SCRIPTS = ["page.js", "idiomorph.min.js", "live.js", "tips.js", "navigation.js"]
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_the_pages_keep_their_own_policy(client: TestClient) -> None:
         assert " onclick=" not in html
         assert "http://" not in html
         assert "https://" not in html
-        own = [f'src="/anabranch/static/{name}"></script>' for name in SCRIPTS]
+        own = [f'src="/anabranch/static/{name}"' for name in SCRIPTS]
         assert html.count("<script") == sum(html.count(script) for script in own) == len(SCRIPTS)
 
 

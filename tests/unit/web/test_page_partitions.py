@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
+from anabranch.apps.airflow.run_key import record_run
 from anabranch.apps.web import pages
 from anabranch.apps.web.charts import year_of
 from anabranch.apps.web.days import Day
@@ -145,7 +147,7 @@ def test_the_story_of_a_day_that_was_published_twice(client: TestClient) -> None
     page = text_of(known(client, f"/anabranch/views/delays/v1/{EQUAL}"))
     assert "published, both paths equal; published at flights@3; 9 late events in all" in page
     assert "Readers get it from batch, at flights@3" in page
-    newest, oldest = page.index("run-b published at flights@3"), page.index("run-a published at flights@2")
+    newest, oldest = page.index("run-b verdict published at flights@3"), page.index("run-a published at flights@2")
     assert newest < oldest
     assert "1 rows added, 2 changed, 0 removed" in page
     assert "2026-11-22 07:00:00 equal flights@2 48 48 0" in page
@@ -205,3 +207,23 @@ def test_the_verdict_of_a_run_is_where_links_of_its_tasks_lead(client: TestClien
     assert answer.status_code == 200
     assert "&lt;JFK&gt;" in answer.text
     assert "check key_unique on batch failed for 4" in answer.text
+
+
+def test_a_red_day_leads_to_its_run_its_log_its_verdict_and_how_to_do_it_again(
+    client: TestClient, settings: Settings
+) -> None:
+    """On the view's page, below the red square, and on the day's own page."""
+    run = SimpleNamespace(dag_id="reprocess_delays", run_id="manual__2026-11-22T07:00:00+00:00", clear_number=0)
+    key = record_run(settings, run)
+    certify(settings, key, [DIFFERS], 3, differs=[DIFFERS], late=1)
+    judge(settings, key, [], {DIFFERS: "the halves differ at flights@3"})
+    address = "/dags/reprocess_delays/runs/manual__2026-11-22T07%3A00%3A00%2B00%3A00"
+    for path in ("/anabranch/views/delays", f"/anabranch/views/delays/v1/{DIFFERS}"):
+        page = known(client, path)
+        assert f'href="{address}"' in page
+        assert f'href="{address}/tasks/rebuild"' in page
+        assert f'href="/anabranch/verdicts/delays/1/{key}"' in page
+        assert "manual__2026-11-22T07:00:00+00:00" in text_of(page)
+        assert f"anabranch reprocess delays --version 1 --from {DIFFERS}" in text_of(page)
+    verdict = client.get(f"/anabranch/verdicts/delays/1/{key}").text
+    assert f'href="{address}"' in verdict

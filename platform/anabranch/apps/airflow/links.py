@@ -1,4 +1,4 @@
-"""Links from a task's page to its certificates and its checks."""
+"""Links from a task's page to its certificates, its checks and the view's replays."""
 
 from __future__ import annotations
 
@@ -40,6 +40,15 @@ class ChecksLink(BaseOperatorLink):
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
         return f"{verdict_page(operator.planned)}#checks"
+
+
+class ReplaysLink(BaseOperatorLink):
+    """Links to the replays of the view: a replay has no verdict."""
+
+    name = "Replays"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        return page(f"views/{quote(operator.planned['view'])}/replays")
 
 
 def run_page(dag_id: str, run_id: str) -> str:

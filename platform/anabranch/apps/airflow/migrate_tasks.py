@@ -44,7 +44,7 @@ def plan_migration() -> dict[str, Any]:
     Fails without a retry on a wrong parameter, on a breaking change that nobody declared, or if a migration of the view
     is already active.
     """
-    from anabranch.apps.airflow.run_key import run_key
+    from anabranch.apps.airflow.run_key import record_run
     from anabranch.change.migration import check_start, days_to_build
     from anabranch.change.promotion_checks import check_declared
     from anabranch.change.reprocess_plan import make_plan
@@ -62,7 +62,7 @@ def plan_migration() -> dict[str, Any]:
     text += f"\n{built.to_text()}" if built else "\nnothing to build: every day that readers have is certified"
     log.info("%s", text)
     tell(settings, run, f"Planned: {text.splitlines()[0]}")
-    key = run_key(run.run_id, run.clear_number or 0)
+    key = record_run(settings, run)
     both = {"view": request.view, "old": old.version, "new": new.version, "text": text, "run": key}
     return {**(built.to_json() if built else {"version": new.version, "partitions": []}), **both}
 
@@ -191,7 +191,7 @@ class ShiftReaders(BaseSensorOperator):
         if not known[1].active:
             return known[1]
         try:
-            return advance(settings, old, new, by=f"run {run}")
+            return advance(settings, old, new, by=f"run {context['dag_run'].run_id}")
         except Conflict as conflict:
             if conflict.code not in ("ROUTE_MOVED", "NOT_MOVING"):
                 raise

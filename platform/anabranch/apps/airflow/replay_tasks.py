@@ -26,7 +26,7 @@ def plan_replay() -> dict[str, Any]:
     Fails without a retry on a wrong parameter.
     """
     from anabranch.apps.airflow.assets import downstream_dags
-    from anabranch.apps.airflow.run_key import run_key
+    from anabranch.apps.airflow.run_key import record_run
     from anabranch.change.migration_record import view_of_readers
     from anabranch.change.replay_plan import make_replay_plan
     from anabranch.change.replay_request import parse_replay_parameters, parse_view
@@ -45,7 +45,7 @@ def plan_replay() -> dict[str, Any]:
     tell(settings, run, f"Planned: {text}")
     estimated = made.estimate.seconds
     return {
-        **made.to_json(), "text": text, "run": run_key(run.run_id, run.clear_number or 0), "estimated": estimated,
+        **made.to_json(), "text": text, "run": record_run(settings, run), "estimated": estimated,
     }  # fmt: skip
 
 

@@ -97,15 +97,14 @@ def plan_repair(view_name: str, version: int) -> dict[str, Any]:
 def _planned(settings: Settings, run: Any, made: Plan) -> dict[str, Any]:
     """Writes the plan to the run's note, and returns it for the following tasks."""
     from anabranch.apps.airflow.assets import downstream_dags
-    from anabranch.apps.airflow.run_key import run_key
+    from anabranch.apps.airflow.run_key import record_run
     from anabranch.apps.airflow.run_notes import planned_note
 
     waiting = downstream_dags(settings, made.view)
     text = made.to_text() + (
         f"\nthen starts {', '.join(waiting)}, by an event for each published day" if waiting else ""
     )
-    key = run_key(run.run_id, run.clear_number or 0)
-    planned = {**made.to_json(), "text": text, "run": key, "downstream": waiting}
+    planned = {**made.to_json(), "text": text, "run": record_run(settings, run), "downstream": waiting}
     log.info("%s", text)
     tell(settings, run, planned_note(planned))
     return planned

@@ -1,9 +1,28 @@
-"""Derives the name of an Airflow run in the platform's folders and tables."""
+"""Derives the name of an Airflow run in the platform's folders and tables, and finds the run of such a name again."""
 
 from __future__ import annotations
 
 import hashlib
 import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from anabranch.core.control_file import ControlFile
+from anabranch.core.settings import Settings
+
+_KEY = re.compile("[a-z0-9-]{1,70}")
+
+
+@dataclass(frozen=True, slots=True)
+class AirflowRun:
+    """A run as Airflow names it."""
+
+    dag_id: str
+    run_id: str
+
+
+RUN: Final = ControlFile("record of a run in Airflow", AirflowRun)
 
 
 def run_key(run_id: str, cleared: int) -> str:
@@ -14,3 +33,24 @@ def run_key(run_id: str, cleared: int) -> str:
     readable = re.sub(r"[^A-Za-z0-9]+", "-", run_id).strip("-")[:48] or "run"
     digest = hashlib.sha256(f"{run_id}\0{cleared}".encode()).hexdigest()[:10]
     return f"{readable}-{digest}".lower()
+
+
+def record_run(settings: Settings, run: Any) -> str:
+    """Returns the key of a DAG run, and records which run has it, so that pages can lead to it. Safe to repeat."""
+    key = run_key(run.run_id, run.clear_number or 0)
+    RUN.write(_record(settings, key), AirflowRun(run.dag_id, run.run_id))
+    return key
+
+
+def recorded_run(settings: Settings, key: str) -> AirflowRun | None:
+    """Returns the run of this key; None if none was recorded."""
+    if not _KEY.fullmatch(key):
+        return None
+    try:
+        return RUN.read(_record(settings, key))
+    except (OSError, ValueError):
+        return None
+
+
+def _record(settings: Settings, key: str) -> Path:
+    return settings.home / "control" / "runs" / f"{key}.json"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch.apps.airflow.approval import PlanApproval
 from anabranch.apps.airflow.assets import view_assets
-from anabranch.apps.airflow.links import CertificatesLink, ChecksLink
+from anabranch.apps.airflow.links import CertificatesLink, ChecksLink, ReplaysLink
 from anabranch.apps.airflow.progress_notes import noted
 from anabranch.apps.airflow.reprocess_tasks import failing, publish, tell
 from anabranch.apps.airflow.retry_policy import NeedsFix
@@ -31,7 +31,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk.exceptions import AirflowException
 
 if TYPE_CHECKING:
-    from airflow.sdk import Context
+    from airflow.sdk import BaseOperatorLink, Context
 
 _EXIT_CODE = re.compile(r"Error code is: (-?\d+)\.")
 
@@ -47,7 +47,7 @@ class SparkJob(SparkSubmitOperator):
     """
 
     template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "planned")
-    operator_extra_links = (CertificatesLink(), ChecksLink())
+    operator_extra_links: Sequence[BaseOperatorLink] = (ReplaysLink(),)
     ui_color = "#f4dcc6"
 
     def __init__(self, *, planned: Any, options: Sequence[str] = (), **kwargs: Any) -> None:
@@ -98,6 +98,8 @@ class SparkJob(SparkSubmitOperator):
 class RebuildJob(SparkJob):
     """Rebuilds the days of a plan. Fails without a retry if what readers have of these days has changed since the plan.
     (The job itself counts the landed events again.)"""
+
+    operator_extra_links = (CertificatesLink(), ChecksLink())
 
     def execute(self, context: Context) -> None:
         from anabranch.change.reprocess_plan import check_still_published

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
+from anabranch.apps.airflow.run_key import recorded_run
 from anabranch.apps.web.pages import Platform
 from anabranch.apps.web.render import guarded, page
 from anabranch.certify.verdict import read_verdict
@@ -44,7 +46,7 @@ def verdict(request: Request, settings: Platform, view: str, version: int, run: 
         found = read_verdict(settings, view, version, run)
     except AnabranchError:
         raise HTTPException(404, "there is no verdict on this run") from None
-    return page(request, "verdict.html", verdict=found, shown=_DAYS)
+    return page(request, "verdict.html", verdict=found, shown=_DAYS, run_of=partial(recorded_run, settings))
 
 
 def inside(folder: Path, path: str) -> Path | None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 from datetime import UTC, date, datetime
-from functools import cache
+from functools import cache, partial
 from typing import Annotated
 
 from airflow.api_fastapi.core_api.security import GetUserDep
+from anabranch.apps.airflow.run_key import recorded_run
 from anabranch.apps.web import charts
 from anabranch.apps.web.access import MIGRATE, REPLAY, MayEdit
 from anabranch.apps.web.checked_runs import SHOWN as RUNS_SHOWN
@@ -33,6 +34,8 @@ WHOLE = "whole"
 """Used instead of a day for a kappa view, which has no partitions."""
 LOOKUP = Lookup()
 log = logging.getLogger(__name__)
+_HELD = 10
+"""How many red days of a version are listed below its calendar, the last ones."""
 
 
 def platform() -> Settings:
@@ -85,6 +88,7 @@ def one_view(request: Request, known: View, settings: Platform, year: int | None
     return page(
         request, "view.html", view=view, calendars=calendars, years=years, year=shown, failures=look.failures,
         work={version: [text for _, text in work_of(settings, known.name, version)] for version in known.versions},
+        run_of=partial(recorded_run, settings),
     )  # fmt: skip
 
 
@@ -99,7 +103,8 @@ def one_partition(request: Request, known: View, settings: Platform, version: in
     if story is None:
         raise HTTPException(404, f"nothing is known of this partition of {known.name} v{version}")
     return page(
-        request, "partition.html", view=view, standing=standing, story=story, partition=partition, line=_line(story)
+        request, "partition.html", view=view, standing=standing, story=story, partition=partition, line=_line(story),
+        run_of=partial(recorded_run, settings),
     )  # fmt: skip
 
 
@@ -114,7 +119,7 @@ def migration(
     moving = attempt(f"route of {known.name}", lambda: migration_page(settings, known.name))
     return page(
         request, "migration.html", known=known, moving=moving, user=user.get_name(), allowed=allowed, dag=MIGRATE,
-        shown=SHOWN,
+        shown=SHOWN, run_of=partial(recorded_run, settings),
     )  # fmt: skip
 
 
@@ -124,7 +129,15 @@ def replays(
 ) -> Response:
     ordered = [each.version for each in StatusReader(settings).view(known).versions]
     each = {version: replays_of(settings, known.name, version) for version in ordered}
-    return page(request, "replays.html", known=known, replays=each, allowed=allowed, dag=REPLAY)
+    return page(
+        request,
+        "replays.html",
+        known=known,
+        replays=each,
+        allowed=allowed,
+        dag=REPLAY,
+        run_of=partial(recorded_run, settings),
+    )
 
 
 @router.get("/checks")
@@ -138,13 +151,16 @@ def checks(request: Request, known: View, settings: Platform) -> Response:
 
 
 class _Calendar:
-    """A version's part of the page: one year, the state of a view without days, and the number of days per state."""
+    """A version's part of the page: one year, the state of a view without days, the number of days per state, and the
+    last red days."""
 
     def __init__(self, days: dict[date | None, Day], year: int | None) -> None:
         self.whole = days.get(None)
         self.year = charts.year_of(year, days) if year is not None else None
         in_year = [known.state for day, known in days.items() if day is not None and day.year == year]
         self.counts = {state: in_year.count(state) for state in in_year}
+        held = [(day, known) for day, known in days.items() if day and day.year == year and known.state == "held"]
+        self.held = held[-_HELD:]
 
 
 def _days(settings: Settings, look: StatusReader, standing: VersionStatus) -> dict[date | None, Day] | Failure:
