@@ -117,10 +117,10 @@ def test_files_from_before_formats_had_numbers_are_read(tmp_path: Path) -> None:
 OTHER_PEOPLES = {
     "contracts/contract.py", "core/old_names.py", "ingest/landing/id_index.py", "lake/stream_checkpoint.py",
     "lake/version_checksum.py", "operate/backup/backup_folder.py", "operate/doctor/checksums.py",
-    "operate/doctor/landing_consistency.py", "operate/maintenance/log_retention.py",
+    "operate/doctor/landing_consistency.py", "operate/jobs/landed_events.py", "operate/maintenance/log_retention.py",
     "testing/saved_counterexample.py",
 }  # fmt: skip
-"""Files of Delta, Spark and authors; and those with a format of their own: the index of ids, backups."""
+"""Files of Delta, Spark, Airflow and authors; and those with a format of their own: the index of ids, backups."""
 
 
 def test_nobody_else_parses_a_file_of_the_home() -> None:

@@ -133,6 +133,6 @@ def test_links_lead_to_what_the_task_made() -> None:
     task = SimpleNamespace(planned=plan)
     found = {link.name: link.get_link(task, ti_key=None) for link in RebuildJob.operator_extra_links}
     assert found["Certificates"].endswith("/anabranch/verdicts/delays/2/manual-1")
-    assert found["Data Docs"].endswith("/anabranch/data_docs/delays/v2/manual-1/index.html")
+    assert found["Checks"].endswith("/anabranch/verdicts/delays/2/manual-1#checks")
     (replays,) = SparkJob.operator_extra_links
     assert replays.get_link(task, ti_key=None).endswith("/anabranch/views/delays/replays"), "a replay has no verdict"

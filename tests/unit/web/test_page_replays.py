@@ -144,4 +144,4 @@ def test_a_rebuild_that_works_is_on_the_page_of_its_view(client: TestClient, set
     write_progress(settings, replace(now, updated=time.time()))
     html = client.get("/anabranch/views/delays").text
     assert "v2 at work rebuild: 12 of 31 days written, 26,314 events; for 21 s, about 44 s left" in text_of(html)
-    assert 'http-equiv="refresh"' in html
+    assert 'data-every="5"' in html

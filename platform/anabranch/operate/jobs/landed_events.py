@@ -11,12 +11,13 @@ import logging
 import threading
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
-from anabranch.core.atomic_files import write_atomically
+from anabranch.core.control_file import ControlFile
 from anabranch.core.settings import Settings
 from anabranch.lake import latest_commit
 
@@ -31,6 +32,22 @@ Post = Callable[[Settings, str, int], bool]
 
 def asset_uri(topic: str) -> str:
     return f"anabranch://topics/{topic}"
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """The newest event of a topic: its epoch, and when it was posted (Unix seconds)."""
+
+    epoch: int = 0
+    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PostedTopics:
+    topics: Mapping[str, Posted] = field(default_factory=dict, hash=False)
+
+
+POSTED: Final = ControlFile("record of posted events", PostedTopics)
 
 
 class LandedEvents:
@@ -49,18 +66,18 @@ class LandedEvents:
             topic = folder.name
             if (committed := latest_commit(str(folder))) is None:
                 continue
-            epoch, last = committed.note.cut.epoch(topic), posted.get(topic, {"epoch": 0, "at": 0.0})
-            waits = 0 <= now - last["at"] < EVERY_SECONDS  # a clock that was set back waits for nothing
-            if epoch > last["epoch"] and not waits and self._post(self._settings, topic, epoch):
-                posted[topic] = {"epoch": epoch, "at": now}
-                write_atomically(self._file, json.dumps(posted))
+            epoch, last = committed.note.cut.epoch(topic), posted.get(topic, Posted())
+            waits = 0 <= now - last.at < EVERY_SECONDS  # a clock that was set back waits for nothing
+            if epoch > last.epoch and not waits and self._post(self._settings, topic, epoch):
+                posted[topic] = Posted(epoch, now)
+                POSTED.write(self._file, PostedTopics(posted))
 
-    def _posted(self) -> dict[str, dict[str, Any]]:
+    def _posted(self) -> dict[str, Posted]:
         try:
-            found: dict[str, dict[str, Any]] = json.loads(self._file.read_text())
+            found = POSTED.read(self._file)
         except (OSError, ValueError):
             return {}
-        return found
+        return dict(found.topics) if found is not None else {}
 
 
 def start_posting(settings: Settings) -> None:
