@@ -37,7 +37,7 @@ html_copy_source = False
 html_sidebars = {"**": ["about.html", "searchbox.html", "navigation.html"]}
 html_theme_options = {
     "description": "One view definition, two paths over the same log, proven equal at the same position",
-    "fixed_sidebar": True,
+    "fixed_sidebar": False,
     "page_width": "1200px",
     "sidebar_width": "280px",
 }

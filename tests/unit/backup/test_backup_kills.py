@@ -9,7 +9,8 @@ import pytest
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import landing_table, restoring
-from anabranch.operate.backup import create_backup, list_backups, restore_backup, verify_backups
+from anabranch.operate.backup import create, create_backup, list_backups, restore_backup, verify_backups
+from anabranch.operate.backup.backup_folder import BackupFolder
 from anabranch.operate.runtime.preflight import check_restored
 from backed_up import furnished, kept, needed, objects
 from clinic import Clinic, departed
@@ -54,6 +55,27 @@ def test_a_killed_backup_leaves_those_before_it_whole_and_the_next_one_goes_on(c
         assert objects(folder) == needed(folder)
     assert steps > 10
     assert 0 < complete < steps
+
+
+def _remembering(settings: Settings, folder: Path) -> None:
+    """A backup that remembers what it has copied after every ten files."""
+    create._FILES_AT_ONCE = 10
+    create_backup(settings, folder)
+
+
+def test_what_a_killed_backup_has_copied_is_not_copied_again(clinic: Clinic, tmp_path: Path) -> None:
+    folder = tmp_path / "backups"
+    assert killed_before(50, folder, _remembering, clinic.settings, folder)
+    with (folder / "copied").open("a") as file:
+        file.write('\n["torn')
+    known = {saved.sha256 for _, saved in BackupFolder(folder).remembered()}
+    assert len(known) >= 10
+    before = {sha256: BackupFolder(folder).content_file(sha256).stat().st_ino for sha256 in known}
+    create_backup(clinic.settings, folder)
+    assert {sha256: BackupFolder(folder).content_file(sha256).stat().st_ino for sha256 in known} == before
+    assert not (folder / "copied").exists()
+    verify_backups(folder)
+    assert objects(folder) == needed(folder)
 
 
 def test_a_killed_first_backup_is_made_again(clinic: Clinic, tmp_path: Path) -> None:

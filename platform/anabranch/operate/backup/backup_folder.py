@@ -5,6 +5,7 @@
     anabranch-backup.json     what this folder is, and its format
     objects/ab/ab12...        the content of a file, by its SHA-256
     backups/000002-...        a manifest for each complete backup
+    copied                    files of a backup that is not complete, one a line: after a kill the next one uses them
     draft                     what is being written; renamed when it is complete
 
 A kill leaves a draft, or objects that no manifest names. Both are overwritten, used or removed by a later backup.
@@ -44,7 +45,7 @@ class BackupFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._draft = path / "draft"
+        self._draft, self._copied = path / "draft", path / "copied"
 
     def names(self) -> list[str]:
         """The names of the backups, oldest first."""
@@ -128,6 +129,21 @@ class BackupFolder:
             self._draft.replace(target)
         return sha256, size, is_new
 
+    def remember(self, files: Iterable[tuple[str, SavedFile]]) -> None:
+        """Remember files with their identities for the next backup, in case that this one is killed."""
+        with self.disk():
+            sync_disk(self.path)
+            with self._copied.open("a") as file:  # first a line break: a kill may have torn the last line
+                file.writelines(f"\n{json.dumps([named, f.path, f.size, f.mtime_ns, f.sha256])}" for named, f in files)
+
+    def remembered(self) -> Iterator[tuple[str, SavedFile]]:
+        """What a killed backup has copied."""
+        with suppress(FileNotFoundError):
+            for line in self._copied.read_text(errors="replace").splitlines():
+                with suppress(ValueError, TypeError):  # the torn one
+                    named, *rest = json.loads(line)
+                    yield named, SavedFile(*rest)
+
     def write(self, manifest: Manifest) -> None:
         """Make a backup complete: the only step that makes it visible."""
         with self.disk():
@@ -135,6 +151,7 @@ class BackupFolder:
             sync_disk(self.path)
             self._draft.replace(self._manifest(manifest.name))
             sync_disk(self.path)
+            self._copied.unlink(missing_ok=True)
 
     def retain(self, keep: int) -> Removed:
         """Remove all but the newest ``keep`` backups, then the objects that no manifest names. One whose manifest can't

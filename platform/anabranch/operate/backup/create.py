@@ -21,6 +21,11 @@ from anabranch.operate.backup.manifest import Manifest, SavedFile
 _TRIES: Final = 5
 """How often files are chosen again because maintenance has deleted old commits meanwhile."""
 
+_FILES_AT_ONCE: int = 1_000
+"""After so many files what was copied is synchronized and remembered, so that a killed backup isn't in vain."""
+_BYTES_AT_ONCE: Final = 100_000_000
+"""The same after a file of this size."""
+
 
 @dataclass(frozen=True, slots=True)
 class Created:
@@ -104,6 +109,10 @@ class _Copier:
         self.files, self.size = 0, 0
         self._known = newest.by_identity() if newest else {}
         self._on_disk = {file.sha256 for file in newest.files} if newest else set()
+        for named, file in target.remembered():
+            self._known[named] = file
+            self._on_disk.add(file.sha256)
+        self._fresh: list[tuple[str, SavedFile]] = []
 
     def copy(self, chosen: Chosen) -> tuple[SavedFile, ...]:
         self.target.check_space(sum(file.size for file in chosen.files if self._found(file) is None))
@@ -124,8 +133,11 @@ class _Copier:
         sha256, size, is_new = self.target.put(_chunks(file))
         self.files, self.size = self.files + is_new, self.size + is_new * size
         saved = SavedFile(file.path, size, file.mtime_ns, sha256)
-        if file.identity:
-            self._known[file.identity] = saved
+        self._known[file.identity] = saved
+        self._fresh.append((file.identity, saved))
+        if len(self._fresh) >= _FILES_AT_ONCE or size >= _BYTES_AT_ONCE:
+            self.target.remember(self._fresh)
+            self._fresh.clear()
         return saved
 
 
