@@ -63,4 +63,7 @@ def parse_replay_parameters(params: Mapping[str, Any], topics: Collection[str]) 
 def pace_of(params: Mapping[str, Any], current: Pace) -> Pace:
     """Parse ``share`` (percent of all cores) and ``speed``; omitted values keep those of ``current``."""
     share = number(params, "share", current.share * 100)
+    if not 1 <= share <= 100:
+        what = f"{share:g} % of the cores is not valid: from 1 to 100 percent"
+        raise parameter_error("share", "PACE_WRONG", what, "write 25")
     return Pace(share / 100, number(params, "speed", current.speed))

@@ -76,6 +76,13 @@ def drop(settings: Settings, view: str, version: int) -> int:
     return freed
 
 
+def retirement_text(before: Route | None, route: Route) -> str:
+    """Return which versions a route retires or reinstates, compared with the one ``before`` it; "" if none."""
+    had = before.retired if before else frozenset[int]()
+    texts = [f"v{version} is retired" for version in sorted(route.retired - had)]
+    return ", ".join([*texts, *(f"v{version} is reinstated" for version in sorted(had - route.retired))])
+
+
 def size(settings: Settings, view: str, version: int) -> int:
     """Return the size of a version's tables in bytes."""
     return _bytes(view_folder(settings, view, version))

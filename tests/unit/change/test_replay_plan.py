@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from anabranch.apps.airflow.params import replay_parameters
 from anabranch.apps.cli.main import app
 from anabranch.change.replay.rate_limit import Pace
 from anabranch.change.replay.state import PUBLISHED, ReplayState, write_state
 from anabranch.change.replay_plan import ReplayPlan, make_replay_plan
-from anabranch.change.replay_request import parse_replay_parameters, parse_view
+from anabranch.change.replay_request import pace_of, parse_replay_parameters, parse_view
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings
 from test_reprocess_plan import DAY, TOPIC, a_view, land, landed
@@ -145,3 +146,13 @@ def test_a_plan_from_the_shell(settings: Settings, monkeypatch: pytest.MonkeyPat
     assert "no replay" in run.invoke(app, ["replay", "status", "departure_delays"]).stdout
     for command in ("cancel", "pace"):
         assert "NO_REPLAY" in run.invoke(app, ["replay", command, "departure_delays"]).stderr
+
+
+@pytest.mark.parametrize("share", [0, 0.5, 101, 500])
+def test_a_share_that_is_no_percentage_is_refused_by_name_and_in_percent(share: float) -> None:
+    with pytest.raises(BadInput) as refused:
+        pace_of({"share": share}, Pace())
+    assert (refused.value.code, refused.value.fields["field"]) == ("PACE_WRONG", "share")
+    assert f"parameter share: {share:g} % of the cores is not valid: from 1 to 100 percent" in str(refused.value)
+    form = replay_parameters({})["share"].schema
+    assert "maximum" not in form, "Airflow's form would turn 500 into it without a word"

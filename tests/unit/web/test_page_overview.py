@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import time
 from dataclasses import replace
@@ -13,12 +14,14 @@ from statistics import median
 import pytest
 from anabranch.apps.web import lag, pages
 from anabranch.apps.web.dirty_days import Lookup, LookupResult
+from anabranch.apps.web.glossary import TERMS
 from anabranch.apps.web.lag import Lag, Landing
 from anabranch.compute.speed import status
 from anabranch.compute.speed.status import ViewStatus
-from anabranch.core.settings import Settings
+from anabranch.core.settings import Settings, project_root
 from anabranch.lake.layout import batch_table, certificates_table, landing_table, routes_table, speed_table
 from anabranch.serve import table_snapshots
+from anabranch.serve.retirement import drop, retire
 from anabranch.serve.routes import set_route
 from fastapi.testclient import TestClient
 from paged import DAYS, VIEW, at, certify, declare, kappa, land, publish, speed, text_of
@@ -203,6 +206,45 @@ def test_a_retired_version_says_so_and_is_not_asked_for_dirty_days(
     assert "v1 retired flights@3 level 0 %" in page
     pages.LOOKUP.wait(5)
     assert asked == [(VIEW, 2)]
+
+
+def test_after_retire_and_drop_nothing_of_the_version_is_left_but_its_history(
+    client: TestClient, settings: Settings
+) -> None:
+    set_route(settings, VIEW, {2: 100}, by="anna", why="all of them")
+    retire(settings, VIEW, 1, by="bert", why="nobody reads it", grace=timedelta())
+    page = client.get(f"/anabranch/views/{VIEW}").text
+    assert "/dags/reprocess_delays.v1" not in page
+    assert "/dags/reprocess_delays" in page
+    readers = text_of(client.get(f"/anabranch/views/{VIEW}/migration").text)
+    assert "A person leads the readers: v2 100 %, by anna: all of them" in readers, (
+        "why they are there, not why v1 went"
+    )
+    assert "v2 100 %; v1 is retired bert nobody reads it" in readers
+    drop(settings, VIEW, 1)
+    for path in ("", f"views/{VIEW}", f"views/{VIEW}/replays"):
+        page = client.get(f"/anabranch/{path}").text
+        assert "v1" not in re.sub("<details.*</details>", "", page, flags=re.DOTALL), path
+        assert "v2" in page
+    gone = client.get(f"/anabranch/views/{VIEW}/v1/{DAYS[0]}")
+    assert (gone.status_code, "v1 is retired, and its tables are deleted" in gone.text) == (404, True)
+
+
+def test_the_words_of_the_pages_are_those_of_the_glossary(client: TestClient) -> None:
+    rows = (
+        line.split("|") for line in (project_root() / "docs" / "glossary.md").read_text().splitlines() if "|" in line
+    )
+    glossary = {cells[1].strip().partition(",")[0]: cells[2].strip() for cells in rows}
+    assert {term: glossary.get(term) for term in TERMS} == dict(TERMS)
+    page = text_of(client.get("/anabranch/").text)
+    assert f"What the words mean cut {TERMS['cut']} level {TERMS['level']}" in page
+
+
+def test_words_stand_apart_and_nothing_is_counted_where_there_is_none(client: TestClient, settings: Settings) -> None:
+    page = text_of(client.get(f"/anabranch/views/{VIEW}").text)
+    assert "Readers and migration no route" in page
+    assert "Certificates none yet" in page
+    assert "0 of 0" not in page
 
 
 VIEWS, A_YEAR = 50, [date(2013, 1, 1) + timedelta(days=n) for n in range(365)]

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 from anabranch.apps.airflow.run_key import record_run
 from anabranch.apps.web import pages
+from anabranch.apps.web.certificate_cache import CertificateSummary
 from anabranch.apps.web.charts import year_of
 from anabranch.apps.web.days import Day
 from anabranch.apps.web.dirty_days import Lookup, LookupResult, NewEvents
@@ -145,7 +146,7 @@ def test_the_legend_counts(client: TestClient) -> None:
 
 def test_the_story_of_a_day_that_was_published_twice(client: TestClient) -> None:
     page = text_of(known(client, f"/anabranch/views/delays/v1/{EQUAL}"))
-    assert "published, both paths equal; published at flights@3; 9 late events in all" in page
+    assert "published, both paths equal; published at flights@3; 9 late events in its certificate" in page
     assert "Readers get it from batch, at flights@3" in page
     newest, oldest = page.index("run-b verdict published at flights@3"), page.index("run-a published at flights@2")
     assert newest < oldest
@@ -227,3 +228,8 @@ def test_a_red_day_leads_to_its_run_its_log_its_verdict_and_how_to_do_it_again(
         assert f"anabranch reprocess delays --version 1 --from {DIFFERS}" in text_of(page)
     verdict = client.get(f"/anabranch/verdicts/delays/1/{key}").text
     assert f'href="{address}"' in verdict
+
+
+def test_one_of_something_is_no_plural() -> None:
+    day = Day(EQUAL, dirty=NewEvents(1, 1, "flights@2"), mark=CertificateSummary(True, datetime.now(UTC), "r", 1))
+    assert "1 event since, 1 of them late; 1 late event in its certificate" in day.says

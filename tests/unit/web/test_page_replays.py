@@ -73,7 +73,7 @@ def test_how_those_ended_that_have(client: TestClient, begun: Settings) -> None:
 
 def test_one_that_was_never_replayed(client: TestClient, settings: Settings) -> None:
     declare(settings)
-    assert "has never been replayed" in text_of(client.get(PAGE).text)
+    assert "no replay of it has started; one that waits is among the runs" in text_of(client.get(PAGE).text)
     assert client.get("/anabranch/views/nobody/replays").status_code == 404
 
 
@@ -94,6 +94,7 @@ def test_its_pace_and_its_end_are_a_click(client: TestClient, begun: Settings) -
     ("form", "status"),
     [
         ({"action": "pace", "share": "0"}, 400),
+        ({"action": "pace", "share": "500"}, 400),
         ({"action": "pace", "share": "nan"}, 400),
         ({"action": "pace", "share": "50; rm"}, 400),
         ({"action": "pace", "speed": "-1"}, 400),

@@ -136,8 +136,8 @@ def replay_parameters(views: Mapping[str, Sequence[Declared]]) -> dict[str, Para
         "until": Param(None, title="Until (cut)", description="Replay up to this cut. Empty: the newest.", **cut),
         "share": Param(
             round(DEFAULT_SHARE * 100), title="Share of the cores (percent)",
-            description="Maximum; it also runs at the lowest priority. Can be changed while it runs.",
-            type="number", minimum=1, maximum=100, **_MORE,
+            description="From 1 to 100, a maximum; it also runs at the lowest priority. Can be changed while it runs.",
+            type="number", **_MORE,  # with a maximum, the form would turn 500 into 100 silently; the plan refuses it
         ),
         "speed": Param(
             0, title="Times real time", description="Maximum speed, by event time. 0: limited only by the share.",

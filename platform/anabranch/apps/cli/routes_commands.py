@@ -47,14 +47,15 @@ def show(
 def history(view: ViewName, as_json: AsJson = False) -> None:
     """Show every change: when, by whom, and why."""
     from anabranch.core.settings import load_settings
+    from anabranch.serve.retirement import retirement_text
     from anabranch.serve.routes import route_history
 
     found = route_history(load_settings(), view)
     if as_json:
         typer.echo(json.dumps([_plain(route) for route in found]))
         return
-    for route in found:
-        typer.echo(_line(route))
+    for before, route in zip([None, *found], found, strict=False):
+        typer.echo(_line(route, retirement_text(before, route)))
     if not found:
         typer.echo(f"{view} never had a route")
 
@@ -100,6 +101,7 @@ def _plain(route: Route) -> dict[str, Any]:
     }
 
 
-def _line(route: Route) -> str:
+def _line(route: Route, retired: str = "") -> str:
+    shares = f"{route}; {retired}" if retired else f"{route}"
     said = printable(f"by {route.changed_by}: {route.why}")
-    return f"{route.number}  {route.changed_at:%Y-%m-%d %H:%M:%S} UTC  {route}  {said}"
+    return f"{route.number}  {route.changed_at:%Y-%m-%d %H:%M:%S} UTC  {shares}  {said}"

@@ -34,6 +34,10 @@ STATES: Mapping[State, str] = {
 }
 
 
+def plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
 @dataclass(frozen=True, slots=True)
 class Day:
     """A partition (None: the whole of a kappa view). ``serves``: the half that readers get it from. ``refused``: why
@@ -69,11 +73,11 @@ class Day:
         if self.refused:
             parts.append(self.refused)
         if self.dirty is not None:
-            parts.append(f"{self.dirty.events:,} events since, {self.dirty.late:,} of them late")
+            parts.append(f"{plural(self.dirty.events, 'event')} since, {self.dirty.late:,} of them late")
         if self.lacking:
             parts.append(f"{self.lacking:,} of them")
         if self.mark is not None and self.mark.late_events:
-            parts.append(f"{self.mark.late_events:,} late events in all")
+            parts.append(f"{plural(self.mark.late_events, 'late event')} in its certificate")
         return "; ".join(parts)
 
 

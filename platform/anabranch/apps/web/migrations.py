@@ -10,6 +10,7 @@ from anabranch.apps.web.failures import Failure, attempt
 from anabranch.certify.breaking_changes import BreakingChange, breaking_changes
 from anabranch.change.migration import Migration, majority_version
 from anabranch.core.settings import Settings
+from anabranch.serve.retirement import retirement_text
 from anabranch.serve.routes import Route, route_history
 from anabranch.serve.served_versions import served_versions
 
@@ -47,6 +48,16 @@ class MigrationPage:
     @property
     def route(self) -> Route | None:
         return self.history[0] if self.history else None
+
+    @property
+    def decided(self) -> Route | None:
+        """The newest change of readers or of a migration: its reason and author are theirs, not a retirement's."""
+        return next((route for route in self.history if not self.retirement(route)), self.route)
+
+    def retirement(self, route: Route) -> str:
+        """Which versions this route retires or reinstates; "" if none."""
+        older = self.history[self.history.index(route) + 1 :]
+        return retirement_text(older[0] if older else None, route)
 
     @property
     def begun(self) -> Route | None:

@@ -57,6 +57,11 @@ class VersionStatus:
         return self.covers and not self.kappa and not self.retired
 
     @property
+    def gone(self) -> bool:
+        """Whether it is retired, and its tables are deleted."""
+        return self.retired and self.cut is None and self.failed is None
+
+    @property
     def covers(self) -> bool:
         return self.cut is not None and any(position.epoch for position in self.cut.positions.values())
 
@@ -146,7 +151,8 @@ class StatusReader:
         versions = tuple(self._version(known, version) for version in known.versions)
         if isinstance(route, Failure):
             return ViewOverview(known, versions, failed=route)
-        ordered = sorted(_with_shares(versions, route), key=lambda each: (-each.share, each.retired, -each.version))
+        left = (each for each in _with_shares(versions, route) if not each.gone)
+        ordered = sorted(left, key=lambda each: (-each.share, each.retired, -each.version))
         return ViewOverview(known, tuple(ordered), route)
 
     def _version(self, known: KnownView, version: int) -> VersionStatus:

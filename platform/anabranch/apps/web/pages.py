@@ -98,7 +98,9 @@ def one_partition(request: Request, known: View, settings: Platform, version: in
         raise HTTPException(404, f"{known.name} has no such version")
     day = _day(partition)
     (view,) = with_dirty(settings, LOOKUP, (StatusReader(settings).view(known),))
-    standing = next(each for each in view.versions if each.version == version)
+    standing = next((each for each in view.versions if each.version == version), None)
+    if standing is None:
+        raise HTTPException(404, f"{known.name} v{version} is retired, and its tables are deleted")
     story = history_of(settings, known.name, version, day, standing.dirty)
     if story is None:
         raise HTTPException(404, f"nothing is known of this partition of {known.name} v{version}")

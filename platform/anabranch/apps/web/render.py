@@ -7,8 +7,9 @@ from typing import Any
 from urllib.parse import urlencode
 
 from anabranch.apps.airflow.links import PREFIX
-from anabranch.apps.web.days import STATES
+from anabranch.apps.web.days import STATES, plural
 from anabranch.apps.web.failures import Failure
+from anabranch.apps.web.glossary import TERMS
 from fastapi import Request
 from fastapi.responses import HTMLResponse, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -79,5 +80,5 @@ _templates = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_templates.filters |= {"clock": _clock, "ago": _ago, "span": _span, "number": "{:,}".format}
-_templates.globals |= {"states": STATES}
+_templates.filters |= {"plural": plural, "clock": _clock, "ago": _ago, "span": _span, "number": "{:,}".format}
+_templates.globals |= {"states": STATES, "terms": TERMS}
