@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 TERMS: Mapping[str, str] = {
-    "cut": "a position of the log: for each topic an epoch and the offsets that it stands for. Everything derived "
+    "cut": "a position of the log: for each topic an epoch and the offsets that it represents. Everything derived "
     "names the cut that it covers",
     "level": "a view that covers every epoch that has landed",
     "certificate": "record that both paths of a partition were equal at a cut, or where they differed, with counts and "
