@@ -21,7 +21,7 @@ STYLE = """<style>
 body { margin: 0 2rem 3rem; font: 14px/1.5 system-ui, sans-serif; }
 table { border-collapse: collapse; margin: .5rem 0; }
 th, td { padding: .3rem .8rem; border: 1px solid #8888; text-align: left; vertical-align: top; }
-.modal, .ge-walkthrough-modal, .card:has(button), .navbar img { display: none; }
+.modal, .ge-walkthrough-modal, .card:has(input, button), .navbar img, label, input { display: none; }
 .fa-check-circle::before { content: "\\2713 passed"; }
 .fa-times::before { content: "\\2717 failed"; }
 .fa-exclamation-triangle::before { content: "\\26A0 could not run"; }

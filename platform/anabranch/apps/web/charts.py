@@ -37,7 +37,7 @@ class Year:
 
     @property
     def width(self) -> int:
-        return max(*(square.x + _STEP for square in self.squares), *(x + _LABEL for x, _ in self.months))
+        return max([*(square.x + _STEP for square in self.squares), *(x + _LABEL for x, _ in self.months)])
 
     @property
     def height(self) -> int:
