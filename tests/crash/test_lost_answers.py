@@ -15,15 +15,15 @@ from typing import Any
 
 import pytest
 from anabranch.lake import latest_commit
-from commit_kinds import KINDS, begun, note, read
 from deltalake import DeltaTable
+from support.commit_kinds import KINDS, begun, note, read
 
 pytestmark = pytest.mark.unit
 
 
 def traced(uri: Path, kind: str, version: int, error: int) -> tuple[dict[str, Any], str]:
     blow = {"operation": "link", "path": f"{uri}/_delta_log/{version:020d}.json", "answer": error}
-    program = [sys.executable, "-m", "commit_kinds", kind, str(uri)]
+    program = [sys.executable, "-m", "support.commit_kinds", kind, str(uri)]
     done = subprocess.run(
         [sys.executable, "-m", "crash.tracer", json.dumps({"under": str(uri), "blow": blow}), "--", *program],
         cwd=Path(__file__).parents[1],

@@ -22,7 +22,7 @@ from anabranch.operate.runtime.environment import environment
 from anabranch.samples.faults import Faults, inject
 from anabranch.samples.flights import flight_events
 from anabranch.samples.publishing import Pace, publish
-from sending import raw_producer
+from support.sent_records import raw_producer
 
 from crash.acts import AIRCRAFT, CORRECTED, DELAYS, FIRST, TURNS, Stage, narrow
 

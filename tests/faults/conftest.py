@@ -12,8 +12,8 @@ from anabranch.core.settings import Settings, load_settings
 from anabranch.lake import latest_commit
 from anabranch.operate.doctor.context import Context
 from anabranch.operate.doctor.run_checks import CHECKS, Report, examine, log_of
-from disks import Disk
-from landed import DECLARED, sample_views
+from support.full_disks import Disk
+from support.landed_sample import DECLARED, sample_views
 
 MEGABYTE = 2**20
 

@@ -19,7 +19,7 @@ from bank.customers import TOPIC, Customers
 from bank.operations import Kill, Operations, made_project
 from bank.readers import ENGINES, Read, Readers, wrong
 from bank.truth import Truth, truth_of
-from processes import eventually, working
+from support.processes import eventually, working
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

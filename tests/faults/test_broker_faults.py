@@ -21,9 +21,9 @@ from anabranch.operate.runtime import lifecycle
 from anabranch.operate.runtime.lag import lag
 from anabranch.samples.faults import Faults
 from anabranch.samples.publishing import Pace
-from landed import FLIGHTS
-from processes import eventually
-from sending import landed
+from support.landed_sample import FLIGHTS
+from support.processes import eventually
+from support.sent_records import landed
 
 pytestmark = [pytest.mark.system, pytest.mark.sweep]
 

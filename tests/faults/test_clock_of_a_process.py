@@ -12,11 +12,11 @@ from anabranch.core.settings import Settings
 from anabranch.ingest.landing.verify import verify
 from anabranch.operate.doctor.run_checks import Report
 from anabranch.operate.runtime import lifecycle
-from faketime import Clock
-from landed import FLIGHTS
-from processes import eventually
-from running import process
-from sending import landed
+from support.fake_time import Clock
+from support.landed_sample import FLIGHTS
+from support.processes import eventually
+from support.real_programs import process
+from support.sent_records import landed
 from test_zombies import level, send
 
 pytestmark = [pytest.mark.system, pytest.mark.sweep]

@@ -18,11 +18,11 @@ from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import batch_table
 from anabranch.operate.doctor.run_checks import Report
-from faketime import Clock
-from histories import DELAYS, departed, history
-from landed import FLIGHTS
-from processes import eventually
-from running import process, publish
+from support.fake_time import Clock
+from support.landed_history import DELAYS, departed, history
+from support.landed_sample import FLIGHTS
+from support.processes import eventually
+from support.real_programs import process, publish
 from test_zombies_of_replays import in_the_middle, replay, standing
 
 if TYPE_CHECKING:

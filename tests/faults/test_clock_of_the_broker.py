@@ -18,9 +18,9 @@ from anabranch.core.settings import Settings
 from anabranch.ingest.landing.quarantine import release
 from anabranch.operate.doctor.run_checks import Report
 from anabranch.operate.runtime.kafka_server import kafka_part
-from faketime import Clock
-from parcels import assert_sound, land, made_topic, parcel, rows_of, send
-from processes import eventually
+from support.fake_time import Clock
+from support.parcels_topic import assert_sound, land, made_topic, parcel, rows_of, send
+from support.processes import eventually
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,9 +15,9 @@ from anabranch.core.settings import Settings
 from anabranch.lake.layout import batch_table
 from anabranch.operate.doctor.run_checks import Report
 from anabranch.operate.runtime import lifecycle
-from asking import asking
-from faketime import Clock
-from processes import eventually
+from support.dag_requests import asking
+from support.fake_time import Clock
+from support.processes import eventually
 from test_zombies import level, send
 
 pytestmark = [pytest.mark.system, pytest.mark.sweep, pytest.mark.timeout(3_600)]

@@ -14,7 +14,7 @@ from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
 from anabranch.views import View
-from landed import FLIGHTS, Event, Landing, sample_views
+from support.landed_sample import FLIGHTS, Event, Landing, sample_views
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -17,8 +17,8 @@ from anabranch.lake import CommitMetadata, Cut, append, create, stage_arrow, ups
 from anabranch.lake.commits import open_table
 from anabranch.lake.layout import speed_table
 from anabranch.operate.doctor.run_checks import Report
-from disks import Disk
-from landed import FLIGHTS, Event, Landing, sample_views
+from support.full_disks import Disk
+from support.landed_sample import FLIGHTS, Event, Landing, sample_views
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

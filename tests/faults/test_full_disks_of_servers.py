@@ -16,10 +16,10 @@ from anabranch.lake.layout import landing_checkpoint, landing_table
 from anabranch.operate.doctor.run_checks import Report
 from anabranch.operate.runtime import lifecycle
 from anabranch.operate.runtime.kafka_server import kafka_home
-from disks import Disk
-from parcels import assert_sound, land, made_topic, parcel, rows_of, send
-from processes import eventually
-from sending import raw_producer
+from support.full_disks import Disk
+from support.parcels_topic import assert_sound, land, made_topic, parcel, rows_of, send
+from support.processes import eventually
+from support.sent_records import raw_producer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,10 +18,10 @@ from anabranch.lake.layout import speed_table
 from anabranch.operate.runtime import lifecycle
 from anabranch.samples.faults import Faults
 from anabranch.samples.publishing import Pace
-from landed import Event, Landing
-from processes import alive, eventually
-from running import Process, process
-from sending import landed
+from support.landed_sample import Event, Landing
+from support.processes import alive, eventually
+from support.real_programs import Process, process
+from support.sent_records import landed
 
 pytestmark = pytest.mark.system
 

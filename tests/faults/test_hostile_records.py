@@ -14,9 +14,9 @@ from anabranch.contracts import Topic
 from anabranch.core.settings import Settings
 from anabranch.ingest.landing.quarantine import list_quarantined
 from anabranch.operate.doctor.run_checks import Report
-from fuzzing import accident, fuzzed
-from parcels import MEGABYTE, assert_sound, land, made_topic, parcel, rows_of, send
-from sending import raw_producer
+from support.damaged_bytes import accident, fuzzed
+from support.parcels_topic import MEGABYTE, assert_sound, land, made_topic, parcel, rows_of, send
+from support.sent_records import raw_producer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

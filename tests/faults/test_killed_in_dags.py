@@ -31,9 +31,9 @@ from anabranch.samples.faults import Faults
 from anabranch.samples.publishing import Pace
 from anabranch.serve import retirement
 from anabranch.serve.routes import set_route
-from asking import asking
-from processes import alive, eventually
-from sending import landed
+from support.dag_requests import asking
+from support.processes import alive, eventually
+from support.sent_records import landed
 
 pytestmark = [pytest.mark.system, pytest.mark.sweep, pytest.mark.timeout(3_600)]
 VIEW, BY = "departure_delays", {"by": "a test", "why": "a test"}

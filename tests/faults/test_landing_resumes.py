@@ -19,8 +19,8 @@ from anabranch.ingest.landing.stream import start
 from anabranch.lake.layout import landing_checkpoint, landing_table
 from anabranch.lake.writer_fencing import acquire
 from confluent_kafka.admin import AdminClient, NewPartitions
-from parcels import assert_sound, land, made_topic, parcel, rows_of, send
-from processes import eventually
+from support.parcels_topic import assert_sound, land, made_topic, parcel, rows_of, send
+from support.processes import eventually
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

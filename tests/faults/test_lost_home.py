@@ -20,12 +20,12 @@ from anabranch.lake.commits import open_table
 from anabranch.lake.layout import batch_table, landing_table, speed_table
 from anabranch.operate.backup import create_backup, hashed_files, list_backups, restore_backup, verify_backups
 from anabranch.views import View
-from backed_up import furnished, kept
-from clinic import departed
-from disks import Disk
-from parcels import NOON, assert_sound, land, made_topic, parcel, rows_of, send
-from processes import eventually
-from sending import landed
+from support.backed_up_home import furnished, kept
+from support.full_disks import Disk
+from support.parcels_topic import NOON, assert_sound, land, made_topic, parcel, rows_of, send
+from support.processes import eventually
+from support.sent_records import landed
+from support.small_platform import departed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -25,11 +25,11 @@ from anabranch.lake.commits import open_table
 from anabranch.lake.layout import batch_table, speed_table
 from anabranch.operate.runtime import lifecycle
 from anabranch.operate.runtime.environment import environment
-from landed import Event, Landing
-from parcels import PARCEL, assert_sound, parcel, rows_of, send
-from processes import alive, eventually
-from running import Process, process
-from sending import landed
+from support.landed_sample import Event, Landing
+from support.parcels_topic import PARCEL, assert_sound, parcel, rows_of, send
+from support.processes import alive, eventually
+from support.real_programs import Process, process
+from support.sent_records import landed
 
 pytestmark = [pytest.mark.system, pytest.mark.sweep]
 

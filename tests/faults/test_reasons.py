@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from anabranch.contracts import Topic
 from anabranch.ingest.landing.quarantine_reasons import reason
-from fuzzing import ACCIDENTS, fuzzed
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from parcels import NOON, PARCEL, parcel
+from support.damaged_bytes import ACCIDENTS, fuzzed
+from support.parcels_topic import NOON, PARCEL, parcel
 
 pytestmark = [pytest.mark.unit, pytest.mark.property]
 

@@ -14,8 +14,8 @@ from anabranch.core.settings import Settings
 from anabranch.operate.runtime import lifecycle, process_registry, stop_services
 from anabranch.operate.runtime.service import Service
 from anabranch.operate.runtime.supervisor import supervise
-from disks import Disk
-from processes import alive, eventually, everything
+from support.full_disks import Disk
+from support.processes import alive, eventually, everything
 
 pytestmark = pytest.mark.unit
 

@@ -17,7 +17,7 @@ from anabranch.lake import latest_commit
 from anabranch.lake.layout import landing_table, speed_checkpoint, speed_table
 from anabranch.operate.doctor.run_checks import Report
 from anabranch.operate.runtime.lag import lag
-from landed import FLIGHTS, Event, Landing, sample_views
+from support.landed_sample import FLIGHTS, Event, Landing, sample_views
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

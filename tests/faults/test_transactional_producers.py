@@ -28,8 +28,8 @@ from anabranch.operate.doctor.run_checks import Report
 from anabranch.operate.runtime.lag import lag
 from confluent_kafka.admin import AdminClient, NewTopic
 from deltalake import DeltaTable
-from parcels import PARCEL, assert_sound, land, made_topic, parcel, rows_of, send
-from processes import eventually
+from support.parcels_topic import PARCEL, assert_sound, land, made_topic, parcel, rows_of, send
+from support.processes import eventually
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

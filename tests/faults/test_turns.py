@@ -17,8 +17,8 @@ from anabranch.lake import latest_commit
 from anabranch.lake.layout import speed_table
 from anabranch.lake.writer_fencing import acquire
 from anabranch.operate.doctor.run_checks import Report
-from landed import FLIGHTS, Event, Landing, sample_views
-from processes import eventually
+from support.landed_sample import FLIGHTS, Event, Landing, sample_views
+from support.processes import eventually
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,10 +16,10 @@ from anabranch.operate.doctor.run_checks import Report
 from anabranch.operate.runtime import lifecycle
 from anabranch.samples.faults import Faults
 from anabranch.samples.publishing import Pace
-from landed import FLIGHTS
-from processes import eventually
-from running import process
-from sending import landed, speed_is_level
+from support.landed_sample import FLIGHTS
+from support.processes import eventually
+from support.real_programs import process
+from support.sent_records import landed, speed_is_level
 
 pytestmark = [pytest.mark.system, pytest.mark.sweep]
 VIEWS = ("departure_delays", "route_day", "aircraft_now")

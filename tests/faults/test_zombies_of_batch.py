@@ -23,7 +23,7 @@ from anabranch.lake import commit_history
 from anabranch.lake.layout import batch_table
 from anabranch.operate.doctor.run_checks import examine
 from anabranch.operate.runtime.environment import environment
-from clinic import DAYS, NAME, V1, Clinic, departed
+from support.small_platform import DAYS, NAME, V1, Clinic, departed
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 DAY = DAYS[0]

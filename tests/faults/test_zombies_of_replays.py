@@ -14,9 +14,9 @@ from anabranch.core.settings import Settings
 from anabranch.lake import commit_history
 from anabranch.lake.layout import speed_table
 from anabranch.operate.doctor.run_checks import Report
-from histories import DELAYS, history
-from processes import eventually
-from running import Process, process
+from support.landed_history import DELAYS, history
+from support.processes import eventually
+from support.real_programs import Process, process
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -23,8 +23,8 @@ from anabranch.views.inputs import events_of, frames, rows_of, watermark_of
 from hypothesis import HealthCheck, given
 from hypothesis import settings as runs
 from hypothesis import strategies as st
-from landed import FLIGHTS, Event, Landing, flight_views
 from pyspark.sql import functions as F
+from support.landed_sample import FLIGHTS, Event, Landing, flight_views
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

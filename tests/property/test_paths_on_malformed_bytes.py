@@ -34,11 +34,11 @@ from anabranch.testing.rows import bag, differences, plain
 from anabranch.testing.scenario import Fault
 from anabranch.views import View
 from anabranch.views.registry import sources_of
-from byte_logs import ByteLog, drawn
-from landed import ALL_DECLARED, CONTRACTS, gallery, sample_views
-from landed_bytes import landing_of
-from naive_reader import Decided, Reader, contracts_of
 from pyspark.errors import StreamingQueryException
+from support.landed_bytes import landing_of
+from support.landed_sample import ALL_DECLARED, CONTRACTS, gallery, sample_views
+from support.naive_reader import Decided, Reader, contracts_of
+from support.random_byte_logs import ByteLog, drawn
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,7 +18,7 @@ from anabranch.compute.batch import publications
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import batch_table
 from anabranch.serve.routes import route_of
-from asking import Asking
+from support.dag_requests import Asking
 
 from soak import judging
 from soak.commands import command, patiently

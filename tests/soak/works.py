@@ -10,7 +10,7 @@ from itertools import cycle
 from random import Random
 
 from anabranch.core.settings import Settings
-from asking import Asking, asking
+from support.dag_requests import Asking, asking
 
 from soak.acts import Acts
 from soak.judging import Worked

@@ -7,7 +7,6 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import published
 import pytest
 from anabranch.certify.certify_partitions import certify
 from anabranch.certify.staged_build import StagedBuild
@@ -19,7 +18,8 @@ from anabranch.lake.commits import open_table
 from anabranch.lake.layout import batch_table, speed_table
 from anabranch.views import View
 from anabranch.views.check import check
-from landed import ALL_DECLARED, Landing, gallery
+from support import sample_events
+from support.landed_sample import ALL_DECLARED, Landing, gallery
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,11 +45,11 @@ def flown(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Flow
     """Landed in eight epochs; some streams have run over all but three of them, then every one over all."""
     settings = load_settings(home=Path(tmp_path_factory.mktemp("gallery")), shuffle_partitions=2)
     landings = {name: Landing(settings, topic) for name, topic in ALL_DECLARED.topics.items()}
-    events = {"flights": published.flights(DAYS, 7, late=0.01)}
-    events |= {name: getattr(published, name)(DAYS) for name in ("weather", "planes", "searches")}
+    events = {"flights": sample_events.flights(DAYS, 7, late=0.01)}
+    events |= {name: getattr(sample_events, name)(DAYS) for name in ("weather", "planes", "searches")}
     for part in (slice(0, EPOCHS - 3), slice(EPOCHS - 3, EPOCHS)):
         for topic, landing in landings.items():
-            landing.land(*published.sliced(events[topic], DAYS, EPOCHS)[part])
+            landing.land(*sample_events.sliced(events[topic], DAYS, EPOCHS)[part])
         for view in VIEWS.values() if part.stop == EPOCHS else map(VIEWS.__getitem__, sorted(STOPPED)):
             catch_up(spark, settings, view, REGISTRY.topic(view))
     days = sorted({row["event_date"] for row in landings["flights"].rows})

@@ -19,7 +19,7 @@ from anabranch.lake.commits import open_table
 from anabranch.lake.layout import batch_table, speed_table
 from anabranch.views import Registry, View, load_views
 from anabranch.views.definition import CHANGED, PARTITION_DATE
-from landed import DECLARED, FLIGHTS, Event, Landing
+from support.landed_sample import DECLARED, FLIGHTS, Event, Landing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

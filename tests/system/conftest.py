@@ -17,12 +17,12 @@ from anabranch.core.settings import Settings, load_settings
 from anabranch.operate.runtime import lifecycle
 from anabranch.samples.faults import Faults
 from anabranch.samples.publishing import Pace
-from certificates import Authority, authority
-from clinic import DAYS, Clinic, departed
-from leaks import Secrets
-from outside import Outside, mails, posts
-from processes import eventually
-from sending import landed
+from support.outside_servers import Outside, mails, posts
+from support.processes import eventually
+from support.secret_scan import Secrets
+from support.sent_records import landed
+from support.small_platform import DAYS, Clinic, departed
+from support.tls_authority import Authority, authority
 
 LOGINS = {"vera": "viewer", "ulla": "user", "olga": "op"}
 

@@ -12,7 +12,7 @@ from anabranch.core.settings import Settings
 from anabranch.operate.jobs.landed_events import LandedEvents, post_event
 from anabranch.operate.runtime.airflow_parts import airflow_address
 from anabranch.operate.runtime.secret_files import airflow_login
-from processes import SLOW, eventually
+from support.processes import SLOW, eventually
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1_800)]
 VIEW = "departure_delays"

@@ -19,8 +19,8 @@ from anabranch.ingest.landing.stream import start
 from anabranch.ingest.landing.verify import verify
 from anabranch.lake.layout import landing_table
 from deltalake import DeltaTable
-from hostile import CANARY, HOSTILE
-from sending import raw_producer
+from support.hostile_texts import CANARY, HOSTILE
+from support.sent_records import raw_producer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

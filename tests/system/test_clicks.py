@@ -16,9 +16,9 @@ from anabranch.core.settings import Settings
 from anabranch.operate.runtime.airflow_parts import airflow_address
 from anabranch.operate.runtime.secret_files import airflow_login
 from anabranch.serve.routes import route_of
-from clicking import Picture, browsing, chromium, dialogue_of, field, log_in, our_page, pick, picture, triggered
 from playwright.sync_api import FrameLocator, Page, expect
-from processes import SLOW, eventually
+from support.browser import Picture, browsing, chromium, dialogue_of, field, log_in, our_page, pick, picture, triggered
+from support.processes import SLOW, eventually
 
 pytestmark = [
     pytest.mark.system,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from anabranch.apps.cli.main import app
 from anabranch.core.settings import Settings
-from hostile import CANARY
+from support.hostile_texts import CANARY
 from typer.main import get_command
 from typer.testing import CliRunner
 

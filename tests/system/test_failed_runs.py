@@ -17,10 +17,10 @@ from anabranch.core.settings import Settings
 from anabranch.operate.runtime import process_registry
 from anabranch.operate.runtime.airflow_parts import airflow_address
 from anabranch.operate.runtime.secret_files import airflow_login
-from clicking import browsing, chromium, dialogue_of, field, log_in
-from outside import Outside
 from playwright.sync_api import Page, expect
-from processes import SLOW, eventually
+from support.browser import browsing, chromium, dialogue_of, field, log_in
+from support.outside_servers import Outside
+from support.processes import SLOW, eventually
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1_800)]
 VIEW = "departure_delays"

@@ -38,11 +38,11 @@ from anabranch.lake.layout import landing_checkpoint, landing_table, speed_check
 from anabranch.serve import read
 from anabranch.views import View, load_views
 from deltalake import DeltaTable, write_deltalake
-from landed import DECLARED, FLIGHTS, Event, Landing, sample_views
 from pyspark.errors import StreamingQueryException
-from sending import raw_producer
-from served import DAYS as SERVED_DAYS
-from served import KEYS, VIEW, merge_speed, rows_at, start_speed
+from support.landed_sample import DECLARED, FLIGHTS, Event, Landing, sample_views
+from support.sent_records import raw_producer
+from support.small_halves import DAYS as SERVED_DAYS
+from support.small_halves import KEYS, VIEW, merge_speed, rows_at, start_speed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

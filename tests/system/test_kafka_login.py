@@ -24,15 +24,15 @@ from anabranch.ingest.landing.stream import start
 from anabranch.ingest.landing.verify import verify
 from anabranch.lake.layout import landing_table
 from anabranch.operate.runtime import lifecycle
-from certificates import Authority, authority
 from confluent_kafka.admin import (
     ScramCredentialInfo,
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
 from deltalake import DeltaTable
-from leaks import Secrets
-from processes import everything
+from support.processes import everything
+from support.secret_scan import Secrets
+from support.tls_authority import Authority, authority
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -31,7 +31,7 @@ from anabranch.lake import commit_history
 from anabranch.lake.layout import landing_checkpoint, landing_table
 from confluent_kafka.admin import AdminClient
 from deltalake import DeltaTable
-from sending import raw_producer
+from support.sent_records import raw_producer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,12 +16,12 @@ from anabranch.core.settings import Settings
 from anabranch.serve import routes
 from anabranch.serve.routes import route_history
 from anabranch.views.definition import View
-from clicking import browsing, chromium
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
-from page_app import Become, mount, serving
-from paged import DAYS, VIEW, certify, declare, land, publish, speed
 from playwright.sync_api import Page, expect
+from support.browser import browsing, chromium
+from support.page_app import Become, mount, serving
+from support.page_data import DAYS, VIEW, certify, declare, land, publish, speed
 
 pytestmark = [
     pytest.mark.system,

@@ -11,7 +11,6 @@ from typing import Any
 
 import confluent_kafka
 import polars as pl
-import processes
 import pytest
 import typer
 from anabranch.apps.cli import produce_commands, topics_commands
@@ -24,6 +23,7 @@ from anabranch.samples.faults import Faults, inject
 from anabranch.samples.flights import flight_events
 from anabranch.samples.publishing import Pace, publish
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions
+from support import processes
 from typer.testing import CliRunner
 
 pytestmark = pytest.mark.system

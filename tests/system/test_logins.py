@@ -14,8 +14,8 @@ from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
 from anabranch.operate.runtime.airflow_parts import airflow_address
 from anabranch.operate.runtime.secret_files import passwords_file
-from clicking import browsing, chromium, log_in, our_page
 from playwright.sync_api import expect
+from support.browser import browsing, chromium, log_in, our_page
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1_800)]
 VIEW = "departure_delays"

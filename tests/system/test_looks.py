@@ -19,10 +19,10 @@ from anabranch.compute.speed import status
 from anabranch.compute.speed.status import ViewStatus
 from anabranch.core.settings import Settings
 from anabranch.views.definition import View
-from clicking import Picture, browsing, chromium, picture
-from page_app import mount, serving
-from paged import DAYS, VIEW, certify, changed, declare, judge, kappa, land, publish, speed
 from playwright.sync_api import Page, expect
+from support.browser import Picture, browsing, chromium, picture
+from support.page_app import mount, serving
+from support.page_data import DAYS, VIEW, certify, changed, declare, judge, kappa, land, publish, speed
 
 pytestmark = [
     pytest.mark.system,

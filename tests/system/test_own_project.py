@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from anabranch.core.settings import project_root
-from processes import eventually
+from support.processes import eventually
 
 pytestmark = pytest.mark.system
 

@@ -10,7 +10,7 @@ from anabranch.apps.airflow.client import Client
 from anabranch.core.settings import Settings
 from anabranch.operate.runtime.airflow_parts import airflow_address
 from anabranch.operate.runtime.secret_files import airflow_login
-from processes import eventually
+from support.processes import eventually
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(3_600)]
 A_BROWSER = {"accept": "text/html"}

@@ -21,11 +21,11 @@ from anabranch.operate.runtime.airflow_parts import airflow_address
 from anabranch.operate.runtime.environment import environment
 from anabranch.operate.runtime.postgres_server import dsn
 from anabranch.operate.runtime.secret_files import airflow_login
-from hostile import CANARY
-from leaks import Secrets
-from processes import SLOW, eventually
 from psycopg import sql
-from sending import landed
+from support.hostile_texts import CANARY
+from support.processes import SLOW, eventually
+from support.secret_scan import Secrets
+from support.sent_records import landed
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1_800)]
 

@@ -26,7 +26,7 @@ from anabranch.operate.runtime.environment import environment
 from anabranch.operate.runtime.process_registry import SUPERVISOR
 from anabranch.operate.runtime.secret_files import airflow_login
 from anabranch.operate.runtime.services import catalog
-from processes import SLOW, alive, eventually, everything
+from support.processes import SLOW, alive, eventually, everything
 
 pytestmark = pytest.mark.system
 

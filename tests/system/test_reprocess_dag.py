@@ -30,8 +30,8 @@ from anabranch.operate.runtime.environment import environment
 from anabranch.operate.runtime.secret_files import airflow_login
 from anabranch.views.project import Project
 from deltalake import QueryBuilder
-from processes import SLOW, eventually
-from sending import landed, raw_producer, speed_is_level
+from support.processes import SLOW, eventually
+from support.sent_records import landed, raw_producer, speed_is_level
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(3_600)]
 

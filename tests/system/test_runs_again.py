@@ -26,8 +26,8 @@ from anabranch.operate.runtime.environment import environment
 from anabranch.operate.runtime.secret_files import airflow_login
 from anabranch.samples.faults import Faults
 from anabranch.samples.publishing import Pace
-from processes import SLOW, eventually
-from sending import landed, speed_is_level
+from support.processes import SLOW, eventually
+from support.sent_records import landed, speed_is_level
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(2_700)]
 VIEW = "departure_delays"

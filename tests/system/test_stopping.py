@@ -6,7 +6,7 @@ import psutil
 import pytest
 from anabranch.core.settings import Settings
 from anabranch.operate.runtime import lifecycle
-from processes import alive, eventually, everything
+from support.processes import alive, eventually, everything
 
 pytestmark = pytest.mark.system
 

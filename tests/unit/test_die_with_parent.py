@@ -10,7 +10,7 @@ from contextlib import suppress
 import psutil
 import pytest
 from anabranch.core.die_with_parent import OWNERS
-from processes import alive, eventually
+from support.processes import alive, eventually
 
 pytestmark = pytest.mark.unit
 

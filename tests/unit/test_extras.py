@@ -11,9 +11,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
-import served
 from anabranch.core.extras import EXTRAS, missing_extra
 from anabranch.core.settings import Settings, project_root
+from support import small_halves
 
 pytestmark = pytest.mark.unit
 LEFT_OUT = f"""
@@ -33,7 +33,7 @@ sys.meta_path.insert(0, LeftOut())
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    served.start_speed(Settings(home=tmp_path / "home", project=tmp_path), 1)
+    small_halves.start_speed(Settings(home=tmp_path / "home", project=tmp_path), 1)
     return tmp_path / "home"
 
 
@@ -57,7 +57,7 @@ reading = anabranch.read("delays", columns=["origin"])
 print(reading.to_arrow().num_rows, sum(batch.num_rows for batch in reading.to_arrow_batches()))
 """
     done = run(home, program)
-    rows = served.KEYS * len(served.DAYS)
+    rows = small_halves.KEYS * len(small_halves.DAYS)
     assert done.stdout.split() == [str(rows), str(rows)], done.stderr
 
 

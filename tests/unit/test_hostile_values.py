@@ -14,7 +14,6 @@ from typing import Any
 import httpx
 import pyarrow as pa
 import pytest
-import served
 from anabranch import lake
 from anabranch.apps.airflow.client import Client
 from anabranch.apps.airflow.run_key import run_key
@@ -35,9 +34,10 @@ from anabranch.lake import CommitMetadata, Cut
 from anabranch.lake.layout import landing_table
 from anabranch.operate.explain.missing_row import shown
 from anabranch.serve.routes import set_route
-from hostile import CANARY, HOSTILE
-from landed import sample_views
 from rich.console import Console, RenderableType
+from support import small_halves
+from support.hostile_texts import CANARY, HOSTILE
+from support.landed_sample import sample_views
 from typer.testing import CliRunner
 
 pytestmark = pytest.mark.unit
@@ -99,25 +99,25 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 
 
 def test_rows_and_routes_in_a_terminal(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = served.rows_at
+    rows = small_halves.rows_at
 
     def hostile_rows(epoch: int, days: Any) -> pa.Table:
         made = rows(epoch, days)
         return made.set_column(1, "origin", pa.array([ESCAPES] * made.num_rows))
 
-    monkeypatch.setattr(served, "rows_at", hostile_rows)
-    served.start_speed(settings, 3)
-    set_route(settings, served.VIEW, {1: 100}, by=ESCAPES, why=ESCAPES)
+    monkeypatch.setattr(small_halves, "rows_at", hostile_rows)
+    small_halves.start_speed(settings, 3)
+    set_route(settings, small_halves.VIEW, {1: 100}, by=ESCAPES, why=ESCAPES)
     for words in (
-        ["read", served.VIEW, "--limit", "2"],
-        ["routes", "history", served.VIEW],
-        ["routes", "show", served.VIEW],
+        ["read", small_halves.VIEW, "--limit", "2"],
+        ["routes", "history", small_halves.VIEW],
+        ["routes", "show", small_halves.VIEW],
     ):
         told = CliRunner().invoke(app, words, env={"COLUMNS": "400"})
         assert told.exit_code == 0, told.output
         assert "owned" in told.stdout
         assert [sign for sign in OBEYED if sign in told.output] == []
-    as_json = json.loads(CliRunner().invoke(app, ["read", served.VIEW, "--json", "--limit", "1"]).stdout)
+    as_json = json.loads(CliRunner().invoke(app, ["read", small_halves.VIEW, "--json", "--limit", "1"]).stdout)
     assert as_json["rows"][0]["origin"] == ESCAPES, "what a program reads is the value itself"
 
 

@@ -34,8 +34,8 @@ from anabranch.lake.layout import batch_table, landing_table, speed_table
 from anabranch.lake.staging import BUILDS
 from anabranch.views import Registry, View
 from anabranch.views.project import Project
-from processes import alive, eventually
-from running import Process
+from support.processes import alive, eventually
+from support.real_programs import Process
 
 from bank.customers import TOPIC
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import halves
 import pyarrow as pa
 import pytest
 from anabranch.certify.certificates import BUILD, RECOMPUTED, newest_certificates, record
@@ -13,7 +12,8 @@ from anabranch.certify.certify_partitions import certify
 from anabranch.core.errors import Conflict, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.lake import Cut
-from halves import DAYS, DELAYS, NEWEST, TOPIC, Departure
+from support import departure_halves
+from support.departure_halves import DAYS, DELAYS, NEWEST, TOPIC, Departure
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,11 +29,11 @@ LATE = Departure("01 05:30", "JFK", 90, late=True)
 
 @pytest.fixture
 def cut(settings: Settings) -> Cut:
-    return halves.land(settings, EPOCHS)
+    return departure_halves.land(settings, EPOCHS)
 
 
 def test_equal_paths_are_certified_day_by_day(spark: SparkSession, settings: Settings, cut: Cut) -> None:
-    halves.stream(spark, settings, DELAYS, cut)
+    departure_halves.stream(spark, settings, DELAYS, cut)
 
     certificates = certify(spark, settings, DELAYS, TOPIC, DAYS, run="r1")
 
@@ -46,9 +46,9 @@ def test_equal_paths_are_certified_day_by_day(spark: SparkSession, settings: Set
 
 
 def test_a_late_event_alone_leaves_the_certificate_green(spark: SparkSession, settings: Settings, cut: Cut) -> None:
-    cut = halves.land(settings, [[LATE]])
-    halves.stream(spark, settings, DELAYS, cut)
-    build = halves.build(spark, settings, DELAYS, cut, DAYS)
+    cut = departure_halves.land(settings, [[LATE]])
+    departure_halves.stream(spark, settings, DELAYS, cut)
+    build = departure_halves.build(spark, settings, DELAYS, cut, DAYS)
 
     certificates = certify(spark, settings, DELAYS, TOPIC, DAYS, build)
 
@@ -62,9 +62,9 @@ def test_a_late_event_alone_leaves_the_certificate_green(spark: SparkSession, se
 def test_a_build_of_an_older_cut_is_trusted_for_untouched_days_only(
     spark: SparkSession, settings: Settings, cut: Cut
 ) -> None:
-    build = halves.build(spark, settings, DELAYS, cut, DAYS)
-    newer = halves.land(settings, [[Departure("02 07:00", "JFK")]])
-    halves.stream(spark, settings, DELAYS, newer)
+    build = departure_halves.build(spark, settings, DELAYS, cut, DAYS)
+    newer = departure_halves.land(settings, [[Departure("02 07:00", "JFK")]])
+    departure_halves.stream(spark, settings, DELAYS, newer)
 
     certificates = certify(spark, settings, DELAYS, TOPIC, DAYS, build)
 
@@ -94,12 +94,12 @@ BROKEN: dict[str, Callable[[pa.Table], pa.Table]] = {
 def test_whatever_is_wrong_in_one_day_turns_that_day_red(
     spark: SparkSession, settings: Settings, cut: Cut, method: str
 ) -> None:
-    build = halves.build(spark, settings, DELAYS, cut, DAYS) if method == BUILD else None
-    halves.stream(spark, settings, DELAYS, cut)
-    rows = halves.speed_rows_of(settings, DELAYS).sort_by("window_start")
+    build = departure_halves.build(spark, settings, DELAYS, cut, DAYS) if method == BUILD else None
+    departure_halves.stream(spark, settings, DELAYS, cut)
+    rows = departure_halves.speed_rows_of(settings, DELAYS).sort_by("window_start")
     found = {}
     for what, broken in BROKEN.items():
-        halves.spoil(settings, DELAYS, cut, broken(rows))
+        departure_halves.spoil(settings, DELAYS, cut, broken(rows))
         certificates = certify(spark, settings, DELAYS, TOPIC, DAYS, build)
         assert {c.method for c in certificates} == {method}
         found[what] = [c.equal for c in certificates]
@@ -108,9 +108,9 @@ def test_whatever_is_wrong_in_one_day_turns_that_day_red(
 
 
 def test_a_build_that_is_wrong_is_not_certified(spark: SparkSession, settings: Settings, cut: Cut) -> None:
-    halves.stream(spark, settings, DELAYS, cut)
-    rows = halves.speed_rows_of(settings, DELAYS).drop_columns(["_epoch"]).sort_by("window_start")
-    wrong = halves.stage(settings, DELAYS, cut, DAYS, rows.slice(0, rows.num_rows - 1))
+    departure_halves.stream(spark, settings, DELAYS, cut)
+    rows = departure_halves.speed_rows_of(settings, DELAYS).drop_columns(["_epoch"]).sort_by("window_start")
+    wrong = departure_halves.stage(settings, DELAYS, cut, DAYS, rows.slice(0, rows.num_rows - 1))
 
     certificates = certify(spark, settings, DELAYS, TOPIC, DAYS, wrong)
 
@@ -133,11 +133,11 @@ def test_nulls_that_change_places_are_another_row(spark: SparkSession) -> None:
 def test_a_kappa_view_is_certified_as_a_whole_with_its_late_events(
     spark: SparkSession, settings: Settings, cut: Cut
 ) -> None:
-    cut = halves.land(settings, [[LATE]])
-    halves.stream(spark, settings, NEWEST, cut)
+    cut = departure_halves.land(settings, [[LATE]])
+    departure_halves.stream(spark, settings, NEWEST, cut)
 
     (green,) = certify(spark, settings, NEWEST, TOPIC, [])
-    halves.spoil(settings, NEWEST, cut, halves.speed_rows_of(settings, NEWEST).slice(1))
+    departure_halves.spoil(settings, NEWEST, cut, departure_halves.speed_rows_of(settings, NEWEST).slice(1))
     (red,) = certify(spark, settings, NEWEST, TOPIC, [])
 
     assert (green.partition, green.equal, red.equal) == (None, True, False)
@@ -146,11 +146,11 @@ def test_a_kappa_view_is_certified_as_a_whole_with_its_late_events(
 def test_certificates_are_kept_once_a_run_and_the_newest_holds(
     spark: SparkSession, settings: Settings, cut: Cut
 ) -> None:
-    halves.stream(spark, settings, DELAYS, cut)
+    departure_halves.stream(spark, settings, DELAYS, cut)
     first = certify(spark, settings, DELAYS, TOPIC, DAYS, run="r1")
     record(settings, first)
     record(settings, first)
-    halves.spoil(settings, DELAYS, cut, halves.speed_rows_of(settings, DELAYS).slice(0, 0))
+    departure_halves.spoil(settings, DELAYS, cut, departure_halves.speed_rows_of(settings, DELAYS).slice(0, 0))
     second = certify(spark, settings, DELAYS, TOPIC, DAYS[:1], run="r2")
     record(settings, second)
 
@@ -165,7 +165,7 @@ def test_a_view_without_a_commit_and_a_changed_definition_are_refused(
 ) -> None:
     with pytest.raises(TryAgain) as early:
         certify(spark, settings, DELAYS, TOPIC, DAYS)
-    halves.stream(spark, settings, DELAYS, cut)
+    departure_halves.stream(spark, settings, DELAYS, cut)
     from dataclasses import replace
 
     with pytest.raises(Conflict) as changed:

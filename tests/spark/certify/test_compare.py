@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import halves
 import pytest
 from anabranch.certify.compare_versions import compare_versions
 from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.settings import Settings
-from halves import DAYS, DELAYS, TOPIC, Departure
 from pyspark.sql import functions as F
+from support import departure_halves
+from support.departure_halves import DAYS, DELAYS, TOPIC, Departure
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,7 +32,7 @@ def test_a_changed_meaning_is_found_where_it_is_and_nothing_else(spark: SparkSes
         )
         return hourly.select("origin", "tailnum", F.col("w.start").alias("window_start"), "flights", "delay_minutes")
 
-    cut = halves.land(settings, EPOCHS)
+    cut = departure_halves.land(settings, EPOCHS)
     key = ("origin", "tailnum", "window_start")
     newer = replace(DELAYS, version=2, key=key, function=of_aircraft, fingerprint="delays-2")
     for view in (DELAYS, newer):

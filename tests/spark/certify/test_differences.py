@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import halves
 import pyarrow as pa
 import pytest
 from anabranch.certify.certify_partitions import compare
@@ -14,7 +13,8 @@ from anabranch.certify.rendering import render_differences
 from anabranch.core.settings import Settings
 from anabranch.lake import Cut
 from anabranch.views import View
-from halves import DAYS, DELAYS, NEWEST, TOPIC, Departure
+from support import departure_halves
+from support.departure_halves import DAYS, DELAYS, NEWEST, TOPIC, Departure
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,19 +30,19 @@ EPOCHS = [
 
 @pytest.fixture
 def cut(spark: SparkSession, settings: Settings) -> Cut:
-    found = halves.land(settings, EPOCHS)
-    halves.stream(spark, settings, DELAYS, found)
+    found = departure_halves.land(settings, EPOCHS)
+    departure_halves.stream(spark, settings, DELAYS, found)
     return found
 
 
 def _spoil(settings: Settings, cut: Cut, origin: str, *, drop: bool = False, add: int = 0) -> None:
-    rows = halves.speed_rows_of(settings, DELAYS)
+    rows = departure_halves.speed_rows_of(settings, DELAYS)
     kept = [
         row | ({"flights": row["flights"] + add} if row["origin"] == origin else {})
         for row in rows.to_pylist()
         if not (drop and row["origin"] == origin)
     ]
-    halves.spoil(settings, DELAYS, cut, pa.Table.from_pylist(kept, rows.schema))
+    departure_halves.spoil(settings, DELAYS, cut, pa.Table.from_pylist(kept, rows.schema))
 
 
 def _offsets(difference: Difference) -> list[int]:
@@ -60,11 +60,11 @@ ROWS = View(
 
 
 def test_a_row_whose_key_is_an_event_s_place_is_named_with_that_event(spark: SparkSession, settings: Settings) -> None:
-    cut = halves.land(settings, EPOCHS)
-    halves.stream(spark, settings, ROWS, cut)
-    rows = halves.speed_rows_of(settings, ROWS)
+    cut = departure_halves.land(settings, EPOCHS)
+    departure_halves.stream(spark, settings, ROWS, cut)
+    rows = departure_halves.speed_rows_of(settings, ROWS)
     wrong = [row | ({"dep_delay": row["dep_delay"] + 1} if row["log_offset"] == 1 else {}) for row in rows.to_pylist()]
-    halves.spoil(settings, ROWS, cut, pa.Table.from_pylist(wrong, rows.schema))
+    departure_halves.spoil(settings, ROWS, cut, pa.Table.from_pylist(wrong, rows.schema))
 
     (found,) = differences(spark, settings, ROWS, TOPIC, DAYS[0])
     assert (found.cells, _offsets(found), found.event_count, found.verified) == (
@@ -104,9 +104,9 @@ def test_a_missing_row_shows_what_should_be_there(spark: SparkSession, settings:
 
 
 def test_an_extra_row_has_no_events_behind_it(spark: SparkSession, settings: Settings, cut: Cut) -> None:
-    rows = halves.speed_rows_of(settings, DELAYS)
+    rows = departure_halves.speed_rows_of(settings, DELAYS)
     extra = next(row for row in rows.to_pylist() if row["origin"] == "EWR") | {"origin": "XXX"}
-    halves.spoil(settings, DELAYS, cut, pa.concat_tables([rows, pa.Table.from_pylist([extra], rows.schema)]))
+    departure_halves.spoil(settings, DELAYS, cut, pa.concat_tables([rows, pa.Table.from_pylist([extra], rows.schema)]))
 
     (found,) = differences(spark, settings, DELAYS, TOPIC, DAYS[0])
 
@@ -114,9 +114,9 @@ def test_an_extra_row_has_no_events_behind_it(spark: SparkSession, settings: Set
 
 
 def test_a_row_that_is_there_twice_is_seen(spark: SparkSession, settings: Settings, cut: Cut) -> None:
-    rows = halves.speed_rows_of(settings, DELAYS)
+    rows = departure_halves.speed_rows_of(settings, DELAYS)
     row = next(row for row in rows.to_pylist() if row["origin"] == "EWR")
-    halves.spoil(settings, DELAYS, cut, pa.concat_tables([rows, pa.Table.from_pylist([row], rows.schema)]))
+    departure_halves.spoil(settings, DELAYS, cut, pa.concat_tables([rows, pa.Table.from_pylist([row], rows.schema)]))
 
     (found,) = differences(spark, settings, DELAYS, TOPIC, DAYS[0])
 
@@ -124,10 +124,10 @@ def test_a_row_that_is_there_twice_is_seen(spark: SparkSession, settings: Settin
 
 
 def test_a_kappa_view_s_difference_has_its_late_events_too(spark: SparkSession, settings: Settings, cut: Cut) -> None:
-    halves.stream(spark, settings, NEWEST, cut)
-    rows = halves.speed_rows_of(settings, NEWEST)
+    departure_halves.stream(spark, settings, NEWEST, cut)
+    rows = departure_halves.speed_rows_of(settings, NEWEST)
     wrong = [row | {"flights": 1} for row in rows.to_pylist()]
-    halves.spoil(settings, NEWEST, cut, pa.Table.from_pylist(wrong, rows.schema))
+    departure_halves.spoil(settings, NEWEST, cut, pa.Table.from_pylist(wrong, rows.schema))
 
     (found,) = differences(spark, settings, NEWEST, TOPIC, None)
 
@@ -135,9 +135,9 @@ def test_a_kappa_view_s_difference_has_its_late_events_too(spark: SparkSession, 
 
 
 def test_late_changes_say_what_late_events_did_to_each_day(spark: SparkSession, settings: Settings, cut: Cut) -> None:
-    cut = halves.land(settings, [[Departure("01 23:00", "EWR", late=True)]])
-    halves.stream(spark, settings, DELAYS, cut)
-    build = halves.build(spark, settings, DELAYS, cut, DAYS[:2])
+    cut = departure_halves.land(settings, [[Departure("01 23:00", "EWR", late=True)]])
+    departure_halves.stream(spark, settings, DELAYS, cut)
+    build = departure_halves.build(spark, settings, DELAYS, cut, DAYS[:2])
 
     found = late_changes(compare(spark, settings, DELAYS, TOPIC, DAYS[:2], build), build)
 
@@ -149,9 +149,9 @@ def test_late_changes_say_what_late_events_did_to_each_day(spark: SparkSession, 
 def test_a_build_that_late_events_do_not_explain_is_doubtful_and_found_wrong(
     spark: SparkSession, settings: Settings, cut: Cut
 ) -> None:
-    rows = halves.speed_rows_of(settings, DELAYS).drop_columns(["_epoch"])
+    rows = departure_halves.speed_rows_of(settings, DELAYS).drop_columns(["_epoch"])
     wrong = [row | ({"flights": 7} if row["partition_date"] == DAYS[0] else {}) for row in rows.to_pylist()]
-    build = halves.stage(settings, DELAYS, cut, DAYS[:2], pa.Table.from_pylist(wrong, rows.schema))
+    build = departure_halves.stage(settings, DELAYS, cut, DAYS[:2], pa.Table.from_pylist(wrong, rows.schema))
 
     found = late_changes(compare(spark, settings, DELAYS, TOPIC, DAYS[:2], build), build)
 

@@ -20,7 +20,7 @@ from anabranch.core.settings import Settings
 from anabranch.operate.doctor.context import Context
 from anabranch.operate.doctor.run_checks import examine
 from anabranch.operate.runtime.late_status import late_missing
-from landed import DECLARED, FLIGHTS, Event, Landing, sample_views
+from support.landed_sample import DECLARED, FLIGHTS, Event, Landing, sample_views
 from typer.testing import CliRunner
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import halves
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -23,7 +22,8 @@ from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
 from anabranch.lake import Cut
 from anabranch.lake.layout import batch_table
-from halves import DAYS, DELAYS, NEWEST, TOPIC, Departure
+from support import departure_halves
+from support.departure_halves import DAYS, DELAYS, NEWEST, TOPIC, Departure
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,8 +38,8 @@ EPOCHS = [
 
 @pytest.fixture
 def cut(spark: SparkSession, settings: Settings) -> Cut:
-    found = halves.land(settings, EPOCHS)
-    halves.stream(spark, settings, DELAYS, found)
+    found = departure_halves.land(settings, EPOCHS)
+    departure_halves.stream(spark, settings, DELAYS, found)
     return found
 
 
@@ -65,9 +65,9 @@ def test_a_good_build_is_equal_everywhere_and_says_what_late_events_changed(
 def test_a_wrong_row_refuses_its_day_in_words_and_the_others_pass(
     spark: SparkSession, settings: Settings, cut: Cut, build: Build
 ) -> None:
-    rows = halves.speed_rows_of(settings, DELAYS)
+    rows = departure_halves.speed_rows_of(settings, DELAYS)
     wrong = [r | ({"flights": r["flights"] + 1} if r["partition_date"] == DAYS[1] else {}) for r in rows.to_pylist()]
-    halves.spoil(settings, DELAYS, cut, pa.Table.from_pylist(wrong, rows.schema))
+    departure_halves.spoil(settings, DELAYS, cut, pa.Table.from_pylist(wrong, rows.schema))
 
     verdict = reconcile(spark, settings, DELAYS, TOPIC, "run-1", build)
 
@@ -106,9 +106,9 @@ def test_a_day_that_the_build_lacks_and_a_key_that_is_there_twice_are_refused(
 ) -> None:
     from dataclasses import replace
 
-    rows = halves.speed_rows_of(settings, DELAYS)
+    rows = departure_halves.speed_rows_of(settings, DELAYS)
     twice = pa.Table.from_pylist([r for r in rows.to_pylist() if r["partition_date"] == DAYS[1]], rows.schema)
-    halves.spoil(settings, DELAYS, cut, pa.concat_tables([rows, twice]))
+    departure_halves.spoil(settings, DELAYS, cut, pa.concat_tables([rows, twice]))
     lacking = tuple(file for file in build.files if file.partition["partition_date"] != str(DAYS[2]))
 
     verdict = reconcile(spark, settings, DELAYS, TOPIC, "run-1", replace(build, files=lacking))
@@ -136,7 +136,7 @@ def test_landing_itself_is_checked(spark: SparkSession, settings: Settings, cut:
 
 
 def test_a_kappa_view_is_judged_as_a_whole(spark: SparkSession, settings: Settings, cut: Cut) -> None:
-    halves.stream(spark, settings, NEWEST, cut)
+    departure_halves.stream(spark, settings, NEWEST, cut)
 
     verdict = reconcile(spark, settings, NEWEST, TOPIC, "run-2", None)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-import halves
 import pytest
 from anabranch.certify.reconciliation import reconcile
 from anabranch.change import run_progress
@@ -14,7 +13,8 @@ from anabranch.compute.batch import rebuild
 from anabranch.core.settings import Settings
 from anabranch.operate.jobs import _watch
 from anabranch.operate.jobs._watch import watched
-from halves import DAYS, DELAYS, TOPIC
+from support import departure_halves
+from support.departure_halves import DAYS, DELAYS, TOPIC
 from test_reconciliation import EPOCHS
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.spark
 def test_a_rebuild_and_its_certificates_are_seen_while_they_run(
     spark: SparkSession, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    halves.stream(spark, settings, DELAYS, halves.land(settings, EPOCHS))
+    departure_halves.stream(spark, settings, DELAYS, departure_halves.land(settings, EPOCHS))
     seen, write = list[RunProgress](), run_progress.write_progress
 
     def noting(settings: Settings, progress: RunProgress) -> None:
@@ -57,7 +57,7 @@ def test_a_rebuild_and_its_certificates_are_seen_while_they_run(
 def test_a_build_that_cant_be_watched_is_still_made(
     spark: SparkSession, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    halves.land(settings, EPOCHS)
+    departure_halves.land(settings, EPOCHS)
 
     def full(*_: object) -> None:
         raise OSError("no space left on device")

@@ -17,7 +17,7 @@ from anabranch.operate.doctor.context import Context
 from anabranch.operate.doctor.findings import Finding
 from anabranch.operate.doctor.recompute import recompute_checks
 from anabranch.operate.doctor.run_checks import examine
-from landed import DECLARED, FLIGHTS, Event, Landing, sample_views
+from support.landed_sample import DECLARED, FLIGHTS, Event, Landing, sample_views
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,8 +20,8 @@ from anabranch.lake.layout import speed_table
 from anabranch.operate.explain.candidates import candidates
 from anabranch.operate.explain.rendering import rendered
 from anabranch.views import Registry
-from evolved import ONE, TWO, Departure, declared, delays_to, departures_from, land
 from rich.console import Console
+from support.evolved_contract import ONE, TWO, Departure, declared, delays_to, departures_from, land
 from test_both_paths import DAYS, MIXED
 
 if TYPE_CHECKING:

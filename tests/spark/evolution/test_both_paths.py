@@ -21,7 +21,7 @@ from anabranch.lake.layout import batch_table, speed_table
 from anabranch.views import View
 from anabranch.views.definition import ENVELOPE
 from anabranch.views.inputs import events_at, frames
-from evolved import ONE, TWO, TYPE, Departure, delays_to, departures_from, expected, land
+from support.evolved_contract import ONE, TWO, TYPE, Departure, delays_to, departures_from, expected, land
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

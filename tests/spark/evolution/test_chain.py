@@ -17,9 +17,9 @@ from anabranch.lake.layout import landing_table
 from anabranch.views import view
 from anabranch.views.inputs import events_at, frames
 from anabranch.views.upcasting import check_upcasters
-from evolved import TWO, Departure, land
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+from support.evolved_contract import TWO, Departure, land
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -29,7 +29,7 @@ from anabranch.operate.doctor.run_checks import examine
 from anabranch.operate.doctor.typed_columns import decode_check
 from anabranch.views import Registry
 from deltalake import DeltaTable, write_deltalake
-from evolved import ONE, TWO, TYPE, Departure, declared
+from support.evolved_contract import ONE, TWO, TYPE, Departure, declared
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,9 +16,9 @@ from anabranch.testing.log_generator import draw
 from anabranch.testing.saved_counterexample import read as read_replay
 from anabranch.testing.scenario import as_dicts, valid
 from anabranch.views.function_source import read
-from evolved import TWO, TYPE, declared, delays_to
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+from support.evolved_contract import TWO, TYPE, declared, delays_to
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,7 @@ from anabranch.compute.batch.version_samples import SAMPLE_SIZE, try_each_versio
 from anabranch.core.errors import BadDefinition
 from anabranch.core.settings import Settings
 from anabranch.views import View
-from evolved import TWO, Departure, delays_to, land
+from support.evolved_contract import TWO, Departure, delays_to, land
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -16,8 +16,8 @@ from anabranch.views.check import check
 from anabranch.views.definition_registry import record_path, write_definition
 from anabranch.views.upcaster_registry import register_upcasters
 from anabranch.views.upcasting import check_upcasters
-from evolved import ONE, TWO, TYPE, declared, delays_to, departures_from
 from pyspark.sql import functions as F
+from support.evolved_contract import ONE, TWO, TYPE, declared, delays_to, departures_from
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from anabranch.core.settings import load_settings
 from anabranch.views import View
-from explained import World, land, publish_batch, serve
+from support.explained_views import World, land, publish_batch, serve
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,8 +17,8 @@ from anabranch.views import View
 from anabranch.views.canonical import canonical
 from anabranch.views.definition import WATERMARK
 from anabranch.views.inputs import events_of, frames
-from explained import REGISTRY, VIEWS, World
-from landed import FLIGHTS
+from support.explained_views import REGISTRY, VIEWS, World
+from support.landed_sample import FLIGHTS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,11 +15,11 @@ from anabranch.core.errors import BadInput, Conflict
 from anabranch.operate.explain import Explanation
 from anabranch.operate.explain.rendering import rendered
 from anabranch.views import Registry, view
-from explained import REGISTRY, VIEWS, World, serve
-from landed import DECLARED
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from rich.console import Console
+from support.explained_views import REGISTRY, VIEWS, World, serve
+from support.landed_sample import DECLARED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,7 +13,7 @@ from anabranch.core.settings import Settings
 from anabranch.lake import CommitMetadata, Cut, append, create, stage_arrow, widen
 from anabranch.lake.frames import table_rows
 from deltalake import DeltaTable
-from landed import Event, Landing
+from support.landed_sample import Event, Landing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -27,7 +27,7 @@ from anabranch.operate.maintenance.runner import maintain
 from anabranch.views import Registry
 from anabranch.views.inputs import rows_at
 from deltalake import DeltaTable
-from landed import DECLARED, FLIGHTS, Event, Landing, sample_views
+from support.landed_sample import DECLARED, FLIGHTS, Event, Landing, sample_views
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,7 +8,6 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import published
 import pytest
 from anabranch.certify.certify_partitions import certify
 from anabranch.change.replay.rate_limit import Pace
@@ -21,7 +20,8 @@ from anabranch.lake.commits import open_table
 from anabranch.lake.layout import speed_table
 from anabranch.views import View
 from anabranch.views.definition import is_changed
-from landed import ALL_DECLARED, Landing, gallery
+from support import sample_events
+from support.landed_sample import ALL_DECLARED, Landing, gallery
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,9 +76,9 @@ def world(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("anabranch.change.replay.feed.next_size", lambda *_: 1)
     settings = load_settings(home=tmp_path / "home", shuffle_partitions=2)
     found = World(spark, settings, {name: Landing(settings, t) for name, t in ALL_DECLARED.topics.items()})
-    events = {"flights": published.flights(DAYS, 7, late=0.01)}
-    events |= {name: getattr(published, name)(DAYS) for name in ("weather", "planes", "searches")}
-    found.epochs = {name: published.sliced(each, DAYS, EPOCHS) for name, each in events.items()}
+    events = {"flights": sample_events.flights(DAYS, 7, late=0.01)}
+    events |= {name: getattr(sample_events, name)(DAYS) for name in ("weather", "planes", "searches")}
+    found.epochs = {name: sample_events.sliced(each, DAYS, EPOCHS) for name, each in events.items()}
     return found
 
 

@@ -36,7 +36,7 @@ from anabranch.lake.stream_checkpoint import checkpoint_id
 from anabranch.views import View
 from anabranch.views.definition import CHANGED
 from deltalake import write_deltalake
-from landed import FLIGHTS, Event, Landing, sample_views
+from support.landed_sample import FLIGHTS, Event, Landing, sample_views
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import anabranch
 import pytest
-import served
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import speed_table
 from anabranch.serve import reader_log
@@ -17,7 +16,8 @@ from anabranch.serve.routes import set_route
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
-from served import DAYS, VIEW
+from support import small_halves
+from support.small_halves import DAYS, VIEW
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +30,7 @@ ENGINES_OWN = (PySparkException, Py4JJavaError)
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     monkeypatch.setattr(reader_log, "_SECONDS", 0.0)
     settings = Settings(home=tmp_path)
-    served.start_speed(settings, 1, DAYS[:2])
+    small_halves.start_speed(settings, 1, DAYS[:2])
     set_route(settings, VIEW, {1: 100}, by="test", why="test")
     return settings
 
@@ -66,5 +66,5 @@ def test_what_the_readers_own_query_does_wrong_is_not_counted(spark: SparkSessio
     rows = anabranch.read(VIEW, settings=settings).to_spark(spark)
     with pytest.raises(ENGINES_OWN):
         rows.select(F.raise_error(F.lit("mine"))).collect()
-    assert rows.count() == 2 * served.KEYS
+    assert rows.count() == 2 * small_halves.KEYS
     assert counted(settings, 0) == []

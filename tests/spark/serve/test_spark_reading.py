@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "unit" / "serving"))
-import served
-from served import DAYS, KEYS, VIEW
+from support import small_halves
+from support.small_halves import DAYS, KEYS, VIEW
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
 def published(settings: Settings) -> Settings:
-    served.start_speed(settings, 3)
-    served.publish(settings, {DAYS[0]: 3, DAYS[1]: 2}, DAYS[:2])
+    small_halves.start_speed(settings, 3)
+    small_halves.publish(settings, {DAYS[0]: 3, DAYS[1]: 2}, DAYS[:2])
     return settings
 
 
@@ -52,8 +52,8 @@ def test_spark_and_arrow_give_the_same_rows(spark: SparkSession, published: Sett
 
 def test_a_spark_reading_stays_as_it_was_pinned(spark: SparkSession, published: Settings) -> None:
     reading = anabranch.read(VIEW, settings=published)
-    served.merge_speed(published, 4, DAYS[2:3])
-    served.publish(published, {DAYS[0]: 4}, DAYS[:1])
+    small_halves.merge_speed(published, 4, DAYS[2:3])
+    small_halves.publish(published, {DAYS[0]: 4}, DAYS[:1])
 
     rows = reading.to_spark(spark).collect()
 

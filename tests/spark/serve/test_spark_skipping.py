@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pyarrow as pa
 import pytest
-import skipping
 from anabranch.lake import CommitMetadata, Cut, StagedFile, append, create, stage_arrow, stage_frame
 from deltalake import DeltaTable
+from support import random_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -25,34 +25,34 @@ NOTE = CommitMetadata("test", "0", Cut())
 
 
 def rows_of(chance: random.Random) -> list[list[dict[str, object]]]:
-    return [skipping.random_rows(chance, 10 * number, 6) for number in range(4)]
+    return [random_tables.random_rows(chance, 10 * number, 6) for number in range(4)]
 
 
 def test_spark_finds_the_rows_that_python_finds(spark: SparkSession, tmp_path: Path) -> None:
     chance = random.Random(7)
     files = rows_of(chance)
-    table = create(str(tmp_path), skipping.SCHEMA, [], NOTE)
+    table = create(str(tmp_path), random_tables.SCHEMA, [], NOTE)
     for number, rows in enumerate(files):
-        (staged,) = stage_arrow(pa.Table.from_pylist(rows, skipping.SCHEMA), str(tmp_path), f"b{number}", None)
+        (staged,) = stage_arrow(pa.Table.from_pylist(rows, random_tables.SCHEMA), str(tmp_path), f"b{number}", None)
         if number == 0:  # as a file of an older home
             staged = StagedFile(staged.path, staged.size, staged.rows, {}, f'{{"numRecords": {staged.rows}}}')
         append(table, [staged], NOTE)
     found = spark.read.format("delta").load(str(tmp_path))
 
-    for question in (skipping.random_question(chance) for _ in range(40)):
+    for question in (random_tables.random_question(chance) for _ in range(40)):
         if question.column != "bytes":
             rows = found.where(condition(question, found.schema)).select("number").collect()
             assert sorted(row.number for row in rows) == question.answer([r for f in files for r in f]), question
 
 
-def condition(question: skipping.Question, kinds: StructType) -> Column:
+def condition(question: random_tables.Question, kinds: StructType) -> Column:
     from pyspark.sql import functions as F
 
     column = F.col(f"`{question.column}`")
     if question.sign == "null":
         return column.isNull()
     value = question.value.isoformat() if isinstance(question.value, date) else question.value
-    return skipping.OPERATORS[question.sign](column, F.lit(value).cast(kinds[question.column].dataType))
+    return random_tables.OPERATORS[question.sign](column, F.lit(value).cast(kinds[question.column].dataType))
 
 
 def test_what_spark_has_staged_has_full_statistics(spark: SparkSession, tmp_path: Path) -> None:

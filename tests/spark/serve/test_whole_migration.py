@@ -23,8 +23,8 @@ from anabranch.core.settings import Settings
 from anabranch.serve.reader_log import failed_reads
 from anabranch.serve.retirement import retire
 from anabranch.serve.routes import route_of
-from landed import FLIGHTS, Event, Landing, sample_views
-from processes import working
+from support.landed_sample import FLIGHTS, Event, Landing, sample_views
+from support.processes import working
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

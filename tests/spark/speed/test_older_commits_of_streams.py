@@ -17,7 +17,7 @@ from anabranch.lake.archived_commits import LOG
 from anabranch.lake.commit_metadata import latest_commit
 from anabranch.lake.commits import configure, open_table
 from anabranch.lake.layout import speed_checkpoint, speed_table
-from landed import FLIGHTS, Event, Landing, sample_views
+from support.landed_sample import FLIGHTS, Event, Landing, sample_views
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -21,8 +21,8 @@ from anabranch.lake.commits import open_table
 from anabranch.lake.layout import speed_table
 from anabranch.views import View
 from anabranch.views.processor import Row, Timers, process, processed
-from landed import FLIGHTS, Event, Landing
 from pyspark.cloudpickle import register_pickle_by_value
+from support.landed_sample import FLIGHTS, Event, Landing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -18,7 +18,7 @@ from anabranch.core.errors import BadInput, Conflict, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.lake import latest_commit
 from anabranch.lake.layout import speed_table
-from landed import FLIGHTS, Event, Landing, sample_views
+from support.landed_sample import FLIGHTS, Event, Landing, sample_views
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

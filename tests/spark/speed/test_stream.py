@@ -19,7 +19,7 @@ from anabranch.lake.layout import speed_checkpoint, speed_table
 from anabranch.serve.table_snapshots import snapshot
 from anabranch.views import View
 from anabranch.views.definition import CHANGED
-from landed import FLIGHTS, Event, Landing, gallery, sample_views
+from support.landed_sample import FLIGHTS, Event, Landing, gallery, sample_views
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -22,8 +22,8 @@ from anabranch.lake.layout import speed_checkpoint, speed_table
 from anabranch.views import View, view
 from anabranch.views.check import check
 from anabranch.views.partition_events import count_for
-from landed import ALL_DECLARED, FLIGHTS, Event, Landing, gallery
 from pyspark.sql import functions as F
+from support.landed_sample import ALL_DECLARED, FLIGHTS, Event, Landing, gallery
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -15,9 +15,9 @@ from anabranch.core.errors import BadDefinition, BadInput
 from anabranch.testing import Proof, ProofFailed, options, prove
 from anabranch.testing.options import Options
 from anabranch.views import View, view
-from corpus import HERE, SHOP
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
+from support.view_corpus import HERE, SHOP
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -104,8 +104,10 @@ def test_the_command_line_replays_in_a_session_of_its_own(spark: SparkSession, t
         + "\n\ndef test_it():\n    prove(numbered, declarations=SHOP)\n"
     )
     (tmp_path / "test_numbered.py").write_text(text)
-    shutil.copy(HERE / "corpus.py", tmp_path / "corpus.py")
-    shutil.copytree(HERE / "contracts", tmp_path / "contracts")
+    for name in ("__init__", "view_corpus"):
+        (tmp_path / "support").mkdir(exist_ok=True)
+        shutil.copy(HERE.parents[1] / "support" / f"{name}.py", tmp_path / "support")
+    shutil.copytree(HERE / "contracts", tmp_path / "spark" / "testing" / "contracts")
     command = [sys.executable, "-m", "pytest", "-q", "-o", "markers=spark", f"--prove-replay={file}", str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from corpus import examples
+from support.view_corpus import examples
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from anabranch.testing import prove
-from landed import sample_views
+from support.landed_sample import sample_views
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from anabranch.core.errors import BadDefinition
-from corpus import examples
+from support.view_corpus import examples
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,7 +11,7 @@ from anabranch.core.settings import Settings
 from anabranch.views import Registry, load_views
 from anabranch.views.check import check
 from anabranch.views.definition_registry import is_registered, record_path
-from landed import DECLARED, sample_views
+from support.landed_sample import DECLARED, sample_views
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

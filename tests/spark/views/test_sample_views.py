@@ -14,7 +14,7 @@ from anabranch.core.settings import Settings
 from anabranch.lake.layout import landing_table
 from anabranch.views import View
 from anabranch.views.inputs import events_of, frames
-from landed import FLIGHTS, Event, Landing, sample_views
+from support.landed_sample import FLIGHTS, Event, Landing, sample_views
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

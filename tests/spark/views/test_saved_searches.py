@@ -16,8 +16,8 @@ from anabranch.core.errors import BadDefinition, BadInput
 from anabranch.views import load_views
 from anabranch.views.check import check
 from anabranch.views.saved_searches import fields_of, matches, refused
-from landed import DECLARED
 from pyspark.sql import functions as F
+from support.landed_sample import DECLARED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import served
 from anabranch.apps.airflow.current_version import not_retired
 from anabranch.apps.airflow.dags import project_views, reprocess_dags
 from anabranch.apps.airflow.static_views import declared_views
@@ -13,7 +12,8 @@ from anabranch.change.migration import majority_version
 from anabranch.core.settings import Settings
 from anabranch.serve import routes
 from anabranch.serve.routes import set_route
-from served import VIEW
+from support import small_halves
+from support.small_halves import VIEW
 
 pytestmark = pytest.mark.unit
 ONE = "@view(name='delays', version={0}, events=['e'], key=['k'], partition_by='t')\ndef v{0}(e):\n    'No. {0}.'\n"
@@ -39,7 +39,7 @@ def current(settings: Settings) -> list[int]:
 def test_it_is_the_version_that_a_read_without_one_gets(settings: Settings) -> None:
     assert current(settings) == [1], "nothing can be read yet"
     for version in (2, 3):
-        served.start_speed(settings, 3, version=version)
+        small_halves.start_speed(settings, 3, version=version)
     assert current(settings) == [2] == [majority_version(settings, VIEW)]
     for shares in ({2: 75, 3: 25}, {2: 50, 3: 50}, {2: 5, 3: 95}, {2: 100}):
         set_route(settings, VIEW, shares, by="anna", why="so")
@@ -48,7 +48,7 @@ def test_it_is_the_version_that_a_read_without_one_gets(settings: Settings) -> N
 
 def test_forms_begin_with_it_and_retired_versions_have_none(settings: Settings) -> None:
     for version in (1, 2, 3):
-        served.start_speed(settings, 3, version=version)
+        small_halves.start_speed(settings, 3, version=version)
     set_route(settings, VIEW, {2: 100}, by="anna", why="so")
     dags = {dag.dag_id: dag for dag in reprocess_dags(project_views())}
     assert set(dags) == {"reprocess_delays", "reprocess_delays.v1", "reprocess_delays.v2"}
@@ -64,7 +64,7 @@ def test_forms_begin_with_it_and_retired_versions_have_none(settings: Settings) 
 
 
 def test_a_route_that_cant_be_read_takes_no_dag_away(settings: Settings, caplog: pytest.LogCaptureFixture) -> None:
-    served.start_speed(settings, 3)
+    small_halves.start_speed(settings, 3)
     set_route(settings, VIEW, {1: 100}, by="anna", why="so")
     newest = max((settings.lake / "routes" / VIEW / "_delta_log").glob("*.json"))
     newest.write_text("{ no json")

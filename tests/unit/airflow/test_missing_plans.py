@@ -16,7 +16,7 @@ from anabranch.apps.airflow.retry_policy import NeedsFix
 from anabranch.apps.airflow.run_notes import planned_note
 from anabranch.core.settings import Settings
 from anabranch.views.project import Project
-from clinic import DAYS, NAME, Clinic, departed
+from support.small_platform import DAYS, NAME, Clinic, departed
 
 pytestmark = pytest.mark.unit
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-import served
 from anabranch.apps.airflow import migrate_tasks
 from anabranch.apps.airflow.migrate_tasks import ShiftReaders
 from anabranch.apps.airflow.retry_policy import NeedsFix
@@ -24,7 +23,8 @@ from anabranch.serve.routes import route_history
 from anabranch.views import Registry
 from anabranch.views.definition import View
 from anabranch.views.project import Project
-from served import VIEW
+from support import small_halves
+from support.small_halves import VIEW
 
 pytestmark = pytest.mark.unit
 VERSIONS = [
@@ -64,7 +64,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     monkeypatch.setattr(routes, "PATIENCE", 0.3)
     settings = Settings(home=tmp_path)
     for version in (1, 2):
-        served.start_speed(settings, 3, version=version)
+        small_halves.start_speed(settings, 3, version=version)
     registry = Registry(VERSIONS)
     monkeypatch.setattr(Registry, "topic", lambda self, view: None)
     monkeypatch.setattr(Project, "readable_views", lambda self: registry)
@@ -127,8 +127,8 @@ def test_a_rollback_by_a_person_ends_it_red_with_their_reason(moving: Moving, se
 def test_a_check_that_fails_ends_it_red_with_what_failed(moving: Moving, settings: Settings) -> None:
     moving.look()
     skip_soak(settings, VIEW, by="bob", why="now")
-    served.merge_speed(settings, 4, served.DAYS[:1])
-    served.merge_speed(settings, 4, served.DAYS[1:2], version=2)
+    small_halves.merge_speed(settings, 4, small_halves.DAYS[:1])
+    small_halves.merge_speed(settings, 4, small_halves.DAYS[1:2], version=2)
     with pytest.raises(NeedsFix, match="differ in written_by"):
         moving.look()
     assert moving.state == ("rolled back", 0)
@@ -157,7 +157,7 @@ def test_a_failing_check_leads_back_at_once_to_a_version_that_is_behind(moving: 
     moving.context["params"] |= {"checks": ["written_by < 4"]}
     moving.look()
     skip_soak(settings, VIEW, by="bob", why="now")
-    served.merge_speed(settings, 4, served.DAYS[:1], version=2)
+    small_halves.merge_speed(settings, 4, small_halves.DAYS[:1], version=2)
     with pytest.raises(NeedsFix, match="break written_by < 4"):
         moving.look()
     assert moving.state == ("rolled back", 0)
@@ -167,7 +167,7 @@ def test_that_a_check_can_not_be_made_is_told(moving: Moving, settings: Settings
     moving.look()
     shutil.rmtree(speed_table(settings, VIEW, 2))
     created = CommitMetadata("view/delays/v2/speed", "create", Cut())
-    create(speed_table(settings, VIEW, 2), served.SPEED_SCHEMA, ["partition_date"], created)
+    create(speed_table(settings, VIEW, 2), small_halves.SPEED_SCHEMA, ["partition_date"], created)
     assert moving.look() is False
     assert "Waits: no micro-batch of delays has been committed yet" in moving.said[-1]
 
@@ -183,8 +183,8 @@ def test_a_breaking_change_that_nobody_declared_is_refused_before_anything_is_bu
     moving: Moving, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.rmtree(speed_table(settings, VIEW, 2))
-    kept = pa.schema([field for field in served.SPEED_SCHEMA if field.name != "mean_delay"])
-    served.start_speed(settings, 3, version=2, schema=kept)
+    kept = pa.schema([field for field in small_halves.SPEED_SCHEMA if field.name != "mean_delay"])
+    small_halves.start_speed(settings, 3, version=2, schema=kept)
     context = moving.context | {"dag_run": SimpleNamespace(dag_id="migrate", run_id="r", clear_number=0)}
     monkeypatch.setattr(migrate_tasks, "get_current_context", lambda: context)
     sentence = "v2 breaks readers of v1, and this was not declared: mean_delay is removed"

@@ -11,7 +11,7 @@ from anabranch.apps.airflow.notifiers import notify
 from anabranch.core.airflow_settings import Notifier
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings, load_settings
-from outside import posts
+from support.outside_servers import posts
 
 pytestmark = pytest.mark.unit
 WEBHOOK = "anabranch.apps.airflow.notifiers.WebhookNotifier"

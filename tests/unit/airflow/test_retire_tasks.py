@@ -7,7 +7,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import served
 from anabranch.apps.airflow import retire_tasks
 from anabranch.apps.airflow.retire_tasks import DropApproval
 from anabranch.apps.airflow.retry_policy import NeedsFix
@@ -15,7 +14,8 @@ from anabranch.core.settings import Settings
 from anabranch.lake.layout import view_folder
 from anabranch.serve import routes
 from anabranch.serve.routes import route_of, set_route
-from served import VIEW
+from support import small_halves
+from support.small_halves import VIEW
 
 pytestmark = pytest.mark.unit
 
@@ -26,7 +26,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(routes, "PATIENCE", 0.3)
     settings = Settings(home=tmp_path)
     for version in (1, 2):
-        served.start_speed(settings, 3, version=version)
+        small_halves.start_speed(settings, 3, version=version)
     set_route(settings, VIEW, {1: 1, 2: 99}, by="anna", why="nearly")
     set_route(settings, VIEW, {2: 100}, by="anna", why="all")
     params: dict[str, Any] = {"view": VIEW, "version": 1, "why": "v2 is it", "grace": "0 days"}

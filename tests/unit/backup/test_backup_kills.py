@@ -12,11 +12,11 @@ from anabranch.lake.layout import landing_table, restoring
 from anabranch.operate.backup import create, create_backup, list_backups, restore_backup, verify_backups
 from anabranch.operate.backup.backup_folder import BackupFolder
 from anabranch.operate.runtime.preflight import check_restored
-from backed_up import furnished, kept, needed, objects
-from clinic import Clinic, departed
 from deltalake import DeltaTable
-from killed_steps import killed_before, steps_of
-from landed import FLIGHTS
+from support.backed_up_home import furnished, kept, needed, objects
+from support.killed_steps import killed_before, steps_of
+from support.landed_sample import FLIGHTS
+from support.small_platform import Clinic, departed
 
 pytestmark = pytest.mark.unit
 

@@ -28,11 +28,11 @@ from anabranch.operate.doctor.run_checks import examine
 from anabranch.operate.maintenance.runner import maintain
 from anabranch.operate.runtime.preflight import check_all
 from anabranch.views import Registry
-from backed_up import furnished, kept, needed, objects
-from clinic import DAYS, NAME, V1, Clinic, departed
 from deltalake import DeltaTable
-from landed import DECLARED, FLIGHTS
-from maintained import files, later, rows, shorten, tree
+from support.backed_up_home import furnished, kept, needed, objects
+from support.landed_sample import DECLARED, FLIGHTS
+from support.maintained_platform import files, later, rows, shorten, tree
+from support.small_platform import DAYS, NAME, V1, Clinic, departed
 from typer.testing import CliRunner
 
 pytestmark = pytest.mark.unit

@@ -10,13 +10,13 @@ from types import SimpleNamespace
 import anabranch
 import pyarrow as pa
 import pytest
-import served
 from anabranch.apps.cli import migrate_commands
 from anabranch.apps.cli.main import app
 from anabranch.core.settings import Settings, project_root
 from anabranch.lake.layout import speed_table
 from click.testing import Result
-from served import DAYS, VIEW
+from support import small_halves
+from support.small_halves import DAYS, VIEW
 from typer.testing import CliRunner
 
 pytestmark = pytest.mark.unit
@@ -44,7 +44,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     monkeypatch.setenv("ANABRANCH_HOME", str(tmp_path / "home"))
     settings = Settings(home=tmp_path / "home")
     for version in (1, 2):
-        served.start_speed(settings, 3, version=version)
+        small_halves.start_speed(settings, 3, version=version)
     return settings
 
 
@@ -89,7 +89,7 @@ def test_a_failing_check_is_seen_by_who_runs_it(settings: Settings) -> None:
     run(*START, "--check", "written_by < 4", "--yes")
     run("migrate", "advance", VIEW)
     for version in (1, 2):
-        served.merge_speed(settings, 4, DAYS[:1], version=version)
+        small_halves.merge_speed(settings, 4, DAYS[:1], version=version)
     halted = run("migrate", "run", VIEW)
     assert halted.exit_code == 1
     assert "rolled back, 0 % have v2" in halted.stdout
@@ -99,7 +99,7 @@ def test_a_failing_check_is_seen_by_who_runs_it(settings: Settings) -> None:
 def test_a_rollback_waits_for_no_stream(settings: Settings) -> None:
     run(*START, "--check", "written_by < 4", "--yes")
     run("migrate", "advance", VIEW)
-    served.merge_speed(settings, 4, DAYS[:1], version=2)
+    small_halves.merge_speed(settings, 4, DAYS[:1], version=2)
     ended = run("migrate", "run", VIEW)
     assert (ended.exit_code, ended.stderr) == (1, "")
     assert "rolled back, 0 % have v2" in ended.stdout
@@ -108,7 +108,7 @@ def test_a_rollback_waits_for_no_stream(settings: Settings) -> None:
 def test_that_readers_follow_is_not_silent(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     """A step is not done before the new version has come to what readers have seen of the old one."""
     run(*START, "--changed", "written_by", "--yes")
-    served.merge_speed(settings, 4, DAYS[:1])
+    small_halves.merge_speed(settings, 4, DAYS[:1])
     run("migrate", "advance", VIEW)
     monkeypatch.setattr(migrate_commands, "_POLL_SECONDS", 0)
     looks: list[float] = []
@@ -116,7 +116,7 @@ def test_that_readers_follow_is_not_silent(settings: Settings, monkeypatch: pyte
     def stream_goes_on(seconds: float) -> None:
         looks.append(seconds)
         if len(looks) == 2:
-            served.merge_speed(settings, 4, DAYS[:1], version=2)
+            small_halves.merge_speed(settings, 4, DAYS[:1], version=2)
         if len(looks) == 4:
             raise KeyboardInterrupt
 
@@ -128,8 +128,8 @@ def test_that_readers_follow_is_not_silent(settings: Settings, monkeypatch: pyte
 
 def test_versions_are_compared(settings: Settings) -> None:
     assert run("compare", VIEW, "1", "2").exit_code == 0
-    served.merge_speed(settings, 4, DAYS[:1])
-    served.start_speed(settings, 4, version=2)
+    small_halves.merge_speed(settings, 4, DAYS[:1])
+    small_halves.start_speed(settings, 4, version=2)
     differs = run("compare", VIEW, "1", "2", "--json")
     content = json.loads(differs.stdout)
     assert (differs.exit_code, content["as_declared"], content["cut"]) == (1, False, "flights@4")
@@ -139,9 +139,9 @@ def test_versions_are_compared(settings: Settings) -> None:
 def test_what_the_new_version_takes_away_comes_first_and_is_refused_until_it_is_declared(settings: Settings) -> None:
     """Nobody is asked to approve what would be refused anyway."""
     shutil.rmtree(speed_table(settings, VIEW, 2))
-    kept = [field for field in served.SPEED_SCHEMA if field.name != "mean_delay"]
+    kept = [field for field in small_halves.SPEED_SCHEMA if field.name != "mean_delay"]
     narrow = [pa.field("written_by", pa.int32()) if field.name == "written_by" else field for field in kept]
-    served.start_speed(settings, 3, version=2, schema=pa.schema(narrow))
+    small_halves.start_speed(settings, 3, version=2, schema=pa.schema(narrow))
     refused = run(*START, answer="y\n")
     assert refused.exit_code == 1
     assert "Move the readers" not in refused.stdout

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import anabranch
 import pytest
-import served
 from anabranch.certify.certificates import Certificate, Checksum, record
 from anabranch.change import migration
 from anabranch.change.migration import (
@@ -34,7 +33,8 @@ from anabranch.serve import routes
 from anabranch.serve.reader_log import failed_reads
 from anabranch.serve.routes import route_history, set_route
 from anabranch.views.definition import View
-from served import DAYS, VIEW
+from support import small_halves
+from support.small_halves import DAYS, VIEW
 
 pytestmark = pytest.mark.unit
 SUM = Checksum(3, 1, 1)
@@ -46,7 +46,7 @@ OLD, NEW = (
 
 def certify(settings: Settings, version: int, day: date | None = DAYS[0], expected: Checksum = SUM) -> None:
     now = datetime.now(UTC)
-    cut = served.cut_at(3)
+    cut = small_halves.cut_at(3)
     run = f"run-{version}-{now.timestamp()}"
     found = Certificate(VIEW, version, day, run, cut, 1, "f", "recomputed", SUM, expected, 0, now)
     record(settings, [found])
@@ -58,7 +58,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     monkeypatch.setattr(routes, "PATIENCE", 0.3)
     settings = Settings(home=tmp_path)
     for version in (1, 2):
-        served.start_speed(settings, 3, version=version)
+        small_halves.start_speed(settings, 3, version=version)
         certify(settings, version)
     return settings
 
@@ -132,8 +132,8 @@ def test_a_certificate_that_turns_red_leads_everybody_back_even_while_it_soaks(
 def test_rows_that_differ_beyond_what_was_said_lead_everybody_back(settings: Settings) -> None:
     begin(settings, steps=(50, 100))
     step(settings)
-    served.merge_speed(settings, 4, DAYS[:2])
-    served.merge_speed(settings, 4, DAYS[:1], version=2)
+    small_halves.merge_speed(settings, 4, DAYS[:2])
+    small_halves.merge_speed(settings, 4, DAYS[:1], version=2)
     assert step(settings).state == "rolled back"
     why = route_history(settings, VIEW)[-1].why
     assert f"v1 and v2 differ in written_by on {DAYS[1]} at flights@4" in why
@@ -141,22 +141,22 @@ def test_rows_that_differ_beyond_what_was_said_lead_everybody_back(settings: Set
 
 def test_what_was_said_to_differ_may(settings: Settings) -> None:
     begin(settings, promise=Expectations(changed=("written_by",)))
-    served.merge_speed(settings, 4, DAYS[:2])
-    served.merge_speed(settings, 4, DAYS[:1], version=2)
+    small_halves.merge_speed(settings, 4, DAYS[:2])
+    small_halves.merge_speed(settings, 4, DAYS[:1], version=2)
     assert step(settings).state == "moving"
 
 
 def test_the_users_checks_and_a_version_that_falls_behind(settings: Settings) -> None:
     begin(settings, promise=Expectations(checks=("written_by < 4", "origin like 'O%'"), compared=False, behind=2))
     assert step(settings).state == "moving"
-    uri, schema = landing_table(settings, "flights"), served.SPEED_SCHEMA
-    table = create(uri, schema, [], CommitMetadata("landing/flights", "0", served.cut_at(5)))
+    uri, schema = landing_table(settings, "flights"), small_halves.SPEED_SCHEMA
+    table = create(uri, schema, [], CommitMetadata("landing/flights", "0", small_halves.cut_at(5)))
     assert step(settings).share == 5, "two epochs behind are within the promise"
-    append(table, [], CommitMetadata("landing/flights", "1", served.cut_at(6)))
+    append(table, [], CommitMetadata("landing/flights", "1", small_halves.cut_at(6)))
     assert step(settings).state == "rolled back"
     assert "v2 is 3 epochs behind landing, more than 2" in route_history(settings, VIEW)[-1].why
     for version in (1, 2):
-        served.merge_speed(settings, 6, DAYS[:1], version=version)
+        small_halves.merge_speed(settings, 6, DAYS[:1], version=version)
     assert refused(settings, promise=Expectations(checks=("written_by < 4",))) == "CHECKS_FAILED"
 
 
@@ -176,7 +176,7 @@ def test_by_hand_and_back_even_when_it_is_done(settings: Settings) -> None:
 
 
 def test_days_that_the_new_version_lacks_are_named_with_the_command_that_builds_them(settings: Settings) -> None:
-    served.publish(settings, dict.fromkeys(DAYS[:2], 1), DAYS[:2])
+    small_halves.publish(settings, dict.fromkeys(DAYS[:2], 1), DAYS[:2])
     for day in DAYS[:2]:
         certify(settings, 1, day)
     with pytest.raises(Conflict, match="v2 has no certificate of") as failed:
@@ -264,14 +264,14 @@ def test_a_person_who_cannot_wait_gets_one_step_and_its_checks(settings: Setting
         step(settings)
     skip_soak(settings, VIEW, by="bob", why="it's very urgent")
     for version in (1, 2):
-        served.merge_speed(settings, 4, DAYS[:1], version=version)
+        small_halves.merge_speed(settings, 4, DAYS[:1], version=version)
     assert step(settings).state == "rolled back", "a step was taken without its checks"
 
 
 def test_halting_moves_nobody_so_it_waits_for_no_stream(settings: Settings) -> None:
     begin(settings, soak_seconds=3600)
     step(settings)
-    served.merge_speed(settings, 4, DAYS[:1])
+    small_halves.merge_speed(settings, 4, DAYS[:1])
     assert halt(settings, VIEW, by="bob", why="v2's stream stands still").state == "halted"
     assert halt(settings, VIEW, by="bob", why="again").state == "halted"
     assert len(route_history(settings, VIEW)) == 3, "what changes nothing is no change"
@@ -295,9 +295,9 @@ def test_a_run_finds_its_own_migration_whatever_happened_since(settings: Setting
 
 def test_what_readers_have_of_the_old_version_is_to_be_built_of_the_new_one(settings: Settings) -> None:
     assert days_to_build(settings, OLD, NEW) == []
-    served.publish(settings, dict.fromkeys(DAYS[:3], 3), DAYS[:3])
+    small_halves.publish(settings, dict.fromkeys(DAYS[:3], 3), DAYS[:3])
     assert days_to_build(settings, OLD, NEW) == DAYS[:3]
-    served.publish(settings, dict.fromkeys(DAYS[:2], 3), DAYS[:2], version=2)
+    small_halves.publish(settings, dict.fromkeys(DAYS[:2], 3), DAYS[:2], version=2)
     assert days_to_build(settings, OLD, NEW) == DAYS[1:3], "one is certified already, one isn't"
     certify(settings, 2, DAYS[1], expected=Checksum(3, 1, 2))
     assert days_to_build(settings, OLD, NEW) == DAYS[1:3], "one whose paths differ is no build"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from anabranch.apps.cli.main import app
 from anabranch.core.settings import Settings
-from landed import sample_views
+from support.landed_sample import sample_views
 from test_dirty_partitions import publish
 from test_reprocess_plan import land, landed
 from typer.testing import CliRunner

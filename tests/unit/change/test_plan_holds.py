@@ -27,9 +27,9 @@ from anabranch.lake.cut import parse_epochs
 from anabranch.lake.layout import batch_table, landing_table
 from anabranch.serve.retirement import retire
 from anabranch.serve.routes import set_route
-from clinic import DAYS, NAME, V1, V2, Clinic, departed
 from deltalake import DeltaTable
-from landed import FLIGHTS
+from support.landed_sample import FLIGHTS
+from support.small_platform import DAYS, NAME, V1, V2, Clinic, departed
 
 pytestmark = pytest.mark.unit
 PLANNED = DAYS[:3]

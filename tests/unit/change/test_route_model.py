@@ -12,7 +12,6 @@ from typing import Any
 import anabranch
 import hypothesis.strategies as st
 import pytest
-import served
 from anabranch.change import migration
 from anabranch.change.promotion_checks import Expectations
 from anabranch.core import clocks
@@ -25,8 +24,9 @@ from anabranch.serve.routes import route_of, set_route
 from anabranch.views.definition import View
 from hypothesis import HealthCheck, given
 from hypothesis import settings as run_with
-from route_model import SOAK, STEPS, Model
-from served import DAYS, VIEW
+from support import small_halves
+from support.route_model import SOAK, STEPS, Model
+from support.small_halves import DAYS, VIEW
 
 pytestmark = pytest.mark.unit
 OLD, NEW = (
@@ -138,7 +138,7 @@ class House:
 
     def land(self, version: int, epochs: int) -> None:
         self.cuts[version] += epochs
-        served.merge_speed(self.settings, self.cuts[version], DAYS[:1], version=version)
+        small_halves.merge_speed(self.settings, self.cuts[version], DAYS[:1], version=version)
 
     def read(self, reader: str) -> tuple[int, int, int | None]:
         found = anabranch.read(VIEW, settings=self.settings, reader=reader)
@@ -190,7 +190,7 @@ def check(home: Path, actions: list[tuple[Any, ...]]) -> None:
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("prepared")
     for version in (1, 2):
-        served.start_speed(Settings(home=home), 1, DAYS[:1], version=version)
+        small_halves.start_speed(Settings(home=home), 1, DAYS[:1], version=version)
     return home
 
 

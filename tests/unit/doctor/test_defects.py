@@ -26,11 +26,10 @@ from anabranch.operate.doctor.run_checks import CHECKS, Report, examine
 from anabranch.serve.routes import set_route
 from anabranch.views import View
 from anabranch.views.definition import CHANGED, PARTITION_DATE
-from clinic import DAYS, NAME, V1, V2, Clinic, checkpoint, departed
-from landed import sample_views
-from landing_seeds import IN_LANDING, Seed
-from typer.testing import CliRunner
-from view_seeds import (
+from support.landed_sample import sample_views
+from support.landing_defects import IN_LANDING, Seed
+from support.small_platform import DAYS, NAME, V1, V2, Clinic, checkpoint, departed
+from support.view_defects import (
     IN_VIEWS,
     commit_unnamed,
     commit_unnamed_before,
@@ -45,6 +44,7 @@ from view_seeds import (
     replay_stopped,
     writer_foreign,
 )
+from typer.testing import CliRunner
 
 pytestmark = pytest.mark.unit
 DEFECTS = [*IN_LANDING, *IN_VIEWS]

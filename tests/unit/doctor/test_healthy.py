@@ -19,8 +19,8 @@ from anabranch.operate.maintenance.report import DAY, Policy
 from anabranch.operate.maintenance.runner import maintain
 from anabranch.serve.retirement import drop, reinstate, retire
 from anabranch.serve.routes import route_of, set_route
-from clinic import DAYS, NAME, V1, V2, Clinic, departed
 from deltalake import DeltaTable
+from support.small_platform import DAYS, NAME, V1, V2, Clinic, departed
 
 pytestmark = pytest.mark.unit
 STATES = 100

@@ -22,11 +22,11 @@ from anabranch.operate.doctor.run_checks import CHECKS, examine
 from anabranch.operate.doctor.running_work import RUNNING, UNSEEN
 from anabranch.operate.runtime import process_registry
 from anabranch.operate.runtime.process_registry import Record
-from clinic import DAYS, NAME, V1, V2, Clinic, departed
 from deltalake import DeltaTable
-from landed import DECLARED, FLIGHTS
-from landing_seeds import late_by_another_lateness
-from view_seeds import (
+from support.landed_sample import DECLARED, FLIGHTS
+from support.landing_defects import late_by_another_lateness
+from support.small_platform import DAYS, NAME, V1, V2, Clinic, departed
+from support.view_defects import (
     certificate_ahead,
     checksum,
     checksum_of_landing,

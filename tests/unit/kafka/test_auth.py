@@ -13,7 +13,7 @@ from anabranch.ingest.kafka.client import client_config
 from anabranch.operate.runtime.environment import environment
 from anabranch.operate.runtime.kafka_server import properties
 from anabranch.operate.runtime.preflight import check_certificate
-from certificates import authority
+from support.tls_authority import authority
 
 pytestmark = pytest.mark.unit
 SECRET = "planted-0123456789abcdef"  # noqa: S105

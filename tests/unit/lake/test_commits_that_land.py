@@ -12,8 +12,8 @@ from anabranch.core.errors import Conflict, TryAgain
 from anabranch.core.settings import project_root
 from anabranch.lake import append, latest_commit
 from anabranch.lake.optimistic import until_committed
-from commit_kinds import FIRST, KINDS, SECOND, begun, log_of, moved, note, read, staged
 from deltalake import DeltaTable
+from support.commit_kinds import FIRST, KINDS, SECOND, begun, log_of, moved, note, read, staged
 
 pytestmark = pytest.mark.unit
 

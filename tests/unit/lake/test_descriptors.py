@@ -12,7 +12,7 @@ from anabranch.core.settings import Settings
 from anabranch.lake.layout import speed_table
 from anabranch.serve.read_api import read
 from anabranch.views.definition import PARTITION_DATE
-from clinic import DAYS, NAME, SPEED, V1, Clinic, departed, rows_on
+from support.small_platform import DAYS, NAME, SPEED, V1, Clinic, departed, rows_on
 
 pytestmark = pytest.mark.unit
 COMMITS = 1_000

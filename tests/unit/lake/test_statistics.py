@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-import skipping
 from anabranch import lake
 from anabranch.lake import CommitMetadata, Cut, append, create, stage_arrow, widen
 from anabranch.lake.file_commits import commit_move, data_files
@@ -25,7 +24,8 @@ from anabranch.lake.staging import describe
 from anabranch.lake.statistics import INDEXED_LEAVES, footer_columns, statistics
 from anabranch.operate.maintenance.file_merging import Group, merge
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
-from skipping import LAST, OPERATORS, SCHEMA, Question
+from support import random_tables
+from support.random_tables import LAST, OPERATORS, SCHEMA, Question
 
 pytestmark = pytest.mark.unit
 NOTE = CommitMetadata("test", "0", Cut())
@@ -100,13 +100,13 @@ ENGINES: Mapping[str, Callable[[DeltaTable, Question], list[int]]] = {
 @pytest.mark.parametrize("seed", range(4))
 def test_every_engine_finds_the_rows_that_python_finds(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
-    files = [skipping.random_rows(chance, number * 10, 6) for number in range(5)]
+    files = [random_tables.random_rows(chance, number * 10, 6) for number in range(5)]
     # The oldest two files say how many rows they have and nothing else, as those of an older home.
     table = filled(tmp_path, [pa.Table.from_pylist(rows, SCHEMA) for rows in files], old=seed % 3)
     rows = [row for file in files for row in file]
 
     for _ in range(60):
-        question = skipping.random_question(chance)
+        question = random_tables.random_question(chance)
         expected = question.answer(rows)
         for engine, find in ENGINES.items():
             if engine == "datafusion" and _is_total_order(question):
@@ -119,12 +119,12 @@ def _is_total_order(question: Question) -> bool:
     return isinstance(question.value, float) and question.value == 0
 
 
-BOUNDED = [column for column, (kind, _) in skipping.VALUES.items() if not pa.types.is_binary(kind)]
+BOUNDED = [column for column, (kind, _) in random_tables.VALUES.items() if not pa.types.is_binary(kind)]
 
 
 @pytest.mark.parametrize("column", BOUNDED)
 def test_a_file_without_the_value_is_never_opened(tmp_path: Path, column: str) -> None:
-    kind, values = skipping.VALUES[column]
+    kind, values = random_tables.VALUES[column]
     low, high = min(values), max(values)
     table = filled(tmp_path, [pa.table({"x": pa.array([value], kind)}) for value in (low, high)])
     (gone,) = [uri for uri in table.file_uris() if pq.read_table(uri)["x"][0].as_py() == high]

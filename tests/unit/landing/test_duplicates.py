@@ -14,7 +14,7 @@ from anabranch.ingest.landing.duplicates import IDENTITY, Duplicates
 from anabranch.ingest.landing.schema import landing_schema
 from anabranch.lake import CommitMetadata, append, stage_arrow
 from anabranch.lake.layout import landing_index
-from landed import FLIGHTS, Event, Landing
+from support.landed_sample import FLIGHTS, Event, Landing
 
 pytestmark = pytest.mark.unit
 NOON = datetime(2026, 1, 10, 12, tzinfo=UTC)

@@ -9,7 +9,7 @@ from anabranch.core.settings import Settings
 from anabranch.operate.jobs import landed_events
 from anabranch.operate.jobs.landed_events import EVERY_SECONDS, LandedEvents
 from anabranch.operate.runtime import airflow_parts, secret_files
-from clinic import Clinic, departed
+from support.small_platform import Clinic, departed
 
 pytestmark = pytest.mark.unit
 

@@ -10,7 +10,7 @@ import pytest
 from anabranch.core.settings import heap_bytes, load_settings
 from anabranch.ingest.landing.weight import Weight
 from anabranch.lake import stage_arrow
-from landed import FLIGHTS
+from support.landed_sample import FLIGHTS
 
 pytestmark = pytest.mark.unit
 

@@ -22,10 +22,10 @@ from anabranch.operate.maintenance import compaction
 from anabranch.operate.maintenance.compaction import compact
 from anabranch.operate.maintenance.report import Action, Policy
 from anabranch.serve.table_snapshots import snapshot
-from clinic import DAYS, SPEED, V1, Clinic, departed, rows_on
 from deltalake import DeltaTable, write_deltalake
-from landed import FLIGHTS
-from maintained import EPOCHS, busy, files, on_disk, rows, said, speed_of
+from support.landed_sample import FLIGHTS
+from support.maintained_platform import EPOCHS, busy, files, on_disk, rows, said, speed_of
+from support.small_platform import DAYS, SPEED, V1, Clinic, departed, rows_on
 
 pytestmark = pytest.mark.unit
 POLICY = Policy()

@@ -39,9 +39,9 @@ from anabranch.operate.maintenance.runner import maintain
 from anabranch.serve.read_api import read
 from anabranch.serve.retirement import drop, retire
 from anabranch.serve.routes import route_history, route_of, set_route
-from clinic import DAYS, NAME, V1, V2, Clinic, departed
 from deltalake import DeltaTable
-from maintained import EPOCHS, busy, files, later, on_disk, rows, said, shorten, speed_of
+from support.maintained_platform import EPOCHS, busy, files, later, on_disk, rows, said, shorten, speed_of
+from support.small_platform import DAYS, NAME, V1, V2, Clinic, departed
 
 pytestmark = pytest.mark.unit
 SIX, EIGHT, MONTH = 6.9, 8, 31

@@ -18,8 +18,8 @@ from anabranch.operate.maintenance import compaction, compaction_journal, log_re
 from anabranch.operate.maintenance.report import ActionKind, Report
 from anabranch.operate.maintenance.runner import maintain
 from anabranch.serve.read_api import read
-from clinic import DAYS, NAME, Clinic, departed
-from maintained import EPOCHS, busy, files, later, on_disk, rows, said, speed_of, tree
+from support.maintained_platform import EPOCHS, busy, files, later, on_disk, rows, said, speed_of, tree
+from support.small_platform import DAYS, NAME, Clinic, departed
 from typer.testing import CliRunner
 
 pytestmark = pytest.mark.unit

@@ -23,7 +23,7 @@ from anabranch.change.replay.state import (
 from anabranch.core.errors import BadInput, BrokenState, Conflict
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import replay_checkpoints, replay_mirrors, replay_table
-from landed import sample_views
+from support.landed_sample import sample_views
 
 pytestmark = pytest.mark.unit
 VIEW = sample_views().get("departure_delays")

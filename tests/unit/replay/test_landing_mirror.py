@@ -14,8 +14,8 @@ from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
 from anabranch.lake import CommitMetadata, commit_history, latest_commit, widen
 from deltalake import DeltaTable
-from landed import DECLARED, FLIGHTS, Event, Landing
-from maintained import shorten
+from support.landed_sample import DECLARED, FLIGHTS, Event, Landing
+from support.maintained_platform import shorten
 
 pytestmark = pytest.mark.unit
 START = datetime(2013, 1, 1, 5, tzinfo=UTC)

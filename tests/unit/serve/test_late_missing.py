@@ -19,7 +19,7 @@ from anabranch.operate.runtime import process_registry
 from anabranch.operate.runtime.late_status import late_missing
 from anabranch.operate.runtime.process_registry import Record, birth
 from anabranch.views.definition_registry import record_path
-from clinic import DAYS, NAME, V1, Clinic, departed
+from support.small_platform import DAYS, NAME, V1, Clinic, departed
 from typer.testing import CliRunner
 
 pytestmark = pytest.mark.unit

@@ -15,7 +15,6 @@ from typing import Any
 
 import anabranch
 import pytest
-import served
 from anabranch.change.migration import Migration, advance, rollback, start
 from anabranch.change.promotion_checks import Expectations
 from anabranch.core import clocks
@@ -26,7 +25,8 @@ from anabranch.serve import read_plan
 from anabranch.serve.reader_log import behind_reads, failed_reads
 from anabranch.serve.routes import route_of, set_route
 from anabranch.views.definition import View
-from served import DAYS, VIEW
+from support import small_halves
+from support.small_halves import DAYS, VIEW
 
 pytestmark = pytest.mark.unit
 OLD, NEW = (
@@ -62,7 +62,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def platform(home: Path) -> Settings:
     settings = Settings(home=home)
     for version in (1, 2):
-        served.start_speed(settings, 1, DAYS[:1], version=version)
+        small_halves.start_speed(settings, 1, DAYS[:1], version=version)
     return settings
 
 
@@ -126,7 +126,7 @@ def test_a_rollback_reaches_each_reader_in_five_seconds_by_a_simulated_clock(
         for version, behind in ((1, lag), (2, 0.0)):
             epoch = 1 + int(max(0.0, clock.now - begun - behind))
             if epoch > epochs[version]:
-                served.merge_speed(settings, epoch, DAYS[:1], version=version)
+                small_halves.merge_speed(settings, epoch, DAYS[:1], version=version)
                 epochs[version] = epoch
 
     moved(settings, 50)
@@ -171,7 +171,7 @@ def test_a_step_forward_is_done_when_each_reader_could_follow_by_a_simulated_clo
         for version, behind in ((1, 0.0), (2, lag)):
             epoch = 1 + int(max(0.0, clock.now - begun - behind))
             if epoch > epochs[version]:
-                served.merge_speed(settings, epoch, DAYS[:1], version=version)
+                small_halves.merge_speed(settings, epoch, DAYS[:1], version=version)
                 epochs[version] = epoch
 
     reader = Seen(settings, "")
@@ -221,7 +221,7 @@ def live(tmp_path: Path, lags: dict[int, float]) -> Iterator[tuple[Settings, Pol
         while not stop.wait(0.02):
             epoch = 1 + int(max(0.0, time.monotonic() - begun - lags[version]) / 0.5)
             if epoch > done:
-                served.merge_speed(settings, epoch, DAYS[:1], version=version)
+                small_halves.merge_speed(settings, epoch, DAYS[:1], version=version)
                 done = epoch
 
     def poll() -> None:
@@ -311,14 +311,14 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def test_a_reader_whose_old_version_is_gone_gets_the_new_one_and_is_told(settings: Settings) -> None:
-    served.merge_speed(settings, 4, DAYS[:1])
-    assert anabranch.read(VIEW, settings=settings, reader="r").cut == served.cut_at(4)
-    served.merge_speed(settings, 4, DAYS[:1], version=2)
+    small_halves.merge_speed(settings, 4, DAYS[:1])
+    assert anabranch.read(VIEW, settings=settings, reader="r").cut == small_halves.cut_at(4)
+    small_halves.merge_speed(settings, 4, DAYS[:1], version=2)
     set_route(settings, VIEW, {2: 100}, by="a", why="b")
     shutil.rmtree(speed_table(settings, VIEW, 1))
-    served.merge_speed(settings, 5, DAYS[:1], version=2)
+    small_halves.merge_speed(settings, 5, DAYS[:1], version=2)
     reading = anabranch.read(VIEW, settings=settings, reader="r")
-    assert (reading.version, reading.cut, reading.behind) == (2, served.cut_at(5), None)
+    assert (reading.version, reading.cut, reading.behind) == (2, small_halves.cut_at(5), None)
 
 
 def test_a_reader_that_is_led_to_an_emptied_version_stays_and_the_migration_comes_back(
@@ -332,9 +332,9 @@ def test_a_reader_that_is_led_to_an_emptied_version_stays_and_the_migration_come
     advance(settings, OLD, NEW, by="test")
     uri = speed_table(settings, VIEW, 2)
     shutil.rmtree(uri)
-    create(uri, served.SPEED_SCHEMA, ["partition_date"], CommitMetadata("view/delays/v2/speed", "create", Cut()))
+    create(uri, small_halves.SPEED_SCHEMA, ["partition_date"], CommitMetadata("view/delays/v2/speed", "create", Cut()))
     reading = led(VIEW, settings=settings, reader=name)
-    assert (reading.version, reading.to_arrow().num_rows) == (1, served.KEYS)
+    assert (reading.version, reading.to_arrow().num_rows) == (1, small_halves.KEYS)
     assert [each.code for each in failed_reads(settings, VIEW, 2)] == ["VIEW_NOT_READY"]
     assert advance(settings, OLD, NEW, by="test").state == "rolled back"
 
@@ -345,7 +345,7 @@ def test_a_check_that_can_not_be_made_has_failed_after_two_minutes(settings: Set
     moved(settings, 50)
     uri = speed_table(settings, VIEW, 2)
     shutil.rmtree(uri)
-    create(uri, served.SPEED_SCHEMA, ["partition_date"], CommitMetadata("view/delays/v2/speed", "create", Cut()))
+    create(uri, small_halves.SPEED_SCHEMA, ["partition_date"], CommitMetadata("view/delays/v2/speed", "create", Cut()))
     for seconds in (0, 60, 59):
         clock.now += seconds
         with pytest.raises(TryAgain, match="no micro-batch"):
@@ -381,9 +381,9 @@ def test_a_position_is_waited_for(settings: Settings) -> None:
     with pytest.raises(TryAgain) as early:
         anabranch.read(VIEW, settings=settings, at_least="flights@4")
     assert (early.value.code, early.value.fields["cut"]) == ("CUT_NOT_REACHED", "flights@1")
-    writer = threading.Timer(0.3, served.merge_speed, (settings, 4, DAYS[:1]))
+    writer = threading.Timer(0.3, small_halves.merge_speed, (settings, 4, DAYS[:1]))
     writer.start()
-    assert anabranch.read(VIEW, settings=settings, at_least="flights@4", wait_seconds=10).cut == served.cut_at(4)
+    assert anabranch.read(VIEW, settings=settings, at_least="flights@4", wait_seconds=10).cut == small_halves.cut_at(4)
     writer.join()
     with pytest.raises(BadInput) as wrong:
         anabranch.read(VIEW, settings=settings, at_least="weather@4")
@@ -397,10 +397,10 @@ def test_a_migration_that_is_started_again_at_once_keeps_nobody_at_the_version_t
 ) -> None:
     moved(settings, 50)
     reader = Seen(settings, reader_of(settings, 2, 50))
-    served.merge_speed(settings, 9, DAYS[:1], version=2)
+    small_halves.merge_speed(settings, 9, DAYS[:1], version=2)
     assert reader.read().version == 2
     rollback(settings, VIEW, by="oncall", why="v2 is wrong")
     start(settings, OLD, NEW, by="anna", why="again", steps=(50, 100), soak_seconds=0, promise=PROMISE)
     clock.now += read_plan.BACK_SECONDS
     reading = reader.read()
-    assert (reading.version, reading.behind) == (1, served.cut_at(9))
+    assert (reading.version, reading.behind) == (1, small_halves.cut_at(9))

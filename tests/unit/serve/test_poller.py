@@ -15,10 +15,10 @@ from typing import Any
 
 import anabranch
 import pytest
-import served
 from anabranch.core.settings import Settings
 from anabranch.serve.routes import set_route
-from served import DAYS, KEYS, VIEW
+from support import small_halves
+from support.small_halves import DAYS, KEYS, VIEW
 
 pytestmark = pytest.mark.unit
 SECONDS = 12.0
@@ -31,7 +31,7 @@ def _write(home: Path, stop: Event) -> None:
     for epoch in itertools.count(2):
         if stop.is_set():
             return
-        served.merge_speed(settings, epoch, chance.sample(DAYS, chance.choice((1, 2))))
+        small_halves.merge_speed(settings, epoch, chance.sample(DAYS, chance.choice((1, 2))))
         time.sleep(0.02)
 
 
@@ -43,7 +43,7 @@ def _publish(home: Path, stop: Event) -> None:
         days = chance.sample(DAYS, 3)
         epoch = anabranch.read(VIEW, settings=settings).cut.epoch("flights")
         published |= dict.fromkeys(days, epoch)
-        served.publish(settings, published, days)
+        small_halves.publish(settings, published, days)
         time.sleep(0.05)
 
 
@@ -66,7 +66,7 @@ def writing(*work: tuple[Callable[..., None], tuple[Any, ...]]) -> Iterator[None
 
 def test_a_poller_never_sees_a_refresh_in_the_making(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path)
-    served.start_speed(settings, 1)
+    small_halves.start_speed(settings, 1)
     seen_cut, seen, halves, reads = 0, dict.fromkeys(DAYS, 0), set(), 0
     end = time.monotonic() + SECONDS
     with writing((_write, (tmp_path,)), (_publish, (tmp_path,))):
@@ -95,14 +95,14 @@ def _write_version(home: Path, version: int, stop: Event) -> None:
     for epoch in itertools.count(2):
         if stop.is_set():
             return
-        served.merge_speed(settings, epoch, chance.sample(DAYS, 1), version)
+        small_halves.merge_speed(settings, epoch, chance.sample(DAYS, 1), version)
         time.sleep(chance.choice((0.0, 0.02, 0.1)))
 
 
 def test_readers_that_are_moved_between_live_versions_never_see_an_older_cut(tmp_path: Path) -> None:
     settings, chance = Settings(home=tmp_path), random.Random(3)
     for version in (1, 2):
-        served.start_speed(settings, 1, version=version)
+        small_halves.start_speed(settings, 1, version=version)
     readers = {f"reader-{n}": 0 for n in range(20)}
     changes, versions = 0, set()
     begun = time.monotonic()

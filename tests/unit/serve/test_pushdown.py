@@ -15,8 +15,6 @@ import duckdb
 import polars as pl
 import pyarrow as pa
 import pytest
-import served
-import skipping
 from anabranch import lake
 from anabranch.core.errors import AnabranchError, BadInput, BrokenState, TryAgain
 from anabranch.core.settings import Settings
@@ -26,10 +24,11 @@ from anabranch.serve import duckdb_pool
 from anabranch.serve.reader_log import failed_reads
 from anabranch.serve.routes import set_route
 from anabranch.views.definition import CHANGED, PARTITION_DATE
-from served import VIEW
+from support import random_tables, small_halves
+from support.small_halves import VIEW
 
 pytestmark = pytest.mark.unit
-SCHEMA = pa.schema([*skipping.SCHEMA, (PARTITION_DATE, pa.date32()), (CHANGED, pa.int64())])
+SCHEMA = pa.schema([*random_tables.SCHEMA, (PARTITION_DATE, pa.date32()), (CHANGED, pa.int64())])
 DAYS = [date(2013, 1, day) for day in range(1, 6)]
 WAYS: Mapping[str, Callable[[anabranch.Reading], pa.Table]] = {
     "arrow": lambda reading: reading.to_arrow(),
@@ -73,13 +72,13 @@ def fill(settings: Settings, days: Mapping[date, pa.Table]) -> Settings:
     uri, schema = speed_table(settings, VIEW, 1), next(iter(days.values())).schema
     table = lake.create(uri, schema, [PARTITION_DATE], CommitMetadata("view/delays/v1/speed", "create", lake.Cut()))
     staged = [f for day, rows in days.items() for f in lake.stage_arrow(rows, uri, str(day), PARTITION_DATE)]
-    lake.replace(table, staged, CommitMetadata("view/delays/v1/speed", "c:3", served.cut_at(3)), None)
+    lake.replace(table, staged, CommitMetadata("view/delays/v1/speed", "c:3", small_halves.cut_at(3)), None)
     return settings
 
 
 def random_days(seed: int) -> dict[date, pa.Table]:
     chance = random.Random(seed)
-    rows = {day: skipping.random_rows(chance, 10 * n, 8) for n, day in enumerate(DAYS)}
+    rows = {day: random_tables.random_rows(chance, 10 * n, 8) for n, day in enumerate(DAYS)}
     return {
         d: pa.Table.from_pylist([r | {PARTITION_DATE: d, CHANGED: 3} for r in each], SCHEMA) for d, each in rows.items()
     }
@@ -114,10 +113,10 @@ def test_random_predicates_find_what_python_finds(settings: Settings, seed: int)
     fill(settings, days)
 
     for _ in range(15):
-        question = skipping.random_question(chance)
+        question = random_tables.random_question(chance)
         if question.column == "bytes" and question.sign != "null":
             continue
-        reading = anabranch.read(VIEW, where=skipping.sql(question), settings=settings)
+        reading = anabranch.read(VIEW, where=random_tables.sql(question), settings=settings)
         for name in ("arrow", "lazy polars", "duckdb"):
             assert numbers(WAYS[name](reading)) == question.answer(rows), (name, question)
 
@@ -180,7 +179,7 @@ def test_a_nan_is_greater_than_all_numbers_wherever_it_is_read(settings: Setting
 )
 def test_rows_that_delta_rs_has_merged_are_found(settings: Settings, way: str, where: str) -> None:
     # Its bounds are cut down to milliseconds, and know nothing of a NaN; nor does the footer that it writes.
-    early, late = skipping.MOMENTS[0].replace(tzinfo=UTC), skipping.MOMENTS[1].replace(tzinfo=UTC)
+    early, late = random_tables.MOMENTS[0].replace(tzinfo=UTC), random_tables.MOMENTS[1].replace(tzinfo=UTC)
     rows = flights(DAYS[0], 0, real=[1.0, 1.0, 2.0, 2.0], moment=pa.array([early] * 4, pa.timestamp("us", "UTC")))
     fill(settings, {DAYS[0]: rows})
     merged = flights(
@@ -189,7 +188,7 @@ def test_rows_that_delta_rs_has_merged_are_found(settings: Settings, way: str, w
     table = lake.commits.open_table(speed_table(settings, VIEW, 1))
     assert table is not None
     lake.upsert(
-        table, merged, ["number"], CommitMetadata("view/delays/v1/speed", "c:4", served.cut_at(4)), PARTITION_DATE
+        table, merged, ["number"], CommitMetadata("view/delays/v1/speed", "c:4", small_halves.cut_at(4)), PARTITION_DATE
     )
 
     assert numbers(WAYS[way](anabranch.read(VIEW, where=where, settings=settings))) == [3]
@@ -254,7 +253,7 @@ def test_sql_over_a_relation_reaches_no_file_not_even_those_that_it_reads(settin
 def test_a_predicate_is_read_in_utc_wherever_the_machine_is(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    served.start_speed(settings, 3)
+    small_halves.start_speed(settings, 3)
     monkeypatch.setenv("TZ", "America/New_York")
     time.tzset()
     duckdb_pool._scanner.cache_clear()

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-import served
 from anabranch.apps.cli.main import app
 from anabranch.core.settings import Settings
-from served import DAYS, KEYS, VIEW
+from support import small_halves
+from support.small_halves import DAYS, KEYS, VIEW
 from typer.testing import CliRunner
 
 pytestmark = pytest.mark.unit
@@ -19,8 +19,8 @@ pytestmark = pytest.mark.unit
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     monkeypatch.setenv("ANABRANCH_HOME", str(tmp_path))
     settings = Settings(home=tmp_path)
-    served.start_speed(settings, 3)
-    served.publish(settings, {DAYS[0]: 3}, DAYS[:1])
+    small_halves.start_speed(settings, 3)
+    small_halves.publish(settings, {DAYS[0]: 3}, DAYS[:1])
     return settings
 
 

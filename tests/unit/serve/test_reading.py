@@ -10,14 +10,14 @@ from pathlib import Path
 import anabranch
 import pyarrow as pa
 import pytest
-import served
 from anabranch import lake
 from anabranch.core.errors import BadInput, BrokenState, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.lake import CommitMetadata, Cut
 from anabranch.lake.layout import landing_table, speed_table
 from anabranch.serve.read_plan import _seen
-from served import DAYS, KEYS, VIEW
+from support import small_halves
+from support.small_halves import DAYS, KEYS, VIEW
 
 pytestmark = pytest.mark.unit
 
@@ -33,8 +33,8 @@ def _written_by(reading: anabranch.Reading) -> dict[str, set[int]]:
 
 
 def test_each_partition_comes_from_one_half_and_platform_columns_are_hidden(settings: Settings) -> None:
-    served.start_speed(settings, 3)
-    served.publish(settings, {DAYS[0]: 3, DAYS[1]: 2}, DAYS[:2])
+    small_halves.start_speed(settings, 3)
+    small_halves.publish(settings, {DAYS[0]: 3, DAYS[1]: 2}, DAYS[:2])
 
     reading = anabranch.read(VIEW, settings=settings)
 
@@ -47,7 +47,7 @@ def test_each_partition_comes_from_one_half_and_platform_columns_are_hidden(sett
 
 
 def test_every_engine_gets_the_same_rows_and_types(settings: Settings) -> None:
-    served.start_speed(settings, 3)
+    small_halves.start_speed(settings, 3)
     reading = anabranch.read(VIEW, settings=settings, where="origin = 'O''1' or origin is null")
 
     arrow = reading.to_arrow()
@@ -63,7 +63,7 @@ def test_every_engine_gets_the_same_rows_and_types(settings: Settings) -> None:
 def test_a_relation_for_people_reaches_no_files(settings: Settings) -> None:
     import duckdb
 
-    served.start_speed(settings, 3)
+    small_halves.start_speed(settings, 3)
     relation = anabranch.read(VIEW, settings=settings).to_duckdb()
 
     with pytest.raises(duckdb.Error):
@@ -71,17 +71,17 @@ def test_a_relation_for_people_reaches_no_files(settings: Settings) -> None:
 
 
 def test_a_reading_stays_as_it_was_pinned(settings: Settings) -> None:
-    served.start_speed(settings, 3)
+    small_halves.start_speed(settings, 3)
     reading = anabranch.read(VIEW, settings=settings)
-    served.merge_speed(settings, 4, DAYS[:1])
+    small_halves.merge_speed(settings, 4, DAYS[:1])
 
     assert _written_by(reading)[str(DAYS[0])] == {3}
     assert _written_by(anabranch.read(VIEW, settings=settings))[str(DAYS[0])] == {4}
 
 
 def test_published_but_empty_is_served_empty_and_days_can_be_chosen(settings: Settings) -> None:
-    served.start_speed(settings, 3, DAYS[:1])
-    served.publish(settings, {DAYS[0]: 3, DAYS[2]: 3}, DAYS[:1])
+    small_halves.start_speed(settings, 3, DAYS[:1])
+    small_halves.publish(settings, {DAYS[0]: 3, DAYS[2]: 3}, DAYS[:1])
 
     reading = anabranch.read(VIEW, settings=settings, partitions=[DAYS[2]])
 
@@ -90,27 +90,27 @@ def test_published_but_empty_is_served_empty_and_days_can_be_chosen(settings: Se
 
 
 def test_a_day_that_was_published_ahead_of_speed_is_served_as_it_was_until_speed_is_there(settings: Settings) -> None:
-    served.start_speed(settings, 3)
-    served.publish(settings, {DAYS[0]: 2}, DAYS[:1])
-    served.publish(settings, {DAYS[0]: 3}, DAYS[:1])
-    served.publish(settings, {DAYS[0]: 5, DAYS[1]: 5}, DAYS[:2])
+    small_halves.start_speed(settings, 3)
+    small_halves.publish(settings, {DAYS[0]: 2}, DAYS[:1])
+    small_halves.publish(settings, {DAYS[0]: 3}, DAYS[:1])
+    small_halves.publish(settings, {DAYS[0]: 5, DAYS[1]: 5}, DAYS[:2])
 
     before = anabranch.read(VIEW, settings=settings)
     complete = anabranch.read(VIEW, settings=settings, prefer="complete")
-    served.merge_speed(settings, 5, DAYS[2:3])
+    small_halves.merge_speed(settings, 5, DAYS[2:3])
     after = anabranch.read(VIEW, settings=settings)
 
-    assert (str(before.cut), before.published) == ("flights@3", {DAYS[0]: served.cut_at(3)})
+    assert (str(before.cut), before.published) == ("flights@3", {DAYS[0]: small_halves.cut_at(3)})
     assert [_written_by(before)[str(day)] for day in DAYS[:2]] == [{3}, {3}]
-    assert complete.published == after.published == dict.fromkeys(DAYS[:2], served.cut_at(5))
+    assert complete.published == after.published == dict.fromkeys(DAYS[:2], small_halves.cut_at(5))
     assert _written_by(complete)[str(DAYS[1])] == _written_by(after)[str(DAYS[1])] == {5}
 
 
 def test_a_batch_half_whose_earlier_files_are_gone_leaves_its_days_to_speed(settings: Settings) -> None:
-    served.start_speed(settings, 3)
-    served.publish(settings, {DAYS[0]: 3}, DAYS[:1])
+    small_halves.start_speed(settings, 3)
+    small_halves.publish(settings, {DAYS[0]: 3}, DAYS[:1])
     (gone,) = (file for file in anabranch.read(VIEW, settings=settings)._plan.files() if "/batch/" in file)
-    served.publish(settings, {DAYS[0]: 5}, DAYS[:1])
+    small_halves.publish(settings, {DAYS[0]: 5}, DAYS[:1])
     Path(gone).unlink()
 
     reading = anabranch.read(VIEW, settings=settings)
@@ -120,9 +120,9 @@ def test_a_batch_half_whose_earlier_files_are_gone_leaves_its_days_to_speed(sett
 
 
 def test_freshness_counts_the_epochs_that_are_landed_and_not_covered(settings: Settings) -> None:
-    served.start_speed(settings, 3)
+    small_halves.start_speed(settings, 3)
     uri = landing_table(settings, "flights")
-    lake.create(uri, pa.schema([("x", pa.int64())]), [], CommitMetadata("landing/flights", "5", served.cut_at(5)))
+    lake.create(uri, pa.schema([("x", pa.int64())]), [], CommitMetadata("landing/flights", "5", small_halves.cut_at(5)))
 
     freshness = anabranch.read(VIEW, settings=settings).freshness
 
@@ -131,21 +131,23 @@ def test_freshness_counts_the_epochs_that_are_landed_and_not_covered(settings: S
 
 
 def test_a_new_version_moves_nobody_by_itself(settings: Settings) -> None:
-    served.start_speed(settings, 3)
+    small_halves.start_speed(settings, 3)
     uri = speed_table(settings, VIEW, 2)
-    lake.create(uri, served.SPEED_SCHEMA, ["partition_date"], CommitMetadata("view/delays/v2/speed", "create", Cut()))
+    lake.create(
+        uri, small_halves.SPEED_SCHEMA, ["partition_date"], CommitMetadata("view/delays/v2/speed", "create", Cut())
+    )
 
     assert anabranch.read(VIEW, settings=settings).version == 1
     with pytest.raises(TryAgain) as early:
         anabranch.read(VIEW, version=2, settings=settings)
-    served.start_speed(settings, 4, version=2)
+    small_halves.start_speed(settings, 4, version=2)
     assert anabranch.read(VIEW, settings=settings).version == 1
     assert anabranch.read(VIEW, version=2, settings=settings).version == 2
     assert early.value.code == "VIEW_NOT_READY"
 
 
 def test_an_unknown_view_is_an_error_that_lists_what_there_is(settings: Settings) -> None:
-    served.start_speed(settings, 3)
+    small_halves.start_speed(settings, 3)
 
     with pytest.raises(BadInput, match="delays v1") as refused:
         anabranch.read("departures", settings=settings)
@@ -162,10 +164,10 @@ def test_a_hostile_name_is_refused(settings: Settings, name: str) -> None:
 
 
 def test_a_cut_older_than_one_seen_is_never_returned(settings: Settings, tmp_path: Path) -> None:
-    served.start_speed(settings, 3)
+    small_halves.start_speed(settings, 3)
     uri = speed_table(settings, VIEW, 1)
     shutil.copytree(uri, tmp_path / "copy")
-    served.merge_speed(settings, 4, DAYS[:1])
+    small_halves.merge_speed(settings, 4, DAYS[:1])
     anabranch.read(VIEW, settings=settings)
     shutil.rmtree(uri)
     shutil.copytree(tmp_path / "copy", uri)
@@ -180,13 +182,13 @@ def test_a_cut_older_than_one_seen_is_never_returned(settings: Settings, tmp_pat
 
 
 def _old_commit() -> str:
-    note = CommitMetadata("view/delays/v1/speed", "old", served.cut_at(3))
+    note = CommitMetadata("view/delays/v1/speed", "old", small_halves.cut_at(3))
     info = {"timestamp": int(time.time() * 1000), "operation": "WRITE", "userMetadata": note.to_text()}
     return json.dumps({"commitInfo": info})
 
 
 def test_a_file_that_is_gone_is_an_error_that_says_read_again(settings: Settings) -> None:
-    served.start_speed(settings, 3)
+    small_halves.start_speed(settings, 3)
     reading = anabranch.read(VIEW, settings=settings)
     shutil.rmtree(Path(speed_table(settings, VIEW, 1)) / "builds")
 
@@ -198,15 +200,15 @@ def test_a_file_that_is_gone_is_an_error_that_says_read_again(settings: Settings
 
 def test_a_reader_that_lives_on_reads_the_table_that_was_made_anew(settings: Settings) -> None:
     """The new log may have the old one's inode, and come to more commits than the old one had."""
-    served.start_speed(settings, 4)
+    small_halves.start_speed(settings, 4)
     for epoch in range(5, 9):
-        served.merge_speed(settings, epoch, DAYS[:1])
-    assert anabranch.read(VIEW, settings=settings).cut == served.cut_at(8)
+        small_halves.merge_speed(settings, epoch, DAYS[:1])
+    assert anabranch.read(VIEW, settings=settings).cut == small_halves.cut_at(8)
     for made in (9, 20):
         shutil.rmtree(speed_table(settings, VIEW, 1))
-        served.start_speed(settings, made)
+        small_halves.start_speed(settings, made)
         for epoch in range(made + 1, made + 8):
-            served.merge_speed(settings, epoch, DAYS[:1])
+            small_halves.merge_speed(settings, epoch, DAYS[:1])
         reading = anabranch.read(VIEW, settings=settings)
-        assert reading.cut == served.cut_at(made + 7)
+        assert reading.cut == small_halves.cut_at(made + 7)
         assert set(reading.to_arrow()["written_by"].to_pylist()) == {made, made + 7, None}

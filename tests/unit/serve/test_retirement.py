@@ -10,7 +10,6 @@ from types import SimpleNamespace
 
 import anabranch
 import pytest
-import served
 from anabranch.apps.cli.main import app
 from anabranch.change.promotion_checks import epochs_behind
 from anabranch.change.reprocess_plan import make_plan
@@ -25,7 +24,8 @@ from anabranch.serve.retirement import drop, reinstate, retire, size
 from anabranch.serve.routes import Route, route_history, route_of, set_route
 from anabranch.views.definition import View
 from anabranch.views.retired_versions import retired_versions
-from served import DAYS, VIEW
+from support import small_halves
+from support.small_halves import DAYS, VIEW
 from typer.testing import CliRunner
 
 pytestmark = pytest.mark.unit
@@ -39,7 +39,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     monkeypatch.setattr(named_readers, "_last_written", {})
     settings = Settings(home=tmp_path)
     for version in (1, 2):
-        served.start_speed(settings, 3, version=version)
+        small_halves.start_speed(settings, 3, version=version)
     set_route(settings, VIEW, {1: 50, 2: 50}, by="anna", why="half")
     set_route(settings, VIEW, {2: 100}, by="anna", why="all")
     return settings
@@ -71,7 +71,7 @@ def test_nobody_gets_it_any_more_and_its_tables_stay(settings: Settings) -> None
 def test_no_route_leads_to_it_and_later_ones_remember(settings: Settings) -> None:
     gone(settings)
     assert refused(lambda: set_route(settings, VIEW, {1: 100}, by="a", why="back")).code == "VERSION_RETIRED"
-    served.start_speed(settings, 3, version=3)
+    small_halves.start_speed(settings, 3, version=3)
     set_route(settings, VIEW, {2: 50, 3: 50}, by="a", why="on")
     assert retired_versions(settings, VIEW) == {1}
 
@@ -94,7 +94,7 @@ def test_readers_that_it_has_or_had_lately_keep_it(settings: Settings) -> None:
 
 def test_the_only_version_can_not_be_retired(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path)
-    served.start_speed(settings, 3)
+    small_halves.start_speed(settings, 3)
     assert refused(lambda: gone(settings)).code == "READERS_LEFT"
 
 
@@ -171,13 +171,13 @@ def test_only_what_is_retired_is_dropped_and_a_killed_drop_goes_on(
 def test_a_process_that_has_read_a_table_sees_that_it_was_made_again(settings: Settings) -> None:
     """Its commits are counted from 0 again: by the number alone it would be the one of before."""
     for epoch in (4, 5):
-        served.merge_speed(settings, epoch, DAYS[:1])
+        small_halves.merge_speed(settings, epoch, DAYS[:1])
     assert str(anabranch.read(VIEW, version=1, settings=settings).cut) == "flights@5"
     gone(settings)
     drop(settings, VIEW, 1)
     reinstate(settings, VIEW, 1, by="bob", why="too soon")
     assert refused(lambda: anabranch.read(VIEW, version=1, settings=settings)).code == "VIEW_UNKNOWN"
-    served.start_speed(settings, 6)
+    small_halves.start_speed(settings, 6)
     assert str(anabranch.read(VIEW, version=1, settings=settings).cut) == "flights@6"
 
 

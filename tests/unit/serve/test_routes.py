@@ -9,13 +9,13 @@ from pathlib import Path
 
 import anabranch
 import pytest
-import served
 from anabranch.apps.cli.main import app
 from anabranch.core.errors import AnabranchError, BadInput, Conflict, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.serve import routes
 from anabranch.serve.routes import Route, route_history, route_of, set_route
-from served import DAYS, VIEW
+from support import small_halves
+from support.small_halves import DAYS, VIEW
 from typer.testing import CliRunner
 
 pytestmark = pytest.mark.unit
@@ -27,8 +27,8 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """Two versions at one cut; a change of the route waits less long than it does in earnest."""
     monkeypatch.setattr(routes, "PATIENCE", 0.3)
     settings = Settings(home=tmp_path)
-    served.start_speed(settings, 3)
-    served.start_speed(settings, 3, version=2)
+    small_halves.start_speed(settings, 3)
+    small_halves.start_speed(settings, 3, version=2)
     return settings
 
 
@@ -112,18 +112,18 @@ def test_changes_at_once_are_all_kept_when_none_was_decided_upon_another(setting
 
 def test_a_person_can_not_send_readers_to_a_newer_version_that_is_behind(settings: Settings) -> None:
     lead(settings, 50, 50)
-    served.merge_speed(settings, 4, DAYS[:1])
+    small_halves.merge_speed(settings, 4, DAYS[:1])
     with pytest.raises(TryAgain) as refused:
         lead(settings, 0, 100)
     assert refused.value.code == "VERSION_BEHIND"
-    served.merge_speed(settings, 4, DAYS[:1], version=2)
+    small_halves.merge_speed(settings, 4, DAYS[:1], version=2)
     lead(settings, 0, 100)
     assert {version_of(settings, reader) for reader in READERS[:20]} == {2}
 
 
 def test_the_way_back_is_open_whatever_the_lag(settings: Settings) -> None:
     lead(settings, 0, 100)
-    served.merge_speed(settings, 9, DAYS[:1], version=2)
+    small_halves.merge_speed(settings, 9, DAYS[:1], version=2)
     assert dict(lead(settings, 100).shares) == {1: 100}
 
 

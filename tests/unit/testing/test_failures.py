@@ -18,7 +18,7 @@ from anabranch.testing.rows import differences
 from anabranch.testing.scenario import Fault, Log, Step
 from anabranch.testing.shrinking import Shrinker
 from anabranch.views.canonical import canonical
-from landed import Event, sample_views
+from support.landed_sample import Event, sample_views
 
 pytestmark = pytest.mark.unit
 VIEW = sample_views().get("departure_delays")

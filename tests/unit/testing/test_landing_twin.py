@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from anabranch.testing.fake_landing import Decisions
-from landed import FLIGHTS, Event
+from support.landed_sample import FLIGHTS, Event
 
 pytestmark = pytest.mark.unit
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)

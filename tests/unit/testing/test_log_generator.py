@@ -20,7 +20,7 @@ from anabranch.testing.values import values
 from anabranch.views import View
 from anabranch.views.function_source import read
 from hypothesis import strategies as st
-from landed import FLIGHTS, sample_views
+from support.landed_sample import FLIGHTS, sample_views
 
 pytestmark = pytest.mark.unit
 VIEW = sample_views().get("route_day")

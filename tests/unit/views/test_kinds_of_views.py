@@ -6,7 +6,7 @@ import re
 
 import pytest
 from anabranch.core.settings import project_root
-from landed import gallery, sample_views
+from support.landed_sample import gallery, sample_views
 
 pytestmark = pytest.mark.unit
 

@@ -10,7 +10,7 @@ import pytest
 from anabranch.apps.cli.main import app
 from anabranch.core.settings import Settings, load_settings
 from anabranch.views.definition_registry import record_path, write_definition
-from landed import sample_views
+from support.landed_sample import sample_views
 from typer.testing import CliRunner
 
 pytestmark = pytest.mark.unit

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from anabranch.core.settings import Settings
-from page_app import TestClient, mount
-from paged import Login
+from support.page_app import TestClient, mount
+from support.page_data import Login
 
 
 @pytest.fixture

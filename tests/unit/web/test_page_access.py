@@ -14,7 +14,7 @@ from anabranch.apps.web.plugin import AnabranchPlugin
 from anabranch.core.settings import Settings, project_root
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
-from paged import VIEW, Login, declare, judge, land, speed
+from support.page_data import VIEW, Login, declare, judge, land, speed
 
 pytestmark = pytest.mark.unit
 PAGES = ["", "views/delays", "views/delays/v1/2013-01-01", "views/delays/migration", "static/page.css",

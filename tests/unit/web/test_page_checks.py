@@ -11,7 +11,7 @@ from anabranch.certify.run_checks import CheckResult
 from anabranch.certify.verdict import Verdict, verdict_path, write_verdict
 from anabranch.core.settings import Settings
 from fastapi.testclient import TestClient
-from paged import DAYS, VIEW, declare, judge, text_of
+from support.page_data import DAYS, VIEW, declare, judge, text_of
 
 pytestmark = pytest.mark.unit
 PASSED = CheckResult("landing flights", "offsets_unique", "Every offset is landed once.", 80_995)

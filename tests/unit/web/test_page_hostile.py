@@ -11,7 +11,7 @@ from anabranch.compute.speed.status import ViewStatus
 from anabranch.core.settings import Settings
 from anabranch.serve.routes import set_route
 from fastapi.testclient import TestClient
-from paged import DAYS, VIEW, certify, declare, judge, land, publish, speed
+from support.page_data import DAYS, VIEW, certify, declare, judge, land, publish, speed
 
 pytestmark = pytest.mark.unit
 SCRIPT = "<script>alert(1)</script>\"'`{{7*1911}}${7*1911}"

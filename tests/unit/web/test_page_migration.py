@@ -22,7 +22,7 @@ from anabranch.serve import routes
 from anabranch.serve.routes import route_history, set_route
 from anabranch.views.definition import View
 from fastapi.testclient import TestClient
-from paged import DAYS, VIEW, Login, at, certify, declare, land, speed, text_of
+from support.page_data import DAYS, VIEW, Login, at, certify, declare, land, speed, text_of
 
 pytestmark = pytest.mark.unit
 PAGE = "/anabranch/views/delays/migration"

@@ -24,7 +24,7 @@ from anabranch.serve import table_snapshots
 from anabranch.serve.retirement import drop, retire
 from anabranch.serve.routes import set_route
 from fastapi.testclient import TestClient
-from paged import DAYS, VIEW, at, certify, declare, kappa, land, publish, speed, text_of
+from support.page_data import DAYS, VIEW, at, certify, declare, kappa, land, publish, speed, text_of
 
 pytestmark = pytest.mark.unit
 

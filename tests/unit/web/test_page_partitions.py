@@ -16,7 +16,7 @@ from anabranch.apps.web.days import Day
 from anabranch.apps.web.dirty_days import Lookup, LookupResult, NewEvents
 from anabranch.core.settings import Settings
 from fastapi.testclient import TestClient
-from paged import DAYS, VIEW, certify, changed, declare, judge, kappa, land, publish, speed, text_of
+from support.page_data import DAYS, VIEW, certify, changed, declare, judge, kappa, land, publish, speed, text_of
 
 pytestmark = pytest.mark.unit
 EQUAL, DIRTY, DIFFERS, REFUSED, ONLY = DAYS

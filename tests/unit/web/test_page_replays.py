@@ -20,7 +20,7 @@ from anabranch.change.replay.state import (
 from anabranch.change.run_progress import REBUILD, RunProgress, write_progress
 from anabranch.core.settings import Settings
 from fastapi.testclient import TestClient
-from paged import VIEW, Login, declare, text_of
+from support.page_data import VIEW, Login, declare, text_of
 
 pytestmark = pytest.mark.unit
 PAGE, STEER = "/anabranch/views/delays/replays", "/anabranch/views/delays/v1/replay"

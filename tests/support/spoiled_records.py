@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
-from fuzzing import accident, fuzzed
+from support.damaged_bytes import accident, fuzzed
 
 Body = Mapping[str, Any]
 Spoil = Callable[[Random, Body], bytes | None]

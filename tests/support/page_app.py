@@ -14,7 +14,8 @@ import pytest
 import uvicorn
 from anabranch.core.settings import Settings
 from fastapi import FastAPI, HTTPException
-from processes import eventually
+
+from support.processes import eventually
 
 with warnings.catch_warnings():  # it would rather have httpx2, which Airflow doesn't bring
     warnings.simplefilter("ignore")

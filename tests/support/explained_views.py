@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING
 
-import published
 import pyarrow as pa
 from anabranch.compute.batch import publish, rebuild
 from anabranch.compute.speed.table import SpeedTable
@@ -19,7 +18,9 @@ from anabranch.lake.layout import speed_table
 from anabranch.views import Registry, View
 from anabranch.views.definition import CHANGED, PARTITION_DATE
 from anabranch.views.inputs import rows_at
-from landed import DECLARED, FLIGHTS, Landing, flight_views
+
+from support import sample_events
+from support.landed_sample import DECLARED, FLIGHTS, Landing, flight_views
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,7 +42,7 @@ class World:
 
 def land(settings: Settings) -> World:
     landing = Landing(settings)
-    landing.land(*published.sliced(published.flights(DAYS, 11, late=0.02), DAYS, EPOCHS))
+    landing.land(*sample_events.sliced(sample_events.flights(DAYS, 11, late=0.02), DAYS, EPOCHS))
     assert landing.rows[0].keys() <= set(landing_schema(FLIGHTS).names)
     return World(settings, landing)
 

@@ -15,7 +15,8 @@ from anabranch.ingest.landing.stream import LandingQuery, start
 from anabranch.ingest.landing.verify import verify
 from anabranch.lake.layout import landing_table
 from deltalake import DeltaTable
-from sending import raw_producer
+
+from support.sent_records import raw_producer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,8 +9,9 @@ from typing import Any
 
 from anabranch.ingest.landing.schema import DUPLICATE, QUARANTINED, VALID
 from anabranch.lake.layout import landing_checkpoint, landing_index, speed_table
-from clinic import DAYS, NAME, Clinic, checkpoint, departed
 from deltalake import DeltaTable
+
+from support.small_platform import DAYS, NAME, Clinic, checkpoint, departed
 
 Seed = Callable[[Clinic], Any]
 Defects = list[tuple[Seed, str, str]]

@@ -14,8 +14,9 @@ from anabranch.lake.archived_commits import ARCHIVE, LOG, archive_commits
 from anabranch.lake.layout import speed_table
 from anabranch.operate.doctor.run_checks import Report, examine
 from anabranch.operate.maintenance.report import DAY, Policy
-from clinic import DAYS, NAME, V1, Clinic, departed
 from deltalake import DeltaTable
+
+from support.small_platform import DAYS, NAME, V1, Clinic, departed
 
 EPOCHS = 8
 

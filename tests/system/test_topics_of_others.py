@@ -26,7 +26,7 @@ from anabranch.operate.doctor.run_checks import examine, log_of
 from anabranch.serve import read
 from anabranch.views import Registry, view
 from confluent_kafka.admin import AdminClient, NewTopic
-from sending import raw_producer
+from support.sent_records import raw_producer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

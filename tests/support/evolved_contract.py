@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TYPE = "flight.departed"
-DECLARED = load_declarations(Path(__file__).parent / "contracts")
+DECLARED = load_declarations(Path(__file__).parents[1] / "spark" / "evolution" / "contracts")
 TWO = DECLARED.topic("flights")
 ONE = replace(TWO, contracts=TWO.contracts[:1], upcasters=())
 """As it was before the second version."""

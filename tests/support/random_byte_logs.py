@@ -18,8 +18,9 @@ from anabranch.testing.values import pool_key
 from anabranch.views import View
 from anabranch.views.function_source import read
 from anabranch.views.registry import sources_of
-from naive_reader import Record
-from spoiling import KINDS, written
+
+from support.naive_reader import Record
+from support.spoiled_records import KINDS, written
 
 SIZE = (14, 34)
 SPOILED = 0.3

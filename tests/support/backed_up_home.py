@@ -12,9 +12,10 @@ from anabranch.lake.layout import landing_table
 from anabranch.operate.backup.backup_folder import BackupFolder
 from anabranch.serve.named_readers import record_reader
 from anabranch.serve.routes import route_history, set_route
-from clinic import DAYS, NAME, Clinic, departed
-from landed import FLIGHTS
-from maintained import busy, rows
+
+from support.landed_sample import FLIGHTS
+from support.maintained_platform import busy, rows
+from support.small_platform import DAYS, NAME, Clinic, departed
 
 MADE_AGAIN = ("builds", "replays", "migrations")
 """Folders of ``control`` that are not in a backup."""

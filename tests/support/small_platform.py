@@ -44,7 +44,8 @@ from anabranch.views import Registry, View
 from anabranch.views.definition import CHANGED, PARTITION_DATE
 from anabranch.views.definition_registry import write_definition
 from deltalake import Schema
-from landed import DECLARED, FLIGHTS, Event, sample_views
+
+from support.landed_sample import DECLARED, FLIGHTS, Event, sample_views
 
 DAYS = [date(2013, 1, day) for day in range(1, 6)]
 V1 = sample_views().get("departure_delays")

@@ -12,7 +12,7 @@ from anabranch.contracts.declarations import load_declarations, load_module
 from anabranch.testing import ProofFailed, prove
 from anabranch.views import View, collecting
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1] / "spark" / "testing"
 SHOP = load_declarations(HERE / "contracts")
 
 

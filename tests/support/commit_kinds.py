@@ -1,6 +1,6 @@
 """Each kind of commit to a table: how it is made, and the rows that it leaves. Also run as a program, for a tracer:
 
-python -m commit_kinds KIND TABLE
+python -m support.commit_kinds KIND TABLE
 """
 
 from __future__ import annotations

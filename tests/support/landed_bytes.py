@@ -16,7 +16,8 @@ from anabranch.ingest.landing.state import open_landing
 from anabranch.ingest.landing.stream import STREAM_CONF, take_turn
 from anabranch.ingest.landing.writer import LandingWriter
 from anabranch.lake.layout import landing_checkpoint
-from naive_reader import Record
+
+from support.naive_reader import Record
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

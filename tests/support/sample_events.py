@@ -11,7 +11,8 @@ from typing import Any
 import polars as pl
 from anabranch.samples import nycflights
 from anabranch.samples.flights import flight_events
-from landed import DECLARED, FLIGHTS, Event
+
+from support.landed_sample import DECLARED, FLIGHTS, Event
 
 FIRST = date(2013, 1, 1)
 _EVE = datetime(2012, 12, 31, tzinfo=UTC)

@@ -39,9 +39,10 @@ from anabranch.operate.runtime import process_registry
 from anabranch.operate.runtime.process_registry import Record
 from anabranch.serve.routes import set_route
 from anabranch.views.definition import CHANGED, PARTITION_DATE
-from clinic import BATCH, DAYS, NAME, SAME, V1, V2, Clinic, departed, rows_on
 from deltalake import DeltaTable, write_deltalake
-from landing_seeds import Defects
+
+from support.landing_defects import Defects
+from support.small_platform import BATCH, DAYS, NAME, SAME, V1, V2, Clinic, departed, rows_on
 
 
 def half(clinic: Clinic, kind: str = "speed", version: int = 1) -> DeltaTable:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.settings import Settings
-from landed import FLIGHTS, Event, Landing, sample_views
+
+from support.landed_sample import FLIGHTS, Event, Landing, sample_views
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
