@@ -76,7 +76,7 @@ def test_whatever_a_record_holds_those_beside_it_are_landed(
         event("typeless", type=None),
         event("ancient", time="0001-01-01T00:00:00Z"),
         event("future", time="9999-12-31T23:59:59Z"),
-        event("keyless", subject=None),
+        event("numbered", subject=5),
         event(None, id=None),
     ]
     good = [

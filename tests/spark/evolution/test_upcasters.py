@@ -109,7 +109,7 @@ def test_what_changes_between_two_calls_is_refused(spark: SparkSession, tmp_path
 
 
 def test_an_upcaster_from_elsewhere_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    topic = upcast_by(tmp_path, "return declared(old)", "from evolved import declared")
+    topic = upcast_by(tmp_path, "return declared(old)", "from support.evolved_contract import declared")
     assert refused(spark, topic).code == "UPCASTER_UNSEEN"
 
 

@@ -108,9 +108,9 @@ def test_a_pure_function_is_not(tmp_path: Path, case: str) -> None:
 
 def test_code_that_the_fingerprint_does_not_see_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadDefinition) as caught:
-        load(tmp_path, "from landed import sample_views", "return sample_views()")
+        load(tmp_path, "from support.landed_sample import sample_views", "return sample_views()")
     assert caught.value.code == "VIEW_UNSEEN"
-    assert caught.value.fields["module"] == "landed.sample_views"
+    assert caught.value.fields["module"] == "support.landed_sample.sample_views"
     assert caught.value.fields["line"] == 3
 
 
