@@ -3,7 +3,8 @@
 The schema is JSON Schema (2020-12), restricted to types that every engine has: objects, arrays of one type,
 ``string`` (also with format ``date-time`` or ``date``), ``integer`` (64 bits), ``number`` (double), ``boolean``,
 with ``required``, ``enum``, ``minimum``, ``maximum`` and ``pattern``. A field that isn't required may be
-absent or null; fields that the schema doesn't name are allowed and kept in the raw bytes only.
+absent or null; fields that the schema doesn't name are allowed and kept in the raw bytes only. ``sent_as`` is a
+field's name in the records, where that isn't its own.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from anabranch.core.errors import BadDefinition
 
 EVENT_TYPE = re.compile(r"[a-z][a-z0-9_]{0,39}(\.[a-z][a-z0-9_]{0,39}){1,3}")
 FIELD_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+SENT_NAME = re.compile(r"""[^"'`\\\x00-\x1f]{1,200}""")
 _SCALARS = {"string", "integer", "number", "boolean"}
 _KEYWORDS = {
     "type", "properties", "required", "items", "format", "enum", "minimum", "maximum", "pattern",
-    "description", "title", "$schema",
+    "description", "title", "$schema", "sent_as",
 }  # fmt: skip
 
 
@@ -100,15 +102,41 @@ class Contract:
             raise BadDefinition(error.code, what, state=error.state, next_step=error.next_step) from None
 
 
+def sent_name(name: str, node: Mapping[str, Any]) -> str:
+    """The name that a field has in the records."""
+    return str(node.get("sent_as", name))
+
+
+def sent_path(schema: Mapping[str, Any], path: str) -> list[str]:
+    """The names in the records on the way to a field; ``path`` is that of the contract (``customer.id``)."""
+    found, node = list[str](), schema
+    for name in path.split("."):
+        node = node["properties"][name]
+        found.append(sent_name(name, node))
+    return found
+
+
 def _nodes(path: str, node: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     yield path, node
-    known = dict[str, str]()
+    known, sent_by = dict[str, str](), dict[str, str]()
     for name, child in node.get("properties", {}).items():
         if not FIELD_NAME.fullmatch(name):
             raise BadDefinition(
                 "CONTRACT_SCHEMA",
                 f"{path}.{name}: names of fields may hold the letters A to Z, digits and _ only",
-                next_step="leave the field out of the contract: it stays in the raw bytes",
+                next_step='name it so, and say what it is called in the records: "sent_as": "..."',
+            )
+        if not SENT_NAME.fullmatch(sent := sent_name(name, child)):
+            raise BadDefinition(
+                "CONTRACT_SCHEMA",
+                f"{path}.{name}: sent_as is {sent!r}, which no field can be read by",
+                next_step="give its name in the records, without quotes, backslashes and control characters",
+            )
+        if (other := sent_by.setdefault(sent, name)) != name:
+            raise BadDefinition(
+                "CONTRACT_SCHEMA",
+                f"{path}: {other} and {name} are both sent as {sent!r}",
+                next_step="leave one of them out: a view can use a field twice",
             )
         if (other := known.setdefault(name.lower(), name)) != name:
             raise BadDefinition(

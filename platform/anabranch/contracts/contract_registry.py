@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from anabranch.contracts.compatibility import narrowed
 from anabranch.contracts.contract import Compatibility, Contract
-from anabranch.contracts.field_types import same_shape
+from anabranch.contracts.field_types import same_shape, sent_names
 from anabranch.contracts.topics import Topic
 from anabranch.core.control_file import ControlFile
 from anabranch.core.errors import Conflict
@@ -107,6 +107,8 @@ def _check_vanished(settings: Settings, topic: Topic) -> None:
 def _changes(known: Contract, now: Contract) -> Iterator[str]:
     if not same_shape(known.schema, now.schema) and not _same_fields(known.schema, now.schema):
         yield "it has other fields or types"
+    if dict(sent_names(known.schema)) != dict(sent_names(now.schema)):
+        yield "a field is sent by another name"
     yield from narrowed(known, now)
 
 

@@ -5,7 +5,7 @@ A shape is a node of a schema that holds only ``type``, ``format``, ``properties
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 Node = Mapping[str, Any]
@@ -32,6 +32,15 @@ def shape(node: Node) -> Node:
     if "items" in node:
         found["items"] = shape(node["items"])
     return found
+
+
+def sent_names(node: Node, path: str = "data") -> Iterator[tuple[str, str]]:
+    """The path of each field below a node, and the name that it is sent by."""
+    for name, child in node.get("properties", {}).items():
+        yield f"{path}.{name}", str(child.get("sent_as", name))
+        yield from sent_names(child, f"{path}.{name}")
+    if "items" in node:
+        yield from sent_names(node["items"], f"{path}[]")
 
 
 def same_shape(one: Node, other: Node) -> bool:

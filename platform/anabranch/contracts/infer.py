@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any, Final
 
-from anabranch.contracts.contract import EVENT_TYPE, FIELD_NAME
+from anabranch.contracts.contract import EVENT_TYPE, FIELD_NAME, SENT_NAME, sent_name
 from anabranch.core.errors import BadInput
 
 _DATE_TIME: Final = re.compile(r"(?!0000)\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})")
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 _FIRST_YEAR, _LAST_YEAR = 1990, 2100
+_ENVELOPE: Final = frozenset({"event_time", "event_id", "source", "subject", "log_partition", "log_offset"})
 _TIMES: Final = ("event_time", "eventtime", "time", "timestamp", "ts", "created", "occurred", "happened", "at")
 """Parts of names of times, the best first."""
 
@@ -156,20 +157,27 @@ def _text_kind(text: str) -> str:
 
 def _object(seen: _Seen, path: str, left_out: list[str]) -> dict[str, Any]:
     properties, required = {}, []
-    folded = [name.lower() for name in seen.fields]
+    folded = [_own_name(name).lower() for name in seen.fields]
     for name, child in seen.fields.items():
         at = f"{path}{name}"
-        if not FIELD_NAME.fullmatch(name):
-            left_out.append(f"{at}: left out, its name isn't made of A to Z, digits and _")
-        elif folded.count(name.lower()) > 1:
+        own = _own_name(name)
+        if not FIELD_NAME.fullmatch(own) or not SENT_NAME.fullmatch(name):
+            left_out.append(f"{at}: left out, no column can be named for it")
+        elif folded.count(own.lower()) > 1:
             left_out.append(f"{at}: left out, another field differs in case only")
         elif (node := _node(child, at, left_out)) is not None:
-            properties[name] = node
+            properties[own] = {**node, "sent_as": name} if own != name else node
             if child.count == seen.count and not child.nulls:
-                required.append(name)
+                required.append(own)
             elif child.nulls:
-                node["description"] = f"null in {child.nulls} of {child.count} records of the sample"
+                properties[own]["description"] = f"null in {child.nulls} of {child.count} records of the sample"
     return {"type": "object", **({"required": required} if required else {}), "properties": properties}
+
+
+def _own_name(name: str) -> str:
+    """The column's name for a field: views have columns with the names of the envelope already."""
+    own = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")
+    return f"{own}_sent" if own.lower() in _ENVELOPE else own
 
 
 def _node(seen: _Seen, path: str, left_out: list[str]) -> dict[str, Any] | None:
@@ -208,11 +216,13 @@ def _plain(node: Mapping[str, Any]) -> dict[str, Any]:
 
 def _id_of(root: _Seen, schema: Mapping[str, Any]) -> str | None:
     """A required field with a different value in each record; one that is called an id comes first."""
-    nodes, required = schema["properties"], schema.get("required", ())
+    nodes = {name: schema["properties"][name] for name in schema.get("required", ())}
     several = [
         name
-        for name in required
-        if nodes[name] in ({"type": "string"}, {"type": "integer"}) and len(root.fields[name].values) == root.count > 1
+        for name, node in nodes.items()
+        if node["type"] in ("string", "integer")
+        and "format" not in node
+        and len(root.fields[sent_name(name, node)].values) == root.count > 1
     ]
     times = _time_fields(root, schema)
     candidates = [name for name in several if name not in times]
@@ -237,7 +247,9 @@ def _time_fields(root: _Seen, schema: Mapping[str, Any]) -> dict[str, str]:
         node = schema["properties"][name]
         if node.get("format") == "date-time":
             found[name] = f'"{name}"'
-        elif node["type"] == "integer" and _rank(name) < len(_TIMES) and (unit := _unit(root.fields[name].numbers)):
+            continue
+        numbers = root.fields[sent_name(name, node)].numbers if _rank(name) < len(_TIMES) else ()
+        if node["type"] == "integer" and numbers and (unit := _unit(numbers)):
             found[name] = f'TimeField("{name}", unit="{unit}")'
     return found
 

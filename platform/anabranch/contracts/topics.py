@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from anabranch.contracts.compatibility import allowed_from_upcaster, check_versions
 from anabranch.contracts.contract import Contract
-from anabranch.contracts.field_types import Node, ShapesClash, merge
+from anabranch.contracts.field_types import Node, ShapesClash, merge, sent_names
 from anabranch.contracts.records import CloudEvents, Records
 from anabranch.contracts.upcasters import Upcaster, check_upcasters
 from anabranch.core.errors import BadDefinition
@@ -70,6 +70,7 @@ class Topic:
         check_versions(self.contracts, {(u.event_type, u.version) for u in self.upcasters})
         for event_type in self.event_types:
             self._check_shape(event_type)
+        self._check_sent_names()
 
     def _check_shape(self, event_type: str) -> None:
         """A field that one version left out must not come back in a later one with another type."""
@@ -82,6 +83,19 @@ class Topic:
                 "another",
                 next_step="give the newer field another name",
             ) from None
+
+    def _check_sent_names(self) -> None:
+        """All contracts are parsed at once, so a field has one name in the records of the topic."""
+        known: dict[str, str] = {}
+        for contract in self.contracts:
+            for path, sent in sent_names(contract.schema):
+                if (other := known.setdefault(path, sent)) != sent:
+                    raise BadDefinition(
+                        "FIELD_TYPES_CLASH",
+                        f"topic {self.name}: {path} is sent as {other!r} in one contract, as {sent!r} in "
+                        f"{contract.uri}",
+                        next_step="give one of them another name, or put them on two topics",
+                    )
 
     @property
     def each(self) -> tuple[Topic, ...]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from anabranch.contracts.contract import Contract
+from anabranch.contracts.contract import Contract, sent_name
 from anabranch.contracts.envelope import SPEC_VERSION
 from anabranch.core.errors import BadInput
 
@@ -115,11 +115,11 @@ def _strict(node: Mapping[str, Any], *, optional: bool) -> dict[str, Any]:
     if node.get("format") == "date-time":
         strict.setdefault("pattern", _DATE_TIME["pattern"])
     if node["type"] == "object":
-        required = list(node.get("required", ()))
+        required, properties = set(node.get("required", ())), node.get("properties", {})
         if required:
-            strict["required"] = required
+            strict["required"] = sorted(sent_name(name, properties[name]) for name in required)
         strict["properties"] = {
-            name: _strict(child, optional=name not in required) for name, child in node.get("properties", {}).items()
+            sent_name(name, child): _strict(child, optional=name not in required) for name, child in properties.items()
         }
     if node["type"] == "array":
         strict["items"] = _strict(node["items"], optional=False)

@@ -170,6 +170,65 @@ def test_types(spark: SparkSession) -> None:
     ]  # fmt: skip
 
 
+RENAMED = Contract(
+    "reading.taken",
+    1,
+    {
+        "type": "object",
+        "required": ["device_id", "taken"],
+        "properties": {
+            "device_id": {"type": "string", "sent_as": "device-id"},
+            "taken": {"type": "string", "format": "date-time", "sent_as": "time"},
+            "channel": {"type": "string", "sent_as": "source"},
+            "value": {"type": "number", "sent_as": "Wert °C"},
+            "place": {"type": "object", "properties": {"town": {"type": "string", "sent_as": "ort.name"}}},
+            "lines": {
+                "type": "array",
+                "items": {"type": "object", "properties": {"sku": {"type": "string", "sent_as": "s k u"}}},
+            },
+        },
+    },
+)
+READING = {"device-id": "d1", "time": "2020-01-01T12:00:00Z", "source": "web", "Wert °C": 21.5,
+           "place": {"ort.name": "Ulm"}, "lines": [{"s k u": "a"}, {}]}  # fmt: skip
+READINGS = {
+    "good": (READING, None),
+    "no id": ({**READING, "device-id": None}, "mapping: id: data.device-id is missing"),
+    "by its own name": ({"device_id": "d1", "taken": READING["time"]}, "mapping: id: data.device-id is missing"),
+    "a number for a text": ({**READING, "source": 5}, "contract: data.source is no string"),
+    "a number for a text below": ({**READING, "place": {"ort.name": 5}}, "contract: data.place.ort.name is no string"),
+    "a text for a number": ({**READING, "Wert °C": "hot"}, "contract: data.Wert °C is no number"),
+    "a text with escapes": ({**READING, "source": "5"}, None),
+}
+
+
+@pytest.mark.parametrize("settings", [{}, LIVE], ids=["compiled", "interpreted"])
+def test_fields_have_the_names_of_the_contract(spark: SparkSession, settings: Mapping[str, str]) -> None:
+    own = spark.newSession()
+    for key, value in {"spark.sql.codegen.wholeStage": "false", **settings}.items():
+        own.conf.set(key, value)
+    topic = Topic("readings", (RENAMED,), records=PlainJson(id="device_id", time="taken", subject="place.town"))
+    rows = decided(own, topic, {name: json.dumps(body).encode() for name, (body, _) in READINGS.items()})
+    assert {name: row["reason"] for name, row in rows.items()} == {name: why for name, (_, why) in READINGS.items()}
+    good = rows["good"]
+    assert (good["event_id"], good["subject"], good["event_time"]) == ("d1", "Ulm", APPENDED)
+    assert good["reading_taken"] == {
+        "device_id": "d1", "taken": APPENDED, "channel": "web", "value": 21.5, "place": {"town": "Ulm"},
+        "lines": [{"sku": "a"}, {"sku": None}],
+    }  # fmt: skip
+    frame = raw_frame(own, topic, [{"partition": 0, "offset": 0, "append_time": 0, "key": None,
+                                    "value": json.dumps(READING).encode()}])  # fmt: skip
+    (told,) = frame.select(*(column.alias(name) for name, column in identity(topic).items())).collect()
+    assert told["event_id"] == "d1"
+
+
+def test_fields_of_events_are_renamed_too(spark: SparkSession) -> None:
+    topic = Topic("readings", (RENAMED,))
+    body = {"specversion": "1.0", "id": "1", "source": "/s", "type": "reading.taken", "time": READING["time"]}
+    row = decided(spark, topic, {"it": json.dumps({**body, "data": READING}).encode()})["it"]
+    assert (row["reason"], row["reading_taken"]["channel"]) == (None, "web")
+
+
 @pytest.mark.parametrize("made_of", ["paymentId", ("customer.id", "paymentId"), Record.KEY, Record.OFFSET])
 def test_the_identity_of_bytes_is_that_of_the_decoding(spark: SparkSession, made_of: Any) -> None:
     """The doctor holds duplicates, whose data isn't typed, to it."""

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 from anabranch.contracts import Contract, PlainJson, Record, TimeField, Topic, TypeField
+from anabranch.contracts.contract_registry import register
 from anabranch.contracts.records import python_format
-from anabranch.core.errors import BadDefinition
+from anabranch.core.errors import BadDefinition, Conflict
+from anabranch.core.settings import Settings
 from anabranch.ingest.landing.quarantine_reasons import mapped_moment
 
 pytestmark = pytest.mark.unit
@@ -91,6 +93,42 @@ def test_names_that_differ_in_case_only_are_refused_with_file_contract_and_field
     with pytest.raises(BadDefinition) as error:
         Contract.from_file(file)
     assert error.value.what.startswith(f"{file}: order.placed v1: data: orderId and orderid differ in case only")
+
+
+@pytest.mark.parametrize(
+    ("properties", "says"),
+    [
+        ({"a": {"type": "string", "sent_as": "x'y"}}, 'data.a: sent_as is "x\'y", which no field can be read by'),
+        ({"a": {"type": "string", "sent_as": "b"}, "b": {"type": "string"}}, "a and b are both sent as 'b'"),
+        ({"a-b": {"type": "string"}}, "names of fields may hold the letters A to Z"),
+    ],
+)
+def test_names_in_records_that_cannot_be_read_are_refused(properties: dict[str, Any], says: str) -> None:
+    with pytest.raises(BadDefinition) as error:
+        Contract("order.placed", 1, {"type": "object", "properties": properties})
+    assert says in error.value.what
+
+
+def test_a_field_has_one_name_in_the_records_of_a_topic() -> None:
+    def contract(name: str, sent: str) -> Contract:
+        return Contract(name, 1, {"type": "object", "properties": {"a": {"type": "string", "sent_as": sent}}})
+
+    with pytest.raises(BadDefinition, match=r"data\.a is sent as 'x' in one contract, as 'y' in") as error:
+        Topic("orders", (contract("order.placed", "x"), contract("order.paid", "y")))
+    assert error.value.code == "FIELD_TYPES_CLASH"
+
+
+def test_a_version_that_has_landed_keeps_the_names_in_its_records(tmp_path: Path) -> None:
+    def topic(sent: str) -> Topic:
+        schema = {"type": "object", "properties": {"a": {"type": "string", "sent_as": sent}}}
+        return Topic("orders", (Contract("order.placed", 1, schema),))
+
+    settings = Settings(home=tmp_path)
+    register(settings, topic("x"))
+    register(settings, topic("x"))
+    with pytest.raises(Conflict, match="a field is sent by another name") as error:
+        register(settings, topic("y"))
+    assert error.value.code == "CONTRACT_CHANGED"
 
 
 def test_formats_are_read_alike_outside_of_the_engine() -> None:

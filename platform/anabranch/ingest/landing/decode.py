@@ -16,6 +16,7 @@ from anabranch.contracts import PlainJson, Topic
 from anabranch.contracts.field_types import Node, ShapesClash, merge, same_shape
 from anabranch.core.errors import BadDefinition
 from anabranch.ingest.landing.mapping import mapped_event, mapped_time, text_of
+from anabranch.ingest.landing.renames import as_declared, as_sent, renamed_fields
 from anabranch.ingest.landing.schema import EVENT_DATE, QUARANTINED, VALID, spark_ddl
 from anabranch.ingest.landing.schema_projection import fields_as_sent
 from anabranch.ingest.landing.validity import CONTRACT, CORRUPT, DATA, END, is_valid, matching_contract, wrapped
@@ -86,12 +87,15 @@ def _parsed(records: DataFrame, topic: Topic) -> DataFrame:
     index."""
     fields = _fields(topic)
     texts = records.withColumn("_text", text_of(topic.records))
-    parsed = texts.withColumn("_parsed", F.from_json(wrapped(F.col("_text")), _schema(fields), _STRICT)).select(
+    parsed = texts.withColumn("_parsed", F.from_json(wrapped(F.col("_text")), _schema(topic, fields), _STRICT)).select(
         "*",
         F.col("_parsed.event").alias("_event"),
         F.col(f"_parsed.{END}"),
         F.col(f"_parsed.{CORRUPT}").isNotNull().alias(CORRUPT),
     )
+    if renames := renamed_fields(topic):
+        data = as_declared(F.col("_event.data"), {"type": "object", "properties": fields}, renames)
+        parsed = parsed.withColumn("_event", F.col("_event").withField("data", data))
     data = F.struct(*(_typed(F.col("_event.data")[name], node).alias(name) for name, node in fields.items()))
     if isinstance(topic.records, PlainJson):
         parsed = parsed.withColumn("_event", mapped_event(topic))
@@ -120,8 +124,10 @@ def _fields(topic: Topic) -> dict[str, Node]:
     return fields
 
 
-def _schema(fields: Mapping[str, Mapping[str, Any]]) -> str:
-    data = ", ".join(f"`{name}`: {spark_ddl(_as_text(node))}" for name, node in fields.items())
+def _schema(topic: Topic, fields: Mapping[str, Node]) -> str:
+    texts = {"type": "object", "properties": {name: _as_text(node) for name, node in fields.items()}}
+    sent = as_sent(texts, renamed_fields(topic))["properties"]
+    data = ", ".join(f"`{name}`: {spark_ddl(node)}" for name, node in sent.items())
     envelope = ", ".join(f"`{name}`: {ddl}" for name, ddl in ENVELOPE.items())
     return f"event struct<{envelope}, data: struct<{data}>>, {END} boolean, {CORRUPT} string"
 

@@ -13,7 +13,9 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from anabranch.contracts import PlainJson, Topic
-from anabranch.contracts.records import UNITS, Record, Records, TimeField, node_at
+from anabranch.contracts.field_types import shape
+from anabranch.contracts.records import UNITS, Record, Records, TimeField
+from anabranch.ingest.landing.renames import as_declared, as_sent, renamed_fields
 from anabranch.ingest.landing.schema import spark_ddl
 
 _DATA = "_data"
@@ -59,10 +61,12 @@ def identity(topic: Topic) -> dict[str, Column]:
     if not isinstance(topic.records, PlainJson):
         event = F.from_json(value, "id string, source string")
         return {"event_id": event["id"], "source": event["source"]}
+    renames, schema = renamed_fields(topic), topic.contracts[0].schema
     named = {path.partition(".")[0] for path in topic.records.id_fields}
-    fields = {name: node_at(topic.contracts[0].schema, name) for name in sorted(named)}
-    ddl = ", ".join(f"`{name}`: {spark_ddl(node)}" for name, node in fields.items() if node is not None)
-    data = F.from_json(value, f"struct<{ddl}>") if ddl else F.lit(None)
+    fields = {"type": "object", "properties": {name: shape(schema["properties"][name]) for name in sorted(named)}}
+    data = (
+        as_declared(F.from_json(value, spark_ddl(as_sent(fields, renames))), fields, renames) if named else F.lit(None)
+    )
     return {"event_id": _id(topic.records, data), "source": F.lit(topic.records.source or topic.name)}
 
 

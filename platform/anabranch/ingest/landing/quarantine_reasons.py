@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from anabranch.contracts import Contract, PlainJson, Topic
+from anabranch.contracts.contract import sent_name, sent_path
 from anabranch.contracts.records import UNITS, Record, TimeField, python_format
 from anabranch.ingest.landing.schema import QUARANTINED
 
@@ -96,30 +97,38 @@ def _wrong(topic: Topic, event: Mapping[str, Any], append_time: datetime) -> Ite
 def _wrong_by_mapping(
     topic: Topic, mapping: PlainJson, data: Mapping[str, Any], append_time: datetime, key: bytes | None
 ) -> Iterator[str]:
-    kind = topic.event_types[0]
+    kind, schema = topic.event_types[0], topic.contracts[0].schema  # a field has one name in all records of a topic
+
+    def at(path: str) -> tuple[str, Any]:
+        names = sent_path(schema, path)
+        return "data." + ".".join(names), value_at(data, names)
+
     if mapping.type is not None:
-        named = value_at(data, mapping.type.path)
+        where, named = at(mapping.type.path)
         if not isinstance(named, str) or not named:
-            yield f"mapping: type: data.{mapping.type.path} is missing or no string"
+            yield f"mapping: type: {where} is missing or no string"
             return
         kind = mapping.type.names.get(named, named)
     if kind not in topic.event_types:
         yield f"unknown_type: {kind[:80]}"
         return
-    for path in mapping.id_fields:
-        if value_at(data, path) in (None, ""):
-            yield f"mapping: id: data.{path} is missing"
+    for where, value in map(at, mapping.id_fields):
+        if value in (None, ""):
+            yield f"mapping: id: {where} is missing"
     parts = [("id", mapping.id), ("subject", mapping.subject)]
     for part in (name for name, where in parts if where is Record.KEY):
         if not _text_of_key(key) and (part == "id" or key):
             yield f"mapping: {part}: the record has no key" if not key else f"mapping: {part}: the key is no UTF-8 text"
-    if isinstance(mapping.subject, str) and mapping.subject is not Record.KEY and value_at(data, mapping.subject) == "":
-        yield f"mapping: subject: data.{mapping.subject} is empty"
+    if mapping.subject is not None and mapping.subject is not Record.KEY:
+        where, value = at(mapping.subject)
+        if value == "":
+            yield f"mapping: subject: {where} is empty"
     yield from _contract(topic.newest(kind), data)
     if (field := mapping.time_field) is not None:
-        time = mapped_moment(field, value_at(data, field.path))
+        where, value = at(field.path)
+        time = mapped_moment(field, value)
         if time is None:
-            yield f"mapping: time: data.{field.path} is missing or can't be read{_as_declared(field)}"
+            yield f"mapping: time: {where} is missing or can't be read{_as_declared(field)}"
         yield from _absurd_time(topic, time, append_time, append_time)
 
 
@@ -134,9 +143,9 @@ def _text_of_key(key: bytes | None) -> str:
         return ""
 
 
-def value_at(data: Any, path: str) -> Any:
-    """The value at a path of fields; None if there is none."""
-    for name in path.split("."):
+def value_at(data: Any, names: Sequence[str]) -> Any:
+    """The value at a path of fields, by their names in the record; None if there is none."""
+    for name in names:
         data = data.get(name) if isinstance(data, dict) else None
     return data
 
@@ -179,8 +188,9 @@ def _contract(contract: Contract, data: Any) -> Iterator[str]:
         yield "contract: data is missing or no object"
         return
     for name, node in contract.fields.items():
+        sent = sent_name(name, node)
         yield from (
-            f"contract: {text}" for text in _field(data.get(name), node, f"data.{name}", name in contract.required)
+            f"contract: {text}" for text in _field(data.get(sent), node, f"data.{sent}", name in contract.required)
         )
 
 
@@ -205,7 +215,8 @@ def _field(value: Any, node: Mapping[str, Any], path: str, required: bool) -> It
     if node["type"] == "object":
         needed = set(node.get("required", ()))
         for name, child in node.get("properties", {}).items():
-            yield from _field(value.get(name), child, f"{path}.{name}", name in needed)
+            sent = sent_name(name, child)
+            yield from _field(value.get(sent), child, f"{path}.{sent}", name in needed)
 
 
 def _is_whole(item: Any, node: Mapping[str, Any]) -> bool:

@@ -8,6 +8,7 @@ contracts share only once, and parses a text again only if a cheaper check leave
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from functools import reduce
 from operator import and_, or_
@@ -17,6 +18,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from anabranch.contracts import PlainJson, Topic
+from anabranch.contracts.contract import sent_name
+from anabranch.ingest.landing.renames import json_step
 
 CORRUPT: Final = "_corrupt"
 END: Final = "_end"
@@ -99,7 +102,8 @@ def _by_field(topic: Topic) -> Iterator[Field]:
 
 
 def _field(topic: Topic, name: str, node: Mapping[str, Any], required: bool, places: list[int]) -> Column:
-    kept = list(_field_rules(F.col("_event.data")[name], F.col(DATA)[name], node, f"data.{name}", required))
+    path = f"data{json_step(sent_name(name, node))}"
+    kept = list(_field_rules(F.col("_event.data")[name], F.col(DATA)[name], node, path, required))
     if not kept:
         return F.lit(True)
     holds = reduce(and_, kept)
@@ -126,7 +130,8 @@ def _field_rules(raw: Column, value: Column, node: Mapping[str, Any], path: str,
     if kind == "object":
         needed = set(node.get("required", ()))
         for name, child in node.get("properties", {}).items():
-            tests += _field_rules(raw[name], value[name], child, f"{path}.{name}", name in needed)
+            at = path + json_step(sent_name(name, child))
+            tests += _field_rules(raw[name], value[name], child, at, name in needed)
     if tests:
         yield raw.isNull() | reduce(and_, tests)
 
@@ -137,7 +142,7 @@ def _no_value_lost(fields: list[Field]) -> Column:
     lost = [
         raw.isNull() & F.get_json_object(F.col("_text"), f"$.{path}").isNotNull() & F.col(CONTRACT).isin(*places)
         for name, node, _, places in fields
-        for raw, path in _leaves(F.col("_event.data")[name], node, f"data.{name}")
+        for raw, path in _leaves(F.col("_event.data")[name], node, f"data{json_step(sent_name(name, node))}")
     ]
     readable = F.try_parse_json("_text").isNotNull()
     return ~F.col(CORRUPT) | (readable & ~reduce(or_, lost, F.lit(False)))
@@ -146,7 +151,7 @@ def _no_value_lost(fields: list[Field]) -> Column:
 def _leaves(raw: Column, node: Mapping[str, Any], path: str) -> Iterator[tuple[Column, str]]:
     yield raw, path
     for name, child in node.get("properties", {}).items() if node["type"] == "object" else ():
-        yield from _leaves(raw[name], child, f"{path}.{name}")
+        yield from _leaves(raw[name], child, path + json_step(sent_name(name, child)))
 
 
 Text = tuple[Column, str, list[int] | None]
@@ -161,7 +166,8 @@ def _strings(topic: Topic, fields: list[Field]) -> Iterator[Text]:
     several = len(topic.event_types) < len(topic.contracts)
     found: dict[str, tuple[Column, list[int]]] = {}
     for name, node, _, places in fields:
-        for raw, path, kind in _string_paths(F.col("_event.data")[name], node, f"data.{name}"):
+        at = f"data{json_step(sent_name(name, node))}"
+        for raw, path, kind in _string_paths(F.col("_event.data")[name], node, at):
             if kind == "string":
                 found.setdefault(path, (raw, []))[1].extend(places)
     for path, (raw, places) in found.items():
@@ -172,7 +178,7 @@ def _string_paths(raw: Column, node: Mapping[str, Any], path: str) -> Iterator[t
     if node["type"] == "string" and "format" not in node:
         yield raw, path, "string"
     for name, child in node.get("properties", {}).items() if node["type"] == "object" else ():
-        yield from _string_paths(raw[name], child, f"{path}.{name}")
+        yield from _string_paths(raw[name], child, path + json_step(sent_name(name, child)))
 
 
 def _are_strings(strings: list[Text]) -> Column:
@@ -184,11 +190,15 @@ def _are_strings(strings: list[Text]) -> Column:
     """
     if not strings:
         return F.lit(True)
-    names = "|".join(sorted({path.rsplit(".", 1)[-1] for _, path, _ in strings}))
+    names = "|".join(sorted({re.escape(_last_name(path)) for _, path, _ in strings}))
     doubt = F.col("_text").rlike(rf'"(?:{names})"\s*:\s*[^"\sn]') | F.col("_text").contains("\\u")
     odd = reduce(or_, (F.coalesce(_looks_converted(raw), F.lit(False)) for raw, _, _ in strings))
     kept = [_is_text(*text) for text in strings]
     return ~odd | ~doubt | reduce(and_, (F.coalesce(holds, F.lit(True)) for holds in kept))
+
+
+def _last_name(path: str) -> str:
+    return path[:-2].rpartition("['")[2] if path.endswith("']") else path.rpartition(".")[2]
 
 
 def _is_text(raw: Column, path: str, places: list[int] | None) -> Column:
