@@ -1,9 +1,9 @@
 """``python tests/lanes.py``: every test but the sweeps; the work of ``make test``.
 
 First what needs no servers, by three workers, which keep two cores busy. Then the tests of real servers, in two lanes
-beside each other: they wait a lot, for a scheduler, a broker, a restart. (All three at once were slower: at a load of 16
-each engine starts cold beside five others.) The output comes line by line behind the name of its run; build/tests has it
-whole, and the JUnit files. At the end: which runs failed, and the slowest tests.
+beside each other: they wait a lot, for a scheduler, a broker, a restart. (All three at once were slower: at a load of
+16 each engine starts cold beside five others.) The output comes line by line behind the name of its run; build/tests
+has it whole, and the JUnit files. At the end: which runs failed, and the slowest tests.
 """
 
 from __future__ import annotations
