@@ -16,12 +16,12 @@ import psutil
 from anabranch.apps.airflow.client import Client, Run
 from anabranch.apps.cli.produce_commands import produce_flights
 from anabranch.apps.demo.change import own_project
+from anabranch.core.airflow_settings import airflow_address
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka import Producer
 from anabranch.lake import latest_commit
 from anabranch.lake.layout import batch_table, landing_table, speed_table
 from anabranch.operate.runtime import lifecycle, process_registry
-from anabranch.operate.runtime.airflow_parts import airflow_address
 from anabranch.operate.runtime.secret_files import airflow_login
 from anabranch.samples.faults import Faults
 from anabranch.samples.flights import flight_events

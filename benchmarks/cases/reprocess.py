@@ -162,12 +162,6 @@ class _Jobs:
 
 def _report(months: Mapping[str, Month]) -> Report:
     large, small = months[LARGE], months[SMALL]
-    certified, whole, by_hand = (
-        "time with certificates",
-        "time with every check and the Data Docs",
-        "a hand-written batch",
-    )
-    of_batch = "of the batch alone"
     return Report(
         "reprocess",
         "Reprocess of a month with its certificates",
@@ -177,19 +171,25 @@ def _report(months: Mapping[str, Month]) -> Report:
         f"{small.events:,} events, late ones on {small.late} days.",
         (*_tables("", large), *_tables(f"{SMALL}: ", small), _costs(months)),
         (
+            *_figures("reprocess.large", LARGE, large),
             Figure(
-                "reprocess.certified", f"{certified}, {of_batch}", large.times(CERTIFIED), limit=1.5, at_least=False
+                "reprocess.large.rival", "time of a hand-written batch, of the batch alone", large.times(HANDWRITTEN)
             ),
-            Figure("reprocess.whole", f"{whole}, {of_batch}", large.times(WHOLE), limit=2.0, at_least=False),
-            Figure("reprocess.rival", f"time of {by_hand}, {of_batch}", large.times(HANDWRITTEN)),
-            Figure("reprocess.small.certified", f"{SMALL}, {certified}, {of_batch}", small.times(CERTIFIED)),
-            Figure("reprocess.small.whole", f"{SMALL}, {whole}, {of_batch}", small.times(WHOLE)),
+            *_figures("reprocess", SMALL, small),
         ),
         tuple(
             f"{name}: {month.equal} of {month.equal} certificates equal in every run." for name, month in months.items()
         ),
         {f"{name}: {job}": runs for name, month in months.items() for job, runs in all_seconds(month.samples).items()},
     )
+
+
+def _figures(name: str, which: str, month: Month) -> Sequence[Figure]:
+    certified, whole = "time with certificates", "time with every check and the Data Docs"
+    return [
+        Figure(f"{name}.{kind}", f"{which}, {what}, of the batch alone", month.times(job), limit=limit, at_least=False)
+        for kind, what, job, limit in (("certified", certified, CERTIFIED, 1.5), ("whole", whole, WHOLE, 2.0))
+    ]
 
 
 def _tables(title: str, month: Month) -> Sequence[Table]:

@@ -9,9 +9,9 @@ from datetime import date
 from typing import Any, TypeVar
 
 from anabranch.apps.airflow.client import Client, Run
+from anabranch.core.airflow_settings import airflow_address
 from anabranch.core.errors import BrokenState, TryAgain
 from anabranch.core.settings import Settings
-from anabranch.operate.runtime.airflow_parts import airflow_address
 from anabranch.operate.runtime.secret_files import airflow_login
 
 _ANSWERS = 180.0

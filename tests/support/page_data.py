@@ -14,11 +14,12 @@ from anabranch import lake
 from anabranch.certify.certificates import Certificate, Checksum, record
 from anabranch.certify.late_changes import LateChanges
 from anabranch.certify.verdict import Verdict, write_verdict
+from anabranch.change.migration import Expectations, advance, start
 from anabranch.core.settings import Settings
 from anabranch.lake import CommitMetadata, Cut, Position
 from anabranch.lake.commits import open_table
 from anabranch.lake.layout import batch_table, landing_table, speed_table
-from anabranch.views.definition import CHANGED, PARTITION_DATE
+from anabranch.views.definition import CHANGED, PARTITION_DATE, View
 
 if TYPE_CHECKING:
     from fastapi.testclient import TestClient
@@ -134,3 +135,18 @@ def changed(day: date) -> LateChanges:
 def text_of(html: str) -> str:
     """What a reader sees."""
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
+
+
+OLD, NEW = (View(VIEW, n, ("flight.departed",), ("origin", "t"), lambda rows: rows, partition_by="t") for n in (1, 2))
+
+
+def begin_migration(settings: Settings) -> None:
+    """Both versions of the view, and a migration that has led 5 % of the readers to v2."""
+    declare(settings, VIEW, 1, 2)
+    land(settings, 3)
+    for version in (1, 2):
+        speed(settings, 3, version=version)
+        certify(settings, f"run-{version}", DAYS[:1], 3, version=version)
+    start(settings, OLD, NEW, by="bert", why="v2 counts by carrier", soak_seconds=0, promise=Expectations(("delayed",)))
+    for _ in range(2):
+        advance(settings, OLD, NEW, by="run move-1")

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from anabranch.apps.airflow import assets
 from anabranch.apps.airflow.client import Client
+from anabranch.core.airflow_settings import airflow_address
 from anabranch.core.settings import Settings
 from anabranch.operate.jobs.landed_events import LandedEvents, post_event
-from anabranch.operate.runtime.airflow_parts import airflow_address
 from anabranch.operate.runtime.secret_files import airflow_login
 from support.processes import SLOW, eventually
 

@@ -12,8 +12,8 @@ from anabranch.apps.airflow.client import Client, Run
 from anabranch.apps.demo.change import CHANGED, CHECK, NEXT, VIEW, caught_up, deploy
 from anabranch.certify.certificates import newest_certificates
 from anabranch.compute.speed import status
+from anabranch.core.airflow_settings import airflow_address
 from anabranch.core.settings import Settings
-from anabranch.operate.runtime.airflow_parts import airflow_address
 from anabranch.operate.runtime.secret_files import airflow_login
 from anabranch.serve.routes import route_of
 from playwright.sync_api import FrameLocator, Page, expect

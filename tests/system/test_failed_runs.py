@@ -13,9 +13,9 @@ from typing import Any
 import psutil
 import pytest
 from anabranch.apps.airflow.client import Client, Run
+from anabranch.core.airflow_settings import airflow_address
 from anabranch.core.settings import Settings
 from anabranch.operate.runtime import process_registry
-from anabranch.operate.runtime.airflow_parts import airflow_address
 from anabranch.operate.runtime.secret_files import airflow_login
 from playwright.sync_api import Page, expect
 from support.browser import browsing, chromium, dialogue_of, field, log_in

@@ -9,26 +9,24 @@ from pathlib import Path
 
 import pytest
 from anabranch.apps.web import render
-from anabranch.change.migration import Expectations, advance, halt, migration_of, rollback, start
+from anabranch.change.migration import advance, halt, migration_of, rollback
 from anabranch.change.replay.rate_limit import Pace
 from anabranch.change.replay.state import ReplayState, read_control, write_state
 from anabranch.core.settings import Settings
 from anabranch.serve import routes
 from anabranch.serve.routes import route_history
-from anabranch.views.definition import View
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
 from playwright.sync_api import Page, expect
 from support.browser import browsing, chromium
 from support.page_app import Become, mount, serving
-from support.page_data import DAYS, VIEW, certify, declare, land, publish, speed
+from support.page_data import DAYS, NEW, OLD, VIEW, begin_migration, land, publish
 
 pytestmark = [
     pytest.mark.system,
     pytest.mark.timeout(600),
     pytest.mark.skipif(chromium() is None, reason="no Chromium on PATH: run infra/chromium.sh as root, or install one"),
 ]
-OLD, NEW = (View(VIEW, n, ("flight.departed",), ("origin", "t"), lambda rows: rows, partition_by="t") for n in (1, 2))
 REASON = "the numbers of JFK look odd"
 EVIL = "<form method=post action={}><input name=action value=rollback><input name=why value=evil></form>"
 
@@ -47,14 +45,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     monkeypatch.setattr(render, "REFRESH_SECONDS", 0.3)
     monkeypatch.setattr(routes, "PATIENCE", 0.3)
     settings = Settings(home=tmp_path / "home", project=tmp_path / "project")
-    declare(settings, VIEW, 1, 2)
-    land(settings, 3)
-    for version in (1, 2):
-        speed(settings, 3, version=version)
-        certify(settings, f"run-{version}", DAYS[:1], 3, version=version)
-    start(settings, OLD, NEW, by="bert", why="v2 counts by carrier", soak_seconds=0, promise=Expectations(("delayed",)))
-    for _ in range(2):
-        advance(settings, OLD, NEW, by="run move-1")
+    begin_migration(settings)
     return settings
 
 

@@ -10,10 +10,9 @@ from typing import Any
 import httpx
 import pytest
 from anabranch.apps.airflow.client import Client
+from anabranch.core.airflow_settings import airflow_address, passwords_file
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
-from anabranch.operate.runtime.airflow_parts import airflow_address
-from anabranch.operate.runtime.secret_files import passwords_file
 from playwright.sync_api import expect
 from support.browser import browsing, chromium, log_in, our_page
 

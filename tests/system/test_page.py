@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import httpx
 import pytest
 from anabranch.apps.airflow.client import Client
+from anabranch.core.airflow_settings import airflow_address
 from anabranch.core.settings import Settings
-from anabranch.operate.runtime.airflow_parts import airflow_address
 from anabranch.operate.runtime.secret_files import airflow_login
 from support.processes import eventually
 

@@ -14,10 +14,10 @@ import httpx
 import psycopg
 import pytest
 from anabranch.apps.airflow.client import Client
+from anabranch.core.airflow_settings import airflow_address
 from anabranch.core.settings import Settings, load_settings
 from anabranch.ingest.kafka import end_offsets
 from anabranch.operate.runtime import lifecycle, process_registry
-from anabranch.operate.runtime.airflow_parts import airflow_address
 from anabranch.operate.runtime.environment import environment
 from anabranch.operate.runtime.postgres_server import dsn
 from anabranch.operate.runtime.secret_files import airflow_login

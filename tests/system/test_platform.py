@@ -17,11 +17,11 @@ import httpx
 import psutil
 import pytest
 from anabranch.apps.airflow.client import Client, Run
+from anabranch.core.airflow_settings import airflow_address
 from anabranch.core.errors import BrokenState, Conflict, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.admin import existing_topics
 from anabranch.operate.runtime import lifecycle, process_registry
-from anabranch.operate.runtime.airflow_parts import airflow_address
 from anabranch.operate.runtime.environment import environment
 from anabranch.operate.runtime.process_registry import SUPERVISOR
 from anabranch.operate.runtime.secret_files import airflow_login

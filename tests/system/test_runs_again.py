@@ -15,13 +15,13 @@ from anabranch.apps.airflow.client import Client, Run
 from anabranch.apps.cli.produce_commands import produce_flights
 from anabranch.change.replay.state import STREAMING, ReplayState, list_states
 from anabranch.compute.speed.checkpoint_handover import owner_of
+from anabranch.core.airflow_settings import airflow_address
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings
 from anabranch.lake import Commit, latest_commit, upsert
 from anabranch.lake.commits import open_table
 from anabranch.lake.layout import replay_checkpoints, speed_checkpoint, speed_table
 from anabranch.lake.stream_checkpoint import checkpoint_id
-from anabranch.operate.runtime.airflow_parts import airflow_address
 from anabranch.operate.runtime.environment import environment
 from anabranch.operate.runtime.secret_files import airflow_login
 from anabranch.samples.faults import Faults

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 import yaml
 from anabranch.apps.airflow import reprocess_tasks
+from anabranch.core.airflow_settings import airflow_api, passwords_file
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings, load_settings, project_root
 from anabranch.core.spark import scratch, scratch_conf
-from anabranch.operate.runtime.airflow_parts import COMPONENTS, MIGRATION, airflow_api, airflow_environment, constants
+from anabranch.operate.runtime.airflow_parts import COMPONENTS, MIGRATION, airflow_environment, constants
 from anabranch.operate.runtime.kafka_server import BROKER_SETTINGS
 from anabranch.operate.runtime.postgres_server import OPTIONS, dsn
-from anabranch.operate.runtime.secret_files import passwords_file
 from anabranch.operate.runtime.services import STREAMS, catalog
 
 pytestmark = pytest.mark.unit

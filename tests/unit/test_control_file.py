@@ -72,6 +72,15 @@ def test_what_cannot_be_read_is_an_error_and_never_a_value(tmp_path: Path, text:
         NEWER.read(file)
 
 
+def test_a_field_that_would_be_hidden_is_refused_when_it_is_declared() -> None:
+    @dataclass(frozen=True)
+    class Hidden:
+        format: str
+
+    with pytest.raises(TypeError, match="format"):
+        ControlFile("hidden", Hidden)
+
+
 def test_of_concurrent_changes_none_is_lost(tmp_path: Path) -> None:
     file = tmp_path / "count.json"
 

@@ -1,10 +1,14 @@
-"""The types of the settings of our own Airflow: its logins, and its notifiers."""
+"""Our own Airflow as settings say: its addresses, its logins, and its notifiers."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+if TYPE_CHECKING:
+    from anabranch.core.settings import Settings
 
 
 def _not_admin(name: str) -> str:
@@ -25,3 +29,18 @@ class Notifier(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     notifier: str = Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")
     arguments: dict[str, Any] = Field(default_factory=dict)
+
+
+def airflow_address(settings: Settings) -> str:
+    """The address of the UI and the REST API of our own Airflow."""
+    return f"http://127.0.0.1:{settings.airflow_port}"
+
+
+def airflow_api(settings: Settings) -> str:
+    """The address of the REST API that our processes call: the one in the settings, else our own Airflow's."""
+    return settings.airflow_url.rstrip("/") or airflow_address(settings)
+
+
+def passwords_file(settings: Settings) -> Path:
+    """The file that Airflow's simple auth manager reads its users' passwords from."""
+    return settings.home / "secrets" / "airflow_passwords.json"

@@ -37,6 +37,10 @@ class ControlFile(Generic[T]):
     type_: type[T]
     upgrades: tuple[Upgrade, ...] = field(default=())
 
+    def __post_init__(self) -> None:
+        if taken := {_KIND, _FORMAT} & getattr(self.type_, "__dataclass_fields__", {}).keys():
+            raise TypeError(f"{self.kind}: fields {sorted(taken)} would be hidden by what every control file holds")
+
     @property
     def format(self) -> int:
         """The format that is written."""

@@ -87,3 +87,8 @@ def landing_files_lock(settings: Settings) -> Path:
 def restoring(settings: Settings) -> Path:
     """Where a restore copies a backup to, before it moves it into place. While it exists the home isn't complete."""
     return settings.home / ".restoring"
+
+
+def run_records(settings: Settings) -> Path:
+    """Which Airflow run each of our run keys stands for: a small file for each."""
+    return settings.home / "control" / "runs"

@@ -32,7 +32,7 @@ from anabranch.core.spark import HOLD, hold_scratch, scratch
 from anabranch.ingest.landing.event_counts import count_events
 from anabranch.lake import latest_commit
 from anabranch.lake.archived_commits import ARCHIVE
-from anabranch.lake.layout import batch_table, certificates_table, routes_table, speed_checkpoint
+from anabranch.lake.layout import batch_table, certificates_table, routes_table, run_records, speed_checkpoint
 from anabranch.operate.maintenance import orphans, vacuum
 from anabranch.operate.maintenance.report import DAY, ActionKind, Policy
 from anabranch.operate.maintenance.runner import maintain
@@ -352,12 +352,15 @@ def test_the_checkpoint_of_a_dropped_version_goes_and_that_of_a_living_one_stays
 def test_old_logs_go_and_the_ones_in_use_stay(clinic: Clinic) -> None:
     aside, used = (clinic.settings.logs / name for name in ("landing.log.1", "landing.log"))
     task = clinic.settings.home / "airflow" / "logs" / "dag_id=repair" / "run_id=1" / "attempt=1.log"
-    for path in (aside, used, task):
+    record = run_records(clinic.settings) / "manual-1.json"
+    for path in (aside, used, task, record):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("x")
     maintain(clinic.settings, later(29))
     assert aside.exists()
+    assert record.exists()
     maintain(clinic.settings, later(MONTH))
+    assert not record.exists()
     assert (aside.exists(), used.exists(), task.exists(), task.parents[1].exists()) == (False, True, False, False)
 
 

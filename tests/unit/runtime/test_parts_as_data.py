@@ -13,6 +13,7 @@ from typing import Any
 
 import anabranch
 import pytest
+from anabranch.core.airflow_settings import passwords_file
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings, load_settings
 from anabranch.operate.jobs import job_file
@@ -21,7 +22,7 @@ from anabranch.operate.runtime.environment import environment
 from anabranch.operate.runtime.kafka_server import kafka_home, prepare, properties, unpacked
 from anabranch.operate.runtime.lag import lag
 from anabranch.operate.runtime.postgres_server import place
-from anabranch.operate.runtime.secret_files import airflow_login, fernet_key, passwords_file, secret
+from anabranch.operate.runtime.secret_files import airflow_login, fernet_key, secret
 from anabranch.operate.runtime.service import depths
 from anabranch.operate.runtime.services import catalog, parts_named
 from anabranch.operate.runtime.supervisor import launch

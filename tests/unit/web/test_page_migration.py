@@ -20,14 +20,12 @@ from anabranch.lake import CommitMetadata, Cut
 from anabranch.lake.layout import speed_table
 from anabranch.serve import routes
 from anabranch.serve.routes import route_history, set_route
-from anabranch.views.definition import View
 from fastapi.testclient import TestClient
-from support.page_data import DAYS, VIEW, Login, at, certify, declare, land, speed, text_of
+from support.page_data import NEW, OLD, VIEW, Login, at, begin_migration, declare, text_of
 
 pytestmark = pytest.mark.unit
 PAGE = "/anabranch/views/delays/migration"
 OURS = {"sec-fetch-site": "same-origin"}
-OLD, NEW = (View(VIEW, n, ("flight.departed",), ("origin", "t"), lambda rows: rows, partition_by="t") for n in (1, 2))
 
 
 @pytest.fixture(scope="module")
@@ -35,14 +33,7 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """5 % of the readers have v2."""
     folder = tmp_path_factory.mktemp("begun")
     settings = Settings(home=folder / "home", project=folder / "project")
-    declare(settings, VIEW, 1, 2)
-    land(settings, 3)
-    for version in (1, 2):
-        speed(settings, 3, version=version)
-        certify(settings, f"run-{version}", DAYS[:1], 3, version=version)
-    start(settings, OLD, NEW, by="bert", why="v2 counts by carrier", soak_seconds=0, promise=Expectations(("delayed",)))
-    for _ in range(2):
-        advance(settings, OLD, NEW, by="run move-1")
+    begin_migration(settings)
     return folder
 
 

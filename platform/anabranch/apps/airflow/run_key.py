@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from anabranch.core.control_file import ControlFile
 from anabranch.core.settings import Settings
+from anabranch.lake.layout import run_records
 
 _KEY = re.compile("[a-z0-9-]{1,70}")
 
@@ -53,4 +54,4 @@ def recorded_run(settings: Settings, key: str) -> AirflowRun | None:
 
 
 def _record(settings: Settings, key: str) -> Path:
-    return settings.home / "control" / "runs" / f"{key}.json"
+    return run_records(settings) / f"{key}.json"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
+from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +23,10 @@ def register(app: typer.Typer) -> None:
 
 @contracts.command("infer")
 def infer_command(
-    file: Annotated[str, typer.Argument(help="Sample records, one JSON object a line; - for standard input.")],
+    file: Annotated[
+        str,
+        typer.Argument(help="Sample records, one JSON object a line, of which 100,000 are read; - for standard input."),
+    ],
     event_type: Annotated[str, typer.Option("--type", help="The event type, like payment.made.")],
     topic: Annotated[str, typer.Option("--topic", help="The topic's name, like payments.")],
     write: Annotated[bool, typer.Option("--write", help="Write both files into spark_jobs/contracts.")] = False,
@@ -48,11 +53,12 @@ def infer_command(
 
 
 def _lines(file: str) -> list[str]:
+    """The first lines of the sample: a whole topic may be in the file, and more records say nothing new."""
     try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text()
+        with contextlib.nullcontext(sys.stdin) if file == "-" else Path(file).open() as source:
+            return list(islice(source, _MAX_RECORDS))
     except (OSError, ValueError) as error:
         raise BadInput("SAMPLE", f"{file!a} can't be read: {error}", next_step="give a file of JSON lines") from None
-    return text.splitlines()[:_MAX_RECORDS]
 
 
 def _write(folder: Path, files: dict[str, str]) -> None:

@@ -67,9 +67,9 @@ def _show_progress(bar: Any, task: Any) -> Progress:
 
 def addresses(settings: Settings) -> dict[str, str]:
     """Returns the addresses of what is running, by label. The password itself is shown only in a terminal."""
-    from anabranch.operate.runtime.airflow_parts import airflow_address
+    from anabranch.core.airflow_settings import airflow_address, passwords_file
     from anabranch.operate.runtime.lifecycle import status as parts_now
-    from anabranch.operate.runtime.secret_files import airflow_login, passwords_file
+    from anabranch.operate.runtime.secret_files import airflow_login
 
     running = {part.name for part in parts_now(settings) if part.state == "running"}
     found = {"log": settings.brokers}

@@ -18,7 +18,7 @@ _TIMEOUT_SECONDS = 6 * 3600
 def carried_out(settings: Settings, dag: str, asked: Mapping[str, Any], *, wait: bool, approve: bool) -> None:
     """Triggers ``dag`` with these parameters, and prints its tasks' states until it ends. Exit code 1 if it failed."""
     from anabranch.apps.airflow.client import Client
-    from anabranch.operate.runtime.airflow_parts import airflow_api
+    from anabranch.core.airflow_settings import airflow_api
     from anabranch.operate.runtime.secret_files import airflow_login
 
     with Client(airflow_api(settings), airflow_login(settings)) as client:

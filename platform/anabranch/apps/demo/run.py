@@ -10,13 +10,13 @@ from anabranch.apps.airflow.client import Client, Run
 from anabranch.apps.cli.sample_oracle import compare_with_oracle, oracle_of
 from anabranch.certify.verdict import Verdict, read_verdict
 from anabranch.contracts import Topic, load_declarations
+from anabranch.core.airflow_settings import airflow_api
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.admin import readable_ends
 from anabranch.ingest.landing.verify import Proof, verify
 from anabranch.lake import latest_commit
 from anabranch.lake.layout import landing_table, speed_table
-from anabranch.operate.runtime.airflow_parts import airflow_api
 from anabranch.operate.runtime.secret_files import airflow_login
 from anabranch.samples.oracle import Agreement
 

@@ -24,8 +24,8 @@ from anabranch.apps.demo.change import (
 from anabranch.apps.demo.readers import NAMES, FlightReaders, Readers
 from anabranch.certify.certificates import newest_certificates
 from anabranch.change.migration import migration_of
+from anabranch.core.airflow_settings import airflow_api
 from anabranch.core.errors import BrokenState
-from anabranch.operate.runtime.airflow_parts import airflow_api
 from anabranch.operate.runtime.secret_files import airflow_login
 from anabranch.serve.routes import Route, route_history
 

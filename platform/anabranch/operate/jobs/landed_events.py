@@ -13,10 +13,10 @@ import time
 import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
+from anabranch.core.airflow_settings import airflow_api, passwords_file
 from anabranch.core.control_file import ControlFile
 from anabranch.core.settings import Settings
 from anabranch.lake import latest_commit
@@ -95,19 +95,11 @@ def start_posting(settings: Settings) -> None:
     threading.Thread(target=run, name="landed events", daemon=True).start()
 
 
-def airflow_address(settings: Settings) -> str:
-    return settings.airflow_url.rstrip("/") or f"http://127.0.0.1:{settings.airflow_port}"
-
-
-def passwords_file(settings: Settings) -> Path:
-    return settings.home / "secrets" / "airflow_passwords.json"
-
-
 def post_event(settings: Settings, topic: str, epoch: int) -> bool:
     """Posts an event by Airflow's REST API. Raises OSError or ValueError if Airflow doesn't answer as expected."""
     if not passwords_file(settings).exists():  # Airflow was never started here
         return False
-    address = airflow_address(settings)
+    address = airflow_api(settings)
     login = {"username": "admin", "password": json.loads(passwords_file(settings).read_text())["admin"]}
     token = _answer(f"{address}/auth/token", login, {})["access_token"]
     header = {"Authorization": f"Bearer {token}"}

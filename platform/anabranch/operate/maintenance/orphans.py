@@ -19,7 +19,7 @@ from anabranch.core.atomic_files import ATOMIC_FOLDERS, abandoned_drafts, locked
 from anabranch.core.errors import Conflict
 from anabranch.core.settings import SAFE_NAME, Settings
 from anabranch.core.spark import HOLD, SCRATCH
-from anabranch.lake.layout import replay_checkpoints, speed_checkpoint, view_folder
+from anabranch.lake.layout import replay_checkpoints, run_records, speed_checkpoint, view_folder
 from anabranch.lake.stream_checkpoint import delete
 from anabranch.operate.maintenance.concurrent_files import size, stats, touched
 from anabranch.operate.maintenance.report import DAY, HOUR, Action, ActionKind, Policy
@@ -94,10 +94,14 @@ def checkpoints(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[A
 
 
 def logs(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Action]:
-    """Deletes rotated logs and the logs of Airflow's tasks."""
+    """Deletes rotated logs and the logs of Airflow's tasks, with the records that lead to their runs."""
     aside = [(path, stat) for path, stat in stats(settings.logs) if ".log." in path.name]
     folder = airflow_home(settings) / "logs"
-    old = [path for path, stat in (*aside, *stats(folder)) if stat.st_mtime < policy.ended_before()]
+    old = [
+        path
+        for path, stat in (*aside, *stats(folder), *stats(run_records(settings)))
+        if stat.st_mtime < policy.ended_before()
+    ]
     yield from _deleted("logs", "files", old, plan=plan)
     for path in old if not plan else ():
         with suppress(OSError):  # the folder isn't empty, or is the top folder

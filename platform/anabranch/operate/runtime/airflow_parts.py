@@ -12,11 +12,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from anabranch.core.airflow_settings import airflow_address, passwords_file
 from anabranch.core.settings import Settings
 from anabranch.operate.runtime.airflow_workers import Workers
 from anabranch.operate.runtime.environment import environment
 from anabranch.operate.runtime.postgres_server import dsn
-from anabranch.operate.runtime.secret_files import airflow_passwords, fernet_key, passwords_file, secret
+from anabranch.operate.runtime.secret_files import airflow_passwords, fernet_key, secret
 from anabranch.operate.runtime.service import Restart, Service
 
 COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
@@ -53,16 +54,6 @@ def constants() -> dict[str, str]:
 def airflow_home(settings: Settings) -> Path:
     """Airflow's own folder: its generated configuration and its task logs."""
     return settings.home / "airflow"
-
-
-def airflow_address(settings: Settings) -> str:
-    """The address of the UI and the REST API of our own Airflow."""
-    return f"http://127.0.0.1:{settings.airflow_port}"
-
-
-def airflow_api(settings: Settings) -> str:
-    """The address of the REST API that the CLI calls: the one in the settings, else our own Airflow's."""
-    return settings.airflow_url.rstrip("/") or airflow_address(settings)
 
 
 def airflow_environment(settings: Settings) -> dict[str, str]:

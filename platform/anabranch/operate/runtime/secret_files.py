@@ -8,6 +8,7 @@ import os
 import secrets
 from pathlib import Path
 
+from anabranch.core.airflow_settings import passwords_file
 from anabranch.core.settings import Settings
 
 
@@ -36,11 +37,6 @@ def secret(settings: Settings, name: str) -> str:
 def fernet_key(settings: Settings) -> str:
     """The key that Airflow encrypts connections with: 32 random bytes in URL-safe base64."""
     return _once(settings.home / "secrets" / "fernet", base64.urlsafe_b64encode(secrets.token_bytes(32)).decode())
-
-
-def passwords_file(settings: Settings) -> Path:
-    """The file that Airflow's simple auth manager reads its users' passwords from."""
-    return settings.home / "secrets" / "airflow_passwords.json"
 
 
 def airflow_login(settings: Settings) -> tuple[str, str]:
