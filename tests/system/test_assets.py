@@ -10,7 +10,7 @@ from anabranch.apps.airflow import assets
 from anabranch.apps.airflow.client import Client
 from anabranch.core.airflow_settings import airflow_address
 from anabranch.core.settings import Settings
-from anabranch.operate.jobs.landed_events import LandedEvents, post_event
+from anabranch.operate.jobs.landed_events import AirflowAssets, LandedEvents
 from anabranch.operate.runtime.secret_files import airflow_login
 from support.processes import SLOW, eventually
 
@@ -80,7 +80,7 @@ def test_dags_that_wait_run_when_days_are_published(settings: Settings, client: 
 
 def test_a_topic_tells_at_most_once_in_five_minutes(settings: Settings, client: Client) -> None:
     now = [1_000_000.0]
-    events = LandedEvents(settings, post_event, lambda: now[0])
+    events = LandedEvents(settings, AirflowAssets(settings), lambda: now[0])
     for _ in range(3):
         events.look()
         now[0] += 1

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 from anabranch.core.settings import Settings
-from anabranch.operate.jobs import landed_events
-from anabranch.operate.jobs.landed_events import EVERY_SECONDS, LandedEvents
+from anabranch.operate.jobs.landed_events import EVERY_SECONDS, AirflowAssets, LandedEvents
 from support.small_platform import Clinic, departed
 
 pytestmark = pytest.mark.unit
@@ -20,13 +19,15 @@ class Airflow:
         self.settings, self.now, self.waits = settings, 1_000_000.0, True
         self.posted = list[tuple[str, int]]()
 
-    def post(self, _: Settings, topic: str, epoch: int) -> bool:
-        if self.waits:
-            self.posted.append((topic, epoch))
-        return self.waits
+    def waited_for(self) -> dict[str, int]:
+        return {"flights": 7} if self.waits else {}
+
+    def post(self, asset: int, topic: str, epoch: int) -> None:
+        assert asset == 7
+        self.posted.append((topic, epoch))
 
     def restarted(self) -> LandedEvents:
-        return LandedEvents(self.settings, self.post, lambda: self.now)
+        return LandedEvents(self.settings, self, lambda: self.now)
 
 
 @pytest.fixture
@@ -74,5 +75,5 @@ def test_a_clock_that_was_set_back_silences_nobody(clinic: Clinic) -> None:
     assert airflow.posted == [("flights", 1), ("flights", 2)]
 
 
-def test_without_an_airflow_nothing_is_posted(tmp_path: Path) -> None:
-    assert landed_events.post_event(Settings(home=tmp_path), "flights", 1) is False
+def test_without_an_airflow_nobody_waits(tmp_path: Path) -> None:
+    assert AirflowAssets(Settings(home=tmp_path)).waited_for() == {}

@@ -13,25 +13,33 @@ import time
 import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
+from urllib.error import HTTPError
 from urllib.parse import quote
 
 from anabranch.core.airflow_settings import airflow_api, passwords_file
 from anabranch.core.control_file import ControlFile
 from anabranch.core.settings import Settings
 from anabranch.lake import latest_commit
+from anabranch.lake.layout import landing_table
 
 log = logging.getLogger(__name__)
 EVERY_SECONDS = 300.0
 LOOK_SECONDS = 30.0
 _ANSWER_SECONDS = 10.0
+_MAX_ASSETS = 100  # as many as Airflow gives at once
 
-Post = Callable[[Settings, str, int], bool]
-"""Posts the event of a topic's epoch. Returns False if no DAG waits for the topic."""
+_TOPICS = "anabranch://topics/"
 
 
-def asset_uri(topic: str) -> str:
-    return f"anabranch://topics/{topic}"
+class Assets(Protocol):
+    """The topics' assets in Airflow."""
+
+    def waited_for(self) -> Mapping[str, int]:
+        """The topics that a DAG waits for, with the number of their asset."""
+
+    def post(self, asset: int, topic: str, epoch: int) -> None:
+        """Posts the event of a topic's epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,22 +61,23 @@ POSTED: Final = ControlFile("record of posted events", PostedTopics)
 class LandedEvents:
     """What has been posted for each topic. It survives a restart, in a file."""
 
-    def __init__(self, settings: Settings, post: Post, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, settings: Settings, assets: Assets, clock: Callable[[], float] = time.time) -> None:
         self._settings = settings
-        self._post = post
+        self._assets = assets
         self._clock = clock
         self._file = settings.home / "control" / "landed_events.json"
 
     def look(self) -> None:
-        """Posts an event for each topic that has landed more, if its last one is five minutes old."""
+        """Posts an event for each topic that a DAG waits for and that has landed more, if its last one is five minutes
+        old. Opens no table of the others."""
         posted, now = self._posted(), self._clock()
-        for folder in sorted((self._settings.lake / "landing").glob("*/")):
-            topic = folder.name
-            if (committed := latest_commit(str(folder))) is None:
+        for topic, asset in self._assets.waited_for().items():
+            last = posted.get(topic, Posted())
+            if 0 <= now - last.at < EVERY_SECONDS:  # a clock that was set back waits for nothing
                 continue
-            epoch, last = committed.note.cut.epoch(topic), posted.get(topic, Posted())
-            waits = 0 <= now - last.at < EVERY_SECONDS  # a clock that was set back waits for nothing
-            if epoch > last.epoch and not waits and self._post(self._settings, topic, epoch):
+            committed = latest_commit(landing_table(self._settings, topic))
+            if committed is not None and (epoch := committed.note.cut.epoch(topic)) > last.epoch:
+                self._assets.post(asset, topic, epoch)
                 posted[topic] = Posted(epoch, now)
                 POSTED.write(self._file, PostedTopics(posted))
 
@@ -82,7 +91,7 @@ class LandedEvents:
 
 def start_posting(settings: Settings) -> None:
     """Looks every half minute, in a thread of its own, as long as this process lives."""
-    events = LandedEvents(settings, post_event)
+    events = LandedEvents(settings, AirflowAssets(settings))
 
     def run() -> None:
         while True:
@@ -95,26 +104,40 @@ def start_posting(settings: Settings) -> None:
     threading.Thread(target=run, name="landed events", daemon=True).start()
 
 
-def post_event(settings: Settings, topic: str, epoch: int) -> bool:
-    """Posts an event by Airflow's REST API. Raises OSError or ValueError if Airflow doesn't answer as expected."""
-    if not passwords_file(settings).exists():  # Airflow was never started here
-        return False
-    address = airflow_api(settings)
-    login = {"username": "admin", "password": json.loads(passwords_file(settings).read_text())["admin"]}
-    token = _answer(f"{address}/auth/token", login, {})["access_token"]
-    header = {"Authorization": f"Bearer {token}"}
-    pattern = quote(asset_uri(topic), safe="")
-    found = _answer(f"{address}/api/v2/assets?uri_pattern={pattern}&limit=100", None, header)["assets"]
-    known = next((each["id"] for each in found if each["uri"] == asset_uri(topic)), None)
-    if known is None:
-        return False
-    _answer(f"{address}/api/v2/assets/events", {"asset_id": known, "extra": {"topic": topic, "epoch": epoch}}, header)
-    log.info("%s@%d: told DAGs that wait for the topic", topic, epoch)
-    return True
+class AirflowAssets:
+    """Airflow's REST API. Its methods raise OSError or ValueError if Airflow doesn't answer as expected."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._token = ""
+
+    def waited_for(self) -> dict[str, int]:
+        if not passwords_file(self._settings).exists():  # Airflow was never started here
+            return {}
+        pattern = quote(_TOPICS, safe="")
+        found = self._answer(f"/api/v2/assets?uri_pattern={pattern}&limit={_MAX_ASSETS}")["assets"]
+        uris = {str(each["uri"]): int(each["id"]) for each in found}
+        return {uri.removeprefix(_TOPICS): number for uri, number in uris.items() if uri.startswith(_TOPICS)}
+
+    def post(self, asset: int, topic: str, epoch: int) -> None:
+        self._answer("/api/v2/assets/events", {"asset_id": asset, "extra": {"topic": topic, "epoch": epoch}})
+        log.info("%s@%d: told DAGs that wait for the topic", topic, epoch)
+
+    def _answer(self, path: str, body: Any = None) -> Any:
+        """Logs in if there is no login yet. One that Airflow refuses is forgotten: the next call has another."""
+        if not self._token:
+            login = {"username": "admin", "password": json.loads(passwords_file(self._settings).read_text())["admin"]}
+            self._token = _send(f"{airflow_api(self._settings)}/auth/token", login, "")["access_token"]
+        try:
+            return _send(f"{airflow_api(self._settings)}{path}", body, self._token)
+        except HTTPError:
+            self._token = ""
+            raise
 
 
-def _answer(url: str, body: Any, header: dict[str, str]) -> Any:
+def _send(url: str, body: Any, token: str) -> Any:
     data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(url, data, {"Content-Type": "application/json", **header})  # noqa: S310
+    headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {token}"} if token else {})}
+    request = urllib.request.Request(url, data, headers)  # noqa: S310 - the settings' own address
     with urllib.request.urlopen(request, timeout=_ANSWER_SECONDS) as answer:  # noqa: S310
         return json.load(answer)
