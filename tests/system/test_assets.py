@@ -61,6 +61,8 @@ def test_a_plan_knows_the_dags_that_wait(settings: Settings, client: Client) -> 
 def test_dags_that_wait_run_when_days_are_published(settings: Settings, client: Client) -> None:
     """One at once for all days, the other once for each; a step that is repeated starts nothing again."""
     assets.announce(settings, VIEW, DAYS[:2], FACTS)
+    eventually(lambda: runs(client, "dashboard"), 90)
+    assets.announce(settings, VIEW, DAYS, FACTS)  # the step is repeated, and has published one day more
     assets.announce(settings, VIEW, DAYS, FACTS)
 
     def of_days() -> bool:
@@ -74,7 +76,7 @@ def test_dags_that_wait_run_when_days_are_published(settings: Settings, client: 
     assert eventually(lambda: len(found := told()) >= 3 and found, 90) == DAYS
     number = asset(client, f"anabranch://views/{VIEW}")["id"]
     events = client.get(f"/assets/events?asset_id={number}&limit=100")["asset_events"]
-    assert sorted(event["extra"]["partition"] for event in events) == DAYS
+    assert sorted(event["extra"]["partitions"] for event in events) == [DAYS[:2], DAYS[2:]]
     assert {event["extra"]["run"] for event in events} == {"run-1"}
 
 

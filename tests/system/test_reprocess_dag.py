@@ -162,7 +162,7 @@ def told(client: Client, run: str) -> dict[str, list[str]]:
         own = [event for event in events if event["extra"].get("run") == run]
         assert all((event["partition_key"] is None) == (asset["name"] == VIEW) for event in own)
         if own:
-            found[asset["name"]] = sorted(event["partition_key"] or event["extra"]["partition"] for event in own)
+            found[asset["name"]] = sorted(day for event in own for day in event["extra"]["partitions"])
     return found
 
 

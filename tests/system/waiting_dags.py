@@ -13,7 +13,7 @@ URI = "anabranch://views/departure_delays"
 def days() -> list[str]:
     """The days of the events that have started this run."""
     by_asset: Any = get_current_context()["triggering_asset_events"]
-    return sorted(event.extra["partition"] for events in by_asset.values() for event in events)
+    return sorted(day for events in by_asset.values() for event in events for day in event.extra["partitions"])
 
 
 @task

@@ -1,7 +1,10 @@
 """The views as Airflow assets, so that other DAGs can wait until days of a view are published.
 
-``VIEW`` gets an event without a partition key for each published day, for ``schedule=[Asset(...)]``. ``VIEW_by_day``
-gets the same events with the day as partition key, for partition-aware DAGs. Airflow starts a DAG by one kind only.
+``VIEW`` gets one event for each publication, with all its days, for ``schedule=[Asset(...)]``. ``VIEW_by_day`` gets an
+event for each day, with the day as partition key, for partition-aware DAGs. Airflow starts a DAG by one kind only.
+
+Not an event for each day without a key: of several that come before the scheduler has looked, a run takes the first one
+only, and the others wait for the next event (Airflow 3.3.2).
 
 The events are posted by REST: a task's own would be lost when it fails because some days are held back, and those of a
 scheduled run would all carry the partition key of that run.
@@ -36,7 +39,7 @@ def view_assets(view: str) -> list[Asset]:
 
 
 def announce(settings: Settings, view: str, days: Sequence[str | None], facts: Mapping[str, Any]) -> None:
-    """Posts an event for each published day to both assets. ``facts`` go into its ``extra``; they name the run.
+    """Posts the events of a publication to both assets. ``facts`` go into their ``extra``; they name the run.
 
     A day of None stands for the whole view, which has no key. A repeat posts what is missing. Nothing that the platform
     promises depends on it, so a failure is only logged.
@@ -59,12 +62,19 @@ def _post_missing(client: Client, asset: Asset, days: Sequence[str | None], fact
         return
     number = known["id"]
     newest = client.get(f"/assets/events?asset_id={number}&order_by=-timestamp&limit={_KNOWN}")["asset_events"]
-    posted = {each["extra"].get("partition") for each in newest if each["extra"].get("run") == facts["run"]}
-    by_day = asset.name.endswith("_by_day")
-    for day in days:
-        if day not in posted and (day or not by_day):
-            keyed = {"partition_key": day} if by_day else {}
-            client.post("/assets/events", {"asset_id": number, "extra": {**facts, "partition": day}, **keyed})
+    posted = {day for each in newest if each["extra"].get("run") == facts["run"] for day in _days_of(each)}
+    missing = [day for day in days if day not in posted]
+    if not asset.name.endswith("_by_day"):
+        events = [{"extra": {**facts, "partitions": [day for day in missing if day]}}] if missing else []
+    else:
+        events = [{"extra": {**facts, "partitions": [day]}, "partition_key": day} for day in missing if day]
+    for event in events:
+        client.post("/assets/events", {"asset_id": number, **event})
+
+
+def _days_of(event: Mapping[str, Any]) -> Sequence[str | None]:
+    """The days that an event has told of; that of a whole view has none."""
+    return event["extra"].get("partitions") or [None]
 
 
 def downstream_dags(settings: Settings, view: str) -> list[str]:

@@ -102,7 +102,7 @@ def _planned(settings: Settings, run: Any, made: Plan) -> dict[str, Any]:
 
     waiting = downstream_dags(settings, made.view)
     text = made.to_text() + (
-        f"\nthen starts {', '.join(waiting)}, by an event for each published day" if waiting else ""
+        f"\nthen starts {', '.join(waiting)}, by an event when it has published" if waiting else ""
     )
     planned = {**made.to_json(), "text": text, "run": record_run(settings, run), "downstream": waiting}
     log.info("%s", text)
