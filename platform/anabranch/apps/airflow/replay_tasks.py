@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from datetime import timedelta
 from typing import Any
 
@@ -14,7 +13,6 @@ from anabranch.core.settings import load_settings
 
 from airflow.sdk import get_current_context, task
 
-log = logging.getLogger(__name__)
 _LONGEST = timedelta(days=30)
 """A replay with a small share of the cores may take long."""
 
@@ -41,7 +39,6 @@ def plan_replay() -> dict[str, Any]:
         made = make_replay_plan(settings, view, topics, parse_replay_parameters(params, [t.name for t in topics.each]))
     waiting = downstream_dags(settings, view.name)
     text = made.to_text() + (f"\nthen starts {', '.join(waiting)}" if waiting else "")
-    log.info("%s", text)
     tell(settings, run, f"Planned: {text}")
     estimated = made.estimate.seconds
     return {

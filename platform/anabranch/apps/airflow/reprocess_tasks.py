@@ -135,7 +135,7 @@ def publish(planned: dict[str, Any]) -> dict[str, Any]:
 
     context, settings = get_current_context(), load_settings()
     run = context["dag_run"]
-    # Its outlets show who produces the view. Airflow's event for them is replaced by one for each day (``assets``).
+    # Its outlets show who produces the view. Airflow's own event for them is replaced (``assets``).
     context["task"].outlets = []
     try:
         return _publish(settings, run, planned)
