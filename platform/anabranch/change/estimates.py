@@ -18,7 +18,7 @@ from typing import Any, Final
 from anabranch.change.time_fit import fit
 from anabranch.compute.batch.manifest import builds_folder, manifest_path
 from anabranch.core.control_file import ControlFile
-from anabranch.core.durations import duration
+from anabranch.core.quantities import counted, duration
 from anabranch.core.settings import Settings
 
 NEWEST = 40
@@ -140,8 +140,7 @@ def _why_none(outcomes: Sequence[Outcome], days: int, events: int, named: str = 
 
 
 def _cost(outcome: Outcome, read: str) -> str:
-    days = f"{outcome.partitions:,} day{'' if outcome.partitions == 1 else 's'}"
-    return f"{duration(outcome.seconds)} for {days} and {outcome.events:,} {read}"
+    return f"{duration(outcome.seconds)} for {counted(outcome.partitions, 'day')} and {outcome.events:,} {read}"
 
 
 def record_outcome(settings: Settings, view: str, version: int, outcome: Outcome) -> Path:

@@ -19,6 +19,7 @@ from anabranch.compute.batch.publish import check_published, entries_of, from_en
 from anabranch.compute.batch.rebuild import cut_at
 from anabranch.contracts import Sources
 from anabranch.core.errors import BadDefinition, BadInput, Conflict
+from anabranch.core.quantities import counted
 from anabranch.core.settings import Settings
 from anabranch.ingest.landing.event_counts import landed_days
 from anabranch.lake import Cut
@@ -111,8 +112,8 @@ class Plan:
             return f"{self.view} v{self.version}: every day with events is published, and {self.missing}"
         head = f"{self.view} v{self.version}: {self.span} at {self.cut}, {self.read:,} events to read"
         rows = (f"{p.isoformat():<12}{self.events[p]:>10,}{self.late[p]:>10,}" for p in self.partitions)
-        stays = f"{_days(self.untouched, 'other published')}, the speed half, landing and all other views stay"
-        replaced = f"replaces {_days(self.published, 'published')}; {stays} as they are"
+        stays = f"{counted(self.untouched, 'other published day')}, the speed half, landing and all other views stay"
+        replaced = f"replaces {counted(self.published, 'published day')}; {stays} as they are"
         last = (str(self.estimate), replaced, f"{self.readers} % of the view's readers get v{self.version}")
         why = [] if self.missing is None else [_why(self.missing)]
         return "\n".join((head, *why, f"{'partition':<12}{'events':>10}{'late':>10}", *rows, *last))
@@ -163,12 +164,8 @@ def make_plan(settings: Settings, view: View, topics: Sources, request: Reproces
 def _why(missing: Missing) -> str:
     never = sum(each.at is None for each in missing.days)
     incomplete = len(missing.days) - never
-    and_published = f", and {_days(incomplete, 'published')} without all late events" if incomplete else ""
-    return f"{_days(never, 'never published')}{and_published}; {missing}"
-
-
-def _days(count: int, kind: str) -> str:
-    return f"{count} {kind} day" + ("" if count == 1 else "s")
+    and_published = f", and {counted(incomplete, 'published day')} without all late events" if incomplete else ""
+    return f"{counted(never, 'never published day')}{and_published}; {missing}"
 
 
 def check_still_holds(view: View, fingerprint: str) -> None:

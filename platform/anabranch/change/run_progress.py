@@ -15,8 +15,8 @@ from typing import Final
 from anabranch.change.replay.state import list_states
 from anabranch.compute.batch.manifest import builds_folder, manifest_path
 from anabranch.core.control_file import ControlFile
-from anabranch.core.durations import duration
 from anabranch.core.errors import AnabranchError
+from anabranch.core.quantities import counted, duration
 from anabranch.core.settings import SAFE_NAME, Settings
 
 REBUILD: Final = "rebuild"
@@ -54,7 +54,7 @@ class RunProgress:
         return left if left > 0 else None
 
     def __str__(self) -> str:
-        days = f"{self.days:,} day{'' if self.days == 1 else 's'}"
+        days = counted(self.days, "day")
         what = f"{self.written:,} of {days} written" if self.step == REBUILD else days
         tasks = f", {self.tasks:,} of {self.all_tasks:,} Spark tasks of this stage" if self.all_tasks else ""
         if self.left is not None:

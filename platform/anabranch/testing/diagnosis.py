@@ -10,6 +10,7 @@ from datetime import UTC, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from anabranch.core.errors import AnabranchError, root_cause
+from anabranch.core.quantities import counted
 from anabranch.testing import counterexample
 from anabranch.testing.counterexample import Finding
 from anabranch.testing.rows import text
@@ -178,9 +179,7 @@ def _reach_too_short(found: Finding, view: View) -> Cause:
 def _duration_text(span: timedelta, *, strict: bool) -> str:
     """``span`` rounded up to whole hours or days."""
     hours = span // timedelta(hours=1) + (1 if strict or span % timedelta(hours=1) else 0)
-    return (
-        f"{hours} hour{'s' if hours != 1 else ''}" if hours % 24 else f"{hours // 24} day{'s' if hours != 24 else ''}"
-    )
+    return counted(hours, "hour") if hours % 24 else counted(hours // 24, "day")
 
 
 def _shared_key(found: Finding, view: View) -> Cause:

@@ -88,7 +88,7 @@ def test_replays_are_at_work_until_they_end(settings: Settings) -> None:
     path = settings.home / "control" / "replays" / VIEW / "v1" / "one.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"updated_ms": written.updated_ms - 120_000}))
     ((_, text),) = work_of(settings, VIEW, 1)
-    assert text.endswith(", last heard of 2 min 0 s ago")
+    assert text.endswith(", last heard of 2 min ago")
     write_state(settings, replace(now, phase=PUBLISHED))
     assert list(all_work(settings)) == []
 

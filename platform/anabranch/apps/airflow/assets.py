@@ -64,10 +64,12 @@ def _post_missing(client: Client, asset: Asset, days: Sequence[str | None], fact
     newest = client.get(f"/assets/events?asset_id={number}&order_by=-timestamp&limit={_KNOWN}")["asset_events"]
     posted = {day for each in newest if each["extra"].get("run") == facts["run"] for day in _days_of(each)}
     missing = [day for day in days if day not in posted]
-    if not asset.name.endswith("_by_day"):
-        events = [{"extra": {**facts, "partitions": [day for day in missing if day]}}] if missing else []
-    else:
-        events = [{"extra": {**facts, "partitions": [day]}, "partition_key": day} for day in missing if day]
+    dated = [day for day in missing if day]
+    events: list[dict[str, Any]] = []
+    if asset.name.endswith("_by_day"):
+        events = [{"extra": {**facts, "partitions": [day]}, "partition_key": day} for day in dated]
+    elif missing:
+        events = [{"extra": {**facts, "partitions": dated}}]
     for event in events:
         client.post("/assets/events", {"asset_id": number, **event})
 

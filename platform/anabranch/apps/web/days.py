@@ -16,6 +16,7 @@ from anabranch.certify.verdict import VERDICT, Verdict, verdict_path
 from anabranch.compute.batch import Published
 from anabranch.compute.batch.publish import published_in
 from anabranch.core.errors import AnabranchError
+from anabranch.core.quantities import counted
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import batch_table, speed_table
 from anabranch.serve.half_choice import BATCH, HalfName, choose
@@ -32,10 +33,6 @@ STATES: Mapping[State, str] = {
     "certified": "both paths equal, not published",
     "speed": "speed only",
 }
-
-
-def plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +70,11 @@ class Day:
         if self.refused:
             parts.append(self.refused)
         if self.dirty is not None:
-            parts.append(f"{plural(self.dirty.events, 'event')} since, {self.dirty.late:,} of them late")
+            parts.append(f"{counted(self.dirty.events, 'event')} since, {self.dirty.late:,} of them late")
         if self.lacking:
             parts.append(f"{self.lacking:,} of them")
         if self.mark is not None and self.mark.late_events:
-            parts.append(f"{plural(self.mark.late_events, 'late event')} in its certificate")
+            parts.append(f"{counted(self.mark.late_events, 'late event')} in its certificate")
         return "; ".join(parts)
 
 

@@ -7,9 +7,10 @@ from typing import Any
 from urllib.parse import urlencode
 
 from anabranch.apps.airflow.links import PREFIX
-from anabranch.apps.web.days import STATES, plural
+from anabranch.apps.web.days import STATES
 from anabranch.apps.web.failures import Failure
 from anabranch.apps.web.glossary import TERMS
+from anabranch.core.quantities import counted, duration
 from fastapi import Request
 from fastapi.responses import HTMLResponse, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -58,19 +59,8 @@ def _clock(moment: datetime | None) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S") if moment else ""
 
 
-def _span(seconds: float) -> str:
-    """Formats a duration in its two largest units."""
-    units = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
-    left, parts = round(seconds), []
-    for name, size in units:
-        count, left = divmod(left, size)
-        if count:
-            parts.append(f"{count} {name}")
-    return " ".join(parts[:2]) or "0 s"
-
-
 def _ago(moment: datetime | None) -> str:
-    return f"{_span(max(0.0, (datetime.now(UTC) - moment).total_seconds()))} ago" if moment else ""
+    return f"{duration(max(0.0, (datetime.now(UTC) - moment).total_seconds()))} ago" if moment else ""
 
 
 _templates = Environment(
@@ -80,5 +70,5 @@ _templates = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_templates.filters |= {"plural": plural, "clock": _clock, "ago": _ago, "span": _span, "number": "{:,}".format}
+_templates.filters |= {"counted": counted, "clock": _clock, "ago": _ago, "duration": duration, "number": "{:,}".format}
 _templates.globals |= {"states": STATES, "terms": TERMS}

@@ -16,8 +16,8 @@ from anabranch.change.replay.rate_limit import DEFAULT_SHARE, Pace
 from anabranch.compute.batch.manifest import RUN, parse_days
 from anabranch.core.control_file import ControlFile
 from anabranch.core.control_objects import remove
-from anabranch.core.durations import duration
 from anabranch.core.errors import BadInput, BrokenState
+from anabranch.core.quantities import duration
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import view_folder
 

@@ -78,7 +78,7 @@ def _damaged(place: BackupFolder, whole: list[Manifest], wrong: dict[str, str], 
         f"{place.path}: {len(named):,} files are missing or have other bytes: {', '.join(named[:_SHOWN])}{more}",
         state=f"whole: {', '.join(sound) or 'no backup'}; nothing was changed",
         next_step=f"{removal}anabranch backup create {place.path} copies again what the home still has; then verify. "
-        "Is the disk ill?",
+        "Check the disk: dmesg, smartctl",
         damaged=[*torn, *objects],
         backups=[name for name, count in hurt.items() if count],
         whole=sound,

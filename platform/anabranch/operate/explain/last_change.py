@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from anabranch.core.quantities import counted
 from anabranch.lake import Commit, commit_history
 from anabranch.operate.explain.candidates import LandedEvent, Row
 from anabranch.operate.explain.contributions import Change, changes
@@ -48,13 +49,13 @@ def last_change(
         at = (f"reprocess {source.run}", source.table_version, source.committed)
         if late:
             alone = "" if speed is not None else "; the speed half has no such row"
-            return LastChange(newest, f"it included {_many(late, 'late event')}{alone}", late, *at, before)
-        why = f"it includes no late event; the newest are {_many(brought, 'event')} of {topic}@{newest}"
+            return LastChange(newest, f"it included {counted(len(late), 'late event')}{alone}", late, *at, before)
+        why = f"it includes no late event; the newest are {counted(len(brought), 'event')} of {topic}@{newest}"
         return LastChange(newest, why, brought, *at, before)
     if newest is None:
         return LastChange(None, "no event behind it was found", ())
     commit = first_commit(uri, topic, newest)
-    why = f"{_many(brought, 'new event')} of {topic}@{newest}"
+    why = f"{counted(len(brought), 'new event')} of {topic}@{newest}"
     if commit is None:
         return LastChange(newest, why, brought)
     if commit.note.cut.epoch(topic) > newest and _rewritten(commit):
@@ -83,10 +84,6 @@ def first_commit(uri: str, topic: str, epoch: int) -> Commit | None:
 def _rewritten(commit: Commit) -> bool:
     """Whether this is a stream's first batch, which holds everything that had landed by then."""
     return commit.note.batch.endswith(":0")
-
-
-def _many(events: Sequence[Any], word: str) -> str:
-    return f"{len(events)} {word}{'' if len(events) == 1 else 's'}"
 
 
 def as_json(change: LastChange) -> Mapping[str, Any]:

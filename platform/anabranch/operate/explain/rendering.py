@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from anabranch.certify.rendering import shown_value
+from anabranch.core.quantities import counted
 from anabranch.core.terminal_text import cell as escaped
 from anabranch.operate.explain.candidates import LandedEvent
 from anabranch.operate.explain.contributions import Change, Effect
@@ -62,7 +63,7 @@ def _behind(found: Explanation) -> Iterator[str]:
         return
     idle = sum(part.idle for part in found.parts)
     late = sum(part.event.late for part in found.parts)
-    yield f"behind it: {_count(count, 'event')}, {late} late; the view's function over only these gives this row"
+    yield f"behind it: {counted(count, 'event')}, {late} late; the view's function over only these gives this row"
     if idle:
         yield f"  {idle} of them change nothing, even together: others have the same values or later ones override them"
     if not found.finished:
@@ -148,10 +149,6 @@ def _named(events: Sequence[LandedEvent]) -> str:
         return "none"
     more = f" and {len(events) - _NAMED} more" if len(events) > _NAMED else ""
     return ", ".join(f"{event}{' (late)' if event.late else ''}" for event in events[:_NAMED]) + more
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def _short(value: Any) -> str:
