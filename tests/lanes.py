@@ -3,7 +3,7 @@
 First what needs no servers, by three workers, which keep two cores busy. Then the tests of real servers, in two lanes
 beside each other: they wait a lot, for a scheduler, a broker, a restart. (All three at once were slower: at a load of
 16 each engine starts cold beside five others.) The output comes line by line behind the name of its run; build/tests
-has it whole, and the JUnit files. At the end: which runs failed, and the slowest tests.
+has it whole, and the JUnit files. At the end: why tests failed, the slowest, and which failed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock, Thread
 
-from slowest import print_slowest
+from reports import print_failures, print_slowest
 
 PROJECT = Path(__file__).parent.parent
 OUTPUT = PROJECT / "build" / "tests"
@@ -109,10 +109,15 @@ def main() -> int:
             thread.start()
         for thread in threads:
             thread.join()
-    print_slowest(sorted(OUTPUT.glob("*.xml")))
+    reports = sorted(OUTPUT.glob("*.xml"))
+    failed = print_failures(reports)
+    print_slowest(reports)
     for each in running:
         state = f"FAILED: {', '.join(each.failed)}" if each.failed else "passed"
         print(f"{each.lane.name}: {state} in {each.seconds / 60:.1f} min")  # noqa: T201
+    # Once more at the very end: of a long output, CI keeps the last lines.
+    for name in failed:
+        print(f"FAILED {name}")  # noqa: T201
     return 1 if stopped or any(each.failed for each in running) else 0
 
 
