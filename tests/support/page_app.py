@@ -28,7 +28,7 @@ with pytest.MonkeyPatch.context() as patched:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     patched.setenv("_AIRFLOW__AS_LIBRARY", "1")
     patched.setenv("AIRFLOW_HOME", folder)
-    from anabranch.apps.web import pages
+    from anabranch.apps.web import airflow_runs, pages
     from anabranch.apps.web.app import app
 
 __all__ = ["Become", "TestClient", "mount", "serving"]
@@ -36,8 +36,11 @@ Become = Callable[[str | None], None]
 """Makes everybody who asks a user of this role ("VIEWER", "USER", "NOBODY"), or somebody without a login (None)."""
 
 
-def mount(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> tuple[FastAPI, Become]:
-    """The server, until ``monkeypatch`` ends, and what says who asks."""
+def mount(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, airflow: FastAPI | None = None
+) -> tuple[FastAPI, Become]:
+    """The server, until ``monkeypatch`` ends, and what says who asks. ``airflow``: answers in place of Airflow's REST
+    API; by default it knows no DAG."""
     from airflow.api_fastapi.app import _AuthManagerState
     from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
     from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
@@ -49,6 +52,7 @@ def mount(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> tuple[FastAPI,
     monkeypatch.setattr(DagModel, "get_team_name", lambda dag_id: None)
     monkeypatch.setattr(pages, "LOOKUP", Lookup(find=lambda settings, keys: {key: LookupResult() for key in keys}))
     monkeypatch.setattr(app, "dependency_overrides", {})
+    airflow = airflow or FastAPI()
     server = FastAPI()
     server.mount("/anabranch", app)
 
@@ -58,7 +62,11 @@ def mount(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> tuple[FastAPI,
                 raise HTTPException(401, "Not authenticated")
             return SimpleAuthManagerUser(username="anna", role=None if role == "NOBODY" else role)
 
-        app.dependency_overrides = {pages.platform: lambda: settings, get_user: user}
+        app.dependency_overrides = {
+            pages.platform: lambda: settings,
+            airflow_runs.airflow_app: lambda: airflow,
+            get_user: user,
+        }
 
     return server, become
 

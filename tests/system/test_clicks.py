@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
@@ -26,7 +27,7 @@ pytestmark = [
     pytest.mark.skipif(chromium() is None, reason="no Chromium on PATH: run infra/chromium.sh as root, or install one"),
 ]
 
-DAY = date(2013, 1, 1)
+DAY, NEXT_DAY = date(2013, 1, 1), date(2013, 1, 2)
 READERS = [f"dashboard-{n}" for n in range(20)]
 BACK = "the airline's own figures differ"
 
@@ -137,22 +138,40 @@ def _sees_why_the_run_is_red(page: Page, ours: FrameLocator, run: Run) -> None:
 def test_days_are_reprocessed_by_the_form_and_by_a_backfill(
     page: Page, client: Client, platform: Settings, take: Picture, three_days: Callable[[Settings], int]
 ) -> None:
-    """Both are under way at once."""
+    """And by the form on a day's page, which is filled in. All are under way at once."""
     three_days(platform)
     eventually(lambda: _level(platform, 1), 180)
+    again = _by_a_days_page(page, client, take)
     run = _by_the_form(page, client, take)
     _by_a_backfill(page, take)
     page.goto("about:blank")  # an open page asks for all tasks again and again, and never for a run's new note
 
-    run = client.wait(run, timeout=300 * SLOW)
-    assert run.state == "success", run.note
+    for each in (run, again):
+        assert (found := client.wait(each, timeout=300 * SLOW)).state == "success", found.note
     days = ("2012-12-31", f"{DAY}")
     assert eventually(lambda: len(found := _backfilled(client)) == 2 and found, 300) == dict.fromkeys(days, "success")
-    for view in (VIEW, "route_day"):
-        assert newest_certificates(platform, view, 1)[DAY].equal
-        assert read(view, settings=platform).halves[DAY] == "batch"
+    for view, day in ((VIEW, DAY), ("route_day", DAY), (VIEW, NEXT_DAY)):
+        assert newest_certificates(platform, view, 1)[day].equal
+        assert read(view, settings=platform).halves[day] == "batch"
     page.goto(run.url)
     expect(page.get_by_text(f"Rebuilt {DAY} of {VIEW} v1: ")).to_be_visible()
+
+
+def _by_a_days_page(page: Page, client: Client, take: Picture) -> Run:
+    ours = our_page(page)
+    ours.get_by_role("link", name=VIEW).first.click()
+    ours.get_by_role("link", name=f"{NEXT_DAY}:").first.click()
+    expect(ours.get_by_label("From")).to_have_value(f"{NEXT_DAY}")
+    ours.get_by_role("button", name="Reprocess v1").click()
+    started = ours.get_by_role("link", name=re.compile("^page__"))
+    expect(started).to_have_count(1)
+    expect(ours.get_by_text(re.compile("^(queued|running)$"))).to_be_visible()
+    take(page, "day-again")
+    run = client.run(f"reprocess_{VIEW}", (started.text_content() or "").partition("\xa0")[0])
+    found = client.get(f"/dags/{run.dag_id}/dagRuns/{run.run_id}")
+    assert found["conf"] == {"from": f"{NEXT_DAY}", "to": f"{NEXT_DAY}", "version": 1}
+    assert found["triggering_user_name"] == "admin"
+    return run
 
 
 def _by_the_form(page: Page, client: Client, take: Picture) -> Run:

@@ -18,7 +18,7 @@ from anabranch.core.settings import Settings
 from anabranch.operate.runtime import process_registry
 from anabranch.operate.runtime.secret_files import airflow_login
 from playwright.sync_api import Page, expect
-from support.browser import browsing, chromium, dialogue_of, field, log_in
+from support.browser import browsing, chromium, dialogue_of, field, log_in, triggered
 from support.outside_servers import Outside
 from support.processes import SLOW, eventually
 
@@ -186,3 +186,18 @@ def test_a_form_asks_for_the_days_first(page: Page, client: Client) -> None:
     expect(field(dialogue, "Cut")).to_be_hidden()
     dialogue.get_by_role("button", name="More").click()
     expect(field(dialogue, "Cut")).to_be_visible()
+
+
+@clicks
+def test_a_form_lets_500_percent_through_so_that_it_can_be_refused(page: Page, client: Client) -> None:
+    """With a maximum, Airflow's form turned it into 100 without a word."""
+    page.goto(client.address)
+    dialogue = dialogue_of(page, "Replay a view")
+    dialogue.get_by_role("button", name="More").click()
+    share = dialogue.get_by_role("group").filter(has_text="Share of the cores").get_by_role("spinbutton")
+    share.fill("500")
+    share.press("Tab")
+    expect(share).to_have_value("500")
+    run = client.wait(client.run("replay", triggered(page, dialogue)), timeout=150 * SLOW)
+    assert client.get(f"/dags/replay/dagRuns/{run.run_id}")["conf"]["share"] == 500
+    assert (run.state, "500" in run.note.splitlines()[0]) == ("failed", True), run.note

@@ -73,7 +73,7 @@ def test_how_those_ended_that_have(client: TestClient, begun: Settings) -> None:
 
 def test_one_that_was_never_replayed(client: TestClient, settings: Settings) -> None:
     declare(settings)
-    assert "no replay of it has started; one that waits is among the runs" in text_of(client.get(PAGE).text)
+    assert "no replay of it has started. Next" in text_of(client.get(PAGE).text)
     assert client.get("/anabranch/views/nobody/replays").status_code == 404
 
 

@@ -11,6 +11,8 @@ from typing import Annotated
 from urllib.parse import urlsplit
 
 from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.auth.managers.base_auth_manager import ResourceMethod
+from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
 from airflow.api_fastapi.core_api.security import GetUserDep, bearer_scheme
 from airflow.configuration import conf
@@ -36,11 +38,20 @@ class MayEdit:
     dag: str
 
     def __call__(self, user: GetUserDep) -> bool:
-        details = DagDetails(id=self.dag, team_name=DagModel.get_team_name(self.dag))
-        allowed: bool = get_auth_manager().is_authorized_dag(
-            method="PUT", access_entity=DagAccessEntity.RUN, details=details, user=user
-        )
-        return allowed
+        return _may(user, "PUT", self.dag)
+
+
+def may_start(user: BaseUser, dag: str) -> bool:
+    """Whether a user may start runs of a DAG."""
+    return _may(user, "POST", dag)
+
+
+def _may(user: BaseUser, method: ResourceMethod, dag: str) -> bool:
+    details = DagDetails(id=dag, team_name=DagModel.get_team_name(dag))
+    allowed: bool = get_auth_manager().is_authorized_dag(
+        method=method, access_entity=DagAccessEntity.RUN, details=details, user=user
+    )
+    return allowed
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 
-from anabranch.apps.web import files, migration_actions, pages, replay_actions
+from anabranch.apps.web import files, migration_actions, pages, replay_actions, reprocess_actions
 from anabranch.apps.web.access import may_look
 from anabranch.apps.web.failures import Failure, failure_of
 from anabranch.apps.web.render import error_page, guarded, login_address
@@ -20,7 +20,9 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 
 log = logging.getLogger(__name__)
 app = FastAPI(title="Anabranch", dependencies=[Depends(may_look)], docs_url=None, redoc_url=None, openapi_url=None)
-for router in (pages.router, migration_actions.router, replay_actions.router, files.router):
+for actions in (migration_actions, replay_actions, reprocess_actions):
+    app.include_router(actions.router)
+for router in (pages.router, files.router):
     app.include_router(router)
 
 

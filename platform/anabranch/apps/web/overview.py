@@ -13,7 +13,9 @@ from anabranch.apps.web.dirty_days import DirtyStatus, Key, Lookup, Reference
 from anabranch.apps.web.failures import Failure, attempt
 from anabranch.apps.web.known_views import KnownView, known_views
 from anabranch.apps.web.lag import Lag, Landing
+from anabranch.change.replay.state import PUBLISHED, ReplayState, list_states
 from anabranch.compute.speed.status import ViewStatus, progress_file, read
+from anabranch.core.errors import AnabranchError
 from anabranch.core.settings import Settings
 from anabranch.lake import Cut
 from anabranch.lake.layout import batch_table, speed_table
@@ -30,7 +32,8 @@ _SILENT_SECONDS = 30.0
 @dataclass(frozen=True, slots=True)
 class VersionStatus:
     """One version of a view. ``share``: percent of the view's readers. ``certified``: partitions with a certificate;
-    ``equal``: how many of their newest ones are equal; ``newest``: time of the newest one. ``wanted``: the state that
+    ``equal``: how many of their newest ones are equal; ``newest``: time of the newest one. ``replayed``: the newest replay that was published, which is
+    what certifies a view without partitions. ``wanted``: the state that
     the dirty days must refer to in order to be current. ``failed``: what couldn't be read."""
 
     view: str
@@ -44,6 +47,7 @@ class VersionStatus:
     equal: int = 0
     certified: int = 0
     newest: datetime | None = None
+    replayed: ReplayState | None = None
     share: int = 0
     stream: ViewStatus | None = None
     retired: bool = False
@@ -175,6 +179,7 @@ class StatusReader:
             equal=sum(mark.equal for mark in marks.values()),
             certified=len(marks),
             newest=max((mark.created for mark in marks.values()), default=None),
+            replayed=_published_replay(self._settings, base.view, base.version),
         )
         batch = None if found.kappa else snapshot(batch_table(self._settings, base.view, base.version))
         wanted = self._landing.position(speed.newest.note.cut), batch.version if batch is not None else -1
@@ -196,6 +201,14 @@ def _with_shares(versions: tuple[VersionStatus, ...], route: Route | None) -> It
     for each in versions:
         retired = route is not None and each.version in route.retired
         yield replace(each, share=shares.get(each.version, 0), retired=retired)
+
+
+def _published_replay(settings: Settings, view: str, version: int) -> ReplayState | None:
+    try:
+        states = list_states(settings, view, version)
+    except AnabranchError:  # the page of replays shows which one can't be read
+        return None
+    return next((state for state in reversed(states) if state.phase == PUBLISHED), None)
 
 
 def _moment(speed: Snapshot) -> datetime:

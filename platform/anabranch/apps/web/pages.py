@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import secrets
 import threading
 from datetime import UTC, date, datetime
 from functools import cache, partial
@@ -11,7 +12,8 @@ from typing import Annotated
 from airflow.api_fastapi.core_api.security import GetUserDep
 from anabranch.apps.airflow.run_key import recorded_run
 from anabranch.apps.web import charts
-from anabranch.apps.web.access import MIGRATE, REPLAY, MayEdit
+from anabranch.apps.web.access import MIGRATE, REPLAY, MayEdit, may_start
+from anabranch.apps.web.airflow_runs import Airflow, DagRun, rebuilds
 from anabranch.apps.web.checked_runs import SHOWN as RUNS_SHOWN
 from anabranch.apps.web.checked_runs import checked_runs
 from anabranch.apps.web.days import Day, Halves, days_of
@@ -68,6 +70,7 @@ def of_view(view: str, settings: Annotated[Settings, Depends(platform)]) -> Know
 
 Platform = Annotated[Settings, Depends(platform)]
 View = Annotated[KnownView, Depends(of_view)]
+Runs = list[DagRun] | Failure
 
 
 @router.get("/")
@@ -92,8 +95,28 @@ def one_view(request: Request, known: View, settings: Platform, year: int | None
     )  # fmt: skip
 
 
+async def runs_of_day(known: View, version: int, partition: str, airflow: Airflow) -> Runs | None:
+    """Returns the runs that rebuild, or have just rebuilt, this day; None if no DAG does."""
+    declared, day = known.declared.get(version), _day(partition)
+    if declared is None or day is None:
+        return None
+    return await airflow.recent_runs(f"reprocess_{declared.title}", rebuilds(version, day))
+
+
+async def replay_runs(known: View, airflow: Airflow) -> Runs:
+    return await airflow.recent_runs(REPLAY, lambda conf: conf.get("view") == known.name)
+
+
 @router.get("/views/{view}/v{version}/{partition}")
-def one_partition(request: Request, known: View, settings: Platform, version: int, partition: str) -> Response:
+def one_partition(
+    request: Request,
+    known: View,
+    settings: Platform,
+    version: int,
+    partition: str,
+    user: GetUserDep,
+    runs: Annotated[Runs | None, Depends(runs_of_day)],
+) -> Response:
     if version not in known.versions:
         raise HTTPException(404, f"{known.name} has no such version")
     day = _day(partition)
@@ -104,9 +127,12 @@ def one_partition(request: Request, known: View, settings: Platform, version: in
     story = history_of(settings, known.name, version, day, standing.dirty)
     if story is None:
         raise HTTPException(404, f"nothing is known of this partition of {known.name} v{version}")
+    declared = known.declared.get(version)
+    dag = f"reprocess_{declared.title}" if declared and day and not standing.retired else ""
     return page(
         request, "partition.html", view=view, standing=standing, story=story, partition=partition, line=_line(story),
-        run_of=partial(recorded_run, settings),
+        run_of=partial(recorded_run, settings), runs=runs, dag=dag, allowed=bool(dag) and may_start(user, dag),
+        once=f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}",
     )  # fmt: skip
 
 
@@ -127,7 +153,11 @@ def migration(
 
 @router.get("/views/{view}/replays")
 def replays(
-    request: Request, known: View, settings: Platform, allowed: Annotated[bool, Depends(MayEdit(REPLAY))]
+    request: Request,
+    known: View,
+    settings: Platform,
+    allowed: Annotated[bool, Depends(MayEdit(REPLAY))],
+    runs: Annotated[Runs, Depends(replay_runs)],
 ) -> Response:
     ordered = [each.version for each in StatusReader(settings).view(known).versions]
     each = {version: replays_of(settings, known.name, version) for version in ordered}
@@ -136,6 +166,7 @@ def replays(
         "replays.html",
         known=known,
         replays=each,
+        runs=runs,
         allowed=allowed,
         dag=REPLAY,
         run_of=partial(recorded_run, settings),
