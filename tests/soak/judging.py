@@ -8,9 +8,9 @@ from datetime import date
 from typing import Any, NamedTuple
 
 from anabranch.apps.airflow.client import Run
-from anabranch.apps.airflow.run_key import run_key
 from anabranch.change.migration_record import Migration
 from anabranch.change.replay.state import PUBLISHED, ReplayState
+from anabranch.change.run_names import run_key
 
 BACKFILL, REPLAY, MISSING = "backfill of three days", "replay of the whole view", "command: reprocess --missing"
 TO_ALL, TO_ALL_AND_BACK, IN_VAIN = "migration to 100 %", "rollback of it", "migration that is led back"

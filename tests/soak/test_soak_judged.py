@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from anabranch.apps.airflow.client import Run
-from anabranch.apps.airflow.run_key import run_key
 from anabranch.change.migration_record import Migration
 from anabranch.change.promotion_checks import Expectations
 from anabranch.change.replay.state import ReplayState
+from anabranch.change.run_names import run_key
 
 from soak import judging
 from soak.judging import DUE, Worked

@@ -16,12 +16,12 @@ import pyarrow as pa
 import pytest
 from anabranch import lake
 from anabranch.apps.airflow.client import Client
-from anabranch.apps.airflow.run_key import run_key
 from anabranch.apps.cli.census_commands import census_table
 from anabranch.apps.cli.main import app
 from anabranch.certify.differences import Cell, Difference
 from anabranch.certify.rendering import render_differences, shown_value
 from anabranch.change.replay.state import read_state
+from anabranch.change.run_names import run_key
 from anabranch.compute.batch.manifest import manifest_path
 from anabranch.core.errors import EXIT_NEEDS_FIX, AnabranchError, BadInput
 from anabranch.core.settings import Settings

@@ -70,6 +70,15 @@ def migration_of(settings: Settings, view: str) -> tuple[Route, Migration] | Non
     return (route, Migration.from_json(route.migration)) if route and route.migration else None
 
 
+def newest_migration(settings: Settings, view: str) -> tuple[Route, Migration] | None:
+    """Return the view's newest migration and the last route that it set, also if a person has changed the route since:
+    by ``route set``, or by retiring a version. None if there never was one."""
+    for route in reversed(route_history(settings, view)):
+        if route.migration:
+            return route, Migration.from_json(route.migration)
+    return None
+
+
 def active_migration(settings: Settings, view: str) -> tuple[Route, Migration]:
     """Return the active (moving or halted) migration and its newest route. Raises Conflict NOT_MOVING if there is
     none."""

@@ -9,12 +9,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from anabranch.apps.airflow.run_key import AirflowRun, record_run, recorded_run, run_key
 from anabranch.apps.airflow.run_notes import listed, outcome_note, planned_note
 from anabranch.apps.airflow.spark_job import RebuildJob, SparkJob
 from anabranch.certify.verdict import Verdict
 from anabranch.change.estimates import Estimate
 from anabranch.change.publish_run import NO_VERDICT, refusals
+from anabranch.change.run_names import AirflowRun, record_run, recorded_run, run_key, run_name
 from anabranch.compute.batch.manifest import manifest_path
 from anabranch.core.settings import Settings
 
@@ -125,7 +125,10 @@ def test_the_run_of_a_key_is_found_again(tmp_path: Path) -> None:
     for cleared in (0, 1, 1):
         run = SimpleNamespace(dag_id="reprocess_delays", run_id="manual__1", clear_number=cleared)
         assert recorded_run(settings, record_run(settings, run)) == AirflowRun("reprocess_delays", "manual__1")
-    assert recorded_run(settings, "../../secrets/airflow") is None
+        assert run_name(settings, run_key("manual__1", cleared)) == "manual__1 of reprocess_delays"
+    for other in ("../../secrets/airflow", "by-a-script"):
+        assert recorded_run(settings, other) is None
+        assert run_name(settings, other) == other
 
 
 def test_links_lead_to_what_the_task_made() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,6 +15,7 @@ from anabranch.apps.cli import migrate_commands
 from anabranch.apps.cli.main import app
 from anabranch.core.settings import Settings, project_root
 from anabranch.lake.layout import speed_table
+from anabranch.serve.retirement import retire
 from click.testing import Result
 from support import small_halves
 from support.small_halves import DAYS, VIEW
@@ -83,6 +85,15 @@ def test_it_is_held_and_goes_on_by_hand(settings: Settings) -> None:
     assert "moving, 1 % have v2" in run("migrate", "hasten", VIEW, "--why", "no time").stdout
     assert "moving, 5 % have v2" in run("migrate", "advance", VIEW).stdout
     assert "by anna: back" in run("routes", "history", VIEW).stdout
+
+
+def test_the_migration_is_still_told_after_a_retirement(settings: Settings) -> None:
+    run(*START, "--yes")
+    run("migrate", "run", VIEW)
+    retire(settings, VIEW, 1, by="anna", why="nobody reads it", grace=timedelta(0))
+    said = run("migrate", "status", VIEW).stdout.splitlines()
+    assert "v1 to v2: done, 100 % have v2" in said[0]
+    assert said[-1] == "  route 8 now: v2 100 %, v1 retired, by anna: nobody reads it"
 
 
 def test_a_failing_check_is_seen_by_who_runs_it(settings: Settings) -> None:

@@ -8,12 +8,12 @@ from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
-from anabranch.apps.airflow.run_key import record_run
 from anabranch.apps.web import pages
 from anabranch.apps.web.certificate_cache import CertificateSummary
 from anabranch.apps.web.charts import year_of
 from anabranch.apps.web.days import Day
 from anabranch.apps.web.dirty_days import Lookup, LookupResult, NewEvents
+from anabranch.change.run_names import record_run
 from anabranch.core.settings import Settings
 from fastapi.testclient import TestClient
 from support.page_data import DAYS, VIEW, certify, changed, declare, judge, kappa, land, publish, speed, text_of

@@ -44,11 +44,11 @@ def plan_migration() -> dict[str, Any]:
     Fails without a retry on a wrong parameter, on a breaking change that nobody declared, or if a migration of the view
     is already active.
     """
-    from anabranch.apps.airflow.run_key import record_run
     from anabranch.change.migration import check_start, days_to_build
     from anabranch.change.promotion_checks import check_declared
     from anabranch.change.reprocess_plan import make_plan
     from anabranch.change.reprocess_request import ReprocessRequest
+    from anabranch.change.run_names import record_run
 
     context = get_current_context()
     run, settings = context["dag_run"], load_settings()

@@ -24,10 +24,10 @@ def plan_replay() -> dict[str, Any]:
     Fails without a retry on a wrong parameter.
     """
     from anabranch.apps.airflow.assets import downstream_dags
-    from anabranch.apps.airflow.run_key import record_run
     from anabranch.change.migration_record import view_of_readers
     from anabranch.change.replay_plan import make_replay_plan
     from anabranch.change.replay_request import parse_replay_parameters, parse_view
+    from anabranch.change.run_names import record_run
     from anabranch.views.project import Project
 
     context = get_current_context()

@@ -97,8 +97,8 @@ def plan_repair(view_name: str, version: int) -> dict[str, Any]:
 def _planned(settings: Settings, run: Any, made: Plan) -> dict[str, Any]:
     """Writes the plan to the run's note, and returns it for the following tasks."""
     from anabranch.apps.airflow.assets import downstream_dags
-    from anabranch.apps.airflow.run_key import record_run
     from anabranch.apps.airflow.run_notes import planned_note
+    from anabranch.change.run_names import record_run
 
     waiting = downstream_dags(settings, made.view)
     text = made.to_text() + (

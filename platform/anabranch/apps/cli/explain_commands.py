@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -43,9 +44,11 @@ def explain_command(
     if as_json:
         typer.echo(json.dumps(found.to_json(), default=plain))
         return
+    from anabranch.change.run_names import run_name
+    from anabranch.core.settings import load_settings
     from anabranch.operate.explain.rendering import rendered
 
-    for each in rendered(found, limit):
+    for each in rendered(found, limit, partial(run_name, load_settings())):
         if isinstance(each, str):
             typer.echo(each)
         else:

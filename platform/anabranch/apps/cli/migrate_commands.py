@@ -72,17 +72,23 @@ def start(
 
 @migrate.command()
 def status(view: ViewName, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Show the progress of a view's newest migration, and the reason for its last change."""
-    from anabranch.change.migration import migration_of
+    """Show the progress of a view's newest migration, what changed its route since, and the reasons."""
+    from anabranch.change.migration_record import newest_migration
     from anabranch.core.settings import load_settings
+    from anabranch.serve.routes import route_of
 
-    found = migration_of(load_settings(), view)
+    settings = load_settings()
+    found, now = newest_migration(settings, view), route_of(settings, view)
     if as_json:
         typer.echo(json.dumps(found[1].to_json() if found else None))
-    elif found is None:
+        return
+    if found is None:
         typer.echo(f"{view}: no migration")
     else:
         typer.echo(printable(f"{found[1]}\n  by {found[0].changed_by}: {found[0].why}"))
+    if now is not None and (found is None or now.number > found[0].number):
+        retired = "".join(f", v{version} retired" for version in sorted(now.retired))
+        typer.echo(printable(f"  route {now.number} now: {now}{retired}, by {now.changed_by}: {now.why}"))
 
 
 @migrate.command()

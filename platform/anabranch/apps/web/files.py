@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from anabranch.apps.airflow.run_key import recorded_run
 from anabranch.apps.web.pages import Platform
 from anabranch.apps.web.render import guarded, page
 from anabranch.certify.verdict import read_verdict
+from anabranch.change.run_names import recorded_run
 from anabranch.core.errors import AnabranchError
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import FileResponse, Response

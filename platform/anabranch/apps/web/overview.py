@@ -32,9 +32,9 @@ _SILENT_SECONDS = 30.0
 @dataclass(frozen=True, slots=True)
 class VersionStatus:
     """One version of a view. ``share``: percent of the view's readers. ``certified``: partitions with a certificate;
-    ``equal``: how many of their newest ones are equal; ``newest``: time of the newest one. ``replayed``: the newest replay that was published, which is
-    what certifies a view without partitions. ``wanted``: the state that
-    the dirty days must refer to in order to be current. ``failed``: what couldn't be read."""
+    ``equal``: how many of their newest ones are equal; ``newest``: time of the newest one. ``replayed``: the newest
+    replay that was published, which is what certifies a view without partitions. ``wanted``: the state that the dirty
+    days must refer to in order to be current. ``failed``: what couldn't be read."""
 
     view: str
     version: int

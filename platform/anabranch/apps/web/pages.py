@@ -10,7 +10,6 @@ from functools import cache, partial
 from typing import Annotated
 
 from airflow.api_fastapi.core_api.security import GetUserDep
-from anabranch.apps.airflow.run_key import recorded_run
 from anabranch.apps.web import charts
 from anabranch.apps.web.access import MIGRATE, REPLAY, MayEdit, may_start
 from anabranch.apps.web.airflow_runs import Airflow, DagRun, rebuilds
@@ -26,6 +25,7 @@ from anabranch.apps.web.partition_history import PartitionHistory, history_of
 from anabranch.apps.web.render import page
 from anabranch.apps.web.replays import replays_of
 from anabranch.change.request_fields import DATE
+from anabranch.change.run_names import recorded_run
 from anabranch.change.run_progress import work_of
 from anabranch.core.settings import Settings, load_settings
 from fastapi import APIRouter, Depends, HTTPException, Request

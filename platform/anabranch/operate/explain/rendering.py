@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from anabranch.certify.rendering import shown_value
@@ -19,28 +19,29 @@ _NAMED = 5
 _LONG = 40
 
 
-def rendered(found: Explanation, limit: int) -> Iterator[str | Table]:
-    """Yields the output line by line and table by table, with at most ``limit`` events."""
+def rendered(found: Explanation, limit: int, run_name: Callable[[str], str] = lambda key: key) -> Iterator[str | Table]:
+    """Yields the output line by line and table by table, with at most ``limit`` events. ``run_name``: what people call
+    a run."""
     yield f"{found.view} v{found.version}: {shown(found.key)}"
     yield "  " + ", ".join(f"{n}={_short(v)}" for n, v in found.row.items() if n not in found.key)
-    yield from _where(found)
+    yield from _where(found, run_name)
     yield from _behind(found)
     if found.parts:
         yield _events(found, limit)
     if found.last is not None:
-        yield from _last(found)
+        yield from _last(found, run_name)
     if found.against is not None:
         yield from _against(found, found.against)
     yield f"the view's function ran {found.runs} times, {found.seconds:.1f} s"
 
 
-def _where(found: Explanation) -> Iterator[str]:
+def _where(found: Explanation, run_name: Callable[[str], str]) -> Iterator[str]:
     late = "late events included" if found.late else "on-time events only"
     source = found.source
     if source is None:
         yield f"at {found.cut}: no table holds this row any more; computed by the view's function, {late}"
         return
-    by = f", published by run {source.run}" if source.run else ""
+    by = f", published by run {run_name(source.run)}" if source.run else ""
     yield (
         f"served by {source.half} at {found.cut}, {late}{by}, "
         f"commit {source.table_version} of {source.committed:%Y-%m-%d %H:%M:%S} UTC"
@@ -50,7 +51,7 @@ def _where(found: Explanation) -> Iterator[str]:
         yield "certificate: none yet"
         return
     says = "equal" if certificate.equal else "NOT equal"
-    yield f"certificate: both paths {says} at {certificate.cut} (run {certificate.run})"
+    yield f"certificate: both paths {says} at {certificate.cut} (run {run_name(certificate.run)})"
 
 
 def _behind(found: Explanation) -> Iterator[str]:
@@ -110,17 +111,18 @@ def _change(change: Change) -> str:
     return f"{change.column} {_short(change.with_it)} (would be {_short(change.without)})"
 
 
-def _last(found: Explanation) -> Iterator[str]:
+def _last(found: Explanation, run_name: Callable[[str], str]) -> Iterator[str]:
     last = found.last
     if last is None:
         return
     when = f", {last.committed:%Y-%m-%d %H:%M:%S} UTC" if last.committed else ""
     commit = f" (commit {last.table_version}{when})" if last.table_version is not None else ""
-    by = f"{last.commit}{commit}: " if found.source and found.source.run and last.commit else ""
+    run = found.source.run if found.source else None
+    by = f"{last.commit.replace(run, run_name(run))}{commit}: " if run and last.commit else ""
     yield f"changed last by {by}{last.why}{'' if by else commit}"
     if last.events:
         yield f"  {_named(last.events)}"
-    if found.source is not None and found.source.run and not last.before and last.with_late:
+    if run and not last.before and last.with_late:
         yield "  the speed half has the same row without them"
     if last.before:
         yield "  without them: " + ", ".join(f"{c.column} {_short(c.without)}" for c in last.before)

@@ -53,5 +53,11 @@ def recorded_run(settings: Settings, key: str) -> AirflowRun | None:
         return None
 
 
+def run_name(settings: Settings, key: str) -> str:
+    """Returns what people call the run of this key: its id in Airflow and its DAG; the key if none was recorded."""
+    found = recorded_run(settings, key)
+    return f"{found.run_id} of {found.dag_id}" if found else key
+
+
 def _record(settings: Settings, key: str) -> Path:
     return run_records(settings) / f"{key}.json"
