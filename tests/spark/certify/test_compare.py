@@ -24,7 +24,7 @@ EPOCHS = [
 
 
 def test_a_changed_meaning_is_found_where_it_is_and_nothing_else(spark: SparkSession, settings: Settings) -> None:
-    """The new version counts delayed flights only, and each aircraft by itself."""
+    """The new version counts delayed flights only, and each aircraft by itself; and it has no ``window_end``."""
 
     def of_aircraft(departed: DataFrame) -> DataFrame:
         hourly = departed.groupBy(F.window("event_time", "1 hour").alias("w"), "origin", "tailnum").agg(
@@ -38,7 +38,7 @@ def test_a_changed_meaning_is_found_where_it_is_and_nothing_else(spark: SparkSes
     for view in (DELAYS, newer):
         catch_up(spark, settings, view, TOPIC)
 
-    found = compare_versions(settings, DELAYS, newer, changed=["flights"])
+    found = compare_versions(settings, DELAYS, newer, changed=["flights", "window_end"])
 
     assert (found.cut, found.summed, found.key) == (cut, True, ("origin", "window_start"))
     assert (found.columns, found.as_declared) == (("flights", "delay_minutes"), True)
@@ -46,4 +46,6 @@ def test_a_changed_meaning_is_found_where_it_is_and_nothing_else(spark: SparkSes
         (DAYS[0], 0, 0, {"flights": 1})
     ]
     assert [(c.key["origin"], c.old, c.new) for c in found.examples] == [("EWR", 1, 0)]
-    assert not compare_versions(settings, DELAYS, newer).as_declared
+    assert not compare_versions(settings, DELAYS, newer, changed=["window_end"]).as_declared
+    undeclared = compare_versions(settings, DELAYS, newer, changed=["flights"])
+    assert ([str(each) for each in undeclared.undeclared], undeclared.as_declared) == (["window_end is removed"], False)
