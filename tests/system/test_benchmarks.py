@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from anabranch.core.settings import Settings
 from anabranch.operate.runtime import lifecycle
+from support.browser import chromium
 
 from benchmarks import report, trust
 from benchmarks.cases import CASES
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.system, pytest.mark.spark]
-SHARED = {"day_again"}
+SHARED = {"day_again", "pages"}
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +56,12 @@ def test_days_done_again_on_the_platform_of_all_tests(
 ) -> None:
     three_days(platform)
     check("day_again", measured("day_again", World(platform, "tiny", platform=True)))
+
+
+@pytest.mark.skipif(chromium() is None, reason="no Chromium on PATH: run infra/chromium.sh as root, or install one")
+def test_pages_of_the_platform_of_all_tests(platform: Settings, three_days: Callable[[Settings], int]) -> None:
+    three_days(platform)
+    check("pages", measured("pages", World(platform, "tiny", platform=True)))
 
 
 def check(name: str, found: Report) -> None:

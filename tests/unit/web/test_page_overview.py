@@ -7,7 +7,7 @@ import re
 import shutil
 import time
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from statistics import median
 
@@ -25,6 +25,8 @@ from anabranch.serve.retirement import drop, retire
 from anabranch.serve.routes import set_route
 from fastapi.testclient import TestClient
 from support.page_data import DAYS, VIEW, at, certify, declare, kappa, land, publish, speed, text_of
+
+from benchmarks.many_views import days_of_year, make_views
 
 pytestmark = pytest.mark.unit
 
@@ -247,22 +249,13 @@ def test_words_stand_apart_and_nothing_is_counted_where_there_is_none(client: Te
     assert "0 of 0" not in page
 
 
-VIEWS, A_YEAR = 50, [date(2013, 1, 1) + timedelta(days=n) for n in range(365)]
+VIEWS, A_YEAR = 50, days_of_year()
 
 
 @pytest.fixture
 def many(settings: Settings) -> Settings:
-    """Fifty views with a year of published, certified days: one made with the package's own functions, the others its
-    copies under other names (a table's log names its files by relative paths)."""
-    publish(settings, "run-a", A_YEAR, 2, view="view_0")
-    speed(settings, 3, A_YEAR, view="view_0")
-    first = settings.lake / "views" / "view_0"
-    now = datetime.now(UTC)
-    for n in range(VIEWS):
-        declare(settings, f"view_{n}", 1)
-        if n:
-            shutil.copytree(first, first.with_name(f"view_{n}"), copy_function=os.link)
-        certify(settings, f"run-{n}", A_YEAR, 3, view=f"view_{n}", created=now)
+    """Fifty views with a year of published, certified days."""
+    make_views(settings, VIEWS)
     return settings
 
 
