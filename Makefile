@@ -2,7 +2,7 @@
 PYTHON ?= python3
 export PYTHON
 BIN := .venv/bin
-.PHONY: setup demo browser test screenshots sweep crash soak lint up down status bench docs clean
+.PHONY: setup demo browser test screenshots tasks sweep crash soak lint up down status bench docs clean
 .DEFAULT_GOAL := demo
 
 setup:
@@ -22,6 +22,10 @@ test: setup lint browser
 screenshots: setup browser
 	@$(BIN)/pytest tests/system/test_clicks.py --pictures docs/images
 	@$(BIN)/pytest tests/system/test_looks.py --pictures build/pages
+
+# The ten tasks of a day, clicked through on a platform of their own; writes their table into docs/tasks.md.
+tasks: setup browser
+	@$(BIN)/pytest tests/system/test_tasks.py -m sweep --tasks docs/tasks.md
 
 sweep: setup
 	@$(BIN)/pytest -m sweep -n 2 --dist loadfile

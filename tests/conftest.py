@@ -30,6 +30,7 @@ TEST_OPTIONS = {
 def pytest_addoption(parser: pytest.Parser) -> None:
     where = "folder for the pictures that the tests of the UI take; without it they are thrown away"
     parser.addoption("--pictures", type=Path, default=None, help=where)
+    parser.addoption("--tasks", type=Path, default=None, help="page that gets the table of test_tasks.py")
 
 
 @pytest.hookimpl(tryfirst=True)
