@@ -13,7 +13,8 @@ pytestmark = pytest.mark.unit
 
 PACKAGE = Path(anabranch.__file__).parent
 ORDER = (
-    "core", "contracts", "ingest.kafka", "samples", "lake", "ingest.landing", "views", "compute.speed", "compute.batch",
+    "core", "contracts", "ingest.kafka", "ingest.http", "samples", "lake", "ingest.landing",
+    "views", "compute.speed", "compute.batch",
     "certify", "serve", "change.replay", "change", "operate.setup", "operate.explain", "operate.jobs",
     "operate.runtime", "operate.maintenance", "operate.backup",
     "operate.doctor", "testing", "apps.airflow", "apps.web", "apps.cli", "apps.demo",

@@ -101,9 +101,14 @@ def envelope_schema(contract: Contract) -> dict[str, Any]:
             "time": _DATE_TIME,
             "senttime": optional_time,
             "receivedtime": optional_time,
-            "data": _strict(contract.schema, optional=False),
+            "data": data_schema(contract),
         },
     }
+
+
+def data_schema(contract: Contract) -> dict[str, Any]:
+    """The JSON Schema (draft 4) of the data that follows ``contract``, by the names of its records."""
+    return _strict(contract.schema, optional=False)
 
 
 def _strict(node: Mapping[str, Any], *, optional: bool) -> dict[str, Any]:

@@ -85,6 +85,14 @@ class Settings(BaseSettings):
     kafka_controller_port: Port = 19093
     postgres_port: Port = 15432
     airflow_port: Port = 18080
+    http_host: str = Field(default="127.0.0.1", pattern=r"^[A-Za-z0-9.-]{1,253}$")
+    """The address that the HTTP server for events listens on; beyond loopback only with a certificate."""
+    http_port: Port = 18090
+    http_certificate: File = None
+    """Key and certificate of the HTTP server in one file (PEM): it then speaks TLS only."""
+    http_checked_topics: tuple[str, ...] = ()
+    """Topics whose events the HTTP server holds to their contracts before it sends them, as a JSON list. Those of other
+    topics are quarantined by landing if they are wrong."""
     airflow_url: str = Field(default="", pattern=r"^(https?://[A-Za-z0-9.-]+(:\d{1,5})?(/[\w./-]*)?)?$")
     """Where our processes reach Airflow when it runs in another container or on another machine: tasks write the notes
     of their runs there. Empty: the address from Airflow's own settings; for the CLI ``airflow_port`` of this
@@ -192,6 +200,9 @@ class Settings(BaseSettings):
                 raise _refused("kafka_certificate", "the embedded broker needs both a login and TLS, or neither", tls)
             if not re.fullmatch(r"[A-Za-z0-9_-]*", self.kafka_user):
                 raise _refused("kafka_user", "the embedded broker's user is letters, digits, - and _ only", "rename it")
+        if not is_loopback(self.http_host) and not self.http_certificate:
+            what = f"{self.http_host} is not loopback: without TLS anyone on the way can read the tokens"
+            raise _refused("http_host", what, "set ANABRANCH_HTTP_CERTIFICATE, or leave TLS to a proxy on this machine")
         conf = {name.lower(): value for name, value in self.spark_conf.items()}
         for name in ("spark.driver.bindaddress", "spark.driver.host"):
             if not is_loopback(conf.get(name, "127.0.0.1")) and conf.get("spark.authenticate", "").lower() != "true":

@@ -16,6 +16,7 @@ MODULES = (  # of ``anabranch.apps``
     "cli.platform_commands",
     "cli.topics_commands",
     "cli.produce_commands",
+    "cli.http_commands",
     "cli.landing_commands",
     "cli.census_commands",
     "cli.contract_commands",

@@ -47,6 +47,26 @@ class Receipt:
     """By the broker's clock, in UTC, in milliseconds."""
 
 
+def open_client(
+    settings: Settings, declarations: Declarations, *, linger_ms: int = 20, delivery_seconds: int = DELIVERY_SECONDS
+) -> confluent_kafka.Producer:
+    """Return an idempotent client that waits for all in-sync replicas. Raises BadInput KAFKA_OPTIONS."""
+    defaults = {"linger.ms": linger_ms, "compression.type": "lz4", "queue.buffering.max.messages": 200_000}
+    fixed = {
+        "enable.idempotence": True,
+        "acks": "all",
+        "message.timeout.ms": delivery_seconds * 1000,
+        "allow.auto.create.topics": False,
+        "message.max.bytes": max([1_000_000, *(topic.max_message_bytes for topic in declarations.topics.values())]),
+        # the partitioner of the Java client: a key goes to the same partition with any client
+        "partitioner": "murmur2_random",
+    }
+    try:
+        return confluent_kafka.Producer(client_config(settings, defaults, fixed))
+    except (KafkaException, ValueError, TypeError) as error:
+        raise bad_options(settings, error) from None
+
+
 class Producer:
     """Use it as a context manager; leaving it without an error flushes. Not thread-safe.
 
@@ -66,20 +86,7 @@ class Producer:
 
     def __enter__(self) -> Self:
         self._partitions = existing_topics(self._settings)
-        defaults = {"linger.ms": 20, "compression.type": "lz4", "queue.buffering.max.messages": 200_000}
-        fixed = {
-            "enable.idempotence": True,
-            "acks": "all",
-            "message.timeout.ms": DELIVERY_SECONDS * 1000,
-            "allow.auto.create.topics": False,
-            "message.max.bytes": max([1_000_000, *(limit + _RECORD_OVERHEAD for limit in self._limits.values())]),
-            # the partitioner of the Java client: a key goes to the same partition with any client
-            "partitioner": "murmur2_random",
-        }
-        try:
-            self._client = confluent_kafka.Producer(client_config(self._settings, defaults, fixed))
-        except (KafkaException, ValueError, TypeError) as error:
-            raise bad_options(self._settings, error) from None
+        self._client = open_client(self._settings, self._declarations)
         return self
 
     def __exit__(

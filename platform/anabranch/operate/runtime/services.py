@@ -10,6 +10,7 @@ from anabranch.core.settings import Settings
 from anabranch.operate.jobs import job_file
 from anabranch.operate.runtime.airflow_parts import COMPONENTS, airflow_parts
 from anabranch.operate.runtime.environment import environment
+from anabranch.operate.runtime.http_server import HTTP, has_clients, http_part
 from anabranch.operate.runtime.kafka_server import kafka_part
 from anabranch.operate.runtime.postgres_server import postgres_part
 from anabranch.operate.runtime.service import Service
@@ -22,9 +23,11 @@ STEADY_SECONDS = 3.0
 
 
 def catalog(settings: Settings) -> tuple[Service, ...]:
-    """Returns every service of this platform. With ``bootstrap_servers`` of another cluster there is no own broker."""
+    """Returns every service of this platform. With ``bootstrap_servers`` of another cluster there is no own broker;
+    without a client that is let in there is no HTTP server."""
     broker = () if settings.bootstrap_servers else (kafka_part(settings),)
-    return (*broker, postgres_part(settings), *airflow_parts(settings), *_streams(settings))
+    http = (http_part(settings),) if has_clients(settings) else ()
+    return (*broker, postgres_part(settings), *airflow_parts(settings), *_streams(settings), *http)
 
 
 def parts_named(settings: Settings, names: Sequence[str] = ()) -> tuple[Service, ...]:
@@ -45,6 +48,13 @@ def parts_named(settings: Settings, names: Sequence[str] = ()) -> tuple[Service,
             "PART_EXTERNAL",
             f"Kafka runs on another cluster here ({settings.bootstrap_servers}) and can't be started",
             next_step="unset ANABRANCH_BOOTSTRAP_SERVERS to use the embedded broker",
+        )
+    if HTTP in names and HTTP not in known:
+        raise BadInput(
+            "NO_CLIENTS",
+            "no client may send events over HTTP yet, so http has nothing to do",
+            state="nothing was started",
+            next_step="anabranch http allow NAME --topic TOPIC",
         )
     wanted: set[str] = set()
     todo = [part for name in names for part in GROUPS.get(name, (name,)) if part in known or name not in GROUPS]

@@ -1,0 +1,118 @@
+"""Who may send what: clients with a token or a webhook's secret, each for some topics.
+
+A token is stored as its hash; a webhook's secret must be known to check signatures, so the folder is readable by its
+owner only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from anabranch.core.control_file import ControlFile
+from anabranch.core.errors import BadInput
+from anabranch.core.settings import Settings
+
+NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+_SIGNATURE: Final = "sha256="
+_LOOK_SECONDS: Final = 1.0
+"""How often the clients are looked up again: a revoked one is let in for this long."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpClient:
+    """A client of the HTTP server. Either ``token_hash`` (SHA-256, hex) or ``secret`` is set."""
+
+    name: str
+    topics: tuple[str, ...]
+    token_hash: str = ""
+    secret: str = ""
+
+
+CLIENT: Final = ControlFile("client of the HTTP server", HttpClient)
+
+
+def clients_folder(settings: Settings) -> Path:
+    return settings.home / "secrets" / "http"
+
+
+def read_clients(settings: Settings) -> list[HttpClient]:
+    """Return all clients, by name. Raises ValueError for a file that can't be read."""
+    files = sorted(clients_folder(settings).glob("*.json"))
+    return [client for file in files if (client := CLIENT.read(file)) is not None]
+
+
+def allow(settings: Settings, name: str, topics: Sequence[str], *, webhook: bool = False) -> str:
+    """Let a client in, and return its token, or its webhook's secret: it is shown once. A client of this name gets new
+    topics and a new token. Raises BadInput CLIENT_NAME."""
+    if not NAME.fullmatch(name):
+        raise BadInput(
+            "CLIENT_NAME",
+            f"{name!r} is not a client's name",
+            state="nothing was changed",
+            next_step="use a-z, 0-9, - and _, beginning with a letter",
+            field="name",
+        )
+    given = secrets.token_urlsafe(32)
+    kept = {"secret": given} if webhook else {"token_hash": _hash(given)}
+    folder = clients_folder(settings)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    CLIENT.write(folder / f"{name}.json", HttpClient(name, tuple(topics), **kept))
+    return given
+
+
+def revoke(settings: Settings, name: str) -> bool:
+    """Let a client in no more; whether there was one."""
+    file = clients_folder(settings) / f"{name}.json"
+    if not NAME.fullmatch(name) or not file.exists():
+        return False
+    file.unlink(missing_ok=True)
+    return True
+
+
+class Access:
+    """The clients as a running server knows them."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._looked = float("-inf")
+        self._by_token: dict[str, HttpClient] = {}
+        self._webhooks: dict[str, HttpClient] = {}
+
+    def by_token(self, authorization: str) -> HttpClient | None:
+        """Return the client with this ``Authorization`` header; None if there is none."""
+        scheme, _, token = authorization.partition(" ")
+        if scheme.lower() != "bearer" or not token:
+            return None
+        self._look()
+        # By its hash: how long the lookup takes says nothing about a token.
+        return self._by_token.get(_hash(token.strip()))
+
+    def by_signature(self, name: str, signature: str, body: bytes) -> HttpClient | None:
+        """Return the webhook of this name if ``signature`` is GitHub's ``sha256=HEX`` of the body."""
+        self._look()
+        client = self._webhooks.get(name)
+        secret = client.secret if client else "nobody"  # as long for a name that isn't known
+        right = _SIGNATURE + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+        return client if hmac.compare_digest(right.encode(), signature.encode()) and client else None
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        if now - self._looked < _LOOK_SECONDS:
+            return
+        self._looked = now
+        clients = read_clients(self._settings)
+        self._by_token = {client.token_hash: client for client in clients if client.token_hash}
+        self._webhooks = {client.name: client for client in clients if client.secret}
+
+
+def _hash(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()

@@ -1,0 +1,69 @@
+"""Holds records to their contracts before they are sent, for the topics that ask for it.
+
+As strict as landing about shapes. A record that passes may still be quarantined for its time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jsonschema_rs
+
+from anabranch.contracts import PlainJson, Topic
+from anabranch.contracts.contract import Contract, sent_path
+from anabranch.contracts.validation import data_schema, envelope_schema
+
+
+class DoorCheck:
+    """The compiled contracts of a topic. Construction takes milliseconds, a check microseconds."""
+
+    def __init__(self, topic: Topic) -> None:
+        self._topic = topic
+        self._plain = topic.records if isinstance(topic.records, PlainJson) else None
+        # The newest version first: its complaint is what a client should hear.
+        self._compiled = [(each, _compiled(each, self._plain)) for each in reversed(topic.contracts)]
+
+    def problem(self, content: Mapping[str, Any]) -> tuple[str, str] | None:
+        """The field that is wrong, as a path, and why; None if nothing is."""
+        found = [validator for contract, validator in self._compiled if self._may_be(contract, content)]
+        if not found:
+            return ("type" if self._plain is None else self._type_path), self._unknown(content)
+        if any(validator.is_valid(content) for validator in found):
+            return None
+        error = next(iter(found[0].iter_errors(content)))
+        path = [str(part) for part in error.instance_path]
+        if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Required):
+            path.append(error.kind.property)
+        return ".".join(path) or "record", error.message
+
+    def _may_be(self, contract: Contract, content: Mapping[str, Any]) -> bool:
+        if self._plain is None:
+            return content.get("type") == contract.name and content.get("dataschema") in (None, contract.uri)
+        if self._plain.type is None:
+            return True
+        value = self._value_of_type(content)
+        return isinstance(value, str) and self._plain.type.names.get(value, value) == contract.name
+
+    @property
+    def _type_path(self) -> str:
+        return self._plain.type.path if self._plain is not None and self._plain.type is not None else "type"
+
+    def _value_of_type(self, content: Mapping[str, Any]) -> Any:
+        value: Any = content
+        for name in sent_path(self._topic.contracts[0].schema, self._type_path):
+            value = value.get(name) if isinstance(value, Mapping) else None
+        return value
+
+    def _unknown(self, content: Mapping[str, Any]) -> str:
+        given = content.get("type") if self._plain is None else self._value_of_type(content)
+        schema = f" with dataschema {content.get('dataschema')!r}" if self._plain is None else ""
+        return f"{given!r}{schema} is none of topic {self._topic.name} ({', '.join(self._topic.event_types)})"
+
+
+def _compiled(contract: Contract, plain: PlainJson | None) -> jsonschema_rs.Draft4Validator:
+    if plain is not None:
+        return jsonschema_rs.Draft4Validator(data_schema(contract), validate_formats=True)
+    schema = envelope_schema(contract)
+    schema["required"] = [name for name in schema["required"] if name != "subject"]  # landing doesn't need one
+    return jsonschema_rs.Draft4Validator(schema, validate_formats=True)

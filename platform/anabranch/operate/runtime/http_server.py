@@ -1,0 +1,55 @@
+"""The HTTP server for events as a service."""
+
+from __future__ import annotations
+
+import http.client
+import ssl
+import sys
+
+from anabranch.core.settings import Settings
+from anabranch.ingest.http.access import clients_folder
+from anabranch.operate.runtime.environment import environment
+from anabranch.operate.runtime.service import Service
+
+HTTP = "http"
+_PROBE_SECONDS = 2.0
+
+
+def has_clients(settings: Settings) -> bool:
+    """Whether any client is let in: without one, the server is no part of the platform."""
+    return any(clients_folder(settings).glob("*.json"))
+
+
+def http_part(settings: Settings) -> Service:
+    return Service(
+        name=HTTP,
+        command=(sys.executable, "-m", "anabranch.ingest.http"),
+        cwd=settings.project,
+        log=settings.logs / f"{HTTP}.log",
+        env=environment(settings),
+        ready=lambda _: answers(settings),
+        depends_on=("kafka",),
+        ports={"ANABRANCH_HTTP_PORT": settings.http_port},
+        host=settings.http_host,
+        grace=30.0,
+    )
+
+
+def answers(settings: Settings) -> bool:
+    """Whether the server answers. Its certificate isn't checked: that it is ours is what the supervisor knows."""
+    where = settings.http_host, settings.http_port
+    if settings.http_certificate:
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+            *where, timeout=_PROBE_SECONDS, context=context
+        )
+    else:
+        connection = http.client.HTTPConnection(*where, timeout=_PROBE_SECONDS)
+    try:
+        connection.request("GET", "/health")
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()

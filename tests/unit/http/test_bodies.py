@@ -1,0 +1,188 @@
+"""Requests become records: every mode of CloudEvents, plain JSON, and what can't be read."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from anabranch.contracts import Contract, PlainJson, Topic, TypeField
+from anabranch.contracts.records import Record
+from anabranch.ingest.http.bodies import BATCH, JSON, LINES, STRUCTURED, Unreadable, prepare
+from anabranch.ingest.http.door_check import DoorCheck
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytestmark = pytest.mark.unit
+NOW = datetime(2026, 11, 25, 1, 2, 3, tzinfo=UTC)
+PAID = Contract(
+    "payment.made",
+    1,
+    {
+        "type": "object",
+        "required": ["paymentId", "cents"],
+        "properties": {
+            "paymentId": {"type": "string"},
+            "cents": {"type": "integer", "minimum": 0},
+            "made": {"type": "string", "format": "date-time"},
+            "shop": {"type": "object", "properties": {"city": {"type": "string", "sent_as": "town"}}},
+        },
+    },
+)
+VOID = Contract("payment.void", 1, {"type": "object", "properties": {"paymentId": {"type": "string"}}})
+EVENTS = Topic("payments", (PAID, VOID))
+PLAIN = Topic("till", (PAID,), records=PlainJson(id="paymentId", time="made", subject="shop.city"))
+BY_KEY = Topic("keyed", (PAID,), records=PlainJson(id=Record.KEY, time="made"))
+NO_ID = Topic("noid", (PAID,), records=PlainJson(id=Record.OFFSET, time="made"))
+EVENT = (
+    '{"specversion":"1.0","id":"a","source":"/s","type":"payment.made","subject":"k","time":"2024-01-01T00:00:00Z",'
+    '"data":{"paymentId":"a","cents":1.50e2,"big":123456789012345678901234567890}}'
+)
+
+
+def sent(topic: Topic, body: str | bytes, media: str = STRUCTURED, **headers: str) -> list[Any]:
+    given = {"content-type": media} | {name.replace("_", "-"): value for name, value in headers.items()}
+    return prepare(topic, given, body.encode() if isinstance(body, str) else body, NOW)
+
+
+def test_a_structured_event_keeps_its_characters() -> None:
+    (record,) = sent(EVENTS, f"\n {EVENT} ", f"{STRUCTURED}; charset=utf-8")
+    assert record.key == b"k"
+    assert record.value == f'{{"dataschema":"{PAID.uri}",{EVENT[1:]}'.encode()
+    named = EVENT.replace('"data":', '"dataschema":"urn:mine","data":')
+    assert sent(EVENTS, named)[0].value == named.encode()
+
+
+def test_the_time_of_receipt_is_added_to_what_says_when_it_was_sent() -> None:
+    (record,) = sent(EVENTS, EVENT.replace('"data":', '"senttime":"2024-01-01T00:00:00Z","data":'))
+    assert json.loads(record.value)["receivedtime"] == "2026-11-25T01:02:03Z"
+
+
+def test_a_batch_is_as_many_records_each_with_its_characters() -> None:
+    other = EVENT.replace('"id":"a"', '"id":"b"').replace('"subject":"k",', "")
+    for body, media in ((f"[{EVENT} ,\n{other}]", BATCH), (f"{EVENT}\r\n\n{other}\n", LINES)):
+        first, second = sent(EVENTS, body, media)
+        assert (first.key, second.key) == (b"k", None)
+        assert first.value.endswith(EVENT[1:].encode())
+        assert second.value.endswith(other[1:].encode())
+
+
+def test_binary_mode_is_the_same_event() -> None:
+    data = '{"paymentId":"a","cents":1.50e2}'
+    headers = {"ce_specversion": "1.0", "ce_id": "a", "ce_source": "/s", "ce_type": "payment.made"}
+    (record,) = sent(EVENTS, data, JSON, ce_subject="caf%C3%A9 %22x%22", ce_time="2024-01-01T00:00:00Z", **headers)
+    assert record.key == 'café "x"'.encode()
+    assert f'"data":{data}'.encode() in record.value
+    event = json.loads(record.value)
+    assert (event["id"], event["dataschema"], event["time"]) == ("a", PAID.uri, "2024-01-01T00:00:00Z")
+    assert DoorCheck(EVENTS).problem(record.content) == ("data.cents", '150.0 is not of type "integer"')
+
+
+def test_a_repeated_request_is_one_event() -> None:
+    without = EVENT.replace('"id":"a",', "")
+    for name in ("idempotency_key", "x_github_delivery"):
+        assert json.loads(sent(EVENTS, without, **{name: "r-1"})[0].value)["id"] == "r-1"
+    assert json.loads(sent(EVENTS, EVENT, idempotency_key="r-1")[0].value)["id"] == "a", "it has an id"
+    assert sent(BY_KEY, '{"cents":1}', JSON, idempotency_key="r-1")[0].key == b"r-1"
+    assert sent(BY_KEY, '{"cents":1}', JSON, idempotency_key="r-1", record_key="mine")[0].key == b"mine"
+    for topic, body, media in (
+        (EVENTS, f"[{without},{without}]", BATCH),
+        (BY_KEY, "[{},{}]", JSON),
+        (NO_ID, "{}", JSON),
+    ):
+        with pytest.raises(Unreadable) as refused:
+            sent(topic, body, media, idempotency_key="r-1")
+        assert refused.value.status == 400
+
+
+def test_plain_json_is_sent_as_it_is() -> None:
+    one = '{"paymentId": "p 1", "cents": 1.10, "shop": {"town": "Łódź"}}'
+    (record,) = sent(PLAIN, f" {one}\n", JSON)
+    assert (record.key, record.value) == ("Łódź".encode(), one.encode())
+    several = sent(PLAIN, f"[{one}, {{}}]", JSON)
+    assert [each.value for each in several] == [one.encode(), b"{}"]
+    assert several[1].key is None
+    assert [each.value for each in sent(PLAIN, f"{one}\n{{}}", LINES)] == [one.encode(), b"{}"]
+
+
+@pytest.mark.parametrize(
+    ("topic", "body", "media", "status", "what"),
+    [
+        (EVENTS, EVENT, JSON, 415, "takes CloudEvents"),
+        (EVENTS, EVENT, "", 415, "without a content type"),
+        (PLAIN, EVENT, STRUCTURED, 200, ""),
+        (PLAIN, "a,b", "text/csv", 415, "takes plain JSON"),
+        (EVENTS, "{", STRUCTURED, 400, "record 0: not JSON"),
+        (EVENTS, EVENT + "x", STRUCTURED, 400, "more behind the object"),
+        (EVENTS, "7", STRUCTURED, 400, "a JSON object is needed, not int"),
+        (EVENTS, "", STRUCTURED, 400, "not JSON"),
+        (EVENTS, "[]", BATCH, 400, "no record"),
+        (EVENTS, "\n", LINES, 400, "no record"),
+        (EVENTS, EVENT, BATCH, 400, "no JSON array"),
+        (EVENTS, f"[{EVENT} {EVENT}]", BATCH, 400, "comma or ]"),
+        (EVENTS, f"[{EVENT},]", BATCH, 400, "record 1: not JSON"),
+        (EVENTS, f"[{EVENT}", BATCH, 400, "comma or ]"),
+        (EVENTS, f"[{EVENT}]]", BATCH, 400, "more behind the array"),
+        (EVENTS, '{"data":NaN}', STRUCTURED, 400, "NaN is no JSON number"),
+        (EVENTS, b'{"id":"\xff"}', STRUCTURED, 400, "byte 7 of the body is not UTF-8"),
+        (EVENTS, '{"a":' + "[" * 100_000 + "]" * 100_000 + "}", STRUCTURED, 400, "not JSON"),
+        (EVENTS, '{"a":' + "9" * 5_000 + "}", STRUCTURED, 400, "not JSON"),
+    ],
+)
+def test_what_cant_be_read_says_where(topic: Topic, body: str | bytes, media: str, status: int, what: str) -> None:
+    if status == 200:
+        assert sent(topic, body, media)
+        return
+    with pytest.raises(Unreadable) as refused:
+        sent(topic, body, media)
+    assert (refused.value.status, what in refused.value.what) == (status, True), refused.value.what
+    assert refused.value.next_step
+
+
+OBJECTS = st.dictionaries(
+    st.text(max_size=5),
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+        max_leaves=8,
+    ),
+    max_size=4,
+)
+
+
+@given(st.lists(OBJECTS, min_size=1, max_size=5), st.sampled_from(["", " ", "\n\t "]), st.booleans())
+def test_each_record_of_any_batch_is_its_own_part(objects: list[dict[str, Any]], space: str, ascii_only: bool) -> None:
+    texts = [json.dumps(each, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass") for each in objects]
+    joined = space.encode() + b"[" + f"{space},{space}".encode().join(texts) + space.encode() + b"]"
+    assert [record.value for record in prepare(PLAIN, {"content-type": JSON}, joined)] == texts
+
+
+def test_the_door_names_the_field() -> None:
+    check, (good,) = DoorCheck(EVENTS), sent(EVENTS, EVENT.replace("1.50e2", "150").replace('"subject":"k",', ""))
+    assert check.problem(good.content) is None
+    wrong = {**good.content, "data": {"paymentId": "a"}}
+    assert check.problem(wrong) == ("data.cents", '"cents" is a required property')
+    assert check.problem({**good.content, "id": ""})[0] == "id"  # type: ignore[index]
+    field, why = check.problem({**good.content, "type": "payment.lost"}) or ("", "")
+    assert (field, "payment.lost" in why, "payment.made, payment.void" in why) == ("type", True, True)
+    assert check.problem({**good.content, "dataschema": "urn:other"}) is not None
+
+
+def test_the_door_of_plain_json_takes_any_of_its_versions() -> None:
+    second = Contract("payment.made", 2, {**PAID.schema, "required": ["paymentId"]})
+    mapped = PlainJson(id="paymentId", time="made", type=TypeField("paymentId", {"p": "payment.made"}))
+    check = DoorCheck(Topic("till", (PAID, second), records=PlainJson(id="paymentId", time="made")))
+    assert check.problem({"paymentId": "a"}) is None
+    assert check.problem({"cents": 1}) == ("paymentId", '"paymentId" is a required property')
+    by_type = DoorCheck(Topic("till", (PAID, second), records=mapped))
+    assert by_type.problem({"paymentId": "p"}) is None
+    assert by_type.problem({"paymentId": "x"}) == ("paymentId", "'x' is none of topic till (payment.made)")
+
+
+def test_the_time_of_receipt_of_an_event_is_the_servers() -> None:
+    later = NOW + timedelta(days=1)
+    (record,) = prepare(
+        EVENTS, {"content-type": STRUCTURED}, EVENT.replace('"data":', '"senttime":"x","data":').encode(), later
+    )
+    assert json.loads(record.value)["receivedtime"] == "2026-11-26T01:02:03Z"

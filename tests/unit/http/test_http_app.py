@@ -1,0 +1,196 @@
+"""Who is let in, and what each answer says. The broker's side is in tests/faults/test_http_ingest.py."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import stat
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from anabranch.apps.cli.main import app as command_line
+from anabranch.contracts import Contract, Declarations, Topic
+from anabranch.core.errors import BadInput
+from anabranch.core.settings import Settings, load_settings
+from anabranch.ingest.http import access, app
+from anabranch.ingest.http.bodies import STRUCTURED, Prepared
+from anabranch.ingest.http.sender import Busy, Sender, Undelivered
+from anabranch.operate.runtime.services import catalog, parts_named
+from support.page_app import TestClient
+from typer.testing import CliRunner
+
+pytestmark = pytest.mark.unit
+CONTRACT = Contract("payment.made", 1, {"type": "object", "properties": {"cents": {"type": "integer"}}})
+DECLARED = Declarations({name: Topic(name, (CONTRACT,), max_message_bytes=2_000) for name in ("payments", "other")})
+EVENT = b'{"specversion":"1.0","id":"a","source":"/s","type":"payment.made","time":"2024-01-01T00:00:00Z","data":{}}'
+TYPED = {"content-type": STRUCTURED}
+
+
+@pytest.fixture
+def settings(tmp_path: Any) -> Settings:
+    return Settings(home=tmp_path / "home", project=tmp_path, http_checked_topics=("payments",))
+
+
+@pytest.fixture
+def given(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What was given to the broker; an exception in it is raised instead."""
+    given: list[Any] = []
+
+    async def send(self: Sender, topic: str, records: Sequence[Prepared]) -> list[tuple[int, int]]:
+        await asyncio.sleep(0)
+        if given and isinstance(given[0], Exception):
+            raise given[0]
+        given.extend((topic, record.value) for record in records)
+        return [(0, number) for number in range(len(records))]
+
+    async def stop(self: Sender) -> None:
+        return None
+
+    monkeypatch.setattr(Sender, "start", lambda self: None)
+    monkeypatch.setattr(Sender, "send", send)
+    monkeypatch.setattr(Sender, "stop", stop)
+    return given
+
+
+@pytest.fixture
+def client(settings: Settings, given: list[Any]) -> Iterator[TestClient]:
+    with TestClient(app.application(settings, DECLARED)) as client:
+        yield client
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {token}"}
+
+
+def test_a_token_opens_its_topics_only(client: TestClient, settings: Settings, given: list[Any]) -> None:
+    token = access.allow(settings, "till-1", ["payments"])
+    answer = client.post("/topics/payments", content=EVENT, headers=bearer(token) | TYPED)
+    assert (answer.status_code, answer.json()) == (200, {"records": [{"partition": 0, "offset": 0}]})
+    assert [topic for topic, _ in given] == ["payments"]
+    other = client.post("/topics/other", content=EVENT, headers=bearer(token) | TYPED)
+    assert (other.status_code, other.json()["code"], other.json()["state"]) == (403, "NOT_ALLOWED", "nothing was sent")
+    for wrong in ({}, bearer("x"), bearer(""), {"authorization": f"Basic {token}"}, bearer(token[:-1])):
+        answer = client.post("/topics/payments", content=EVENT, headers=wrong | TYPED)
+        assert (answer.status_code, answer.content) == (401, b"")
+        assert client.post("/topics/nobody", content=EVENT, headers=wrong | TYPED).status_code == 401
+    assert len(given) == 1
+
+
+def test_a_revoked_token_and_a_new_one(
+    client: TestClient, settings: Settings, given: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "_LOOK_SECONDS", 0.0)
+    first = access.allow(settings, "till", ["payments"])
+    second = access.allow(settings, "till", ["payments"])
+    assert client.post("/topics/payments", content=EVENT, headers=bearer(first) | TYPED).status_code == 401
+    assert client.post("/topics/payments", content=EVENT, headers=bearer(second) | TYPED).status_code == 200
+    assert access.revoke(settings, "till")
+    assert not access.revoke(settings, "till")
+    assert client.post("/topics/payments", content=EVENT, headers=bearer(second) | TYPED).status_code == 401
+
+
+def test_a_webhook_is_let_in_by_its_signature(client: TestClient, settings: Settings, given: list[Any]) -> None:
+    secret = access.allow(settings, "github", ["payments"], webhook=True)
+    signed = "sha256=" + hmac.new(secret.encode(), EVENT, hashlib.sha256).hexdigest()
+    right = {"x-hub-signature-256": signed} | TYPED
+    assert client.post("/webhooks/github", content=EVENT, headers=right).status_code == 200
+    for path, body, headers in (
+        ("github", EVENT + b" ", right),
+        ("nobody", EVENT, right),
+        ("github", EVENT, TYPED),
+        ("github", EVENT, TYPED | {"x-hub-signature-256": signed.upper()}),
+    ):
+        answer = client.post(f"/webhooks/{path}", content=body, headers=headers)
+        assert (answer.status_code, answer.content) == (401, b"")
+    assert client.post("/topics/payments", content=EVENT, headers=bearer(secret) | TYPED).status_code == 401
+
+
+def test_secrets_are_readable_by_their_owner_only(settings: Settings) -> None:
+    token = access.allow(settings, "till", ["payments"])
+    folder = access.clients_folder(settings)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert token not in "".join(file.read_text() for file in folder.iterdir())
+    with pytest.raises(BadInput, match="CLIENT_NAME"):
+        access.allow(settings, "../till", ["payments"])
+    assert not access.revoke(settings, "../../secrets")
+
+
+def test_a_checked_topic_names_the_field(client: TestClient, settings: Settings, given: list[Any]) -> None:
+    headers = bearer(access.allow(settings, "till", ["payments", "other"])) | TYPED
+    wrong = EVENT.replace(b'"data":{}', b'"data":{"cents":"1"}')
+    answer = client.post("/topics/payments", content=wrong, headers=headers)
+    assert answer.status_code == 422
+    assert (answer.json()["field"], answer.json()["record"]) == ("data.cents", 0)
+    assert not given
+    assert client.post("/topics/other", content=wrong, headers=headers).status_code == 200, "landing decides"
+
+
+def test_sizes_are_limited(client: TestClient, settings: Settings, given: list[Any]) -> None:
+    headers = bearer(access.allow(settings, "till", ["other"])) | TYPED
+    large = EVENT.replace(b'"data":{}', b'"data":{"x":"' + b"x" * 2_000 + b'"}')
+    answer = client.post("/topics/other", content=large, headers=headers)
+    assert (answer.status_code, "record 0" in answer.json()["what"]) == (413, True)
+    answer = client.post("/topics/other", content=b" " * (app.MOST_BYTES + 1), headers=headers)
+    assert answer.status_code == 413
+    assert not given
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "state"), [(Busy(), 429, "nothing was sent"), (Undelivered("x"), 503, "may or may not")]
+)
+def test_a_broker_that_is_behind_or_gone_is_said(
+    client: TestClient, settings: Settings, given: list[Any], error: Exception, status: int, state: str
+) -> None:
+    given.append(error)
+    headers = bearer(access.allow(settings, "till", ["other"])) | TYPED
+    answer = client.post("/topics/other", content=EVENT, headers=headers)
+    assert (answer.status_code, answer.headers["retry-after"]) == (status, "1")
+    assert state in answer.json()["state"]
+
+
+def test_what_is_no_address_of_ours(client: TestClient, settings: Settings) -> None:
+    headers = bearer(access.allow(settings, "till", ["gone"])) | TYPED
+    assert client.post("/topics/gone", content=EVENT, headers=headers).json()["code"] == "TOPIC_MISSING"
+    assert client.get("/topics/payments").status_code == 405
+    assert client.post("/topics/a/b", content=EVENT, headers=headers).status_code == 404
+    assert client.get("/health").json() == {"behind": False}
+
+
+def test_it_is_a_part_once_somebody_is_let_in(settings: Settings) -> None:
+    assert "http" not in [part.name for part in catalog(settings)]
+    with pytest.raises(BadInput, match="NO_CLIENTS"):
+        parts_named(settings, ["http"])
+    access.allow(settings, "till", ["payments"])
+    (part,) = (part for part in catalog(settings) if part.name == "http")
+    assert (part.port, part.depends_on) == (settings.http_port, ("kafka",))
+    assert not part.ready(1.0)
+
+
+def test_beyond_this_machine_only_with_tls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANABRANCH_HTTP_HOST", "0.0.0.0")  # noqa: S104
+    with pytest.raises(BadInput, match="without TLS anyone"):
+        load_settings()
+    monkeypatch.setenv("ANABRANCH_HTTP_CERTIFICATE", "/certificate.pem")
+    assert load_settings().http_host == "0.0.0.0"  # noqa: S104
+
+
+def test_the_command_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    monkeypatch.setenv("ANABRANCH_HOME", str(tmp_path / "home"))
+
+    def run(*arguments: str) -> Any:
+        return CliRunner().invoke(command_line, ["http", *arguments])
+
+    assert "Next: anabranch http allow" in run("list").stdout
+    said = run("allow", "till-1", "--topic", "flights").stdout
+    assert "token of till-1, shown once: " in said
+    assert "POST http://127.0.0.1:18090/topics/flights" in said
+    assert "/webhooks/github, signed" in run("allow", "github", "--topic", "flights", "--webhook").stdout
+    listed = run("list").stdout
+    assert all(word in listed for word in ("till-1", "flights", "token", "signature"))
+    assert said.split("once: ")[1].split()[0] not in listed
+    assert "TOPIC_MISSING" in run("allow", "x", "--topic", "nowhere").stderr
+    assert "CLIENT_TOPICS" in run("allow", "x", "--topic", "flights", "--topic", "weather", "--webhook").stderr
+    assert run("revoke", "till-1").exit_code == 0
+    assert "CLIENT_NAME" in run("revoke", "till-1").stderr
