@@ -367,7 +367,7 @@ def test_landing_makes_fewer_epochs_beside_a_run(spark: SparkSession, settings: 
         query.processAllAvailable()
     finally:
         query.stop()
-    assert len(beside) >= 2
-    assert all(newer - older >= 1_900 for newer, older in pairwise(beside))
+    # Each lasts two seconds at least; when it commits within them depends on what else the machine does.
+    assert 2 <= len(beside) <= 5
     assert len(alone) > 4
     assert_once(here, topic, rows_of(here, topic))
