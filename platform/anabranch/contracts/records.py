@@ -6,6 +6,7 @@ named by its path (``customer.id``), and must be a field of every contract of th
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from anabranch.contracts.contract import sent_path
 from anabranch.core.errors import BadDefinition
 
 if TYPE_CHECKING:
@@ -175,6 +177,25 @@ def node_at(schema: Mapping[str, Any], path: str) -> Mapping[str, Any] | None:
     for name in path.split("."):
         node = node.get("properties", {}).get(name) if node is not None and node["type"] == "object" else None
     return node
+
+
+def sent_value(contract: Contract, path: str, content: Mapping[str, Any]) -> Any:
+    """The value of a contract's field in a decoded record of plain JSON; None where it is missing."""
+    value: Any = content
+    for name in sent_path(contract.schema, path):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def plain_key(records: PlainJson, contract: Contract, content: Mapping[str, Any]) -> str | None:
+    """The key for a record that comes without one: its subject, else its id, so that what belongs together is in one
+    partition, in order. None if it has neither."""
+    subject = records.subject
+    paths = (subject,) if isinstance(subject, str) and not isinstance(subject, Record) else records.id_fields
+    values = [sent_value(contract, path, content) for path in paths]
+    if not values or not all(isinstance(value, str | int) and not isinstance(value, bool) for value in values):
+        return None
+    return str(values[0]) if len(values) == 1 else json.dumps(values, separators=(",", ":"))
 
 
 def python_format(pattern: str) -> str:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from anabranch.contracts import Contract, PlainJson, Topic, TypeField
+from anabranch.contracts.record_check import RecordCheck
 from anabranch.contracts.records import Record
 from anabranch.ingest.http.bodies import BATCH, JSON, LINES, STRUCTURED, Unreadable, prepare
-from anabranch.ingest.http.door_check import DoorCheck
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -76,7 +76,7 @@ def test_binary_mode_is_the_same_event() -> None:
     assert f'"data":{data}'.encode() in record.value
     event = json.loads(record.value)
     assert (event["id"], event["dataschema"], event["time"]) == ("a", PAID.uri, "2024-01-01T00:00:00Z")
-    assert DoorCheck(EVENTS).problem(record.content) == ("data.cents", '150.0 is not of type "integer"')
+    assert RecordCheck(EVENTS).problem(record.content) == ("data.cents", '150.0 is not of type "integer"')
 
 
 def test_a_repeated_request_is_one_event() -> None:
@@ -159,7 +159,7 @@ def test_each_record_of_any_batch_is_its_own_part(objects: list[dict[str, Any]],
 
 
 def test_the_door_names_the_field() -> None:
-    check, (good,) = DoorCheck(EVENTS), sent(EVENTS, EVENT.replace("1.50e2", "150").replace('"subject":"k",', ""))
+    check, (good,) = RecordCheck(EVENTS), sent(EVENTS, EVENT.replace("1.50e2", "150").replace('"subject":"k",', ""))
     assert check.problem(good.content) is None
     wrong = {**good.content, "data": {"paymentId": "a"}}
     assert check.problem(wrong) == ("data.cents", '"cents" is a required property')
@@ -172,10 +172,10 @@ def test_the_door_names_the_field() -> None:
 def test_the_door_of_plain_json_takes_any_of_its_versions() -> None:
     second = Contract("payment.made", 2, {**PAID.schema, "required": ["paymentId"]})
     mapped = PlainJson(id="paymentId", time="made", type=TypeField("paymentId", {"p": "payment.made"}))
-    check = DoorCheck(Topic("till", (PAID, second), records=PlainJson(id="paymentId", time="made")))
+    check = RecordCheck(Topic("till", (PAID, second), records=PlainJson(id="paymentId", time="made")))
     assert check.problem({"paymentId": "a"}) is None
     assert check.problem({"cents": 1}) == ("paymentId", '"paymentId" is a required property')
-    by_type = DoorCheck(Topic("till", (PAID, second), records=mapped))
+    by_type = RecordCheck(Topic("till", (PAID, second), records=mapped))
     assert by_type.problem({"paymentId": "p"}) is None
     assert by_type.problem({"paymentId": "x"}) == ("paymentId", "'x' is none of topic till (payment.made)")
 

@@ -17,6 +17,7 @@ MODULES = (  # of ``anabranch.apps``
     "cli.topics_commands",
     "cli.produce_commands",
     "cli.http_commands",
+    "cli.events_commands",
     "cli.landing_commands",
     "cli.census_commands",
     "cli.contract_commands",

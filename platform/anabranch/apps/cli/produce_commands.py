@@ -102,6 +102,32 @@ def events(
     typer.echo(f"{len(found):,} events of {file} are in the log: " + _ends(ends))
 
 
+@produce.command()
+def records(
+    topic: Annotated[str, typer.Argument(help="The topic.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A record a line, as JSON; - reads the standard input.")],
+    rate: Annotated[float | None, typer.Option(help="Records a second, at most.", metavar="N")] = None,
+) -> None:
+    """Send the lines of a file as they are: events with their envelope, or the plain JSON of a mapped topic."""
+    import sys
+
+    from anabranch.apps.cli.context import project
+    from anabranch.ingest.kafka import ensure_topics
+    from anabranch.ingest.kafka.lines import send_lines
+
+    if rate is not None and not (math.isfinite(rate) and rate > 0):
+        raise bad_parameter("--rate", rate, "a number above 0")
+    settings, declarations = project()
+    ensure_topics(settings, declarations, [declarations.topic(topic).name])
+    try:
+        with sys.stdin.buffer if file == "-" else Path(file).open("rb") as lines:
+            sent = send_lines(settings, declarations, topic, lines, rate=rate)
+    except OSError as error:
+        raise BadInput("EVENT_FILE", f"{file} can't be read: {error}", next_step="name a file, or -") from None
+    ends = {(topic, partition): offset for partition, offset in sent.ends.items()}
+    typer.echo(f"{sent.count:,} records of {file} are in the log: {_ends(ends)}")
+
+
 def _ends(ends: Mapping[tuple[str, int], int]) -> str:
     return ", ".join(f"{topic}[{partition}] up to offset {end}" for (topic, partition), end in sorted(ends.items()))
 

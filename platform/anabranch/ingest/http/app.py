@@ -18,10 +18,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from anabranch.contracts import Declarations, Topic
+from anabranch.contracts.record_check import RecordCheck
 from anabranch.core.settings import Settings
 from anabranch.ingest.http.access import Access
 from anabranch.ingest.http.bodies import Prepared, Unreadable, prepare
-from anabranch.ingest.http.door_check import DoorCheck
 from anabranch.ingest.http.sender import Busy, Sender, Undelivered
 
 MOST_BYTES: Final = 8 * 2**20
@@ -50,7 +50,7 @@ class _Server:
         self._access = Access(settings)
         self._sender = Sender(settings, declarations)
         checked = (declarations.topic(name) for name in settings.http_checked_topics)
-        self._checks = {topic.name: DoorCheck(topic) for topic in checked}
+        self._checks = {topic.name: RecordCheck(topic) for topic in checked}
 
     @asynccontextmanager
     async def lifespan(self, _: Starlette) -> AsyncIterator[None]:

@@ -15,9 +15,8 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from anabranch.contracts import Topic
-from anabranch.contracts.contract import sent_path
 from anabranch.contracts.envelope import rfc3339
-from anabranch.contracts.records import PlainJson, Record
+from anabranch.contracts.records import PlainJson, Record, plain_key
 
 STRUCTURED: Final = "application/cloudevents+json"
 BATCH: Final = "application/cloudevents-batch+json"
@@ -137,24 +136,7 @@ def _plain(
     if key and len(found) > 1:
         raise _one_key()
     for raw, content in found:
-        yield Prepared(_text(key) or _plain_key(records, topic, content), raw.encode(), content)
-
-
-def _plain_key(records: PlainJson, topic: Topic, content: Mapping[str, Any]) -> bytes | None:
-    """The subject, else the id: what belongs together is in one partition, in order."""
-    subject = records.subject
-    paths = (subject,) if isinstance(subject, str) and not isinstance(subject, Record) else records.id_fields
-    values = []
-    for path in paths:
-        value: Any = content
-        for name in sent_path(topic.contracts[0].schema, path):
-            value = value.get(name) if isinstance(value, Mapping) else None
-        if not isinstance(value, str | int) or isinstance(value, bool):
-            return None
-        values.append(value)
-    if not values:
-        return None
-    return _text(str(values[0]) if len(values) == 1 else json.dumps(values, separators=(",", ":")))
+        yield Prepared(_text(key or plain_key(records, topic.contracts[0], content)), raw.encode(), content)
 
 
 def _decoded(body: bytes) -> str:

@@ -6,8 +6,9 @@ In: declared topics and events. Out: topics on the broker, records in them, and 
    settings that all connections share, and translates Kafka's errors;
 2. ``admin`` creates declared topics, reports drift, and returns topic ids and the begin and end of each partition;
 3. ``producer`` validates an event, sends it idempotently, and returns a receipt with its offset; ``event_files`` reads
-   events to send from a file;
-4. ``record_offsets`` reads a range again, independently of Spark, to find out which offsets hold a record.
+   events to send from a file, ``lines`` sends records as they are;
+4. ``send`` is ``anabranch.send``: single records, with an envelope or without; ``look`` shows records of the log;
+5. ``record_offsets`` reads a range again, independently of Spark, to find out which offsets hold a record.
 """
 
 from anabranch.ingest.kafka.admin import (

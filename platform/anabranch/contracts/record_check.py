@@ -1,4 +1,4 @@
-"""Holds records to their contracts before they are sent, for the topics that ask for it.
+"""Holds the decoded records of a topic to its contracts before they are sent, with or without an envelope.
 
 As strict as landing about shapes. A record that passes may still be quarantined for its time.
 """
@@ -10,12 +10,13 @@ from typing import Any
 
 import jsonschema_rs
 
-from anabranch.contracts import PlainJson, Topic
-from anabranch.contracts.contract import Contract, sent_path
+from anabranch.contracts.contract import Contract
+from anabranch.contracts.records import PlainJson, sent_value
+from anabranch.contracts.topics import Topic
 from anabranch.contracts.validation import data_schema, envelope_schema
 
 
-class DoorCheck:
+class RecordCheck:
     """The compiled contracts of a topic. Construction takes milliseconds, a check microseconds."""
 
     def __init__(self, topic: Topic) -> None:
@@ -50,10 +51,7 @@ class DoorCheck:
         return self._plain.type.path if self._plain is not None and self._plain.type is not None else "type"
 
     def _value_of_type(self, content: Mapping[str, Any]) -> Any:
-        value: Any = content
-        for name in sent_path(self._topic.contracts[0].schema, self._type_path):
-            value = value.get(name) if isinstance(value, Mapping) else None
-        return value
+        return sent_value(self._topic.contracts[0], self._type_path, content)
 
     def _unknown(self, content: Mapping[str, Any]) -> str:
         given = content.get("type") if self._plain is None else self._value_of_type(content)

@@ -1,0 +1,98 @@
+"""Sends lines as records, as they are: each is one record's value, with or without an envelope."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from confluent_kafka import KafkaError, Message
+
+from anabranch.contracts import Declarations, PlainJson, Topic
+from anabranch.contracts.record_check import RecordCheck
+from anabranch.contracts.records import plain_key
+from anabranch.core.errors import BadInput
+from anabranch.core.quantities import counted
+from anabranch.core.settings import Settings
+from anabranch.ingest.kafka.producer import Producer
+
+
+@dataclass
+class Sent:
+    """How many lines are in the log, and the last offset of each partition. ``failed``: the first error."""
+
+    count: int = 0
+    ends: dict[int, int] = field(default_factory=dict)
+    failed: KafkaError | None = None
+    failures: int = 0
+
+    def __call__(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.failed, self.failures = self.failed or error, self.failures + 1
+            return
+        partition, offset = message.partition() or 0, message.offset() or 0
+        self.count += 1
+        self.ends[partition] = max(offset, self.ends.get(partition, 0))
+
+
+def send_lines(
+    settings: Settings,
+    declared: Declarations,
+    topic: str,
+    lines: Iterable[bytes],
+    *,
+    rate: float | None = None,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Sent:
+    """Send each line that isn't empty, ``rate`` a second at most, and wait until all are in the log.
+
+    Each is held to its contract before it is sent; its key is the event's subject, or what the topic's mapping says.
+    Raises BadInput EVENT_REFUSED, which names the line (those before it are in the log), TOPIC_MISSING,
+    BROKER_UNREACHABLE, DELIVERY_FAILED.
+    """
+    found = declared.topic(topic)
+    check, sent, begun = RecordCheck(found), Sent(), time.monotonic()
+    with Producer(settings, declared) as producer:
+        handed = 0
+        for number, line in enumerate(lines, 1):
+            value = line.strip()
+            if not value:
+                continue
+            try:
+                key = _key(found, check, value)
+            except ValueError as error:
+                producer.flush()
+                raise BadInput(
+                    "EVENT_REFUSED",
+                    f"line {number}: {error}",
+                    state=f"sent before it: {counted(handed, 'line')}",
+                    next_step="correct it, and send it with those behind it",
+                    line=number,
+                ) from None
+            if rate is not None and (early := begun + handed / rate - time.monotonic()) > 0:
+                producer.poll(0)
+                sleep(early)
+            producer.send_raw(topic, key, value, sent)
+            handed += 1
+        producer.flush()
+        if sent.failed is not None:
+            raise producer.failure(sent.failed, sent.failures)
+    return sent
+
+
+def _key(topic: Topic, check: RecordCheck, value: bytes) -> bytes | None:
+    """The key of a record. Raises ValueError for what can't be sent."""
+    try:
+        content = json.loads(value)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if not isinstance(content, dict):
+        raise ValueError(f"a JSON object is needed, not {type(content).__name__}")
+    if (problem := check.problem(content)) is not None:
+        raise ValueError(": ".join(problem))
+    records = topic.records
+    key = (
+        plain_key(records, topic.contracts[0], content) if isinstance(records, PlainJson) else content.get("subject")
+    )
+    return key.encode() if isinstance(key, str) and key else None

@@ -1,0 +1,193 @@
+"""Looks at records as they are in the log: the newest ones, one at a place, or what comes from now on."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+import confluent_kafka
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+
+from anabranch.core.errors import BadInput
+from anabranch.core.settings import Settings
+from anabranch.ingest.kafka.admin import begin_offsets, end_offsets, existing_topics
+from anabranch.ingest.kafka.client import ConnectionErrors, bad_options, client_config, translate_error, unreachable
+
+PATIENCE_SECONDS: Final = 10.0
+_FIXED: Final = {
+    "group.id": "anabranch-look",  # a required setting: no group is joined, and no offset is committed to it
+    "enable.auto.commit": False,
+    "isolation.level": "read_committed",
+    "auto.offset.reset": "earliest",
+    "enable.partition.eof": True,
+    "fetch.wait.max.ms": 50,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LogRecord:
+    """A record as a client of Kafka sees it. ``headers``: names may repeat. ``append_time`` is the broker's, or the
+    producer's on topics of others."""
+
+    topic: str
+    partition: int
+    offset: int
+    append_time: datetime | None
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+    def to_json(self) -> str:
+        """One line of JSON. A value that is JSON stands there as it was sent, digit for digit; other values, keys and
+        headers are texts, or ``{"base64": ...}`` if they are none."""
+        content = {
+            "topic": self.topic,
+            "partition": self.partition,
+            "offset": self.offset,
+            "append_time": self.append_time.isoformat() if self.append_time else None,
+            "key": shown(self.key),
+            "headers": [[name, shown(value)] for name, value in self.headers],
+        }
+        return f'{json.dumps(content, ensure_ascii=False)[:-1]}, "value": {_content(self.value)}}}'
+
+
+def newest(settings: Settings, topic: str, count: int) -> list[LogRecord]:
+    """Return the newest ``count`` records, oldest first. Raises BadInput TOPIC_MISSING, BROKER_UNREACHABLE."""
+    begin, end = _ends(settings, topic)
+    spans = {p: (max(begin[p], end[p] - count), end[p]) for p in end if end[p] > begin[p]}
+    found = list(_read(settings, topic, spans))
+    floor = datetime.min.replace(tzinfo=UTC)
+    found.sort(key=lambda record: (record.append_time or floor, record.partition, record.offset))
+    return found[-count:]
+
+
+def at(settings: Settings, topic: str, partition: int, offset: int) -> LogRecord | None:
+    """Return the record at a place; None if the log holds none there (any more). Raises as ``newest``."""
+    begin, end = _ends(settings, topic)
+    if not begin.get(partition, 0) <= offset < end.get(partition, 0):
+        return None
+    read = _read(settings, topic, {partition: (offset, offset + 1)})
+    return next((record for record in read if record.offset == offset), None)
+
+
+def follow(settings: Settings, topic: str) -> Iterator[LogRecord]:
+    """Yield what comes from now on, until the caller stops. Raises as ``newest``."""
+    _, end = _ends(settings, topic)
+    with _consumer(settings, topic, {p: (offset, offset) for p, offset in end.items()}) as (consumer, heard):
+        while True:
+            message = consumer.poll(0.5)
+            if heard.refused:
+                raise translate_error(settings, heard.refused, f"reading {topic}")
+            if message is None or _is_end(message):
+                continue
+            if (error := message.error()) is not None:
+                raise translate_error(settings, error, f"reading {topic}")
+            yield _record(message)
+
+
+def _ends(settings: Settings, topic: str) -> tuple[dict[int, int], dict[int, int]]:
+    if topic not in (known := existing_topics(settings)):
+        mine = sorted(name for name in known if not name.startswith("_"))
+        raise BadInput(
+            "TOPIC_MISSING",
+            f"{settings.brokers} has no topic {topic!r}",
+            next_step=f"it has {', '.join(mine) or 'none'}",
+            topic=topic,
+        )
+    return dict(begin_offsets(settings, topic)), dict(end_offsets(settings, topic))
+
+
+def _read(settings: Settings, topic: str, spans: Mapping[int, tuple[int, int]]) -> Iterator[LogRecord]:
+    """Yield the records of each span; offsets without a record (markers of transactions) are passed over."""
+    left = dict(spans)
+    with _consumer(settings, topic, spans) as (consumer, heard):
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while left:
+            message = consumer.poll(0.5)
+            if heard.refused:
+                raise translate_error(settings, heard.refused, f"reading {topic}")
+            if message is None:
+                if time.monotonic() > deadline:
+                    raise unreachable(settings, f"reading {topic}", f"nothing came for {PATIENCE_SECONDS:.0f} s")
+                continue
+            deadline = time.monotonic() + PATIENCE_SECONDS
+            partition = message.partition() or 0
+            if _is_end(message):
+                left.pop(partition, None)
+                continue
+            if (error := message.error()) is not None:
+                raise translate_error(settings, error, f"reading {topic}")
+            record = _record(message)
+            if partition in left and record.offset < left[partition][1]:
+                yield record
+            if partition in left and record.offset >= left[partition][1] - 1:
+                left.pop(partition)
+
+
+@contextmanager
+def _consumer(
+    settings: Settings, topic: str, spans: Mapping[int, tuple[int, int]]
+) -> Iterator[tuple[confluent_kafka.Consumer, ConnectionErrors]]:
+    heard = ConnectionErrors()
+    try:
+        consumer = confluent_kafka.Consumer(client_config(settings, {}, dict(_FIXED), heard))
+    except (KafkaException, ValueError, TypeError) as error:
+        raise bad_options(settings, error) from None
+    try:
+        consumer.assign([TopicPartition(topic, p, first) for p, (first, _) in spans.items()])
+        yield consumer, heard
+    except KafkaException as error:
+        raise translate_error(settings, error, f"reading {topic}") from None
+    finally:
+        consumer.close()
+
+
+def _is_end(message: Message) -> bool:
+    error = message.error()
+    return error is not None and error.code() == KafkaError._PARTITION_EOF
+
+
+def _record(message: Message) -> LogRecord:
+    kind, milliseconds = message.timestamp()
+    moment = datetime.fromtimestamp(milliseconds / 1000, UTC) if kind else None
+    headers = tuple((name, value) for name, value in message.headers() or ())
+    return LogRecord(
+        str(message.topic()), message.partition() or 0, message.offset() or 0, moment, _bytes(message.key()),
+        _bytes(message.value()), headers,
+    )  # fmt: skip
+
+
+def _bytes(value: str | bytes | None) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value
+
+
+def shown(value: bytes | None) -> str | dict[str, str] | None:
+    """Text, or base64 of what is none."""
+    if value is None:
+        return None
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(value).decode()}
+
+
+def _content(value: bytes | None) -> str:
+    text = shown(value)
+    if isinstance(text, str):
+        try:
+            json.loads(text, parse_constant=_no_constant)
+        except (ValueError, RecursionError):
+            pass
+        else:
+            return " ".join(text.splitlines())  # no line break of JSON is within a text
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")

@@ -1,0 +1,116 @@
+"""``anabranch.send``: single records from a program, without a producer of one's own.
+
+Each call waits until the broker has the records. Whoever sends many keeps a ``Producer``, or gives them all at once.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import socket
+import uuid
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from confluent_kafka import KafkaError, Message
+
+from anabranch.contracts import CloudEvents, Event, PlainJson, Topic, load_declarations
+from anabranch.contracts.record_check import RecordCheck
+from anabranch.contracts.records import Record, plain_key
+from anabranch.contracts.validation import refused
+from anabranch.core.errors import BadInput
+from anabranch.core.settings import Settings, load_settings
+from anabranch.ingest.kafka.producer import Producer, Receipt, receipt_of
+
+
+def send(topic: str, record: Mapping[str, Any] | Event, *, settings: Settings | None = None, **given: Any) -> Receipt:
+    """Send one record, and return where it is in the log.
+
+    For a topic of CloudEvents ``record`` is an event's data, or an ``Event``; ``given`` are its ``type`` (needed if the
+    topic has several), ``id`` (else a random one: then a repeated call is another event), ``time`` (else now),
+    ``subject`` and ``source``. For a topic of plain JSON it is the record itself; ``given`` may have its ``key``.
+
+    Raises BadInput EVENT_REFUSED (nothing was sent), TOPIC_MISSING, BROKER_UNREACHABLE, DELIVERY_FAILED.
+    """
+    return send_all(topic, [record], settings=settings, **given)[0]
+
+
+def send_all(
+    topic: str, records: Iterable[Mapping[str, Any] | Event], *, settings: Settings | None = None, **given: Any
+) -> list[Receipt]:
+    """Send records, and return where each is in the log. ``given``, as for ``send``, is the same for all of them.
+
+    All are checked before the first one is sent.
+    """
+    settings = settings or load_settings()
+    declared = load_declarations(settings.contracts_folder)
+    found = declared.topic(topic)
+    if isinstance(found.records, CloudEvents):
+        if "id" in given and len(records := list(records)) > 1:
+            raise _unusable("id", "one id can't stand for several events", "give Event objects")
+        events = [each if isinstance(each, Event) else _event(found, each, **given) for each in records]
+        prepared = [(each.subject.encode() or None, each.to_json(), each) for each in events]
+    else:
+        prepared = [_plain(found, each, **given) for each in records]
+    check = RecordCheck(found)
+    for number, (_, value, named) in enumerate(prepared):
+        if (problem := check.problem(json.loads(value))) is not None:
+            event_type, event_id = (named.type, named.id) if named else ("", f"{number}")
+            raise refused(*problem, event_type=event_type, event_id=event_id)
+    with Producer(settings, declared) as producer:
+        waiting = [_Place() for _ in prepared]
+        for place, (key, value, _) in zip(waiting, prepared, strict=True):
+            producer.send_raw(topic, key, value, place)
+        producer.flush()
+        if failed := [place.error for place in waiting if place.error is not None]:
+            raise producer.failure(failed[0], len(failed))
+    return [receipt_of(place.message) for place in waiting if place.message is not None]
+
+
+class _Place:
+    """What the broker has answered for one record."""
+
+    def __init__(self) -> None:
+        self.error: KafkaError | None = None
+        self.message: Message | None = None
+
+    def __call__(self, error: KafkaError | None, message: Message) -> None:
+        self.error, self.message = error, message
+
+
+def _event(
+    topic: Topic, data: Mapping[str, Any], *, type: str = "", id: str = "", subject: str = "", source: str = "",  # noqa: A002
+    time: datetime | None = None,
+) -> Event:  # fmt: skip
+    if not type and len(topic.event_types) > 1:
+        raise _unusable(
+            "type", f"topic {topic.name} has several event types", f"give type: {', '.join(topic.event_types)}"
+        )
+    kind = type or topic.event_types[0]
+    if kind not in topic.event_types:
+        raise _unusable("type", f"topic {topic.name} has no {kind!r}", f"use {', '.join(topic.event_types)}")
+    given = id or uuid.uuid4().hex
+    return Event(
+        given, source or f"/{getpass.getuser()}@{socket.gethostname()}", kind, subject or given,
+        time or datetime.now(UTC), data, topic.newest(kind).uri,
+    )  # fmt: skip
+
+
+def _plain(topic: Topic, record: Mapping[str, Any] | Event, *, key: str = "") -> tuple[bytes | None, bytes, None]:
+    mapping = topic.records
+    assert isinstance(mapping, PlainJson)  # noqa: S101 - the caller has looked
+    if isinstance(record, Event):
+        raise _unusable("record", f"topic {topic.name} has records without an envelope", "give the record itself")
+    if mapping.id is Record.KEY and not key:
+        raise _unusable("key", f"the id of {topic.name}'s records is their key", "give key")
+    text = key or plain_key(mapping, topic.contracts[0], record)
+    try:
+        value = json.dumps(dict(record), separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError) as error:
+        raise _unusable("record", f"it can't be written as JSON: {error}", "use texts for what JSON has no type for")
+    return text.encode() if text else None, value, None
+
+
+def _unusable(field: str, what: str, next_step: str) -> BadInput:
+    return BadInput("EVENT_REFUSED", what, state="nothing was sent", next_step=next_step, field=field)
