@@ -16,15 +16,15 @@ pytestmark = pytest.mark.unit
 GIVEN = {
     "view": "departure_delays", "topic": "flights", "version": "1", "old": "1", "new": "2", "key": "origin=JFK",
     "why": "so", "first": "2013-01-01", "partition": "2013-01-01", "shares": "1=100", "at": "0:0", "name": "flights",
-    "part": "speed", "yes": True, "folder": "backups", "event_type": "payment.made",
+    "part": "speed", "yes": True, "folder": "backups", "event_type": "payment.made", "place": "0:0",
 }  # fmt: skip
 NEEDS_NONE = {"backup list", "backup verify", "contracts infer", "init"}
 READS_A_HOME = {
-    "backup create", "certificates", "down", "explain", "maintain", "migrate drop", "migrate halt", "migrate hasten",
+    "backup create", "certificates", "down", "events show", "events tail", "explain", "http list", "http revoke", "maintain", "migrate drop", "migrate halt", "migrate hasten",
     "migrate reinstate", "migrate resume", "migrate retire", "migrate rollback", "migrate status", "read", "restart",
     "restore", "routes history", "routes set", "routes show", "status",
 }  # fmt: skip
-"""Commands that need the platform's home only, and work where just that is set."""
+"""Commands that need the platform's home (or its broker) only, and work where just that is set."""
 
 
 def commands() -> Iterator[tuple[str, Any]]:

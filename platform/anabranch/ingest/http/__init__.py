@@ -4,6 +4,6 @@ In: CloudEvents (structured, binary, batches) and the plain JSON of mapped topic
 where they are in the log, or what was wrong with it.
 
 ``__main__`` runs ``app`` on uvicorn. A request passes ``access`` (tokens and signatures), ``bodies`` makes records of
-it, ``contracts.record_check`` holds them to their contracts where that is switched on, and ``sender`` gives them to the broker and
-waits for its answer. What isn't checked here is checked by landing, as for any producer.
+it, ``contracts.record_check`` holds them to their contracts where that is switched on, and ``sender`` gives them to the
+broker and waits for its answer. What isn't checked here is checked by landing, as for any producer.
 """

@@ -92,7 +92,5 @@ def _key(topic: Topic, check: RecordCheck, value: bytes) -> bytes | None:
     if (problem := check.problem(content)) is not None:
         raise ValueError(": ".join(problem))
     records = topic.records
-    key = (
-        plain_key(records, topic.contracts[0], content) if isinstance(records, PlainJson) else content.get("subject")
-    )
+    key = plain_key(records, topic.contracts[0], content) if isinstance(records, PlainJson) else content.get("subject")
     return key.encode() if isinstance(key, str) and key else None

@@ -5,11 +5,11 @@ from __future__ import annotations
 import base64
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
@@ -156,7 +156,8 @@ def _is_end(message: Message) -> bool:
 def _record(message: Message) -> LogRecord:
     kind, milliseconds = message.timestamp()
     moment = datetime.fromtimestamp(milliseconds / 1000, UTC) if kind else None
-    headers = tuple((name, value) for name, value in message.headers() or ())
+    given: Iterable[Any] = message.headers() or ()
+    headers = tuple((str(name), _bytes(value)) for name, value in given)
     return LogRecord(
         str(message.topic()), message.partition() or 0, message.offset() or 0, moment, _bytes(message.key()),
         _bytes(message.value()), headers,

@@ -23,6 +23,9 @@ from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings, load_settings
 from anabranch.ingest.kafka.producer import Producer, Receipt, receipt_of
 
+_Prepared = tuple[bytes | None, bytes, Event | None]
+"""Key and value of a record, and the event if it has an envelope."""
+
 
 def send(topic: str, record: Mapping[str, Any] | Event, *, settings: Settings | None = None, **given: Any) -> Receipt:
     """Send one record, and return where it is in the log.
@@ -50,7 +53,7 @@ def send_all(
         if "id" in given and len(records := list(records)) > 1:
             raise _unusable("id", "one id can't stand for several events", "give Event objects")
         events = [each if isinstance(each, Event) else _event(found, each, **given) for each in records]
-        prepared = [(each.subject.encode() or None, each.to_json(), each) for each in events]
+        prepared: list[_Prepared] = [(each.subject.encode() or None, each.to_json(), each) for each in events]
     else:
         prepared = [_plain(found, each, **given) for each in records]
     check = RecordCheck(found)
@@ -97,7 +100,7 @@ def _event(
     )  # fmt: skip
 
 
-def _plain(topic: Topic, record: Mapping[str, Any] | Event, *, key: str = "") -> tuple[bytes | None, bytes, None]:
+def _plain(topic: Topic, record: Mapping[str, Any] | Event, *, key: str = "") -> _Prepared:
     mapping = topic.records
     assert isinstance(mapping, PlainJson)  # noqa: S101 - the caller has looked
     if isinstance(record, Event):
@@ -108,7 +111,9 @@ def _plain(topic: Topic, record: Mapping[str, Any] | Event, *, key: str = "") ->
     try:
         value = json.dumps(dict(record), separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError) as error:
-        raise _unusable("record", f"it can't be written as JSON: {error}", "use texts for what JSON has no type for")
+        raise _unusable(
+            "record", f"it can't be written as JSON: {error}", "use texts for what JSON has no type for"
+        ) from None
     return text.encode() if text else None, value, None
 
 
