@@ -20,9 +20,10 @@ GIVEN = {
 }  # fmt: skip
 NEEDS_NONE = {"backup list", "backup verify", "contracts infer", "init"}
 READS_A_HOME = {
-    "backup create", "certificates", "down", "events show", "events tail", "explain", "http list", "http revoke", "maintain", "migrate drop", "migrate halt", "migrate hasten",
-    "migrate reinstate", "migrate resume", "migrate retire", "migrate rollback", "migrate status", "read", "restart",
-    "restore", "routes history", "routes set", "routes show", "status",
+    "backup create", "certificates", "down", "events show", "events tail", "explain", "http list", "http revoke",
+    "maintain", "migrate drop", "migrate halt", "migrate hasten", "migrate reinstate", "migrate resume",
+    "migrate retire", "migrate rollback", "migrate status", "read", "restart", "restore", "routes history",
+    "routes set", "routes show", "status",
 }  # fmt: skip
 """Commands that need the platform's home (or its broker) only, and work where just that is set."""
 

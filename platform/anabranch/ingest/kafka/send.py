@@ -17,7 +17,6 @@ from confluent_kafka import KafkaError, Message
 
 from anabranch.contracts import CloudEvents, Event, PlainJson, Topic, load_declarations
 from anabranch.contracts.record_check import RecordCheck
-from anabranch.contracts.records import Record, plain_key
 from anabranch.contracts.validation import refused
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings, load_settings
@@ -104,16 +103,8 @@ def _plain(topic: Topic, record: Mapping[str, Any] | Event, *, key: str = "") ->
     mapping = topic.records
     assert isinstance(mapping, PlainJson)  # noqa: S101 - the caller has looked
     if isinstance(record, Event):
-        raise _unusable("record", f"topic {topic.name} has records without an envelope", "give the record itself")
-    if mapping.id is Record.KEY and not key:
-        raise _unusable("key", f"the id of {topic.name}'s records is their key", "give key")
-    text = key or plain_key(mapping, topic.contracts[0], record)
-    try:
-        value = json.dumps(dict(record), separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
-    except (TypeError, ValueError) as error:
-        raise _unusable(
-            "record", f"it can't be written as JSON: {error}", "use texts for what JSON has no type for"
-        ) from None
+        what = f"it can't be written as JSON: {error}"
+        raise _unusable("record", what, "use texts for what JSON has no type for") from None
     return text.encode() if text else None, value, None
 
 
