@@ -87,9 +87,8 @@ def test_plain_records_are_sent_as_they_are(settings: Settings) -> None:
     ],
 )
 def test_what_is_wrong_is_not_sent(settings: Settings, topic: str, record: Any, given: Any, what: str) -> None:
-    before = len(newest(settings, topic, 10_000))
+    before, right = len(newest(settings, topic, 10_000)), [{"bill": "right"}] if topic == BILLS else []
     with pytest.raises(BadInput, match="EVENT_REFUSED") as refused:
-        right = [{"bill": "right"}] if topic == BILLS else []
         anabranch.send_all(topic, [*right, record], settings=settings, **given)
     assert what in str(refused.value)
     assert len(newest(settings, topic, 10_000)) == before

@@ -103,6 +103,13 @@ def _plain(topic: Topic, record: Mapping[str, Any] | Event, *, key: str = "") ->
     mapping = topic.records
     assert isinstance(mapping, PlainJson)  # noqa: S101 - the caller has looked
     if isinstance(record, Event):
+        raise _unusable("record", f"topic {topic.name} has records without an envelope", "give the record itself")
+    if mapping.id is Record.KEY and not key:
+        raise _unusable("key", f"the id of {topic.name}'s records is their key", "give key")
+    text = key or plain_key(mapping, topic.contracts[0], record)
+    try:
+        value = json.dumps(dict(record), separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError) as error:
         what = f"it can't be written as JSON: {error}"
         raise _unusable("record", what, "use texts for what JSON has no type for") from None
     return text.encode() if text else None, value, None
