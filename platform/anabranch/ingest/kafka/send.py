@@ -17,6 +17,7 @@ from confluent_kafka import KafkaError, Message
 
 from anabranch.contracts import CloudEvents, Event, PlainJson, Topic, load_declarations
 from anabranch.contracts.record_check import RecordCheck
+from anabranch.contracts.records import Record, plain_key
 from anabranch.contracts.validation import refused
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings, load_settings
