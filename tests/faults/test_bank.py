@@ -15,10 +15,10 @@ from anabranch.core.settings import Settings
 from anabranch.ingest.kafka import ensure_topics
 from anabranch.ingest.landing.verify import verify
 from anabranch.operate.runtime import lifecycle
-from bank.customers import TOPIC, Customers
-from bank.operations import Kill, Operations, made_project
-from bank.readers import ENGINES, Read, Readers, wrong
-from bank.truth import Truth, truth_of
+from faults.bank.customers import TOPIC, Customers
+from faults.bank.operations import Kill, Operations, made_project
+from faults.bank.readers import ENGINES, Read, Readers, wrong
+from faults.bank.truth import Truth, truth_of
 from support.processes import eventually, working
 
 if TYPE_CHECKING:

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 import anabranch
 import pyarrow as pa
 from anabranch.core.settings import Settings
-
-from bank.customers import TOPIC
-from bank.truth import Facts, Truth, facts_by_day, facts_of
+from faults.bank.customers import TOPIC
+from faults.bank.truth import Facts, Truth, facts_by_day, facts_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -23,17 +23,12 @@ from anabranch.core.settings import Settings
 from anabranch.lake import Cut
 from anabranch.lake.layout import batch_table
 from support import departure_halves
-from support.departure_halves import DAYS, DELAYS, NEWEST, TOPIC, Departure
+from support.departure_halves import DAYS, DELAYS, EPOCHS, NEWEST, TOPIC
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
-
-EPOCHS = [
-    [Departure("01 05:10", "JFK", 3), Departure("01 05:20", "JFK", 4), Departure("01 06:00", "EWR", 1)],
-    [Departure("02 05:10", "JFK", 1), Departure("03 05:30", "LGA", 2), Departure("01 05:30", "JFK", 90, late=True)],
-]
 
 
 @pytest.fixture

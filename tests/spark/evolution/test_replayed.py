@@ -19,8 +19,7 @@ from anabranch.core.settings import Settings
 from anabranch.ingest.landing.decode import raw_frame
 from anabranch.lake.commits import open_table
 from anabranch.lake.layout import landing_table
-from support.evolved_contract import ONE, TWO, Departure, delays_to, land
-from test_both_paths import MIXED, speed_rows
+from support.evolved_contract import MIXED, ONE, TWO, Departure, delays_to, land, speed_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

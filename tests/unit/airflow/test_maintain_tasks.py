@@ -12,7 +12,7 @@ from anabranch.core.errors import Conflict
 from anabranch.core.settings import Settings, project_root
 from anabranch.operate.maintenance import runner
 from anabranch.operate.maintenance.report import Action, ActionKind, Report
-from test_dag_file import HEAVY, parse
+from support.parsed_dags import HEAVY, parse
 
 pytestmark = pytest.mark.unit
 MERGED = Action(ActionKind.MERGED, "landing of flights", "small files", 1_200, 8_100_000, 3)

@@ -12,8 +12,7 @@ from anabranch.compute.batch import missing_days as module
 from anabranch.compute.batch.missing_days import Missing, MissingDay, missing, missing_now
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import landing_table
-from test_dirty_partitions import FIRST, SECOND, THIRD, TOPIC, publish
-from test_reprocess_plan import a_view, at, land, landed
+from support.landed_rows import FIRST, SECOND, THIRD, TOPIC, a_view, at, land, landed, publish
 
 pytestmark = pytest.mark.unit
 FOURTH = date(2013, 1, 4)
