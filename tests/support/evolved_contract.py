@@ -84,9 +84,9 @@ class Departure:
         if self.version == 1:
             data |= {"dest": self.dest, "dep_delay": self.delay}
         else:
-            known = self.delay is not None
             data |= {"destination": self.dest}
-            data |= {"minutes_early": max(0, -self.delay), "minutes_late": max(0, self.delay)} if known else {}
+            if self.delay is not None:
+                data |= {"minutes_early": max(0, -self.delay), "minutes_late": max(0, self.delay)}
         uri = f"urn:anabranch:contract:{TYPE}:{self.version}"
         return Event(uuid4().hex, "test", TYPE, "s", self.time, {**data, **more}, uri)
 

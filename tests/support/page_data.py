@@ -14,7 +14,8 @@ from anabranch import lake
 from anabranch.certify.certificates import Certificate, Checksum, record
 from anabranch.certify.late_changes import LateChanges
 from anabranch.certify.verdict import Verdict, write_verdict
-from anabranch.change.migration import Expectations, advance, start
+from anabranch.change.migration import advance, start
+from anabranch.change.promotion_checks import Expectations
 from anabranch.core.settings import Settings
 from anabranch.lake import CommitMetadata, Cut, Position
 from anabranch.lake.commits import open_table

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from functools import partial
 from itertools import count
 from random import Random
 from types import MappingProxyType
@@ -67,7 +68,7 @@ class Readers:
     def works(self) -> Iterator[Callable[[threading.Event], None]]:
         """One for each engine, each for a thread."""
         for engine in self._engines:
-            yield lambda stop, engine=engine: self._poll(engine, stop)
+            yield partial(self._poll, engine)
 
     @property
     def _engines(self) -> Mapping[str, Callable[[anabranch.Reading], pa.Table]]:

@@ -85,7 +85,8 @@ def _rewrite(settings: Settings, build: Build, day: str, change: dict[str, objec
 def test_a_build_that_was_spoilt_is_refused_for_what_was_done_to_each_day(
     spark: SparkSession, settings: Settings, build: Build
 ) -> None:
-    for day, change in zip(DAYS, ({"flights": 77}, {"flights": -1}, {"origin": None}), strict=True):
+    changes: list[dict[str, object]] = [{"flights": 77}, {"flights": -1}, {"origin": None}]
+    for day, change in zip(DAYS, changes, strict=True):
         _rewrite(settings, build, str(day), change)
 
     verdict = reconcile(spark, settings, DELAYS, TOPIC, "run-1", build)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, done: Report | Exceptio
             raise done
         return done
 
-    monkeypatch.setattr(maintain_tasks.os, "nice", lambda _: 19)
+    monkeypatch.setattr(os, "nice", lambda _: 19)
     monkeypatch.setattr(maintain_tasks, "load_settings", lambda: Settings(home=tmp_path))
     monkeypatch.setattr(maintain_tasks, "get_current_context", lambda: {"dag_run": None})
     monkeypatch.setattr(maintain_tasks, "tell", lambda _, __, text: told.append(text))

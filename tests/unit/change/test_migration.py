@@ -24,7 +24,7 @@ from anabranch.change.migration import (
     skip_soak,
     start,
 )
-from anabranch.change.promotion_checks import CheckOutcome, Expectations
+from anabranch.change.promotion_checks import CheckOutcome, Expectations, run_checks
 from anabranch.core.errors import AnabranchError, BadInput, Conflict, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.lake import CommitMetadata, append, create
@@ -356,11 +356,10 @@ def test_two_at_once_are_refused_and_of_two_steps_at_once_one(
 ) -> None:
     begin(settings)
     assert refused(settings) == "MIGRATION_ACTIVE"
-    checked = migration.run_checks
 
     def slow(*given: object, **more: object) -> CheckOutcome:
         """Another process takes the step while this one checks."""
-        monkeypatch.setattr(migration, "run_checks", checked)
+        monkeypatch.setattr(migration, "run_checks", run_checks)
         assert step(settings).share == 1
         return CheckOutcome(())
 

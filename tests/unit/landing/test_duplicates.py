@@ -50,7 +50,7 @@ def batch(*asked: Asked, decision: str = "valid") -> pa.Table:
 def repeated(landing: Landing, *asked: Asked) -> list[bool]:
     """What a landing that starts now says of a micro-batch."""
     landing.table.update_incremental()
-    return opened(landing).repeats(batch(*asked)).tolist()
+    return [bool(each) for each in opened(landing).repeats(batch(*asked))]
 
 
 def opened(landing: Landing) -> Duplicates:

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 from anabranch import lake
 from anabranch.change import migration
-from anabranch.change.migration import Expectations, Migration, advance, migration_of, start
+from anabranch.change.migration import Migration, advance, migration_of, start
+from anabranch.change.promotion_checks import Expectations
 from anabranch.core.errors import BadInput, BrokenState, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.lake import CommitMetadata, Cut
@@ -169,9 +170,9 @@ def test_a_page_of_another_site_changes_nothing(
 def test_the_base_address_of_airflow_is_ours_behind_a_proxy_that_changes_the_host(
     client: TestClient, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from anabranch.apps.web import access
+    from airflow.configuration import conf
 
-    monkeypatch.setattr(access.conf, "get", lambda *_, **__: "https://airflow.example/team")
+    monkeypatch.setattr(conf, "get", lambda *_, **__: "https://airflow.example/team")
     refused(press(client, "halt", headers={"origin": "https://example"}), settings, 403)
     assert press(client, "halt", headers={"origin": "https://airflow.example"}).status_code == 303
 
