@@ -6,6 +6,7 @@ import shutil
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 import anabranch
 import pytest
@@ -63,9 +64,9 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     return settings
 
 
-def begin(settings: Settings, **more: object) -> Migration:
-    given = {"by": "anna", "why": "v2 is better", "soak_seconds": 0, **more}
-    return start(settings, OLD, NEW, **given)  # type: ignore[arg-type]
+def begin(settings: Settings, **more: Any) -> Migration:
+    given: dict[str, Any] = {"by": "anna", "why": "v2 is better", "soak_seconds": 0, **more}
+    return start(settings, OLD, NEW, **given)
 
 
 def step(settings: Settings) -> Migration:
