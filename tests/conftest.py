@@ -85,7 +85,7 @@ def free_port() -> Callable[[], int]:
     # Workers of xdist, or two runs beside each other, would find the same ones free at the same time.
     first = 20_000 + 2_000 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     first += 500 * int(os.environ.get("TESTS_BESIDE", "0"))
-    candidates = iter([*range(first, low), *range(high + 1, 65_535)])
+    candidates: Iterator[int] = iter([*range(first, low), *range(high + 1, 65_535)])
 
     def next_free() -> int:
         for port in candidates:

@@ -142,7 +142,7 @@ def _delta_rs(uri: str, question: str, spark: SparkSession) -> dict[str, Read]:
         return dataset().to_table(filter=FILTERS[question])
 
     def pandas() -> pa.Table:
-        import pandas as pd  # type: ignore[import-untyped]
+        import pandas as pd
 
         frame = arrow().to_pandas(types_mapper=pd.ArrowDtype)
         return pa.Table.from_pandas(frame, preserve_index=False)

@@ -20,7 +20,7 @@ from pyspark.sql.streaming import StatefulProcessor  # type: ignore[attr-defined
 from benchmarks.handwritten import tables
 
 if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped]
+    import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 

@@ -194,8 +194,8 @@ def free_ports(count: int) -> list[int]:
 @contextmanager
 def world(root: Path, ports: Sequence[int]) -> Iterator[World]:
     """A broker on the first two ``ports``, and an empty home beside it."""
-    named = {"kafka_port": ports[0], "kafka_controller_port": ports[1]}
-    broker = Settings(home=root / "broker", bootstrap_servers="", **named)
+    kafka, controller, *_ = ports
+    broker = Settings(home=root / "broker", bootstrap_servers="", kafka_port=kafka, kafka_controller_port=controller)
     (root / "home").mkdir(parents=True)
     with lifecycle.running(broker, ["kafka"]) as running:
         settings = running.model_copy(

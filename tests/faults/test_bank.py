@@ -15,10 +15,10 @@ from anabranch.core.settings import Settings
 from anabranch.ingest.kafka import ensure_topics
 from anabranch.ingest.landing.verify import verify
 from anabranch.operate.runtime import lifecycle
-from bank.customers import TOPIC, Customers
-from bank.operations import Kill, Operations, made_project
-from bank.readers import ENGINES, Read, Readers, wrong
-from bank.truth import Truth, truth_of
+from faults.bank.customers import TOPIC, Customers
+from faults.bank.operations import Kill, Operations, made_project
+from faults.bank.readers import ENGINES, Read, Readers, wrong
+from faults.bank.truth import Truth, truth_of
 from support.processes import eventually, working
 
 if TYPE_CHECKING:
@@ -137,25 +137,24 @@ def test_ten_thousand_reads_show_the_money_of_their_cuts_beside_ten_kills(
 ) -> None:
     with lifecycle.running(own_settings("bank"), ["kafka"]) as broker:
         with opened(broker, spark, tmp_path, LARGE) as bank:
-            for _ in steps(bank.operations):
-                pass
+            steps(bank.operations)
             while len(bank.readers.reads) < LARGE.reads or len(bank.operations.killed) < LARGE.kills:
                 bank.operations.repair("flows", 2, Kill("rebuild", "built"))
         check(bank, LARGE)  # the log is asked, too
 
 
-def steps(work: Operations) -> Iterator[None]:
+def steps(work: Operations) -> None:
     """Rebuilds, repairs, replays and migrations, one after the other, with a kill in most of them."""
-    yield work.reprocess("flows", 1, Kill("rebuild", "staged"))
-    yield work.reprocess("flows", 2, Kill("rebuild", "staged", "speed", "jvm"))
-    yield work.migrate("flows", 50, Kill("migrate", "started", "landing"))
-    yield work.repair("flows", 1, Kill("publish", "publishing"))
-    yield work.replay("balances", 1, Kill("replay", "streaming", how="python"))
-    yield work.migrate("flows", 0)
-    yield work.migrate("flows", 100, Kill("migrate", "moved"))
-    yield work.reprocess("flows", 2, Kill("plan", "started", "speed", down=True))
-    yield work.replay("flows", 2, Kill("replay", "certifying"))
-    yield work.repair("flows", 2, Kill("rebuild", "built", "landing", "jvm", down=True))
-    yield work.replay("balances", 2, Kill("replay", "streaming", "speed", "python"))
-    yield work.migrate("balances", 100)
-    yield work.repair("flows", 2, Kill("rebuild", "built", "speed"))
+    work.reprocess("flows", 1, Kill("rebuild", "staged"))
+    work.reprocess("flows", 2, Kill("rebuild", "staged", "speed", "jvm"))
+    work.migrate("flows", 50, Kill("migrate", "started", "landing"))
+    work.repair("flows", 1, Kill("publish", "publishing"))
+    work.replay("balances", 1, Kill("replay", "streaming", how="python"))
+    work.migrate("flows", 0)
+    work.migrate("flows", 100, Kill("migrate", "moved"))
+    work.reprocess("flows", 2, Kill("plan", "started", "speed", down=True))
+    work.replay("flows", 2, Kill("replay", "certifying"))
+    work.repair("flows", 2, Kill("rebuild", "built", "landing", "jvm", down=True))
+    work.replay("balances", 2, Kill("replay", "streaming", "speed", "python"))
+    work.migrate("balances", 100)
+    work.repair("flows", 2, Kill("rebuild", "built", "speed"))

@@ -16,8 +16,7 @@ from support.fake_time import Clock
 from support.landed_sample import FLIGHTS
 from support.processes import eventually
 from support.real_programs import process
-from support.sent_records import landed
-from test_zombies import level, send
+from support.sent_records import landed, level, send
 
 pytestmark = [pytest.mark.system, pytest.mark.sweep]
 

@@ -23,7 +23,7 @@ from support.landed_history import DELAYS, departed, history
 from support.landed_sample import FLIGHTS
 from support.processes import eventually
 from support.real_programs import process, publish
-from test_zombies_of_replays import in_the_middle, replay, standing
+from support.running_replay import in_the_middle, replay, standing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

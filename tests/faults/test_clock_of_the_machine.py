@@ -18,7 +18,7 @@ from anabranch.operate.runtime import lifecycle
 from support.dag_requests import asking
 from support.fake_time import Clock
 from support.processes import eventually
-from test_zombies import level, send
+from support.sent_records import level, send
 
 pytestmark = [pytest.mark.system, pytest.mark.sweep, pytest.mark.timeout(3_600)]
 VIEW, DAG = "departure_delays", "reprocess_departure_delays"

@@ -54,7 +54,7 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
 def boot(monkeypatch: pytest.MonkeyPatch, shift: float) -> None:
     """What the kernel says when the clock has been set: the boot is as much later as the clock is."""
     moved = psutil.boot_time() + shift
-    monkeypatch.setattr(psutil._psplatform, "boot_time", lambda: moved)
+    monkeypatch.setattr("psutil._psplatform.boot_time", lambda: moved)
 
 
 @pytest.mark.parametrize("shift", [DAY, -DAY])

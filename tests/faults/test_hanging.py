@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from pathlib import Path
 
+import psutil
 import pytest
 from anabranch.apps.cli.produce_commands import produce_flights
 from anabranch.core.settings import Settings, load_settings, project_root
@@ -81,8 +82,8 @@ def epoch(settings: Settings) -> int:
     return committed.note.cut.epoch("flights") if committed else 0
 
 
-def ended(stream: Process, members: list[object]) -> bool:
-    return stream.popen.poll() is not None and not any(alive(member) for member in members)  # type: ignore[arg-type]
+def ended(stream: Process, members: list[psutil.Process]) -> bool:
+    return stream.popen.poll() is not None and not any(alive(member) for member in members)
 
 
 @pytest.mark.timeout(600)

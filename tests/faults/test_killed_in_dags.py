@@ -36,7 +36,8 @@ from support.processes import alive, eventually
 from support.sent_records import landed
 
 pytestmark = [pytest.mark.system, pytest.mark.sweep, pytest.mark.timeout(3_600)]
-VIEW, BY = "departure_delays", {"by": "a test", "why": "a test"}
+VIEW = "departure_delays"
+BY: dict[str, Any] = {"by": "a test", "why": "a test"}
 DAYS = {"from": "2013-01-01", "to": "2013-01-02"}
 NUMBERS = count(1)
 TASK = re.compile("airflow worker -- [0-9a-f-]{36}")

@@ -14,8 +14,7 @@ from anabranch.operate.runtime import lifecycle
 from support.landed_sample import FLIGHTS
 from support.processes import eventually
 from support.real_programs import process
-from support.sent_records import landed
-from test_zombies import send
+from support.sent_records import landed, send
 
 pytestmark = [pytest.mark.system, pytest.mark.sweep]
 

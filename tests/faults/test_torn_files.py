@@ -160,7 +160,8 @@ def test_torn_state_is_said_to_be_the_checkpoint_s(
     checkpoint = speed_checkpoint(settings, DELAYS.name, 1)
     for path in [p for p in (checkpoint / "state").rglob("*") if p.suffix in (".changelog", ".zip")]:
         tear(path, 0.4)
-    spark._jvm.org.apache.spark.sql.execution.streaming.state.StateStore.stop()  # type: ignore[union-attr]
+    assert spark._jvm is not None
+    spark._jvm.org.apache.spark.sql.execution.streaming.state.StateStore.stop()
     landing.land([departed("07:10")])
     with pytest.raises(BrokenState) as caught:
         catch_up(spark, settings, DELAYS, FLIGHTS)

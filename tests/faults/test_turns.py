@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 from anabranch.compute.speed.service import Slot, Speed
-from anabranch.compute.speed.view_stream import acquire_fence, catch_up, start
+from anabranch.compute.speed.view_stream import SpeedQuery, acquire_fence, catch_up, start
+from anabranch.contracts import Sources
 from anabranch.core.errors import Conflict
 from anabranch.core.settings import Settings
 from anabranch.lake import latest_commit
 from anabranch.lake.layout import speed_table
 from anabranch.lake.writer_fencing import acquire
 from anabranch.operate.doctor.run_checks import Report
+from anabranch.views import View
 from support.landed_sample import FLIGHTS, Event, Landing, sample_views
 from support.processes import eventually
 
@@ -57,11 +59,11 @@ def test_a_stream_whose_successor_has_begun_writes_no_more(
     turn = acquire_fence(settings, DELAYS)
     tries: list[float] = []
 
-    def launch(view: object, topics: object) -> object:
+    def launch(view: View, topics: Sources) -> SpeedQuery:
         tries.append(0)
-        return start(spark, settings, view, topics, fence=turn)  # type: ignore[arg-type]
+        return start(spark, settings, view, topics, fence=turn)
 
-    zombie = Speed([Slot(DELAYS, FLIGHTS)], launch, 10**9)  # type: ignore[arg-type]
+    zombie = Speed([Slot(DELAYS, FLIGHTS)], launch, 10**9)
     uri = speed_table(settings, DELAYS.name, 1)
     zombie.poll()
     try:

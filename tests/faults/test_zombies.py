@@ -5,29 +5,19 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable
-from datetime import date
 from pathlib import Path
 
 import pytest
-from anabranch.apps.cli.produce_commands import produce_flights
 from anabranch.core.settings import Settings
 from anabranch.ingest.landing.verify import verify
 from anabranch.operate.doctor.run_checks import Report
 from anabranch.operate.runtime import lifecycle
-from anabranch.samples.faults import Faults
-from anabranch.samples.publishing import Pace
 from support.landed_sample import FLIGHTS
 from support.processes import eventually
 from support.real_programs import process
-from support.sent_records import landed, speed_is_level
+from support.sent_records import landed, level, send
 
 pytestmark = [pytest.mark.system, pytest.mark.sweep]
-VIEWS = ("departure_delays", "route_day", "aircraft_now")
-
-
-def send(settings: Settings, first: int) -> int:
-    told = produce_flights(settings, date(2013, 1, first), 1, Pace(), Faults(duplicates=0.01), first, quiet=True)
-    return sum(count for (topic, _, _), count in told.records.items() if topic == "flights")
 
 
 @pytest.mark.timeout(600)
@@ -59,11 +49,6 @@ def test_a_landing_that_was_paused_ends_when_it_finds_its_successor(
         assert verify(settings, FLIGHTS).sound
         assert not diagnosis(settings).findings
         assert seconds < 30
-
-
-def level(settings: Settings, sent: int) -> bool:
-    """Whether all that was sent has landed, and every stream has it."""
-    return landed(settings) == sent and all(speed_is_level(settings, view) for view in VIEWS)
 
 
 @pytest.mark.timeout(900)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
-from anabranch.change.replay.state import PUBLISHED, STREAMING, ReplayState, read_state
+from anabranch.change.replay.state import PUBLISHED
 from anabranch.compute.speed.checkpoint_handover import REPLAY
 from anabranch.core.errors import EXIT_NEEDS_FIX
 from anabranch.core.settings import Settings
@@ -15,34 +15,13 @@ from anabranch.lake import commit_history
 from anabranch.lake.layout import speed_table
 from anabranch.operate.doctor.run_checks import Report
 from support.landed_history import DELAYS, history
-from support.processes import eventually
-from support.real_programs import Process, process
+from support.real_programs import process
+from support.running_replay import in_the_middle, replay, standing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.system, pytest.mark.sweep, pytest.mark.timeout(600)]
-HALF = "0.5"
-"""Of the cores: it rests behind its slice of history, and is found there."""
-
-
-def replay(run: str) -> list[str]:
-    given = {"view": DELAYS.name, "version": "1", "run": run, "share": HALF}
-    return [text for name, value in given.items() for text in (f"--{name}", value)]
-
-
-def standing(settings: Settings, run: str) -> ReplayState | None:
-    return read_state(settings, DELAYS.name, 1, run)
-
-
-def in_the_middle(settings: Settings, run: str, of: Process) -> ReplayState:
-    def found() -> ReplayState | None:
-        assert of.popen.poll() is None, of.said[-2_000:]
-        now = standing(settings, run)
-        return now if now is not None and now.phase == STREAMING and now.done else None
-
-    now: ReplayState = eventually(found, 60)
-    return now
 
 
 def test_its_successor_is_refused_while_it_is_there_and_it_goes_on_when_it_wakes(

@@ -33,7 +33,7 @@ def whole() -> Soak:
     return Soak(7, 300, 30, 1_800, 1_800, [(61.0, "kafka, all its processes")], samples, works, 2.0)
 
 
-def grown(soak: Soak, name: str, more: Callable[[Sample], object]) -> None:
+def grown(soak: Soak, name: str, more: Callable[[Sample], Any]) -> None:
     half = len(soak.samples) // 5 * 3
     soak.samples[half:] = [replace(sample, **{name: more(sample)}) for sample in soak.samples[half:]]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from PIL import Image
-from playwright.sync_api import FrameLocator, Locator, Page, expect, sync_playwright
+from playwright.sync_api import FrameLocator, Locator, Page, ViewportSize, expect, sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 SIZE = 1280, 800
@@ -31,7 +31,7 @@ def browsing() -> Iterator[Page]:
     """A window that nobody has logged in with. UTC, no animations: two pictures of one thing are alike."""
     expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright, playwright.chromium.launch(executable_path=chromium()) as browser:
-        size = {"width": SIZE[0], "height": SIZE[1]}
+        size = ViewportSize(width=SIZE[0], height=SIZE[1])
         page = browser.new_page(viewport=size, locale="en-GB", timezone_id="UTC", reduced_motion="reduce")
         page.set_default_timeout(PATIENCE_MS)
         yield page

@@ -14,7 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from anabranch.lake import CommitMetadata, Cut, Position, append, create, replace, stage_arrow, upsert, widen
+from anabranch.lake import (
+    CommitMetadata,
+    Cut,
+    Position,
+    StagedFile,
+    append,
+    create,
+    replace,
+    stage_arrow,
+    upsert,
+    widen,
+)
 from anabranch.lake.commits import configure
 from anabranch.lake.file_commits import commit_move, commit_rewrite, data_files
 from deltalake import DeltaTable
@@ -30,27 +41,27 @@ def rows(*given: dict[str, object]) -> pa.Table:
     return pa.Table.from_pylist(list(given), SCHEMA)
 
 
-def staged(table: DeltaTable, *given: dict[str, object]) -> list[object]:
+def staged(table: DeltaTable, *given: dict[str, object]) -> list[StagedFile]:
     return stage_arrow(rows(*given), str(log_of(table).parent), os.urandom(4).hex(), "day")
 
 
 def moved(table: DeltaTable, _: CommitMetadata) -> int:
-    return commit_move(table, data_files(table), staged(table, FIRST))  # type: ignore[arg-type]
+    return commit_move(table, data_files(table), staged(table, FIRST))
 
 
 KINDS: dict[str, tuple[Commit, list[dict[str, object]]]] = {
-    "append": (lambda t, note: append(t, staged(t, SECOND), note), [FIRST, SECOND]),  # type: ignore[arg-type]
+    "append": (lambda t, note: append(t, staged(t, SECOND), note), [FIRST, SECOND]),
     "append of nothing": (lambda t, note: append(t, [], note), [FIRST]),
     "replace": (
-        lambda t, note: replace(t, staged(t, SECOND), note, ("day", [f"{DAY}"])),  # type: ignore[arg-type]
+        lambda t, note: replace(t, staged(t, SECOND), note, ("day", [f"{DAY}"])),
         [SECOND],
     ),
-    "replace everything": (lambda t, note: replace(t, staged(t, SECOND), note, None), [SECOND]),  # type: ignore[arg-type]
+    "replace everything": (lambda t, note: replace(t, staged(t, SECOND), note, None), [SECOND]),
     "upsert": (lambda t, note: upsert(t, rows(SECOND), ["k"], note, "day"), [FIRST, SECOND]),
     "widen": (lambda t, note: widen(t, pa.schema([*SCHEMA, pa.field("new", pa.int64())]), note), [FIRST]),
     "configure": (lambda t, note: configure(t, {"delta.logRetentionDuration": "interval 9 days"}, note), [FIRST]),
     "move": (moved, [FIRST]),
-    "rewrite": (lambda t, note: commit_rewrite(t, data_files(t), staged(t, SECOND), note), [SECOND]),  # type: ignore[arg-type]
+    "rewrite": (lambda t, note: commit_rewrite(t, data_files(t), staged(t, SECOND), note), [SECOND]),
 }
 """How each kind of commit is made, and the rows that it leaves."""
 
@@ -71,7 +82,7 @@ def read(table: DeltaTable) -> list[dict[str, Any]]:
 def begun(uri: str) -> DeltaTable:
     """A table at version 1, with one row. delta-rs writes a checkpoint behind each commit."""
     made = create(uri, SCHEMA, ["day"], note("create"), {"delta.checkpointInterval": "1"})
-    append(made, staged(made, FIRST), note("first"))  # type: ignore[arg-type]
+    append(made, staged(made, FIRST), note("first"))
     return made
 
 

@@ -159,3 +159,7 @@ def stage(
 
 
 DAYS = [date(2013, 1, day) for day in (1, 2, 3)]
+EPOCHS = [
+    [Departure("01 05:10", "JFK", 3), Departure("01 05:20", "JFK", 4), Departure("01 06:00", "EWR", 1)],
+    [Departure("02 05:10", "JFK", 1), Departure("03 05:30", "LGA", 2), Departure("01 05:30", "JFK", 90, late=True)],
+]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -19,7 +19,9 @@ from anabranch.ingest.landing.schema_growth import versions_note
 from anabranch.ingest.landing.state import open_landing, read_state, writer_of
 from anabranch.ingest.landing.writer import SUMMARY_COLUMNS, arrow_with_epoch, summary
 from anabranch.lake import CommitMetadata, Cut, Position, append, stage_arrow
-from anabranch.views import view
+from anabranch.lake.commits import open_table
+from anabranch.lake.layout import speed_table
+from anabranch.views import View, view
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -82,11 +84,19 @@ class Departure:
         if self.version == 1:
             data |= {"dest": self.dest, "dep_delay": self.delay}
         else:
-            known = self.delay is not None
             data |= {"destination": self.dest}
-            data |= {"minutes_early": max(0, -self.delay), "minutes_late": max(0, self.delay)} if known else {}
+            if self.delay is not None:
+                data |= {"minutes_early": max(0, -self.delay), "minutes_late": max(0, self.delay)}
         uri = f"urn:anabranch:contract:{TYPE}:{self.version}"
         return Event(uuid4().hex, "test", TYPE, "s", self.time, {**data, **more}, uri)
+
+
+DAYS = [date(2013, 1, 1), date(2013, 1, 2)]
+MIXED: list[list[Departure]] = [
+    [Departure("01 05:10", 12), Departure("01 05:20", -3, version=2), Departure("01 05:30", -7, "ORD")],
+    [Departure("01 06:10", 0), Departure("01 05:40", 100, version=2), Departure("01 06:20", None, version=2)],
+    [Departure("02 06:10", 5, "ORD"), Departure("02 06:40", 0, "ORD", 2), Departure("02 06:50", -9)],
+]
 
 
 def land(spark: SparkSession, settings: Settings, topic: Topic, *epochs: Sequence[Departure | Event]) -> Cut:
@@ -124,3 +134,11 @@ def expected(departures: Iterable[Departure]) -> list[dict[str, Any]]:
             row["early"] = (row["early"] or 0) + max(0, -each.delay)
             row["late"] = (row["late"] or 0) + max(0, each.delay)
     return [{"destination": d, "hour": h, **row} for (d, h), row in sorted(found.items())]
+
+
+def speed_rows(settings: Settings, view: View) -> list[dict[str, Any]]:
+    """The columns that its function made, in the order of the key."""
+    table = open_table(speed_table(settings, view.name, 1))
+    assert table is not None
+    rows = table.to_pyarrow_table().drop_columns(["partition_date", "_epoch"]).to_pylist()
+    return sorted(rows, key=lambda row: [str(row[k]) for k in view.key])

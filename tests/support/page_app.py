@@ -48,7 +48,8 @@ def mount(
     from airflow.models.dag import DagModel
     from anabranch.apps.web.dirty_days import Lookup, LookupResult
 
-    monkeypatch.setattr(_AuthManagerState, "instance", SimpleAuthManager())
+    manager = SimpleAuthManager()  # type: ignore[no-untyped-call]  # Airflow declares no types for it
+    monkeypatch.setattr(_AuthManagerState, "instance", manager)
     monkeypatch.setattr(DagModel, "get_team_name", lambda dag_id: None)
     monkeypatch.setattr(pages, "LOOKUP", Lookup(find=lambda settings, keys: {key: LookupResult() for key in keys}))
     monkeypatch.setattr(app, "dependency_overrides", {})

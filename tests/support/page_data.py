@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from html import unescape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pyarrow as pa
@@ -14,7 +14,8 @@ from anabranch import lake
 from anabranch.certify.certificates import Certificate, Checksum, record
 from anabranch.certify.late_changes import LateChanges
 from anabranch.certify.verdict import Verdict, write_verdict
-from anabranch.change.migration import Expectations, advance, start
+from anabranch.change.migration import advance, start
+from anabranch.change.promotion_checks import Expectations
 from anabranch.core.settings import Settings
 from anabranch.lake import CommitMetadata, Cut, Position
 from anabranch.lake.commits import open_table
@@ -123,9 +124,9 @@ def certify(
     record(settings, made)
 
 
-def judge(settings: Settings, run: str, equal: Sequence[date], refused: Mapping[date, str], **more: object) -> None:
-    given = {"late_changes": (), "report": "", "whole": None, **more}
-    write_verdict(settings, Verdict(VIEW, 1, run, "flights@3", 7, tuple(equal), refused, **given))  # type: ignore[arg-type]
+def judge(settings: Settings, run: str, equal: Sequence[date], refused: Mapping[date, str], **more: Any) -> None:
+    given: dict[str, Any] = {"late_changes": (), "report": "", "whole": None, **more}
+    write_verdict(settings, Verdict(VIEW, 1, run, "flights@3", 7, tuple(equal), refused, **given))
 
 
 def changed(day: date) -> LateChanges:

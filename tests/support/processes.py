@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import psutil
 from anabranch.core.settings import Settings
@@ -38,6 +38,20 @@ def alive(process: psutil.Process) -> bool:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+class Listener(NamedTuple):
+    """``pid``: -1 of a process that this user may not look into. ``host``: an IPv4 address as such."""
+
+    pid: int
+    host: str
+    port: int
+
+
+def listening() -> list[Listener]:
+    """Everything on this machine that takes connections."""
+    found = [(c.pid, c.laddr) for c in psutil.net_connections("inet") if c.status == psutil.CONN_LISTEN]
+    return [Listener(-1 if pid is None else pid, at.ip.removeprefix("::ffff:"), at.port) for pid, at in found if at]
 
 
 @contextmanager

@@ -70,7 +70,7 @@ def drawn(views: Sequence[View], declared: Declarations, seed: str) -> ByteLog:
     topics = sources_of(reader, declared)
     log = LogGenerator(reader, topics, read(widest.function), SIZE).log(_pools(topics, events, chance), chance)
     writer = _Writer(topics, log.events, chance)
-    epochs = []
+    epochs = list[Epoch]()
     for step in log.steps:
         for number, epoch in enumerate(step.epochs, 1):
             records = writer.records(epoch, first=not epochs)
@@ -124,12 +124,12 @@ class _Writer:
             event = Event(topic.contracts[0].name, self._now, "nothing", {"origin": "JFK"})
             values.append((topic.name, 0, self._spoiled(event, self._now)))
         found: dict[str, list[Record]] = {}
-        for topic, partition, value in values:
+        for name, partition, value in values:
             self._now += timedelta(seconds=1)
-            offset = self._offsets.get((topic, partition), 0)
-            self._offsets[topic, partition] = offset + 1
-            found.setdefault(topic, []).append(Record(topic, partition, offset, self._now, value))
-        return {topic: tuple(each) for topic, each in found.items()}
+            offset = self._offsets.get((name, partition), 0)
+            self._offsets[name, partition] = offset + 1
+            found.setdefault(name, []).append(Record(name, partition, offset, self._now, value))
+        return {name: tuple(each) for name, each in found.items()}
 
     def _values(self, epoch: Sequence[Event]) -> Iterator[tuple[str, int, bytes | None]]:
         for event in epoch:

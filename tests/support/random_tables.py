@@ -54,7 +54,7 @@ VALUES: Mapping[str, tuple[pa.DataType, Sequence[Any]]] = {
     "local": (pa.timestamp("us"), MOMENTS),
     "bytes": (pa.binary(), [b"", b"\x00\xff"]),
 }
-OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
+OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq,
     "<": operator.lt,
     ">": operator.gt,

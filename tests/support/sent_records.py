@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import confluent_kafka
+from anabranch.apps.cli.produce_commands import produce_flights
 from anabranch.core.settings import Settings
 from anabranch.lake import latest_commit
 from anabranch.lake.layout import landing_table, speed_table
+from anabranch.samples.faults import Faults
+from anabranch.samples.publishing import Pace
+
+VIEWS = ("departure_delays", "route_day", "aircraft_now")
 
 
 def landed(settings: Settings, topic: str = "flights") -> int:
@@ -21,6 +28,17 @@ def speed_is_level(settings: Settings, view: str) -> bool:
     between would be missed."""
     here, there = latest_commit(landing_table(settings, "flights")), latest_commit(speed_table(settings, view, 1))
     return here is not None and there is not None and here.note.cut == there.note.cut
+
+
+def send(settings: Settings, first: int) -> int:
+    """A day of January's flights, without a pause; how many records the log got."""
+    told = produce_flights(settings, date(2013, 1, first), 1, Pace(), Faults(duplicates=0.01), first, quiet=True)
+    return sum(count for (topic, _, _), count in told.records.items() if topic == "flights")
+
+
+def level(settings: Settings, sent: int) -> bool:
+    """Whether all that was sent has landed, and every stream has it."""
+    return landed(settings) == sent and all(speed_is_level(settings, view) for view in VIEWS)
 
 
 def raw_producer(settings: Settings, **options: str | int) -> confluent_kafka.Producer:

@@ -123,7 +123,7 @@ def written_otherwise(chance: Random, body: Body) -> bytes:
         [
             json.dumps(body, indent=1).encode(),
             b" \r\n\t" + written(body) + b"\n",
-            json.dumps(dict(reversed(body.items()))).encode(),
+            json.dumps(dict(reversed(list(body.items())))).encode(),
             written({**body, "zz": "näh \N{AIRPLANE}", "\N{AIRPLANE}": 1}),
             json.dumps({**body, "subject": "half \ud800 of a pair"}).encode(),
         ]

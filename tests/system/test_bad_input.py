@@ -50,7 +50,7 @@ def topic(broker: Settings) -> Topic:
     return made
 
 
-def event(number: int | str, text: Any = "a", **more: Any) -> bytes:
+def event(number: int | str | None, text: Any = "a", **more: Any) -> bytes:
     body = {"specversion": "1.0", "id": str(number), "source": "/test", "type": "note.written", "subject": "s"}
     return json.dumps({**body, "time": "2020-01-01T12:00:00Z", "data": {"text": text}, **more}).encode()
 

@@ -11,7 +11,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psutil
 import pytest
 from anabranch.change.replay.log_mirror import LogMirror, TopicSource
 from anabranch.contracts import Contract, Declarations, Event, Topic
@@ -30,7 +29,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 from deltalake import DeltaTable
-from support.processes import everything
+from support.processes import everything, listening
 from support.secret_scan import Secrets
 from support.tls_authority import Authority, authority
 
@@ -66,7 +65,8 @@ def send(settings: Settings, topic: Topic, count: int) -> None:
 
 
 def landed(settings: Settings, topic: Topic) -> int:
-    return DeltaTable(landing_table(settings, topic.name)).to_pyarrow_table().num_rows
+    rows: int = DeltaTable(landing_table(settings, topic.name)).to_pyarrow_table().num_rows
+    return rows
 
 
 @pytest.fixture
@@ -212,6 +212,6 @@ def test_what_the_broker_was_told_holds_no_secret(guarded: Settings, planted: Se
 
 def test_the_broker_listens_on_loopback(guarded: Settings) -> None:
     ours = {process.pid for process in everything(guarded)}
-    found = [c for c in psutil.net_connections("inet") if c.pid in ours and c.status == psutil.CONN_LISTEN]
-    assert {c.laddr.port for c in found} >= {guarded.kafka_port, guarded.kafka_controller_port}
-    assert {c.laddr.ip.removeprefix("::ffff:") for c in found} == {"127.0.0.1"}
+    found = [each for each in listening() if each.pid in ours]
+    assert {each.port for each in found} >= {guarded.kafka_port, guarded.kafka_controller_port}
+    assert {each.host for each in found} == {"127.0.0.1"}

@@ -27,7 +27,7 @@ from anabranch.ingest.landing.epoch_pacing import run_first
 from anabranch.ingest.landing.quarantine import list_quarantined, release
 from anabranch.ingest.landing.stream import start
 from anabranch.ingest.landing.verify import conflicts, verify
-from anabranch.lake import commit_history
+from anabranch.lake import append, commit_history
 from anabranch.lake.layout import landing_checkpoint, landing_table
 from confluent_kafka.admin import AdminClient
 from deltalake import DeltaTable
@@ -325,7 +325,7 @@ def test_two_releases_at_once_land_a_record_once(
 ) -> None:
     send(settings, topic, [(0, event("good")), (0, event("wide", n=5_000)), (1, event("wider", n=6_000))])
     land(topic)
-    widened, append = topic_named(topic.name, maximum=10_000), quarantine.append
+    widened = topic_named(topic.name, maximum=10_000)
 
     def overtaken(*arguments: Any) -> int:
         monkeypatch.setattr(quarantine, "append", append)

@@ -155,7 +155,9 @@ def test_a_button_that_comes_too_late_keeps_the_reason_and_says_what_has_changed
     expect(refused).to_contain_text("it was v1 95 %, v2 5 %, then v1 75 %, v2 25 % (by run move-1")
     expect(refused).to_contain_text("ROUTE_MOVED")
     expect(page.get_by_label("Why")).to_have_value(REASON)
-    assert not migration_of(settings, VIEW)[1].hastened  # type: ignore[index]
+    found = migration_of(settings, VIEW)
+    assert found is not None
+    assert not found[1].hastened
 
     page.get_by_role("button", name="Go on now").click()
     expect(page.locator("#standing")).to_contain_text("the next step is taken at the next look")

@@ -13,7 +13,8 @@ import pytest
 from anabranch.apps.web import pages
 from anabranch.apps.web.dirty_days import Lookup, LookupResult, NewEvents
 from anabranch.certify.run_checks import CheckResult
-from anabranch.change.migration import Expectations, advance, rollback, start
+from anabranch.change.migration import advance, rollback, start
+from anabranch.change.promotion_checks import Expectations
 from anabranch.change.replay.state import PUBLISHED, ReplayState, write_state
 from anabranch.compute.speed import status
 from anabranch.compute.speed.status import ViewStatus

@@ -11,7 +11,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import httpx
 import psutil
@@ -26,7 +25,7 @@ from anabranch.operate.runtime.environment import environment
 from anabranch.operate.runtime.process_registry import SUPERVISOR
 from anabranch.operate.runtime.secret_files import airflow_login
 from anabranch.operate.runtime.services import catalog
-from support.processes import SLOW, alive, eventually, everything
+from support.processes import SLOW, Listener, alive, eventually, everything, listening
 
 pytestmark = pytest.mark.system
 
@@ -63,19 +62,19 @@ def test_airflow_answers_who_logs_in_and_nobody_else(platform: Settings) -> None
 
 
 def test_nothing_listens_beyond_loopback(platform: Settings) -> None:
-    def listening() -> list[Any]:
-        ours = {process.pid: process for process in everything(platform)}
-        found = [c for c in psutil.net_connections("inet") if c.pid in ours and c.status == psutil.CONN_LISTEN]
+    def ours() -> list[Listener]:
+        processes = {process.pid: process for process in everything(platform)}
+        found = [each for each in listening() if each.pid in processes]
         try:
-            jvms = {c.pid for c in found if "java" in ours[c.pid].name()}
+            jvms = {each.pid for each in found if "java" in processes[each.pid].name()}
         except psutil.NoSuchProcess:  # a helper of some part that has ended since
             return []
         return found if len(jvms) == 3 else []  # the broker's, landing's and speed's, which come up last
 
-    found = eventually(listening)
-    ports = {c.laddr.port for c in found}
+    found: list[Listener] = eventually(ours)
+    ports = {each.port for each in found}
     assert {platform.kafka_port, platform.postgres_port, platform.airflow_port} <= ports
-    assert {c.laddr.ip.removeprefix("::ffff:") for c in found} == {"127.0.0.1"}
+    assert {each.host for each in found} == {"127.0.0.1"}
 
 
 def test_status_names_the_stream_of_each_view(platform: Settings) -> None:

@@ -74,7 +74,8 @@ def send_departure(settings: Settings, day: date) -> None:
     noon = f"{day}T12:00:00Z"
     data = {"flight_date": f"{day}", "carrier": "AA", "flight": 1, "origin": "JFK", "dest": "ATL", "dep_delay": 20}
     data |= {"scheduled_departure": noon, "actual_departure": noon}
-    event = {"specversion": "1.0", "id": f"late-{day}", "source": "/test", "type": "flight.departed", "subject": "late"}
+    event: dict[str, object] = {"specversion": "1.0", "id": f"late-{day}", "source": "/test"}
+    event |= {"type": "flight.departed", "subject": "late"}
     event |= {"time": noon, "dataschema": "urn:anabranch:contract:flight.departed:1", "data": data}
     producer = raw_producer(settings)
     producer.produce("flights", value=json.dumps(event).encode(), key=b"late")

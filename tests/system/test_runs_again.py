@@ -160,7 +160,9 @@ def test_what_can_not_be_replayed_is_refused_before_anything_runs(platform: Sett
     for conf in ({"view": "no_such_view"}, {"since": "flights@1; ls"}, {"from": "{{ 7 * 7 }}"}):
         with pytest.raises(BadInput):
             client.trigger("replay", {"view": VIEW, **conf})
-    for conf, says in ({"since": "flights@999999"}, "flights@999999"), ({"share": 500}, "parameter share: 500"):
-        run = client.wait(client.trigger("replay", {"view": VIEW, **conf}), timeout=120 * SLOW)
+    refused: list[tuple[dict[str, object], str]]
+    refused = [({"since": "flights@999999"}, "flights@999999"), ({"share": 500}, "parameter share: 500")]
+    for asked, says in refused:
+        run = client.wait(client.trigger("replay", {"view": VIEW, **asked}), timeout=120 * SLOW)
         assert (run.state, run.tasks["plan_replay"]) == ("failed", "failed")
         assert says in run.note

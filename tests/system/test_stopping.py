@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import psutil
 import pytest
 from anabranch.core.settings import Settings
 from anabranch.operate.runtime import lifecycle
-from support.processes import alive, eventually, everything
+from support.processes import alive, eventually, everything, listening
 
 pytestmark = pytest.mark.system
 
@@ -19,4 +18,4 @@ def test_stop_leaves_no_process_and_no_open_port(platform: Settings) -> None:
     eventually(lambda: not any(alive(process) for process in processes), 5)
     assert lifecycle.status(platform) == []
     ports = {platform.kafka_port, platform.kafka_controller_port, platform.postgres_port, platform.airflow_port}
-    assert not {c.laddr.port for c in psutil.net_connections("inet") if c.status == psutil.CONN_LISTEN} & ports
+    assert not {each.port for each in listening()} & ports

@@ -87,8 +87,9 @@ def test_postgres_has_the_same_settings(settings: Settings) -> None:
     service = SERVICES["postgres"]
     given = dict(option.split("=") for option in service["command"] if "=" in option)
     assert given == OPTIONS
-    user, database = re.match(r"postgresql://(\w+):.*/(\w+)$", dsn(settings)).groups()  # type: ignore[union-attr]
-    assert (service["environment"]["POSTGRES_USER"], service["environment"]["POSTGRES_DB"]) == (user, database)
+    named = re.match(r"postgresql://(\w+):.*/(\w+)$", dsn(settings))
+    assert named is not None
+    assert (service["environment"]["POSTGRES_USER"], service["environment"]["POSTGRES_DB"]) == named.groups()
 
 
 @pytest.mark.parametrize("name", OURS)

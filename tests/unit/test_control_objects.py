@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -30,11 +31,15 @@ def test_a_state_follows_the_one_that_was_read(tmp_path: Path) -> None:
     assert current(path) == (2, "one, two")
 
 
+def always(text: str) -> Callable[[str | None], str]:
+    return lambda _: text
+
+
 def test_who_slept_through_many_states_is_turned_away(tmp_path: Path) -> None:
     path = tmp_path / "object"
     number, _ = current(path)
     for text in "abc":
-        change(path, lambda _, text=text: text)
+        change(path, always(text))
     assert not put(path, number, "the sleeper's")
     assert not put(path, number + 1, "the sleeper's")
     assert current(path) == (3, "c")

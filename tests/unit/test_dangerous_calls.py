@@ -64,7 +64,7 @@ def dangers(source: str) -> Iterator[tuple[int, str]]:
             for keyword in node.keywords:
                 value = keyword.value.value if isinstance(keyword.value, ast.Constant) else True
                 if (keyword.arg in ("shell", "allow_pickle") and value) or (keyword.arg == "autoescape" and not value):
-                    yield node.lineno, f"{keyword.arg}={value}"
+                    yield node.lineno, f"{keyword.arg}={value!r}"
 
 
 def _full(node: ast.expr, names: dict[str, str]) -> str:

@@ -64,7 +64,7 @@ def seen() -> RenderableType:
 def differences() -> str:
     view = sample_views().get("departure_delays")
     cells = (Cell("flights", ESCAPES, 1), Cell("delayed", 1, ESCAPES))
-    return render_differences(view, date(2013, 1, 1), [Difference(dict.fromkeys(view.key, ESCAPES), "differs", cells)])
+    return render_differences(view, date(2013, 1, 1), [Difference(dict.fromkeys(view.key, ESCAPES), "changed", cells)])
 
 
 SHOWN: dict[str, Callable[[], str]] = {

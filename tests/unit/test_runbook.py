@@ -151,8 +151,10 @@ def _assigned(tree: ast.Module) -> dict[str, ast.expr]:
         if not isinstance(node, ast.Assign):
             continue
         target, value = node.targets[0], node.value
-        both = isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)
-        for name, given in zip(target.elts, value.elts, strict=True) if both else [(target, value)]:
+        pairs = [(target, value)]
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+            pairs = list(zip(target.elts, value.elts, strict=True))
+        for name, given in pairs:
             if ast.unparse(name) == "code":
                 known = found.get("code")
                 found["code"] = given if known is None else ast.Tuple([known, given])

@@ -31,7 +31,7 @@ from anabranch.views.registered_definition import registered_view
 
 if TYPE_CHECKING:
     import duckdb
-    import pandas as pd  # type: ignore[import-untyped]
+    import pandas as pd
     import polars as pl
     from pyspark.sql import DataFrame, SparkSession
 

@@ -34,10 +34,9 @@ from anabranch.lake.layout import batch_table, landing_table, speed_table
 from anabranch.lake.staging import BUILDS
 from anabranch.views import Registry, View
 from anabranch.views.project import Project
+from faults.bank.customers import TOPIC
 from support.processes import alive, eventually
 from support.real_programs import Process
-
-from bank.customers import TOPIC
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

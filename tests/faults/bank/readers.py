@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from functools import partial
 from itertools import count
 from random import Random
 from types import MappingProxyType
@@ -15,9 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 import anabranch
 import pyarrow as pa
 from anabranch.core.settings import Settings
-
-from bank.customers import TOPIC
-from bank.truth import Facts, Truth, facts_by_day, facts_of
+from faults.bank.customers import TOPIC
+from faults.bank.truth import Facts, Truth, facts_by_day, facts_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,7 +68,7 @@ class Readers:
     def works(self) -> Iterator[Callable[[threading.Event], None]]:
         """One for each engine, each for a thread."""
         for engine in self._engines:
-            yield lambda stop, engine=engine: self._poll(engine, stop)
+            yield partial(self._poll, engine)
 
     @property
     def _engines(self) -> Mapping[str, Callable[[anabranch.Reading], pa.Table]]:

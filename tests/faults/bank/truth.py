@@ -19,8 +19,7 @@ from anabranch.core.settings import Settings
 from anabranch.ingest.landing.schema import VALID
 from anabranch.lake.layout import landing_table
 from deltalake import DeltaTable
-
-from bank.customers import TOPIC
+from faults.bank.customers import TOPIC
 
 Numbers = npt.NDArray[Any]
 _HOUR = 3_600_000_000

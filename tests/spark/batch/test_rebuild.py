@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -222,11 +222,11 @@ def test_what_does_not_fit_is_not_published(
     spark: SparkSession,
     settings: Settings,
     landing: Landing,
-    changes: dict[str, str],
+    changes: dict[str, Any],
     partitions: Sequence[date],
     error: type[Exception],
 ) -> None:
-    build = replace(rebuild(spark, settings, DELAYS, FLIGHTS, DAYS, "run-1"), **changes)  # type: ignore[arg-type]
+    build = replace(rebuild(spark, settings, DELAYS, FLIGHTS, DAYS, "run-1"), **changes)
     with pytest.raises(error):
         publish(settings, DELAYS, build, partitions)
     assert published(settings) == []

@@ -71,7 +71,7 @@ def test_a_build_of_an_older_cut_is_trusted_for_untouched_days_only(
     assert [(c.equal, c.method) for c in certificates] == [(True, BUILD), (True, RECOMPUTED), (True, BUILD)]
 
 
-def _first(column: str, change: Callable[[int], int]) -> Callable[[pa.Table], pa.Table]:
+def _first(column: str, change: Callable[[int], int | None]) -> Callable[[pa.Table], pa.Table]:
     def changed(rows: pa.Table) -> pa.Table:
         values = rows[column].to_pylist()
         values[0] = change(values[0])

@@ -23,17 +23,12 @@ from anabranch.core.settings import Settings
 from anabranch.lake import Cut
 from anabranch.lake.layout import batch_table
 from support import departure_halves
-from support.departure_halves import DAYS, DELAYS, NEWEST, TOPIC, Departure
+from support.departure_halves import DAYS, DELAYS, EPOCHS, NEWEST, TOPIC
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
-
-EPOCHS = [
-    [Departure("01 05:10", "JFK", 3), Departure("01 05:20", "JFK", 4), Departure("01 06:00", "EWR", 1)],
-    [Departure("02 05:10", "JFK", 1), Departure("03 05:30", "LGA", 2), Departure("01 05:30", "JFK", 90, late=True)],
-]
 
 
 @pytest.fixture
@@ -90,7 +85,8 @@ def _rewrite(settings: Settings, build: Build, day: str, change: dict[str, objec
 def test_a_build_that_was_spoilt_is_refused_for_what_was_done_to_each_day(
     spark: SparkSession, settings: Settings, build: Build
 ) -> None:
-    for day, change in zip(DAYS, ({"flights": 77}, {"flights": -1}, {"origin": None}), strict=True):
+    changes: list[dict[str, object]] = [{"flights": 77}, {"flights": -1}, {"origin": None}]
+    for day, change in zip(DAYS, changes, strict=True):
         _rewrite(settings, build, str(day), change)
 
     verdict = reconcile(spark, settings, DELAYS, TOPIC, "run-1", build)

@@ -14,8 +14,7 @@ from anabranch.core.settings import Settings
 from anabranch.operate.jobs import _watch
 from anabranch.operate.jobs._watch import watched
 from support import departure_halves
-from support.departure_halves import DAYS, DELAYS, TOPIC
-from test_reconciliation import EPOCHS
+from support.departure_halves import DAYS, DELAYS, EPOCHS, TOPIC
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -21,8 +21,7 @@ from anabranch.operate.explain.candidates import candidates
 from anabranch.operate.explain.rendering import rendered
 from anabranch.views import Registry
 from rich.console import Console
-from support.evolved_contract import ONE, TWO, Departure, declared, delays_to, departures_from, land
-from test_both_paths import DAYS, MIXED
+from support.evolved_contract import DAYS, MIXED, ONE, TWO, Departure, declared, delays_to, departures_from, land
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
@@ -16,31 +15,29 @@ from anabranch.contracts import Sources, Topic
 from anabranch.core.errors import Conflict, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.ingest.landing.state import open_landing
-from anabranch.lake.commits import open_table
-from anabranch.lake.layout import batch_table, speed_table
+from anabranch.lake.layout import batch_table
 from anabranch.views import View
 from anabranch.views.definition import ENVELOPE
 from anabranch.views.inputs import events_at, frames
-from support.evolved_contract import ONE, TWO, TYPE, Departure, delays_to, departures_from, expected, land
+from support.evolved_contract import (
+    DAYS,
+    MIXED,
+    ONE,
+    TWO,
+    TYPE,
+    Departure,
+    delays_to,
+    departures_from,
+    expected,
+    land,
+    speed_rows,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
-DAYS = [date(2013, 1, 1), date(2013, 1, 2)]
-MIXED: list[list[Departure]] = [
-    [Departure("01 05:10", 12), Departure("01 05:20", -3, version=2), Departure("01 05:30", -7, "ORD")],
-    [Departure("01 06:10", 0), Departure("01 05:40", 100, version=2), Departure("01 06:20", None, version=2)],
-    [Departure("02 06:10", 5, "ORD"), Departure("02 06:40", 0, "ORD", 2), Departure("02 06:50", -9)],
-]
 LATE = [Departure("01 05:50", 30), Departure("01 05:55", -30, "ORD", 2)]
-
-
-def speed_rows(settings: Settings, view: View) -> list[dict[str, Any]]:
-    table = open_table(speed_table(settings, view.name, 1))
-    assert table is not None
-    rows = table.to_pyarrow_table().drop_columns(["partition_date", "_epoch"]).to_pylist()
-    return sorted(rows, key=lambda row: [str(row[k]) for k in view.key])
 
 
 def batch_rows(spark: SparkSession, settings: Settings, view: View, topic: Topic) -> list[dict[str, Any]]:

@@ -73,7 +73,7 @@ def land(spark: SparkSession, settings: Settings, topic: Topic, *values: bytes |
 def platform(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Context:
     """Two epochs from before the second version, two since; valid ones, duplicates, and some in quarantine."""
     settings = Settings(home=tmp_path_factory.mktemp("decoded") / "home")
-    device = {"senttime": "2013-01-01T10:00:00Z", "receivedtime": "2013-01-01T09:00:00.5Z"}
+    device: Row = {"senttime": "2013-01-01T10:00:00Z", "receivedtime": "2013-01-01T09:00:00.5Z"}
     early = sent("01 06:00")
     land(spark, settings, ONE, early, sent("01 07:00", named=False), b"{}", b"\\xff", None, early, repeats=1)
     land(spark, settings, ONE, sent("01 08:00", **device), sent("01 09:00", version=2), sent("02 09:00", source=""))

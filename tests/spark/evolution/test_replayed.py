@@ -16,11 +16,10 @@ from anabranch.compute.speed.view_stream import catch_up
 from anabranch.contracts import Topic
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
-from anabranch.ingest.landing.decode import raw_frame
+from anabranch.ingest.landing.decode import decode, raw_frame
 from anabranch.lake.commits import open_table
 from anabranch.lake.layout import landing_table
-from support.evolved_contract import ONE, TWO, Departure, delays_to, land
-from test_both_paths import MIXED, speed_rows
+from support.evolved_contract import MIXED, ONE, TWO, Departure, delays_to, land, speed_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -96,13 +95,12 @@ def test_data_that_landing_has_wrong_is_found_by_the_log(
     spark: SparkSession, settings: Settings, history: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As if a decoder had been mended since: what is in the log now reads otherwise than it was landed."""
-    real = log_mirror.decode
 
     def mended(records: DataFrame, topic: Topic) -> DataFrame:
         from pyspark.sql import functions as F
 
         column = topic.newest("flight.departed").column
-        return real(records, topic).withColumn(column, F.col(column).withField("dest", F.lit("XXX")))
+        return decode(records, topic).withColumn(column, F.col(column).withField("dest", F.lit("XXX")))
 
     monkeypatch.setattr(log_mirror, "decode", mended)
     ended = replayed(spark, settings, source="log")

@@ -226,12 +226,14 @@ def test_the_terminal_and_json_say_what_was_found(ask: Ask, world: World) -> Non
     content = json.loads(json.dumps(found.to_json(), default=plain))
     assert content["row"]["flights"] == found.row["flights"] == len(content["events"])
     assert content["served"]["half"] == "batch"
+    assert found.against is not None
     assert content["against"]["events_only_here"] == [str(event) for event in found.against.only_here]
 
-    terminal = Console(file=StringIO(), width=200)
+    printed = StringIO()
+    terminal = Console(file=printed, width=200)
     for each in rendered(found, limit=3):
         terminal.print(each, markup=False)
-    text = terminal.file.getvalue()
+    text = printed.getvalue()
     assert f"behind it: {len(found.parts)} events" in text
     assert f"{len(found.parts) - 3} more not shown" in text
     assert "late event" in text

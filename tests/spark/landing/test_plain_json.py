@@ -138,7 +138,8 @@ def test_times(spark: SparkSession) -> None:
     def at(time: str | TimeField | Record, **changed: Any) -> datetime | None:
         found = one(spark, PlainJson(id="paymentId", time=time), **changed)
         assert (found["event_time"] is None) == (found["reason"] is not None)
-        return found["event_time"]  # type: ignore[no-any-return]
+        read: datetime | None = found["event_time"]
+        return read
 
     second = int(APPENDED.timestamp())
     assert at(Record.APPEND_TIME) == APPENDED

@@ -15,7 +15,7 @@ from anabranch.contracts.validation import EventValidator
 from anabranch.core.errors import BadInput
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_decode import BASE, MADE, TOPIC, decided
+from support.things_topic import BASE, MADE, TOPIC, decided
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,15 +10,17 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from anabranch.change.replay import runner
+from anabranch.change.replay.feed import LandingFeed
 from anabranch.change.replay.rate_limit import Pace
-from anabranch.change.replay.runner import ReplayRequest, replay
+from anabranch.change.replay.request import ReplayRequest
+from anabranch.change.replay.runner import replay
 from anabranch.change.replay.state import PUBLISHED
 from anabranch.compute.speed import large_merge
 from anabranch.compute.speed.view_stream import catch_up, start
 from anabranch.core.settings import Settings
 from anabranch.lake import commit_history, latest_commit
 from anabranch.lake.commits import open_table
+from anabranch.lake.file_commits import commit_rewrite
 from anabranch.lake.layout import speed_checkpoint, speed_table
 from anabranch.operate.doctor.context import Context
 from anabranch.operate.doctor.run_checks import examine
@@ -178,14 +180,14 @@ def test_a_compaction_that_is_quicker_than_a_large_merge_makes_it_read_again(
     for minute in (20, 21, 22):
         catch_up(spark, settings, DELAYS, FLIGHTS)
         landing.land([departed(minute)])
-    uri, rewrite, versions = speed_table(settings, DELAYS.name, 1), large_merge.commit_rewrite, list[int]()
+    uri, versions = speed_table(settings, DELAYS.name, 1), list[int]()
 
     def late(table: DeltaTable, *given: Any) -> int:
         if not versions:
             versions.append(table.version())
             maintain(settings, Policy(few=2))
             versions.append(DeltaTable(uri).version())
-        return rewrite(table, *given)
+        return commit_rewrite(table, *given)
 
     monkeypatch.setattr(large_merge, "commit_rewrite", late)
     catch_up(spark, settings.model_copy(update={"small_commit_rows": 0}), DELAYS, FLIGHTS)
@@ -229,10 +231,10 @@ def test_a_replay_under_way_is_not_disturbed(
 ) -> None:
     """Maintained between its slices, and a year later."""
     catch_up(spark, settings, DELAYS, FLIGHTS)
-    live, release_next = rows_of(settings), runner.LandingFeed.release_next
+    live, release_next = rows_of(settings), LandingFeed.release_next
     monkeypatch.setattr("anabranch.change.replay.feed._FIRST_RECORDS", 2)
     monkeypatch.setattr("anabranch.change.replay.feed.next_size", lambda *_: 2)
-    given = []
+    given = list[Any]()
 
     def maintained(slices: Any, *limit: Any) -> Any:
         run(settings, 0 if given else 365)
@@ -240,7 +242,7 @@ def test_a_replay_under_way_is_not_disturbed(
         given.append(release_next(slices, *limit))
         return given[-1]
 
-    monkeypatch.setattr(runner.LandingFeed, "release_next", maintained)
+    monkeypatch.setattr(LandingFeed, "release_next", maintained)
     ended = replay(spark, settings, asked())
     assert (ended.phase, ended.mended) == (PUBLISHED, 0), ended.said
     assert len(given) >= 4

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from anabranch.certify.certify_partitions import certify
 from anabranch.change.replay.rate_limit import Pace
-from anabranch.change.replay.runner import ReplayRequest, replay
+from anabranch.change.replay.request import ReplayRequest
+from anabranch.change.replay.runner import replay
 from anabranch.change.replay.state import PUBLISHED, ReplayState
 from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.settings import Settings, load_settings

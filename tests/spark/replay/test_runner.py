@@ -15,7 +15,8 @@ import pytest
 from anabranch.certify.certify_partitions import certify
 from anabranch.change.replay import runner
 from anabranch.change.replay.rate_limit import Pace
-from anabranch.change.replay.runner import ReplayRequest, replay
+from anabranch.change.replay.request import ReplayRequest
+from anabranch.change.replay.runner import replay
 from anabranch.change.replay.state import (
     CANCELLED,
     PUBLISHED,
@@ -29,7 +30,7 @@ from anabranch.compute.speed.table import SpeedTable
 from anabranch.compute.speed.view_stream import catch_up, start
 from anabranch.core.errors import AnabranchError, BrokenState, Conflict, TryAgain
 from anabranch.core.settings import Settings
-from anabranch.lake import Commit, latest_commit, upsert
+from anabranch.lake import Commit, Cut, latest_commit, upsert
 from anabranch.lake.commits import open_table
 from anabranch.lake.layout import speed_checkpoint, speed_table
 from anabranch.lake.stream_checkpoint import checkpoint_id
@@ -137,9 +138,6 @@ def test_a_wrong_state_is_mended_and_the_stream_goes_on_with_the_right_one(
 
 
 def _without_the_first(landed: Any, view: View, *, late: bool) -> Any:
-    from anabranch.views import inputs
-
-    assert inputs.VALID
     return landed.where("decision = 'valid' AND type = 'flight.departed' AND NOT late AND epoch > 1")
 
 
@@ -384,7 +382,7 @@ def test_a_live_stream_that_is_ahead_is_followed(
 ) -> None:
     """More lands and is read while the replay certifies: it goes on until readers are nowhere ahead."""
     catch_up(spark, settings, DELAYS, FLIGHTS)
-    real, again = runner._Replay._show, []
+    real, again = runner._Replay._show, list[Cut]()
 
     def ahead(self: Any) -> None:
         if not again:

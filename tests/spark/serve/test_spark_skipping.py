@@ -41,8 +41,8 @@ def test_spark_finds_the_rows_that_python_finds(spark: SparkSession, tmp_path: P
 
     for question in (random_tables.random_question(chance) for _ in range(40)):
         if question.column != "bytes":
-            rows = found.where(condition(question, found.schema)).select("number").collect()
-            assert sorted(row.number for row in rows) == question.answer([r for f in files for r in f]), question
+            chosen = found.where(condition(question, found.schema)).select("number").collect()
+            assert sorted(row.number for row in chosen) == question.answer([r for f in files for r in f]), question
 
 
 def condition(question: random_tables.Question, kinds: StructType) -> Column:
@@ -52,7 +52,10 @@ def condition(question: random_tables.Question, kinds: StructType) -> Column:
     if question.sign == "null":
         return column.isNull()
     value = question.value.isoformat() if isinstance(question.value, date) else question.value
-    return random_tables.OPERATORS[question.sign](column, F.lit(value).cast(kinds[question.column].dataType))
+    compared: Column = random_tables.OPERATORS[question.sign](
+        column, F.lit(value).cast(kinds[question.column].dataType)
+    )
+    return compared
 
 
 def test_what_spark_has_staged_has_full_statistics(spark: SparkSession, tmp_path: Path) -> None:

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
-register_pickle_by_value(sys.modules[__name__])  # Python workers of Spark can't import a test
+# Python workers of Spark can't import a test. The function has no types.
+register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 DAY = datetime(2013, 1, 1, tzinfo=UTC)
 LATENESS = FLIGHTS.allowed_lateness
 RETURNS = "tailnum string, began timestamp, rested_at timestamp, flights int"

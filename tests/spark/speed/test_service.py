@@ -14,10 +14,12 @@ import pytest
 from anabranch.compute.speed import service, status
 from anabranch.compute.speed.service import RETRY_SECONDS, WAIT_SECONDS, Slot, Speed, slots_of
 from anabranch.compute.speed.view_stream import SpeedQuery, start
+from anabranch.contracts import Sources
 from anabranch.core.errors import BadInput, Conflict, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.lake import latest_commit
 from anabranch.lake.layout import speed_table
+from anabranch.views import View
 from support.landed_sample import FLIGHTS, Event, Landing, sample_views
 
 if TYPE_CHECKING:
@@ -78,8 +80,8 @@ class Platform:
 def platform(spark: SparkSession, settings: Settings) -> Iterator[Platform]:
     clock = Clock()
 
-    def launch(view: object, topic: object) -> SpeedQuery:
-        return start(spark, settings, view, topic)  # type: ignore[arg-type]
+    def launch(view: View, topic: Sources) -> SpeedQuery:
+        return start(spark, settings, view, topic)
 
     speed = Speed([Slot(DELAYS, FLIGHTS), Slot(FRAGILE, FLIGHTS)], launch, 10**9, clock)
     yield Platform(speed, clock, settings)
@@ -159,8 +161,8 @@ def test_a_restarted_stream_keeps_what_is_known_of_its_state(
     before = status.read(settings)
     platform.speed.stop()
 
-    def launch(view: object, topic: object) -> SpeedQuery:
-        return start(spark, settings, view, topic)  # type: ignore[arg-type]
+    def launch(view: View, topic: Sources) -> SpeedQuery:
+        return start(spark, settings, view, topic)
 
     again = Speed(
         [Slot(DELAYS, FLIGHTS), Slot(FRAGILE, FLIGHTS)], launch, 10**9, known=service._last_statuses(settings)

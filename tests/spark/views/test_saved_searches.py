@@ -73,13 +73,12 @@ def expression(chance: random.Random, depth: int = 2) -> str:
 
 def naively(events: Sequence[Row], searches: Sequence[Row], lasts: int | None) -> set[Any]:
     """Each text as DuckDB reads it, over all events; then for each event the newest version of each search."""
-    holds = set()
+    holds, sent = set[Any](), set[Any]()
     with duckdb.connect() as connection:
         connection.register("events", pa.Table.from_pylist([{**row, "event_time": None} for row in typed(events)]))
         for text in {s["expression"] for s in searches} - {None, *WRONG}:
             found = connection.execute(f"SELECT log_partition, log_offset FROM events WHERE {text}")  # noqa: S608
             holds |= {(*place, text) for place in found.fetchall()}
-    found = set()
     for e in events:
         newest: dict[str, Row] = {}
         for s in sorted(searches, key=lambda s: (s["event_time"], s["log_partition"], s["log_offset"])):
@@ -88,8 +87,8 @@ def naively(events: Sequence[Row], searches: Sequence[Row], lasts: int | None) -
         for s in newest.values():
             fresh = lasts is None or e["event_time"] < s["event_time"] + timedelta(minutes=lasts)
             if fresh and (e["log_partition"], e["log_offset"], s["expression"]) in holds:
-                found.add((e["log_partition"], e["log_offset"], s["search"], s["log_partition"], s["log_offset"]))
-    return found
+                sent.add((e["log_partition"], e["log_offset"], s["search"], s["log_partition"], s["log_offset"]))
+    return sent
 
 
 def typed(rows: Sequence[Row]) -> list[Row]:

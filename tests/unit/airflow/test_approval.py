@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.providers.standard.operators.hitl import ApprovalOperator
 from anabranch.apps.airflow import approval
 from anabranch.apps.airflow.approval import NO_BREAK, PlanApproval
 from anabranch.apps.airflow.retry_policy import NeedsFix
@@ -38,7 +39,7 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def wait(*_: Any) -> None:
         raise Asked
 
-    monkeypatch.setattr(approval.ApprovalOperator, "execute", wait)
+    monkeypatch.setattr(ApprovalOperator, "execute", wait)
     return told
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from anabranch.core.errors import Conflict
 from anabranch.core.settings import Settings, project_root
 from anabranch.operate.maintenance import runner
 from anabranch.operate.maintenance.report import Action, ActionKind, Report
-from test_dag_file import HEAVY, parse
+from support.parsed_dags import HEAVY, parse
 
 pytestmark = pytest.mark.unit
 MERGED = Action(ActionKind.MERGED, "landing of flights", "small files", 1_200, 8_100_000, 3)
@@ -41,7 +42,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, done: Report | Exceptio
             raise done
         return done
 
-    monkeypatch.setattr(maintain_tasks.os, "nice", lambda _: 19)
+    monkeypatch.setattr(os, "nice", lambda _: 19)
     monkeypatch.setattr(maintain_tasks, "load_settings", lambda: Settings(home=tmp_path))
     monkeypatch.setattr(maintain_tasks, "get_current_context", lambda: {"dag_run": None})
     monkeypatch.setattr(maintain_tasks, "tell", lambda _, __, text: told.append(text))

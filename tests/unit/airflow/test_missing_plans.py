@@ -54,8 +54,9 @@ def test_one_run_takes_every_day_that_has_late_events_or_was_never_published(cli
 
 
 def test_a_form_that_names_days_as_well_is_refused(clinic: Clinic) -> None:
+    form: dict[str, Any] = {"missing": True, "from": "2013-01-01"}
     with pytest.raises(NeedsFix, match="RANGE_TWICE"):
-        planned(reprocess_tasks.plan, NAME, **{"missing": True, "from": "2013-01-01"})
+        planned(reprocess_tasks.plan, NAME, **form)
 
 
 def test_a_repair_takes_published_days_only_and_says_what_it_leaves(

@@ -13,7 +13,7 @@ from anabranch.apps.airflow import migrate_tasks
 from anabranch.apps.airflow.migrate_tasks import ShiftReaders
 from anabranch.apps.airflow.retry_policy import NeedsFix
 from anabranch.change.migration import migration_of, rollback, skip_soak
-from anabranch.change.promotion_checks import CheckOutcome
+from anabranch.change.promotion_checks import CheckOutcome, run_checks
 from anabranch.change.run_heartbeat import last_heartbeat
 from anabranch.core.settings import Settings
 from anabranch.lake import CommitMetadata, Cut, create
@@ -141,12 +141,11 @@ def test_a_step_that_a_person_takes_at_the_same_moment_is_seen(
 
     moving.look()
     skip_soak(settings, VIEW, by="bob", why="now")
-    checked = migration.run_checks
 
     def slow(*given: Any, **more: Any) -> CheckOutcome:
-        monkeypatch.setattr(migration, "run_checks", checked)
+        monkeypatch.setattr(migration, "run_checks", run_checks)
         rollback(settings, VIEW, by="eve", why="stop")
-        return checked(*given, **more)
+        return run_checks(*given, **more)
 
     monkeypatch.setattr(migration, "run_checks", slow)
     with pytest.raises(NeedsFix, match=r"stop \(by eve\)"):

@@ -44,6 +44,7 @@ def test_a_webhook_gets_the_note_as_it_is(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_one_that_fails_keeps_no_other_from_it(caplog: pytest.LogCaptureFixture) -> None:
     with posts() as (address, taken), caplog.at_level(logging.ERROR):
+        broken: list[tuple[str, dict[str, Any]]]
         broken = [("no.such.Notifier", {}), (WEBHOOK, {"nonsense": 1}), (WEBHOOK, {"url": "http://127.0.0.1:9/"})]
         notify(given(*broken, (WEBHOOK, {"url": address})), context(), NOTE)
     assert len(taken) == 1

@@ -21,10 +21,14 @@ pytestmark = pytest.mark.unit
 
 
 @pytest.fixture
-def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+def settings(tmp_path: Path) -> Settings:
+    return Settings(home=tmp_path)
+
+
+@pytest.fixture
+def asked(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The parameters of a run over a platform whose readers have all moved on."""
     monkeypatch.setattr(routes, "PATIENCE", 0.3)
-    settings = Settings(home=tmp_path)
     for version in (1, 2):
         small_halves.start_speed(settings, 3, version=version)
     set_route(settings, VIEW, {1: 1, 2: 99}, by="anna", why="nearly")
@@ -37,14 +41,13 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return params
 
 
-def test_it_is_retired_once_and_dropped_when_a_person_says_so(asked: dict[str, Any]) -> None:
-    settings = retire_tasks.load_settings()
+def test_it_is_retired_once_and_dropped_when_a_person_says_so(asked: dict[str, Any], settings: Settings) -> None:
     planned = retire_tasks.retire.function()
     assert planned == {"view": VIEW, "version": 1, "size": planned["size"]}
     assert retire_tasks.retire.function() == planned, "a step that is repeated must change nothing"
     route = route_of(settings, VIEW)
     assert route is not None
-    assert (route.number, route.retired, route.changed_by, route.why) == (3, {1}, "run by-hand", "v2 is it")
+    assert (route.number, route.retired, route.changed_by, route.why) == (3, frozenset({1}), "run by-hand", "v2 is it")
     subject, text = DropApproval(task_id="approve", planned=planned).question()
     assert subject == f"Delete the tables of {VIEW} v1?"
     assert "can only be rebuilt from history" in text
@@ -65,10 +68,12 @@ def test_it_is_retired_once_and_dropped_when_a_person_says_so(asked: dict[str, A
         ("why", " ", "REASON_MISSING"),
     ],
 )
-def test_it_is_refused_for_good(asked: dict[str, Any], field: str, value: object, code: str) -> None:
+def test_it_is_refused_for_good(
+    asked: dict[str, Any], settings: Settings, field: str, value: object, code: str
+) -> None:
     asked[field] = value
     with pytest.raises(NeedsFix, match=code):
         retire_tasks.retire.function()
-    route = route_of(retire_tasks.load_settings(), VIEW)
+    route = route_of(settings, VIEW)
     assert route is not None
     assert route.retired == frozenset()

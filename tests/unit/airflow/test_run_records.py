@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.sdk.types import TaskInstanceKey
 from anabranch.apps.airflow.run_notes import listed, outcome_note, planned_note
 from anabranch.apps.airflow.spark_job import RebuildJob, SparkJob
 from anabranch.certify.verdict import Verdict
@@ -133,9 +134,10 @@ def test_the_run_of_a_key_is_found_again(tmp_path: Path) -> None:
 
 def test_links_lead_to_what_the_task_made() -> None:
     plan = {"view": "delays", "version": 2, "run": "manual-1"}
-    task = SimpleNamespace(planned=plan)
-    found = {link.name: link.get_link(task, ti_key=None) for link in RebuildJob.operator_extra_links}
+    task: Any = SimpleNamespace(planned=plan)
+    of_try = TaskInstanceKey("rebuild", "rebuild", "manual-1")
+    found = {link.name: link.get_link(task, ti_key=of_try) for link in RebuildJob.operator_extra_links}
     assert found["Certificates"].endswith("/anabranch/verdicts/delays/2/manual-1")
     assert found["Checks"].endswith("/anabranch/verdicts/delays/2/manual-1#checks")
     (replays,) = SparkJob.operator_extra_links
-    assert replays.get_link(task, ti_key=None).endswith("/anabranch/views/delays/replays"), "a replay has no verdict"
+    assert replays.get_link(task, ti_key=of_try).endswith("/anabranch/views/delays/replays"), "a replay has no verdict"

@@ -103,5 +103,7 @@ def test_each_engine_has_a_folder_of_its_own(ended: list[int], tmp_path: Path) -
     ended.append(0)
     made = job()
     made.execute({})
+    assert made.conf is not None
     assert Path(made.conf["spark.local.dir"]).parent == tmp_path / "tmp"
+    assert made.properties_file is not None
     assert "spark.local.dir" not in Path(made.properties_file).read_text()

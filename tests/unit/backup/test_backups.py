@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -333,12 +334,12 @@ def test_what_is_refused(clinic: Clinic, folder: Path, other: Settings, tmp_path
     assert code_of(lambda: create_backup(other, folder), BadInput) == "BACKUP_EMPTY"
     assert not folder.exists()
     for inside in (home / "backups", home, home.parent):
-        assert code_of(lambda inside=inside: create_backup(clinic.settings, inside), BadInput) == "BACKUP_INSIDE"  # type: ignore[misc]
+        assert code_of(partial(create_backup, clinic.settings, inside), BadInput) == "BACKUP_INSIDE"
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "photo").touch()
     assert code_of(lambda: create_backup(clinic.settings, tmp_path / "full"), BadInput) == "BACKUP_FOREIGN"
-    for act in (verify_backups, list_backups, lambda there: restore_backup(other, there)):
-        assert code_of(lambda act=act: act(folder), BadInput) == "BACKUP_MISSING"  # type: ignore[misc]
+    for act in (verify_backups, list_backups, partial(restore_backup, other)):
+        assert code_of(partial(act, folder), BadInput) == "BACKUP_MISSING"
     assert not other.home.exists()
     create_backup(clinic.settings, folder)
     with locked(folder / "lock"):

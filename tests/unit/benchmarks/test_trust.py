@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, Literal
 
 import pyarrow as pa
 import pytest
@@ -65,7 +66,7 @@ def test_a_ratio_is_taken_run_by_run() -> None:
     assert ratios([Sample(2.0), Sample(6.0)], [Sample(1.0), Sample(2.0)]) == (2.0, 3.0)
 
 
-def table(folder: Path, name: str, files: int = 1, compression: str = "SNAPPY") -> str:
+def table(folder: Path, name: str, files: int = 1, compression: Literal["SNAPPY", "ZSTD"] = "SNAPPY") -> str:
     from deltalake import WriterProperties
 
     rows = pa.table({"day": ["one", "two"], "value": [1, 2]})
@@ -81,9 +82,9 @@ def test_tables_of_one_layout_may_be_compared(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("other", [{"files": 2}, {"compression": "ZSTD"}])
-def test_tables_of_different_layouts_may_not(tmp_path: Path, other: dict[str, object]) -> None:
+def test_tables_of_different_layouts_may_not(tmp_path: Path, other: dict[str, Any]) -> None:
     with pytest.raises(fairness.DifferentLayout):
-        fairness.check_layout(table(tmp_path, "ours"), table(tmp_path, "theirs", **other))  # type: ignore[arg-type]
+        fairness.check_layout(table(tmp_path, "ours"), table(tmp_path, "theirs", **other))
 
 
 def test_a_table_without_bounds_has_it_easier(tmp_path: Path) -> None:

@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import date, timedelta
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from anabranch.change.dirty_partitions import DirtyPartition, dirty_partitions
 from anabranch.compute.batch.manifest import days_text, parse_days
-from anabranch.contracts import Topic
-from anabranch.contracts.declarations import load_declarations
-from anabranch.core.settings import Settings, project_root
+from anabranch.core.settings import Settings
 from anabranch.ingest.landing.schema import epoch_build, epochs_of_file
-from anabranch.lake import CommitMetadata, Cut, create
-from anabranch.lake.layout import batch_table, landing_table
+from anabranch.lake import Cut
+from anabranch.lake.layout import landing_table
 from anabranch.views.definition import View
-from test_reprocess_plan import a_view, at, land, landed
+from support.landed_rows import FIRST, SECOND, THIRD, TOPIC, a_view, at, land, landed, publish
 
 pytestmark = pytest.mark.unit
-TOPIC: Topic = load_declarations(project_root() / "spark_jobs" / "contracts").topic("flights")
-FIRST, SECOND, THIRD = (date(2013, 1, day) for day in (1, 2, 3))
-
-
-def publish(settings: Settings, view: View, cuts: Mapping[date, int]) -> None:
-    shown = [{"from": f"{d}", "to": f"{d}", "cut": at(epoch).to_json(), "run": "r"} for d, epoch in cuts.items()]
-    columns = pa.schema([("k", pa.string()), ("partition_date", pa.date32())])
-    uri = batch_table(settings, view.name, view.version)
-    note = CommitMetadata(f"{view.writer}/batch", "r", at(max(cuts.values())), extra={"published": shown})
-    create(uri, columns, ["partition_date"], note)
 
 
 @pytest.fixture

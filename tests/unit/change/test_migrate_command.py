@@ -16,10 +16,9 @@ from anabranch.apps.cli.main import app
 from anabranch.core.settings import Settings, project_root
 from anabranch.lake.layout import speed_table
 from anabranch.serve.retirement import retire
-from click.testing import Result
 from support import small_halves
 from support.small_halves import DAYS, VIEW
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 pytestmark = pytest.mark.unit
 TWO_VERSIONS = """

@@ -6,6 +6,7 @@ import shutil
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 import anabranch
 import pytest
@@ -24,7 +25,7 @@ from anabranch.change.migration import (
     skip_soak,
     start,
 )
-from anabranch.change.promotion_checks import CheckOutcome, Expectations
+from anabranch.change.promotion_checks import CheckOutcome, Expectations, run_checks
 from anabranch.core.errors import AnabranchError, BadInput, Conflict, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.lake import CommitMetadata, append, create
@@ -63,9 +64,9 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     return settings
 
 
-def begin(settings: Settings, **more: object) -> Migration:
-    given = {"by": "anna", "why": "v2 is better", "soak_seconds": 0, **more}
-    return start(settings, OLD, NEW, **given)  # type: ignore[arg-type]
+def begin(settings: Settings, **more: Any) -> Migration:
+    given: dict[str, Any] = {"by": "anna", "why": "v2 is better", "soak_seconds": 0, **more}
+    return start(settings, OLD, NEW, **given)
 
 
 def step(settings: Settings) -> Migration:
@@ -356,11 +357,10 @@ def test_two_at_once_are_refused_and_of_two_steps_at_once_one(
 ) -> None:
     begin(settings)
     assert refused(settings) == "MIGRATION_ACTIVE"
-    checked = migration.run_checks
 
     def slow(*given: object, **more: object) -> CheckOutcome:
         """Another process takes the step while this one checks."""
-        monkeypatch.setattr(migration, "run_checks", checked)
+        monkeypatch.setattr(migration, "run_checks", run_checks)
         assert step(settings).share == 1
         return CheckOutcome(())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from anabranch.change.reprocess_plan import make_plan
@@ -11,9 +12,9 @@ from anabranch.change.reprocess_request import parse_reprocess_request
 from anabranch.compute.batch import missing_days as module
 from anabranch.compute.batch.missing_days import Missing, MissingDay, missing, missing_now
 from anabranch.core.settings import Settings
+from anabranch.ingest.landing.late_events import Lateness, lateness_since
 from anabranch.lake.layout import landing_table
-from test_dirty_partitions import FIRST, SECOND, THIRD, TOPIC, publish
-from test_reprocess_plan import a_view, at, land, landed
+from support.landed_rows import FIRST, SECOND, THIRD, TOPIC, a_view, at, land, landed, publish
 
 pytestmark = pytest.mark.unit
 FOURTH = date(2013, 1, 4)
@@ -100,8 +101,13 @@ def test_files_of_days_that_lack_nothing_are_not_opened(settings: Settings) -> N
 def test_the_answer_is_kept_until_something_lands_or_is_published(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looked, real = [], module.lateness_since
-    monkeypatch.setattr(module, "lateness_since", lambda *given: looked.append(1) or real(*given))
+    looked = list[int]()
+
+    def counted(*given: Any) -> Lateness:
+        looked.append(1)
+        return lateness_since(*given)
+
+    monkeypatch.setattr(module, "lateness_since", counted)
     assert [missing(settings, a_view(), at(3)).late for _ in range(3)] == [3, 3, 3]
     assert len(looked) == 1
     publish(settings, a_view(), {FIRST: 3})

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 from anabranch.apps.cli.main import app
 from anabranch.core.settings import Settings
+from support.landed_rows import land, landed, publish
 from support.landed_sample import sample_views
-from test_dirty_partitions import publish
-from test_reprocess_plan import land, landed
 from typer.testing import CliRunner
 
 pytestmark = pytest.mark.unit

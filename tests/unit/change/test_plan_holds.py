@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -123,7 +124,7 @@ def test_a_run_that_publishes_between_the_look_and_the_commit_is_seen(
     publishing = import_module("anabranch.compute.batch.publish")  # the package gives its name to the function
     commit, come = publishing.replace, list[str]()
 
-    def second_comes_first(*given: Any) -> int:
+    def second_comes_first(*given: Any) -> Any:
         if not come:
             come.append("second")
             clinic.reprocess("second", DAYS[1:2])
@@ -140,7 +141,7 @@ def test_days_that_are_published_no_more_are_seen(clinic: Clinic) -> None:
     built(clinic, planned)
     shutil.rmtree(batch_table(clinic.settings, NAME, 1))
     for step in (check_still_published, publish_run):
-        error = outdated(lambda step=step: step(clinic.settings, planned))  # type: ignore[misc]
+        error = outdated(partial(step, clinic.settings, planned))
         assert error.fields["partitions"] == ["2013-01-01", "2013-01-02"]
         assert "2013-01-01 was published at flights@1 by run first when run approved was planned" in error.what
 
@@ -215,7 +216,6 @@ def test_a_version_that_was_retired_since_is_not_rebuilt(tmp_path: Path) -> None
     clinic.speed()
     clinic.speed(view=V2)
     planned = plan(clinic)
-    set_route(clinic.settings, NAME, {2: 100}, "all have it", grace=0) if False else None
     set_route(clinic.settings, NAME, {2: 100}, by="anna", why="test")
     retire(clinic.settings, NAME, 1, by="anna", why="test", grace=timedelta(0))
     with pytest.raises(AnabranchError) as refused:
@@ -227,7 +227,7 @@ def test_a_build_that_is_not_what_was_planned_is_not_published(clinic: Clinic) -
     planned = plan(clinic)
     built(clinic, planned)
     for name, other in {"cut": "flights@1", "days": "2013-01-01..2013-01-02", "fingerprint": "other"}.items():
-        error = outdated(lambda other=other, name=name: publish_run(clinic.settings, {**planned, name: other}))
+        error = outdated(partial(publish_run, clinic.settings, {**planned, name: other}))
         assert error.fields["changed"] == name
     assert DAYS[2] not in state(clinic)
 
@@ -244,6 +244,7 @@ def test_the_step_in_airflow_is_red_before_an_engine_is_started(
     job.execute(context)
     assert submitted == ["rebuild"]
     assert datetime.now(UTC) - datetime.fromisoformat(pushed["began"]) < timedelta(minutes=1), "for its outcome"
+    assert job.application_args is not None
     assert job.application_args[-2:] == ["--late", "1"]
     by_another_run_newer(clinic)
     with pytest.raises(NeedsFix, match="PLAN_OUTDATED"):

@@ -15,10 +15,11 @@ from anabranch.change.replay_plan import ReplayPlan, make_replay_plan
 from anabranch.change.replay_request import pace_of, parse_replay_parameters, parse_view
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings
-from test_reprocess_plan import DAY, TOPIC, a_view, land, landed
+from support.landed_rows import TOPIC, a_view, land, landed
 from typer.testing import CliRunner
 
 pytestmark = pytest.mark.unit
+DAY = date(2013, 1, 2)
 BEFORE, AFTER, LATER = DAY - timedelta(days=1), DAY + timedelta(days=1), DAY + timedelta(days=4)
 
 

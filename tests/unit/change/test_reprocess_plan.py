@@ -2,50 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 from anabranch.change.reprocess_plan import check_still_holds, make_plan
 from anabranch.change.reprocess_request import ReprocessRequest, parse_reprocess_request
-from anabranch.contracts import Topic
-from anabranch.contracts.declarations import load_declarations
 from anabranch.core.errors import AnabranchError, BadDefinition, BadInput, Conflict, TryAgain
-from anabranch.core.settings import Settings, project_root
-from anabranch.ingest.landing.schema import epoch_build, landing_schema
-from anabranch.lake import CommitMetadata, Cut, Position, append, create, stage_arrow
-from anabranch.lake.layout import batch_table, landing_table
+from anabranch.core.settings import Settings
+from anabranch.lake import CommitMetadata, Cut, Position, create
+from anabranch.lake.layout import batch_table
 from anabranch.views.definition import View
+from support.landed_rows import TOPIC, a_view, land, landed
 
 pytestmark = pytest.mark.unit
 DAY = date(2013, 1, 2)
-TOPIC: Topic = load_declarations(project_root() / "spark_jobs" / "contracts").topic("flights")
-
-
-def a_view(**changes: Any) -> View:
-    given = {"name": "delays", "version": 1, "events": ("flight.departed",), "key": ("t", "k"), "partition_by": "t"}
-    return View(**{**given, "function": lambda *frames: frames[0], **changes})
-
-
-def landed(day: date, epoch: int, **changes: Any) -> dict[str, Any]:
-    moment = datetime(day.year, day.month, day.day, 12, tzinfo=UTC)
-    given = {"topic": "flights", "epoch": epoch, "decision": "valid", "late": False, "type": "flight.departed"}
-    return {**given, "event_time": moment, "event_date": day, **changes}
-
-
-def at(epoch: int) -> Cut:
-    return Cut({"flights": Position(epoch, {0: epoch * 10})})
-
-
-def land(settings: Settings, *epochs: list[dict[str, Any]]) -> None:
-    """Each list of rows as one epoch, in files with the names that landing gives them."""
-    uri, schema = landing_table(settings, "flights"), landing_schema(TOPIC)
-    table = create(uri, schema, ["event_date"], CommitMetadata("landing/flights", "0", Cut()))
-    for epoch, rows in enumerate(epochs, 1):
-        staged = stage_arrow(pa.Table.from_pylist(rows, schema), uri, epoch_build(epoch), "event_date")
-        append(table, staged, CommitMetadata("landing/flights", str(epoch), at(epoch)))
 
 
 @pytest.fixture

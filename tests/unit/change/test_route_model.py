@@ -6,6 +6,7 @@ import shutil
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from anabranch.change.promotion_checks import Expectations
 from anabranch.core import clocks
 from anabranch.core.errors import AnabranchError
 from anabranch.core.settings import Settings
+from anabranch.lake import append
 from anabranch.serve import read_plan, routes, table_snapshots
 from anabranch.serve.reader_log import failed_reads
 from anabranch.serve.retirement import reinstate, retire
@@ -81,7 +83,6 @@ class House:
         self.clock = Clock()
         self.killed = ""
         self.cuts = {1: 1, 2: 1}
-        append = routes.append
         for module in (clocks, read_plan):
             patch.setattr(module, "time", self.clock)
         patch.setattr(routes, "PATIENCE", -1.0)
@@ -97,7 +98,7 @@ class House:
             table_snapshots._handles,
             table_snapshots._earlier,
         ):
-            memory.clear()  # type: ignore[attr-defined]
+            memory.clear()
 
     def _commit(self, append: Callable[..., int], of: tuple[Any, ...]) -> int:
         killed, self.killed = self.killed, ""
@@ -119,11 +120,11 @@ class House:
         return made.state if isinstance(made, migration.Migration) else "set"
 
     def act(self, name: str, *of: Any) -> str:
-        s, said = self.settings, {"by": "test", "why": "test"}
+        s, said = self.settings, dict[str, Any](by="test", why="test")
         match name:
             case "start":
-                given = {"steps": STEPS, "soak_seconds": SOAK, "promise": PROMISE}
-                return self.answer(lambda: migration.start(s, OLD, NEW, **said, **given))
+                begin = partial(migration.start, steps=STEPS, soak_seconds=SOAK, promise=PROMISE)
+                return self.answer(lambda: begin(s, OLD, NEW, **said))
             case "advance":
                 return self.answer(lambda: migration.advance(s, OLD, NEW, by="test"))
             case "halt" | "resume" | "rollback":

@@ -6,6 +6,7 @@ import json
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from anabranch.change.replay.state import CERTIFYING, PUBLISHED, ReplayState, write_state
@@ -31,11 +32,11 @@ def settings(tmp_path: Path) -> Settings:
     return Settings(home=tmp_path)
 
 
-def at(seconds: float, **more: object) -> RunProgress:
+def at(seconds: float, **more: Any) -> RunProgress:
     """So many seconds after the start of a run over a month."""
     began = time.time() - seconds
     known = RunProgress(VIEW, 1, "run-1", REBUILD, 31, 26_314, began, updated=began + seconds)
-    return replace(known, **more)  # type: ignore[arg-type]
+    return replace(known, **more)
 
 
 def test_days_events_tasks_and_the_time_left() -> None:

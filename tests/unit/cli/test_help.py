@@ -6,7 +6,7 @@ import re
 
 import pytest
 from anabranch.apps.cli.main import app
-from test_outside_a_project import ALL
+from support.every_command import ALL
 from typer.testing import CliRunner
 
 pytestmark = pytest.mark.unit

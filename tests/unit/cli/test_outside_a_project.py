@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from anabranch.apps.cli.main import app
 from anabranch.core import project_folder
-from typer.main import get_command
+from support.every_command import ALL
 from typer.testing import CliRunner
 
 pytestmark = pytest.mark.unit
@@ -28,21 +26,8 @@ READS_A_HOME = {
 """Commands that need the platform's home (or its broker) only, and work where just that is set."""
 
 
-def commands() -> Iterator[tuple[str, Any]]:
-    todo: list[tuple[str, Any]] = [("", get_command(app))]
-    while todo:
-        name, command = todo.pop(0)
-        below = getattr(command, "commands", {})
-        todo += [(f"{name} {sub}".strip(), found) for sub, found in below.items()]
-        if not below:
-            yield name, command
-
-
-ALL = dict(commands())
-
-
 def line(name: str, tmp_path: Path) -> list[str]:
-    options, arguments = [], []
+    options, arguments = list[str](), list[str]()
     for each in ALL[name].params:
         value = str(tmp_path) if each.name == "file" else GIVEN.get(each.name)
         if each.name == "yes":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from anabranch.contracts import Compatibility, Contract, Declarations, load_declarations
@@ -84,7 +85,7 @@ def test_files_are_read_once_or_anew_when_asked(tmp_path: Path) -> None:
         ("flight.departed", 1, {"type": "object", "properties": {"a": {"type": ["string"]}}}, "CONTRACT_SCHEMA"),
     ],
 )
-def test_a_contract_that_cannot_be_typed_is_refused(name: str, version: int, schema: dict, code: str) -> None:
+def test_a_contract_that_cannot_be_typed_is_refused(name: str, version: int, schema: dict[str, Any], code: str) -> None:
     with pytest.raises(BadDefinition) as caught:
         Contract(name, version, schema)
     assert caught.value.code == code

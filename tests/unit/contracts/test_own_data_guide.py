@@ -17,7 +17,7 @@ GUIDE = (project_root() / "docs" / "your-own-data.md").read_text()
 
 def block(language: str, holds: str) -> str:
     (found,) = (text for text in re.findall(rf"```{language}\n(.*?)```", GUIDE, re.DOTALL) if holds in text)
-    return found
+    return str(found)
 
 
 def test_its_topic_can_be_declared_and_its_record_follows_the_contract(tmp_path: Path) -> None:

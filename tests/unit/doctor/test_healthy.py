@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,7 +25,7 @@ from support.small_platform import DAYS, NAME, V1, V2, Clinic, departed
 
 pytestmark = pytest.mark.unit
 STATES = 100
-ENDS = [(PUBLISHED,), (PUBLISHED, "2013-01-01"), (REFUSED,), (CANCELLED,)]
+ENDS = [(PUBLISHED, ""), (PUBLISHED, "2013-01-01"), (REFUSED, ""), (CANCELLED, "")]
 
 
 def events(chance: random.Random, clinic: Clinic) -> None:
@@ -65,7 +66,7 @@ def healthy(seed: int, home: Path) -> Clinic:
     if chance.random() < 0.1:  # no view has begun yet
         return clinic
     clinic.speed()
-    steps = [
+    steps: list[Callable[[int], object]] = [
         lambda n: events(chance, clinic),
         lambda n: clinic.speed(chance.sample(DAYS, chance.randint(0, 3))),
         lambda n: clinic.reprocess(f"run-{n}", days := chance.sample(DAYS, 3), differs=days[: chance.randint(0, 3)]),

@@ -155,7 +155,7 @@ def test_the_brokers_certificate_is_tried_before_it_starts(tmp_path: Path, file:
     good["kafka_certificate"] = ours.sign(tmp_path / "good", "127.0.0.1", "broker.test")
     check_certificate(load_settings(**good))
     check_certificate(load_settings(**good, kafka_host="broker.test"))
-    wrong = [
+    wrong: list[dict[str, object]] = [
         {"kafka_host": "elsewhere.test"},
         {"kafka_certificate": another.sign(tmp_path / "another's", "127.0.0.1")},
         {"kafka_certificate": tmp_path / "none"},

@@ -85,7 +85,7 @@ def test_the_commit_of_another_is_not_taken_for_its_own(table: DeltaTable, kind:
     """Even where it says the same of itself, but for a move."""
     commit, _ = KINDS[kind]
     other = DeltaTable(table.table_uri)
-    append(other, staged(other, SECOND), note(kind))  # type: ignore[arg-type]
+    append(other, staged(other, SECOND), note(kind))
     checkpoint_fails(other)
 
     with pytest.raises(Conflict) as told:
@@ -119,8 +119,8 @@ def test_another_writer_that_is_quicker_is_decided_upon_again(table: DeltaTable,
         seen.append(table.version())
         if len(seen) <= busy:
             other = DeltaTable(table.table_uri)
-            append(other, staged(other, SECOND), note("other"))  # type: ignore[arg-type]
-        return append(table, staged(table, SECOND), note("own"))  # type: ignore[arg-type]
+            append(other, staged(other, SECOND), note("other"))
+        return append(table, staged(table, SECOND), note("own"))
 
     if busy < 5:
         assert until_committed("a test", attempt) == 4

@@ -64,7 +64,9 @@ def test_a_filter_on_any_column_finds_the_row(filled: DeltaTable, column: str) -
     assert found["text"].to_pylist() == ["O'Hare"]
     landed = filled.to_pyarrow_dataset()  # noqa: F841 - DuckDB finds it by its name
     query = f'select text from landed where "{column}" = ?'  # noqa: S608 - the column is one of SCHEMA's
-    assert duckdb.sql(query, params=[ROW[column]]).fetchall() == [("O'Hare",)]
+    by_duckdb = duckdb.sql(query, params=[ROW[column]])
+    assert by_duckdb is not None
+    assert by_duckdb.fetchall() == [("O'Hare",)]
     lazy = pl.scan_delta(filled.table_uri).filter(pl.col(column) == pl.lit(ROW[column]))
     assert lazy.select("text").collect()["text"].to_list() == ["O'Hare"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -33,8 +34,8 @@ def landing(settings: Settings) -> Landing:
     return Landing(settings)
 
 
-def departed(name: str, time: datetime = NOON, **more: object) -> Event:
-    return Event("flight.departed", time, name, {"origin": "JFK"}, **more)  # type: ignore[arg-type]
+def departed(name: str, time: datetime = NOON, **more: Any) -> Event:
+    return Event("flight.departed", time, name, {"origin": "JFK"}, **more)
 
 
 def batch(*asked: Asked, decision: str = "valid") -> pa.Table:
@@ -50,7 +51,7 @@ def batch(*asked: Asked, decision: str = "valid") -> pa.Table:
 def repeated(landing: Landing, *asked: Asked) -> list[bool]:
     """What a landing that starts now says of a micro-batch."""
     landing.table.update_incremental()
-    return opened(landing).repeats(batch(*asked)).tolist()
+    return [bool(each) for each in opened(landing).repeats(batch(*asked))]
 
 
 def opened(landing: Landing) -> Duplicates:

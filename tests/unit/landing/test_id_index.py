@@ -42,7 +42,7 @@ def test_it_knows_what_a_set_would_know(tmp_path: Path, seed: int) -> None:
     held: dict[date | None, set[tuple[int, ...]]] = {}
     ids = IdIndex(tmp_path)
     for step in range(120):
-        day = rng.choice([FIRST + timedelta(days=step // 30 + int(rng.integers(-1, 2))), None])
+        day = FIRST + timedelta(days=step // 30 + int(rng.integers(-1, 2))) if rng.integers(0, 2) else None
         hashes = drawn(rng, int(rng.integers(1, 40)))
         ids.add(day, hashes)
         held.setdefault(day, set()).update(pairs(hashes))
@@ -87,7 +87,8 @@ def test_a_crash_before_save_leaves_what_was_saved(tmp_path: Path) -> None:
     ids.save(ORIGIN)
     ids.add(FIRST, lost)
     again = IdIndex(tmp_path)
-    assert (again.known(saved).all(), again.known(lost).any()) == (True, False)
+    assert again.known(saved).all()
+    assert not again.known(lost).any()
     assert len(list(tmp_path.glob("*.npy"))) == 1
 
 

@@ -19,7 +19,17 @@ from anabranch.ingest.landing.schema import EVENT_DATE, INDEXED, landing_schema
 from anabranch.ingest.landing.schema_growth import VERSIONS, missing_columns
 from anabranch.ingest.landing.sql import landed_rows
 from anabranch.ingest.landing.state import open_landing, read_state
-from anabranch.lake import CommitMetadata, Cut, Position, append, commit_history, create, latest_commit, stage_arrow
+from anabranch.lake import (
+    CommitMetadata,
+    Cut,
+    Position,
+    append,
+    commit_history,
+    create,
+    latest_commit,
+    stage_arrow,
+    widen,
+)
 from anabranch.lake.layout import landing_table
 from deltalake import DeltaTable
 
@@ -130,14 +140,13 @@ def test_two_that_open_at_once_grow_it_once(settings: Settings, monkeypatch: pyt
     from anabranch.ingest.landing import state
 
     table = open_landing(settings, ONE)
-    real = state.widen
-    calls = []
+    calls = list[int]()
 
     def raced(mine: DeltaTable, schema: pa.Schema, note: CommitMetadata) -> int:
         if not calls:
             calls.append(1)
-            real(DeltaTable(mine.table_uri), schema, note)  # the other one is first
-        return real(mine, schema, note)
+            widen(DeltaTable(mine.table_uri), schema, note)  # the other one is first
+        return widen(mine, schema, note)
 
     monkeypatch.setattr(state, "widen", raced)
     grown = open_landing(settings, TWO)

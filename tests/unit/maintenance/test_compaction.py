@@ -20,6 +20,7 @@ from anabranch.lake import CommitMetadata, commit_history, latest_commit
 from anabranch.lake.table_refs import TableRef, existing_tables
 from anabranch.operate.maintenance import compaction
 from anabranch.operate.maintenance.compaction import compact
+from anabranch.operate.maintenance.file_merging import Group, merge
 from anabranch.operate.maintenance.report import Action, Policy
 from anabranch.serve.table_snapshots import snapshot
 from deltalake import DeltaTable, write_deltalake
@@ -123,9 +124,8 @@ def test_between_two_micro_batches_it_is_not_seen_either(clinic: Clinic) -> None
 
 
 def test_what_its_writer_has_changed_meanwhile_is_left_out(clinic: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
-    merge = compaction.merge
 
-    def disturbed(uri: str, schema: pa.Schema, group: compaction.Group) -> lake.StagedFile:
+    def disturbed(uri: str, schema: pa.Schema, group: Group) -> lake.StagedFile:
         made = merge(uri, schema, group)
         if group.files[0].partition["partition_date"] == str(DAYS[0]):
             clinic.speed([DAYS[0]], origin="A00")  # rewrites the file that A00's rows are in

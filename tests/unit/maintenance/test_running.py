@@ -15,6 +15,7 @@ from anabranch.core.atomic_files import locked
 from anabranch.core.errors import Conflict
 from anabranch.lake import file_commits
 from anabranch.operate.maintenance import compaction, compaction_journal, log_retention, orphans, runner, vacuum
+from anabranch.operate.maintenance.compaction import compact
 from anabranch.operate.maintenance.report import ActionKind, Report
 from anabranch.operate.maintenance.runner import maintain
 from anabranch.serve.read_api import read
@@ -87,7 +88,6 @@ def test_two_at_once_are_refused_and_the_second_changes_nothing(clinic: Clinic) 
 
 
 def test_what_fails_at_one_table_is_told_and_the_others_go_on(clinic: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
-    compact = runner.compact
 
     def failing(settings: Any, place: Any, policy: Any) -> Any:
         if place.kind == "speed":
@@ -110,7 +110,7 @@ def test_a_full_disk_leaves_nothing_staged(clinic: Clinic, monkeypatch: pytest.M
     def full(*_: object) -> None:
         raise OSError("no space left on device")
 
-    monkeypatch.setattr(file_commits.os, "link", full)
+    monkeypatch.setattr(os, "link", full)
     assert maintain(clinic.settings).failed
     assert on_disk(clinic.uri) | on_disk(speed_of(clinic)) == before
     assert not [p for p in (Path(clinic.uri) / "_delta_log").iterdir() if p.suffix == ".tmp"]
@@ -141,7 +141,7 @@ KILLS = [
     *[(compaction_journal, "begin", 1, before) for before in (True, False)],
     *[(compaction, "merge", number, False) for number in (1, 2)],
     *[(compaction, "commit_move", 1, before) for before in (True, False)],
-    *[(file_commits.os, "link", 1, before) for before in (True, False)],
+    *[(os, "link", 1, before) for before in (True, False)],
     *[(file_commits, "publish", 1, before) for before in (True, False)],
     *[(compaction_journal, "end", 1, before) for before in (True, False)],
 ]
@@ -240,7 +240,7 @@ def test_the_command_prints_what_was_done_as_text_and_as_data(clinic: Clinic, mo
     done = json.loads(CliRunner().invoke(app, ["maintain", "--json"]).output)
     assert (done["planned"], done["failed"]) == (False, False)
     assert {deed["act"] for deed in done["deeds"]} == {"merged"}
-    monkeypatch.setattr(runner, "_steps", lambda *_, **__: iter([("a table", lambda: 1 / 0)]))  # type: ignore[misc]
+    monkeypatch.setattr(runner, "_steps", lambda *_, **__: iter([("a table", lambda: 1 / 0)]))
     assert CliRunner().invoke(app, ["maintain"]).exit_code == 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -100,7 +101,8 @@ def test_a_cancel_beside_other_paces_is_never_lost(settings: Settings, _: int) -
     begun(settings)
     with exclusive(settings, VIEW, "one"), ThreadPoolExecutor(8) as pool:
         now = active_replay(settings, VIEW.name, 1)
-        acts = [partial(set_pace, settings, now, Pace(share / 100)) for share in range(10, 50)]
+        acts = list[Callable[[], object]]()
+        acts += [partial(set_pace, settings, now, Pace(share / 100)) for share in range(10, 50)]
         acts.insert(20, partial(cancel, settings, VIEW.name, 1, "bert"))
         for done in [pool.submit(act) for act in acts]:
             done.result()

@@ -15,7 +15,8 @@ from anabranch.lake import commits
 from anabranch.lake.layout import replay_table, speed_table
 from anabranch.views.definition import PARTITION_DATE
 from deltalake import DeltaTable
-from support.small_platform import DAYS, FLIGHTS, NAME, SPEED, V1, Clinic, departed, rows_on
+from support.landed_sample import FLIGHTS
+from support.small_platform import DAYS, NAME, SPEED, V1, Clinic, departed, rows_on
 
 pytestmark = pytest.mark.unit
 RUN = "again"

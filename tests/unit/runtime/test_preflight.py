@@ -7,6 +7,7 @@ import shutil
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from anabranch.core.errors import AnabranchError, BadInput, TryAgain
@@ -135,7 +136,8 @@ def test_the_port_of_each_part_is_checked_before_any_part_starts(
 ) -> None:
     monkeypatch.setattr(preflight, "check_jars", lambda _: None)
     names = ("kafka_port", "kafka_controller_port", "postgres_port", "airflow_port")
-    settings = Settings(home=tmp_path, **{each: free_port() for each in names})
+    ports: dict[str, Any] = {each: free_port() for each in names}
+    settings = Settings(home=tmp_path, **ports)
     parts = catalog(settings)
     assert {variable for part in parts for variable in part.ports} == {f"ANABRANCH_{each.upper()}" for each in names}
     check_all(settings, parts)

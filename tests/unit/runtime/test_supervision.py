@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -45,13 +46,13 @@ def settings(tmp_path: Path) -> Iterator[Settings]:
 
 
 @pytest.fixture
-def supervised(settings: Settings) -> Iterator[Callable[..., None]]:
+def supervised(settings: Settings) -> Iterator[Callable[..., object]]:
     stop = threading.Event()
     yield lambda *parts: supervise(settings, parts, stop)
     stop.set()
 
 
-def part(settings: Settings, name: str, code: str = SLEEPS, **more: object) -> Service:
+def part(settings: Settings, name: str, code: str = SLEEPS, **more: Any) -> Service:
     made = Service(name, (sys.executable, "-c", code), settings.home, settings.logs / f"{name}.log", grace=2.0)
     settings.home.mkdir(exist_ok=True)
     return replace(made, **more)

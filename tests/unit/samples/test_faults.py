@@ -83,7 +83,7 @@ def test_malformed_records_have_no_type_and_sometimes_no_key_or_value(faulty: pl
     assert bad["event_type"].null_count() == bad.height
     assert 0 < bad["key"].null_count() < bad.height
     assert 0 < bad["value"].null_count() < bad.height
-    assert bad["value"].bin.size().max() > 100_000
+    assert (bad["value"].bin.size() > 100_000).any()
 
 
 @pytest.mark.parametrize("kind", ["duplicate", "conflict", "wrong_clock", "days_late"])
@@ -110,8 +110,8 @@ def test_a_wrong_clock_is_corrected_by_the_time_of_receipt(clean: pl.DataFrame, 
 def test_days_late_is_late_at_the_server_too(clean: pl.DataFrame, faulty: pl.DataFrame) -> None:
     late = faulty.filter(fault="days_late").join(clean, on="id", suffix="_first")
     delay = late["publish_time"] - late["publish_time_first"]
-    assert delay.min() >= timedelta(days=1)
-    assert delay.max() <= timedelta(days=5)
+    assert delay.len() > 100
+    assert delay.is_between(timedelta(days=1), timedelta(days=5)).all(ignore_nulls=False)
     assert late["receivedtime"].equals(late["publish_time"])
     assert late["time"].equals(late["time_first"].alias("time"))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
 import polars as pl
 import pytest
@@ -78,8 +79,7 @@ def test_no_flight_is_shorter_than_its_time_in_the_air(year: pl.DataFrame) -> No
     minutes = (pl.col("actual_arrival") - pl.col("actual_departure")).dt.total_minutes()
     on_the_ground = year.filter(pl.col("air_time").is_not_null()).select(minutes - pl.col("air_time")).to_series()
     assert on_the_ground.len() == 327_346
-    assert on_the_ground.min() >= 5
-    assert on_the_ground.max() <= 240
+    assert on_the_ground.is_between(5, 240).all(ignore_nulls=False)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_events_come_in_publish_order_and_never_before_they_happened(week: pl.Da
 
 def test_a_flight_has_its_events_also_after_the_last_midnight(week: pl.DataFrame, year: pl.DataFrame) -> None:
     flown = year.filter(pl.col("flight_date") < JANUARY_1 + timedelta(days=7), pl.col("arr_delay").is_not_null())
-    assert flown["actual_arrival"].max() > utc("2013-01-08 06:00")
+    assert (flown["actual_arrival"] > utc("2013-01-08 06:00")).any()
     assert week.filter(event_type="flight.arrived").height == flown.height
 
 
@@ -140,7 +140,7 @@ def test_every_record_keeps_its_contract_and_is_written_as_the_envelope_writes_i
         assert row["value"] == _event(row).to_json()
 
 
-def _event(row: dict[str, object]) -> Event:
+def _event(row: dict[str, Any]) -> Event:
     return Event(
         id=row["id"],
         source=row["source"],

@@ -58,5 +58,7 @@ def test_faults_are_none_or_small_and_a_given_share_wins() -> None:
 def test_the_pace_says_when_each_event_is_due() -> None:
     events = pl.DataFrame({"publish_time": [BEGIN, BEGIN + timedelta(hours=1), BEGIN + timedelta(hours=3)]})
     assert Pace().due(events, BEGIN, 0) is None
-    assert list(Pace(speed=3600).due(events, BEGIN, 0)) == [0.0, 1.0, 3.0]
-    assert list(Pace(rate=10).due(events, BEGIN, 20)) == [2.0, 2.1, 2.2]
+    by_speed, by_rate = Pace(speed=3600).due(events, BEGIN, 0), Pace(rate=10).due(events, BEGIN, 20)
+    assert by_speed is not None
+    assert by_rate is not None
+    assert (by_speed.tolist(), by_rate.tolist()) == ([0.0, 1.0, 3.0], [2.0, 2.1, 2.2])

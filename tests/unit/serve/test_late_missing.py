@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import anabranch
 import pytest
@@ -14,6 +16,7 @@ from anabranch.compute.speed import status
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
 from anabranch.ingest.landing import late_events
+from anabranch.ingest.landing.sql import rows_of_files
 from anabranch.lake.layout import landing_table
 from anabranch.operate.runtime import process_registry
 from anabranch.operate.runtime.late_status import late_missing
@@ -127,8 +130,12 @@ def test_files_of_epochs_whose_notes_say_that_all_was_on_time_are_not_opened(
     clinic.land(*([departed(n, DAYS[1])] for n in range(7)), [departed(8, DAYS[0])])
     on_time = {int(str(file).split("epoch-")[1].split("-")[0]): file for file in Path(clinic.uri).rglob("*.parquet")}
     opened = list[str]()
-    real = late_events.rows_of_files
-    monkeypatch.setattr(late_events, "rows_of_files", lambda files: opened.extend(map(str, files)) or real(files))
+
+    def noted(files: Sequence[str]) -> Any:
+        opened.extend(files)
+        return rows_of_files(files)
+
+    monkeypatch.setattr(late_events, "rows_of_files", noted)
     found = late_events.lateness_since(clinic.table, ["flight.departed"], lambda day: 0, 8)
     assert [(each.day, each.epoch, each.events) for each in found.late] == [(DAYS[0], 8, 1)]
     assert found.days == {DAYS[0], DAYS[1]}

@@ -7,7 +7,7 @@ import random
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -259,7 +259,7 @@ def five_times(behind: int, once: float) -> list[Any]:
 def test_back_in_real_time(live: tuple[Settings, Polled], lags: dict[int, float]) -> None:
     settings, polled = live
     advance(settings, OLD, NEW, by="test")
-    _until(lambda: 2 in dict(map(reversed, polled.reads[-1:])), 30)  # type: ignore[arg-type]
+    _until(lambda: any(version == 2 for _, version in polled.reads[-1:]), 30)
     time.sleep(lags[1] + 1)
     begun = time.monotonic()
     rollback(settings, VIEW, by="oncall", why="v2 is wrong")
@@ -295,9 +295,9 @@ def _advanced(settings: Settings) -> str:
         return wait.code
 
 
-def _until(true: object, seconds: float) -> None:
+def _until(true: Callable[[], object], seconds: float) -> None:
     end = time.monotonic() + seconds
-    while not true():  # type: ignore[operator]
+    while not true():
         assert time.monotonic() < end, "it didn't come"
         time.sleep(0.02)
 

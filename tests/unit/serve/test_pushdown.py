@@ -25,6 +25,7 @@ from anabranch.serve.reader_log import failed_reads
 from anabranch.serve.routes import set_route
 from anabranch.views.definition import CHANGED, PARTITION_DATE
 from support import random_tables, small_halves
+from support.relation_queries import rows_of
 from support.small_halves import VIEW
 
 pytestmark = pytest.mark.unit
@@ -244,7 +245,7 @@ def test_sql_over_a_relation_reaches_no_file_not_even_those_that_it_reads(settin
     before = file.read_bytes()
 
     with pytest.raises(duckdb.Error):
-        relation.query("v", query.format(file=file, folder=settings.home)).fetchall()
+        rows_of(relation, query.format(file=file, folder=settings.home))
 
     assert file.read_bytes() == before
     assert not list(settings.home.glob("new*"))

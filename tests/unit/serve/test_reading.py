@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import anabranch
+import polars as pl
 import pyarrow as pa
 import pytest
 from anabranch import lake
@@ -17,6 +18,7 @@ from anabranch.lake import CommitMetadata, Cut
 from anabranch.lake.layout import landing_table, speed_table
 from anabranch.serve.read_plan import _seen
 from support import small_halves
+from support.relation_queries import rows_of
 from support.small_halves import DAYS, KEYS, VIEW
 
 pytestmark = pytest.mark.unit
@@ -57,7 +59,9 @@ def test_every_engine_gets_the_same_rows_and_types(settings: Settings) -> None:
     assert reading.to_duckdb().to_arrow_table().cast(arrow.schema).equals(arrow)
     assert pa.Table.from_pandas(reading.to_pandas(), schema=arrow.schema, preserve_index=False).equals(arrow)
     assert reading.to_polars().to_arrow().cast(arrow.schema).equals(arrow)
-    assert reading.to_polars()["window_start"].dtype.time_zone == "UTC"
+    kind = reading.to_polars().schema["window_start"]
+    assert isinstance(kind, pl.Datetime)
+    assert kind.time_zone == "UTC"
 
 
 def test_a_relation_for_people_reaches_no_files(settings: Settings) -> None:
@@ -67,7 +71,7 @@ def test_a_relation_for_people_reaches_no_files(settings: Settings) -> None:
     relation = anabranch.read(VIEW, settings=settings).to_duckdb()
 
     with pytest.raises(duckdb.Error):
-        relation.query("v", "select * from read_text('/etc/hostname')").fetchall()
+        rows_of(relation, "select * from read_text('/etc/hostname')")
 
 
 def test_a_reading_stays_as_it_was_pinned(settings: Settings) -> None:

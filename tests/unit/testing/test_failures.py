@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -34,7 +34,7 @@ def log(count: int) -> Log:
     return Log((Step((tuple(events[:5]), tuple(events[5:9])), Fault.LOSE), Step((tuple(events[9:]),), Fault.REPEAT)))
 
 
-def needs(*numbers: int) -> object:
+def needs(*numbers: int) -> Callable[[Sequence[Log]], list[Finding | None]]:
     """Fails as long as these events are there; counts how often it was asked."""
 
     def judge(logs: Sequence[Log]) -> list[Finding | None]:
@@ -48,7 +48,7 @@ def needs(*numbers: int) -> object:
 
 
 def test_it_comes_down_to_the_events_that_matter() -> None:
-    shrinker = Shrinker(needs(3, 17), 8, 30.0)  # type: ignore[arg-type]
+    shrinker = Shrinker(needs(3, 17), 8, 30.0)
     small = shrinker.shrink(Finding(KEY, log(30))).log
     assert [e.id for e in small.events] == ["e3", "e17"]
     assert small.steps == (Step((small.events,)),)
@@ -59,7 +59,7 @@ def test_it_comes_down_to_the_events_that_matter() -> None:
 def test_it_ends_in_time_with_the_smallest_so_far() -> None:
     def slow(logs: Sequence[Log]) -> list[Finding | None]:
         time.sleep(0.05)
-        return needs(3, 17)(logs)  # type: ignore[operator, no-any-return]
+        return needs(3, 17)(logs)
 
     started = time.monotonic()
     small = Shrinker(slow, 1, 0.2).shrink(Finding(KEY, log(30))).log

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from anabranch.testing.fake_landing import Decisions
@@ -13,8 +14,8 @@ NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
 LATENESS = FLIGHTS.allowed_lateness
 
 
-def departed(name: str, time: datetime = NOON, **more: object) -> Event:
-    return Event("flight.departed", time, name, {"origin": "JFK"}, **more)  # type: ignore[arg-type]
+def departed(name: str, time: datetime = NOON, **more: Any) -> Event:
+    return Event("flight.departed", time, name, {"origin": "JFK"}, **more)
 
 
 def decided(*epochs: list[Event]) -> list[tuple[str, bool | None]]:

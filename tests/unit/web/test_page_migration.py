@@ -13,8 +13,9 @@ import pyarrow as pa
 import pytest
 from anabranch import lake
 from anabranch.change import migration
-from anabranch.change.migration import Expectations, Migration, advance, migration_of, start
-from anabranch.core.errors import BadInput, BrokenState, TryAgain
+from anabranch.change.migration import Migration, advance, migration_of, start
+from anabranch.change.promotion_checks import Expectations
+from anabranch.core.errors import AnabranchError, BadInput, BrokenState, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.lake import CommitMetadata, Cut
 from anabranch.lake.layout import speed_table
@@ -169,9 +170,9 @@ def test_a_page_of_another_site_changes_nothing(
 def test_the_base_address_of_airflow_is_ours_behind_a_proxy_that_changes_the_host(
     client: TestClient, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from anabranch.apps.web import access
+    from airflow.configuration import conf
 
-    monkeypatch.setattr(access.conf, "get", lambda *_, **__: "https://airflow.example/team")
+    monkeypatch.setattr(conf, "get", lambda *_, **__: "https://airflow.example/team")
     refused(press(client, "halt", headers={"origin": "https://example"}), settings, 403)
     assert press(client, "halt", headers={"origin": "https://airflow.example"}).status_code == 303
 
@@ -258,7 +259,7 @@ def test_a_change_that_can_not_be_made_says_why(client: TestClient, settings: Se
     ],
 )
 def test_each_kind_of_error_has_its_status(
-    client: TestClient, monkeypatch: pytest.MonkeyPatch, error: Exception, status: int
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, error: AnabranchError, status: int
 ) -> None:
     def fail(*_: Any, **__: Any) -> None:
         raise error
@@ -266,7 +267,7 @@ def test_each_kind_of_error_has_its_status(
     monkeypatch.setattr(migration, "halt", fail)
     answer = press(client, "halt")
     assert answer.status_code == status
-    assert str(error.code) in answer.text  # type: ignore[attr-defined]
+    assert error.code in answer.text
     assert "&lt;" in answer.text
 
 

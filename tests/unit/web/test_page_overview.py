@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -13,7 +14,7 @@ from statistics import median
 
 import pytest
 from anabranch.apps.web import lag, pages
-from anabranch.apps.web.dirty_days import Lookup, LookupResult
+from anabranch.apps.web.dirty_days import Key, Lookup, LookupResult
 from anabranch.apps.web.glossary import TERMS
 from anabranch.apps.web.lag import Lag, Landing
 from anabranch.compute.speed import status
@@ -189,9 +190,12 @@ def test_late_events_in_no_half_are_counted_of_what_was_never_published_too(
 ) -> None:
     shutil.rmtree(batch_table(settings, VIEW, 1))
     asked = list[object]()
-    monkeypatch.setattr(
-        pages, "LOOKUP", Lookup(find=lambda _, keys: asked.extend(keys) or {keys[0]: LookupResult({}, 1234)})
-    )
+
+    def find(_: Settings, keys: Sequence[Key]) -> dict[Key, LookupResult]:
+        asked.extend(keys)
+        return {keys[0]: LookupResult({}, 1234)}
+
+    monkeypatch.setattr(pages, "LOOKUP", Lookup(find=find))
     seen(client)
     pages.LOOKUP.wait(5)
     assert "1,234" in seen(client)
@@ -203,7 +207,12 @@ def test_a_retired_version_says_so_and_is_not_asked_for_dirty_days(
 ) -> None:
     set_route(settings, VIEW, {2: 100}, by="anna", why="all of them", retired=[1])
     asked = list[object]()
-    monkeypatch.setattr(pages, "LOOKUP", Lookup(find=lambda _, keys: asked.extend(keys) or {}))
+
+    def find(_: Settings, keys: Sequence[Key]) -> dict[Key, LookupResult]:
+        asked.extend(keys)
+        return {}
+
+    monkeypatch.setattr(pages, "LOOKUP", Lookup(find=find))
     page = seen(client)
     assert "v1 retired flights@3 level 0 %" in page
     pages.LOOKUP.wait(5)
@@ -260,7 +269,7 @@ def many(settings: Settings) -> Settings:
 
 
 def test_fifty_views_and_a_year_in_less_than_a_second(
-    many: Settings, client: TestClient, record_property: pytest.RecordProperty, monkeypatch: pytest.MonkeyPatch
+    many: Settings, client: TestClient, record_property: Callable[[str, object], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also the first time: its tables are opened while the server starts."""
     monkeypatch.setattr(pages, "platform", lambda: many)

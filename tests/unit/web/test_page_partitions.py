@@ -57,7 +57,7 @@ def known(client: TestClient, path: str) -> str:
     pages.LOOKUP.wait(5)
     answer = client.get(path)
     assert answer.status_code == 200, answer.text
-    return answer.text
+    return str(answer.text)
 
 
 def squares(html: str) -> dict[str, str]:

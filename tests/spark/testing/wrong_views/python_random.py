@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 
 @F.udf("bigint")
-def thrown(order):
+def thrown(order: str) -> int:
     return random.randint(1, 6)
 
 

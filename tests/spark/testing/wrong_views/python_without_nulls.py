@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 
 @F.udf("string")
-def upper(coupon):
+def upper(coupon: str) -> str:
     return coupon.upper()
 
 
