@@ -132,6 +132,9 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_doubled_through_kills(
                     time.sleep(0.05)
                 number += THREADS
 
+    def more_than(count: int) -> None:
+        eventually(lambda: len(acknowledged) > count, 30)
+
     threads = [threading.Thread(target=send, args=(first,)) for first in range(THREADS)]
     process = serve(settings)
     try:
@@ -139,13 +142,11 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_doubled_through_kills(
         for thread in threads:
             thread.start()
         for _ in range(KILLS):
-            before = len(acknowledged)
-            eventually(lambda before=before: len(acknowledged) > before + 50, 30)
+            more_than(len(acknowledged) + 50)
             process.kill()
             process.wait(10)
             process = serve(settings)
-        before = len(acknowledged)
-        eventually(lambda: len(acknowledged) > before + 50, 30)
+        more_than(len(acknowledged) + 50)
     finally:
         done.set()
         for thread in threads:

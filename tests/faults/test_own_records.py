@@ -101,7 +101,7 @@ def test_lines_are_sent_from_a_file_and_the_standard_input(run: Any, settings: S
     assert "2 records of" in done.stdout, done.stderr
     done = run("produce", "records", BILLS, "-", given='{"bill": "l-3"}\n')
     assert "1 records of - are in the log" in done.stdout
-    values = [record.value for record in newest(settings, BILLS, 3)]
+    values = [record.value or b"" for record in newest(settings, BILLS, 3)]
     assert sorted(values) == [b'{"bill": "l-1", "amount": 1.50e2}', b'{"bill": "l-3"}', b'{"bill":"l-2"}']
     wrong = run("produce", "records", BILLS, "-", given='{"bill": "l-4"}\n{"bill": 5}\n{"bill": "l-6"}\n')
     assert "line 2: bill: 5 is not of type" in wrong.stderr
@@ -112,7 +112,7 @@ def test_lines_are_sent_from_a_file_and_the_standard_input(run: Any, settings: S
 
 def test_records_are_shown_as_they_are(run: Any, settings: Settings) -> None:
     producer = raw_producer(settings)
-    headers = [("ce-id", b"1"), ("odd", b"\xff"), ("none", None)]
+    headers: list[tuple[str, str | bytes | None]] = [("ce-id", b"1"), ("odd", b"\xff"), ("none", None)]
     producer.produce(BILLS, value=b'{"amount": 12345678901234567890.10}', key=b"\x00\xff", headers=headers, partition=1)
     producer.produce(BILLS, value=None, key=b"gone", partition=1)
     producer.produce(BILLS, value=b"\x1b[31mnot JSON", partition=1)
