@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from anabranch.contracts.field_types import kind
 from anabranch.core.errors import BadDefinition
 
 if TYPE_CHECKING:
@@ -138,10 +139,9 @@ def _typed(part: str, path: str, contracts: Sequence[Contract], allowed: set[str
         if node is None:
             yield part, f"{contract.name} v{contract.version} has no field {path}"
         elif node["type"] not in allowed or "format" in node:
-            kind = f"{node['type']} {node.get('format', '')}".strip()
             yield (
                 part,
-                f"{path} is a {kind} in {contract.name} v{contract.version}, not a {' or '.join(sorted(allowed))}",
+                f"{path} is a {kind(node)} in {contract.name} v{contract.version}, not a {' or '.join(sorted(allowed))}",
             )
 
 
