@@ -125,7 +125,9 @@ class Written(float):
 
 def _object(value: bytes | None) -> Pairs | None:
     try:
-        found = json.loads((value or b"").decode(), parse_constant=_refuse, parse_float=Written, object_pairs_hook=Pairs)
+        found = json.loads(
+            (value or b"").decode(), parse_constant=_refuse, parse_float=Written, object_pairs_hook=Pairs
+        )
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, Pairs) else None

@@ -1,9 +1,8 @@
 """Decimals of contracts: ``{"type": "string" or "number", "format": "decimal", "precision": 12, "scale": 2}``.
 
-A decimal is written as digits, with a minus before them and a point between them if need be, and has at most 38 of
-them (zeros before the first digit that counts are not counted). It is never rounded: what doesn't fit is refused. A
-number with an exponent is refused too, because it comes from floating point: ``1e2`` says 100 to some parsers and a
-double to others.
+A decimal is written as digits, with a minus before them and a point between them if need be. Zeros at the end may go
+beyond the scale; at most 38 digits are read, zeros in front not counted. It is never rounded: what doesn't fit is
+refused. So is an exponent: parsers make a double of such a number, and who writes it has used doubles.
 """
 
 from __future__ import annotations

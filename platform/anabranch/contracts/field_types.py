@@ -1,6 +1,7 @@
 """Types of event data: the part of a contract's schema that determines types, and the merge of several schemas.
 
-A shape is a node of a schema that holds only ``type``, ``format``, ``precision``, ``scale``, ``properties`` and ``items``.
+A shape is a node of a schema that holds only ``type``, ``format``, ``precision``, ``scale``, ``properties`` and
+``items``.
 """
 
 from __future__ import annotations

@@ -139,10 +139,8 @@ def _typed(part: str, path: str, contracts: Sequence[Contract], allowed: set[str
         if node is None:
             yield part, f"{contract.name} v{contract.version} has no field {path}"
         elif node["type"] not in allowed or "format" in node:
-            yield (
-                part,
-                f"{path} is a {kind(node)} in {contract.name} v{contract.version}, not a {' or '.join(sorted(allowed))}",
-            )
+            wanted = " or ".join(sorted(allowed))
+            yield part, f"{path} is a {kind(node)} in {contract.name} v{contract.version}, not a {wanted}"
 
 
 def _time_problems(time: TimeField, contracts: Sequence[Contract]) -> Iterator[tuple[str, str]]:

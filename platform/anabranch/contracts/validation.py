@@ -2,7 +2,8 @@
 
 This is at least as strict as landing: an ``integer`` is a JSON integer of 64 bits (``5.0`` isn't one), and a
 ``date-time`` has upper case ``T`` and ``Z``, a year from 0001 and no leap second, because Spark's parser requires
-the same. A decimal is checked as it is written. An event that passes may still be quarantined for its time (absurd, or in the future), never for its shape.
+the same. A decimal is checked as it is written. An event that passes may still be quarantined for its time (absurd, or
+in the future), never for its shape.
 """
 
 from __future__ import annotations
@@ -160,9 +161,9 @@ def _inexact(value: Any, node: Mapping[str, Any], path: str) -> Iterator[tuple[s
             return
         low, high = limit(node, "minimum"), limit(node, "maximum")
         if low is not None and exact_value(value) < low:
-            yield path, f"is below {low}"
+            yield path, f"is below {node['minimum']}"
         if high is not None and exact_value(value) > high:
-            yield path, f"is above {high}"
+            yield path, f"is above {node['maximum']}"
     for name, child in node.get("properties", {}).items():
         sent = sent_name(name, child)
         yield from _inexact(value.get(sent), child, f"{path}.{sent}")

@@ -99,7 +99,7 @@ def _read_event(content: Mapping[str, Any]) -> Event:
 
 
 def _plain(value: Any) -> Any:
-    """Encodes times, dates, decimals and bytes, which JSON lacks, as objects with one key that no contract field can have."""
+    """Encodes times, dates, decimals and bytes, which JSON lacks, as objects with one key that no field can have."""
     match value:
         case datetime():
             return {"$time": value.astimezone(UTC).isoformat()}

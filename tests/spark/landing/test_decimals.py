@@ -1,4 +1,4 @@
-"""Decimals in landing: each value is exactly the one that was written, or the record is in quarantine with the reason."""
+"""Decimals in landing: each value is the one that was written, or its record is in quarantine and says why."""
 
 from __future__ import annotations
 
@@ -10,18 +10,23 @@ from decimal import Decimal
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
-from anabranch.contracts import Contract, PlainJson, Record, Topic
+from anabranch.contracts import Contract, Event, PlainJson, Record, Topic, Upcaster
+from anabranch.contracts.decimals import WrittenFloat, problem, type_name
+from anabranch.core.errors import BadDefinition
 from anabranch.core.spark import LIVE
 from anabranch.ingest.landing.decode import decode, raw_frame
 from anabranch.ingest.landing.mapping import identity
 from anabranch.ingest.landing.quarantine_reasons import with_reasons
 from anabranch.ingest.landing.schema import landing_schema
 from anabranch.ingest.landing.schema_projection import node_of
+from anabranch.views.upcast_select import select_newest
+from anabranch.views.upcasting import check_upcasters
 from support import naive_reader
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Column, SparkSession
 
 pytestmark = pytest.mark.spark
 TEXT: dict[str, Any] = {"type": "string", "format": "decimal", "precision": 12, "scale": 2}
@@ -42,7 +47,10 @@ PAID = Contract(
             "whole": {**NUMBER, "precision": 20, "scale": 0},
             "parts": {"type": "array", "items": NUMBER},
             "order": {"type": "object", "required": ["sum"], "properties": {"id": {"type": "string"}, "sum": TEXT}},
-            "lines": {"type": "array", "items": {"type": "object", "properties": {"net": {**TEXT, "sent_as": "n-e-t"}}}},
+            "lines": {
+                "type": "array",
+                "items": {"type": "object", "properties": {"net": {**TEXT, "sent_as": "n-e-t"}}},
+            },
         },
     },
 )
@@ -136,7 +144,7 @@ CASES: dict[str, tuple[str, Any]] = {
     '"order":{"sum":0.3}': ("", f"data.order.sum {NO}a number where a string is declared"),
     '"lines":[{"n-e-t":"0.10"},{}]': ("lines", [{"net": D("0.10")}, {"net": None}]),
     '"lines":[{"n-e-t":null}]': ("lines", [{"net": None}]),
-    '"lines":[{"n-e-t":"0.10"},{"n-e-t":"0.105"}]': ("", f"data.lines holds what is no object (data.lines[1].n-e-t {NO}"),
+    '"lines":[{"n-e-t":"1"},{"n-e-t":"0.105"}]': ("", f"data.lines holds what is no object (data.lines[1].n-e-t {NO}"),
     '"lines":[{"n-e-t":0.1}]': ("", f"data.lines holds what is no object (data.lines[0].n-e-t {NO}a number where"),
 }  # fmt: skip
 
@@ -179,7 +187,7 @@ def test_every_value_lands_exactly_or_in_quarantine(own: SparkSession) -> None:
 
 
 def written(chance: Random, node: Mapping[str, Any]) -> str:
-    """A JSON value that may be a decimal of this field, or nearly one."""
+    """A JSON value that is a decimal of this field, or nearly one."""
     room = node["precision"] - node["scale"]
     whole = str(chance.randrange(10 ** max(1, room + chance.choice([-3, -1, 0, 0, 0, 1])))) if room else "0"
     digits = max(0, node["scale"] + chance.choice([-1, 0, 0, 0, 1, 15]))
@@ -207,7 +215,10 @@ def test_landing_decides_as_a_reader_that_shares_no_code_with_it(own: SparkSessi
         fits = value is None or expected is not None
         found = row["payment_made"][name] if row["decision"] == "valid" else None
         kept += expected is not None
-        if (row["decision"] == "valid", found) != (fits, expected) or "unreadable" in (row["reason"] or ""):
+        producer = value is None or not problem(json.loads(text, parse_float=WrittenFloat), free[name])
+        reason = "" if fits else f"contract: data.{name} is no {type_name(free[name])}: "
+        decided_so = (row["decision"] == "valid", producer, found, (row["reason"] or "").startswith(reason))
+        if decided_so != (fits, fits, expected, True):
             wrong.append((name, text, found, expected, row["reason"]))
     assert wrong == []
     assert 400 < kept < 1_200
@@ -242,3 +253,73 @@ def test_an_id_beside_a_decimal_is_read_and_no_exponent_hangs(spark: SparkSessio
     frame = raw_frame(spark, topic, [raw])
     (told,) = frame.select(*(column.alias(name) for name, column in identity(topic).items())).collect()
     assert told["event_id"] == "a"
+
+
+CENTS = Contract(
+    "bill.sent",
+    1,
+    {
+        "type": "object",
+        "required": ["cents", "tax"],
+        "properties": {"cents": {"type": "integer"}, "tax": {**TEXT, "minimum": 0}},
+    },
+)
+BILL = Contract(
+    "bill.sent",
+    2,
+    {
+        "type": "object",
+        "required": ["tax", "amount"],
+        "properties": {
+            "tax": {**TEXT, "minimum": "-0.01"},
+            "amount": {**TEXT, "precision": 20},
+            "note": {"type": "string"},
+        },
+    },
+)
+
+
+def to_amount(old: Mapping[str, Column]) -> Mapping[str, Column]:
+    return {"amount": (old["cents"].cast("decimal(20,2)") / 100).cast("decimal(20,2)")}
+
+
+def to_wider(old: Mapping[str, Column]) -> Mapping[str, Column]:
+    return {"amount": old["cents"].cast("decimal(20,2)") / 100}
+
+
+def test_cents_become_a_decimal_for_readers_and_a_decimal_is_carried_over(spark: SparkSession) -> None:
+    topic = Topic("bills", (CENTS, BILL), upcasters=(Upcaster("bill.sent", 1, to_amount),))
+    check_upcasters(spark, topic, ["bill.sent"])
+    sent = [
+        (CENTS, {"cents": 30, "tax": D("0.10")}),
+        (CENTS, {"cents": 123_456_789_012_345_678, "tax": "0.2"}),
+        (CENTS, {"cents": 1, "tax": "-0.01"}),
+        (BILL, {"amount": D("0.30"), "tax": "-0.01"}),
+        (BILL, {"amount": D("123456789012345678.90"), "tax": "0"}),
+    ]
+    events = [
+        Event(str(n), "/s", "bill.sent", "k", APPENDED, data, contract.uri) for n, (contract, data) in enumerate(sent)
+    ]
+    rows = decided(spark, topic, [event.to_json() for event in events])
+    assert [row["reason"] for row in rows] == [None, None, "contract: data.tax is below 0", None, None]
+    landed = spark.createDataFrame(pa.Table.from_pylist(rows, landing_schema(topic))).where("decision = 'valid'")
+    found = select_newest(landed.orderBy("offset"), ["offset"], topic, "bill.sent")
+    assert dict(found.dtypes) == {
+        "offset": "bigint",
+        "tax": "decimal(12,2)",
+        "amount": "decimal(20,2)",
+        "note": "string",
+    }
+    assert [(row["tax"], row["amount"]) for row in found.collect()] == [
+        (D("0.10"), D("0.30")),
+        (D("0.20"), D("1234567890123456.78")),
+        (D("-0.01"), D("0.30")),
+        (D("0.00"), D("123456789012345678.90")),
+    ]
+
+
+def test_a_decimal_that_an_upcaster_would_round_is_refused(spark: SparkSession) -> None:
+    topic = Topic("bills", (CENTS, BILL), upcasters=(Upcaster("bill.sent", 1, to_wider),))
+    with pytest.raises(BadDefinition, match=r"amount becomes decimal\(24,6\), v2 declares decimal\(20,2\)") as error:
+        check_upcasters(spark, topic, ["bill.sent"])
+    assert error.value.code == "UPCASTER_TYPE"

@@ -84,43 +84,57 @@ def test_its_column_is_a_decimal_also_below_and_in_arrays() -> None:
     assert column.field("parts").type.value_type == pa.decimal128(12, 0)
 
 
-BIG = "1" * 40
+NOT_A_NUMBER, NOT_A_STRING = "a string where a number is declared", "a number where a string is declared"
+ODD = "a string that isn't written like -12.50"
+NO_DECIMALS = (
+    "",
+    "-",
+    "+1",
+    " 1",
+    "1 ",
+    "1\n",
+    ".5",
+    "5.",
+    "1,50",
+    "1_0",
+    "--1",
+    "1.2.3",
+    "NaN",
+    "0x1F",
+    "\u0661",
+    "$5",
+)
 VALUES: list[tuple[str, str, str]] = [
     # the JSON text; what is wrong with it where a string, and where a number is declared; "" for nothing
-    ('"1234.50"', "", "a string where a number is declared"),
-    ('"-0.05"', "", "a string where a number is declared"),
-    ('"007"', "", "a string where a number is declared"),
-    ('"9999999999.99000"', "", "a string where a number is declared"),
-    ('"-0"', "", "a string where a number is declared"),
-    ('"1.505"', "a string with more than 2 digits behind the point", "a string where a number is declared"),
-    ('"10000000000"', "a string with more than 10 digits before the point", "a string where a number is declared"),
-    ('"1.' + "0" * 38 + '"', "a string with more than 38 digits", "a string where a number is declared"),
-    ('"1e2"', "a string with an exponent", "a string where a number is declared"),
-    ('"1e999999999"', "a string with an exponent", "a string where a number is declared"),
-    *(
-        (json.dumps(text), "a string that isn't written like -12.50", "a string where a number is declared")
-        for text in ("", "-", "+1", " 1", "1 ", "1\n", ".5", "5.", "1,50", "1_0", "--1", "1.2.3", "NaN", "Infinity",
-                     "0x1F", "\u0661", "$5", "e5", "null")
-    ),  # fmt: skip
-    ("1234.5", "a number where a string is declared", ""),
-    ("-7", "a number where a string is declared", ""),
-    ("1.500", "a number where a string is declared", ""),
-    ("9999999999.99", "a number where a string is declared", ""),
-    ("1.505", "a number where a string is declared", "a number with more than 2 digits behind the point"),
-    ("0.30000000000000004", "a number where a string is declared", "a number with more than 2 digits behind the point"),
-    ("0.10000000000000000001", "a number where a string is declared",
-     "a number with more than 2 digits behind the point"),
-    ("10000000000.00", "a number where a string is declared", "a number with more than 10 digits before the point"),
-    (BIG, "a number where a string is declared", "a number with more than 10 digits before the point"),
-    (f"1.{'0' * 38}", "a number where a string is declared", "a number with more than 38 digits"),
-    ("1.5e2", "a number where a string is declared", "a number with an exponent"),
-    ("1E0", "a number where a string is declared", "a number with an exponent"),
-    ("1e999999999", "a number where a string is declared", "a number with an exponent"),
-    ("1e-999999999", "a number where a string is declared", "a number with an exponent"),
+    ('"1234.50"', "", NOT_A_NUMBER),
+    ('"-0.05"', "", NOT_A_NUMBER),
+    ('"007"', "", NOT_A_NUMBER),
+    ('"9999999999.99000"', "", NOT_A_NUMBER),
+    ('"-0"', "", NOT_A_NUMBER),
+    ('"1.505"', "a string with more than 2 digits behind the point", NOT_A_NUMBER),
+    ('"10000000000"', "a string with more than 10 digits before the point", NOT_A_NUMBER),
+    (f'"1.{"0" * 38}"', "a string with more than 38 digits", NOT_A_NUMBER),
+    ('"1e2"', "a string with an exponent", NOT_A_NUMBER),
+    ('"1e999999999"', "a string with an exponent", NOT_A_NUMBER),
+    *((json.dumps(text), ODD, NOT_A_NUMBER) for text in NO_DECIMALS),
+    ("1234.5", NOT_A_STRING, ""),
+    ("-7", NOT_A_STRING, ""),
+    ("1.500", NOT_A_STRING, ""),
+    ("9999999999.99", NOT_A_STRING, ""),
+    ("1.505", NOT_A_STRING, "a number with more than 2 digits behind the point"),
+    ("0.30000000000000004", NOT_A_STRING, "a number with more than 2 digits behind the point"),
+    ("0.10000000000000000001", NOT_A_STRING, "a number with more than 2 digits behind the point"),
+    ("10000000000.00", NOT_A_STRING, "a number with more than 10 digits before the point"),
+    ("1" * 40, NOT_A_STRING, "a number with more than 10 digits before the point"),
+    (f"1.{'0' * 38}", NOT_A_STRING, "a number with more than 38 digits"),
+    ("1.5e2", NOT_A_STRING, "a number with an exponent"),
+    ("1E0", NOT_A_STRING, "a number with an exponent"),
+    ("1e999999999", NOT_A_STRING, "a number with an exponent"),
+    ("1e-999999999", NOT_A_STRING, "a number with an exponent"),
     ("true", "a boolean where a string is declared", "a boolean where a number is declared"),
     ("[1]", "an array where a string is declared", "an array where a number is declared"),
     ("{}", "an object where a string is declared", "an object where a number is declared"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("text", "of_a_string", "of_a_number"), VALUES)

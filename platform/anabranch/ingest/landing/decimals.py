@@ -29,7 +29,7 @@ def given(raw: Column) -> Column:
 
 def exact_limit(node: Node, keyword: str) -> Column:
     """A minimum or maximum, in the type of the decimal: nothing has to be widened to compare them."""
-    return F.lit(str(limit(node, keyword))).cast(type_name(node))
+    return F.lit(format(limit(node, keyword), "f")).cast(type_name(node))
 
 
 def loses_decimal(raw: Column, node: Node) -> Column | None:
