@@ -8,12 +8,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
+from decimal import Context, Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
 Node = Mapping[str, Any]
 _STAMP = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)", re.ASCII)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_EXACT = Context(prec=200)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +112,22 @@ def contracts_of(files: Sequence[Path]) -> dict[str, Node]:
     return {each["name"]: each for each in (json.loads(file.read_text()) for file in files)}
 
 
+class Written(float):
+    """A number with a point or an exponent, as it is written."""
+
+    def __new__(cls, text: str) -> Written:
+        made = super().__new__(cls, text)
+        made.text = text
+        return made
+
+    text: str
+
+
 def _object(value: bytes | None) -> Pairs | None:
     try:
-        found = json.loads((value or b"").decode(), parse_constant=_refuse, object_pairs_hook=Pairs)
+        found = json.loads(
+            (value or b"").decode(), parse_constant=_refuse, parse_float=Written, object_pairs_hook=Pairs
+        )
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, Pairs) else None
@@ -129,7 +144,8 @@ def _follows(event: Pairs, contract: Node) -> bool:
     fields, needed = contract["schema"]["properties"], contract["schema"].get("required", ())
     # What is said twice, and once not in its type, is refused: nobody knows what was meant.
     told = [value for name, value in event.earlier if name == "data" and not isinstance(value, dict)]
-    told += [v for name, v in data.earlier if name in fields and v is not None and not _is_a(v, fields[name]["type"])]
+    typed = {name: node["type"] for name, node in fields.items() if node.get("format") != "decimal"}
+    told += [v for name, v in data.earlier if name in typed and v is not None and not _is_a(v, typed[name])]
     return not told and all(
         name not in needed if data.get(name) is None else _fits(data[name], node) for name, node in fields.items()
     )
@@ -144,6 +160,8 @@ def _is_a(value: Any, kind: str) -> bool:
 
 def _fits(value: Any, node: Node) -> bool:
     """Of the kinds of fields that our contracts have."""
+    if node.get("format") == "decimal":
+        return decimal_of(value, node) is not None
     if node["type"] == "string":
         if not isinstance(value, str) or not re.fullmatch(node.get("pattern", ".*"), value, re.ASCII | re.DOTALL):
             return False
@@ -153,6 +171,8 @@ def _fits(value: Any, node: Node) -> bool:
 
 def _typed(value: Any, node: Node) -> Any:
     """A value as a typed table holds it; None for a time or a date that is none."""
+    if node.get("format") == "decimal":
+        return decimal_of(value, node)
     if node.get("format") == "date-time":
         return _moment(value)
     if node.get("format") == "date":
@@ -161,6 +181,24 @@ def _typed(value: Any, node: Node) -> Any:
         except ValueError:
             return None
     return _text(value) if isinstance(value, str) else value
+
+
+def decimal_of(value: Any, node: Node) -> Decimal | None:
+    """By the library's own decimals, without a pattern; None for what is none, and for what would be rounded."""
+    if isinstance(value, bool) or not isinstance(value, str if node["type"] == "string" else int | float):
+        return None
+    text = value.text if isinstance(value, Written) else str(value)
+    if set(text) - set("-.0123456789") or text.removeprefix("-")[:1] in ("", ".") or text[-1] == ".":
+        return None
+    try:
+        found = Decimal(text)
+    except InvalidOperation:
+        return None
+    _, digits, exponent = found.as_tuple()
+    if max(len(digits), -int(exponent)) > 38 or abs(found) >= 10 ** (node["precision"] - node["scale"]):
+        return None
+    kept = found.quantize(Decimal(1).scaleb(-node["scale"]), context=_EXACT)
+    return kept if kept == found else None
 
 
 def _text(value: str) -> str:

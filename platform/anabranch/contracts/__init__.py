@@ -3,7 +3,8 @@
 In: the declarations of a project (Python modules in ``spark_jobs/contracts``, with JSON files for the contracts). Out:
 validated ``Topic`` and ``Contract`` objects, which landing, views and producers use. In the order of use:
 
-1. ``contract`` defines a contract and validates its schema; ``field_types`` compares and merges the types in schemas;
+1. ``contract`` defines a contract and validates its schema (``decimals``: that of exact numbers); ``field_types``
+   compares and merges the types in schemas;
 2. ``compatibility`` checks each version against the one before it, ``upcasters`` the functions between versions;
 3. ``records`` says how a topic's records are read, ``topics`` combines contracts, upcasters and the broker's settings;
    ``declarations`` loads all topics of a project;

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
+from typing import Any
 
 from anabranch.contracts.contract import Compatibility, Contract
+from anabranch.contracts.decimals import limit
 from anabranch.contracts.field_types import Node, kind, same_shape
 from anabranch.core.errors import BadDefinition
 
@@ -104,11 +106,16 @@ def _stricter_rules(path: str, *, written: Node, read: Node) -> Iterator[tuple[s
         yield f"{path}.{name}", "is required by one version only"
     if "enum" in read and not set(written.get("enum", [object()])) <= set(read["enum"]):
         yield path, "allows fewer values"
-    if "minimum" in read and written.get("minimum", float("-inf")) < read["minimum"]:
+    if "minimum" in read and _limit(written, "minimum", "-inf") < _limit(read, "minimum"):
         yield path, "has a higher minimum"
-    if "maximum" in read and written.get("maximum", float("inf")) > read["maximum"]:
+    if "maximum" in read and _limit(written, "maximum", "inf") > _limit(read, "maximum"):
         yield path, "has a lower maximum"
     if "pattern" in read and written.get("pattern") != read["pattern"]:
         yield path, "has another pattern"
     for where, one, other in _shared_children(path, written, read):
         yield from _stricter_rules(where, written=one, read=other)
+
+
+def _limit(node: Node, keyword: str, without: str = "") -> Any:
+    found = limit(node, keyword)
+    return float(without) if found is None else found

@@ -1,8 +1,9 @@
 """Contracts: the schema of one version of one event type.
 
 The schema is JSON Schema (2020-12), restricted to types that every engine has: objects, arrays of one type,
-``string`` (also with format ``date-time`` or ``date``), ``integer`` (64 bits), ``number`` (double), ``boolean``,
-with ``required``, ``enum``, ``minimum``, ``maximum`` and ``pattern``. A field that isn't required may be
+``string`` (also with format ``date-time`` or ``date``), ``integer`` (64 bits), ``number`` (double), ``boolean``, and
+decimals, in a string or a number (``contracts.decimals``), with ``required``, ``enum``, ``minimum``, ``maximum`` and
+``pattern``. A field that isn't required may be
 absent or null; fields that the schema doesn't name are allowed and kept in the raw bytes only. ``sent_as`` is a
 field's name in the records, where that isn't its own.
 """
@@ -17,6 +18,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from anabranch.contracts.decimals import check_decimal
 from anabranch.core.errors import BadDefinition
 
 EVENT_TYPE = re.compile(r"[a-z][a-z0-9_]{0,39}(\.[a-z][a-z0-9_]{0,39}){1,3}")
@@ -25,7 +27,7 @@ SENT_NAME = re.compile(r"""[^"'`\\\x00-\x1f]{1,200}""")
 _SCALARS = {"string", "integer", "number", "boolean"}
 _KEYWORDS = {
     "type", "properties", "required", "items", "format", "enum", "minimum", "maximum", "pattern",
-    "description", "title", "$schema", "sent_as",
+    "description", "title", "$schema", "sent_as", "precision", "scale",
 }  # fmt: skip
 
 
@@ -184,3 +186,4 @@ def _check_node(path: str, node: Mapping[str, Any]) -> None:
             f"{path}: type {kind!r} is none of {sorted(_SCALARS)}, object, array",
             next_step="use one of these",
         )
+    check_decimal(path, node)

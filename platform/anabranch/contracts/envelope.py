@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 SPEC_VERSION = "1.0"
@@ -31,7 +32,11 @@ class Event:
     receivedtime: datetime | None = None
 
     def to_json(self) -> bytes:
-        """The bytes of the log record. The record's key is ``subject``."""
+        """The bytes of the log record. The record's key is ``subject``. A ``Decimal`` becomes a string of its digits,
+        because ``json`` can't write one as a number.
+
+        Raises TypeError for a value that JSON doesn't have.
+        """
         body: dict[str, Any] = {
             "specversion": SPEC_VERSION,
             "id": self.id,
@@ -47,7 +52,14 @@ class Event:
         if self.receivedtime is not None:
             body["receivedtime"] = rfc3339(self.receivedtime)
         body["data"] = dict(self.data)
-        return json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
+        return json.dumps(body, separators=(",", ":"), ensure_ascii=False, default=json_text).encode()
+
+
+def json_text(value: object) -> str:
+    """What ``json`` writes for a value that it has no type for: a decimal's digits. Raises TypeError for any other."""
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    raise TypeError(f"{type(value).__name__} is no JSON")
 
 
 def rfc3339(moment: datetime) -> str:

@@ -1,12 +1,15 @@
 """Types of event data: the part of a contract's schema that determines types, and the merge of several schemas.
 
-A shape is a node of a schema that holds only ``type``, ``format``, ``properties`` and ``items``.
+A shape is a node of a schema that holds only ``type``, ``format``, ``precision``, ``scale``, ``properties`` and
+``items``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+
+from anabranch.contracts.decimals import is_decimal, type_name
 
 Node = Mapping[str, Any]
 
@@ -20,13 +23,15 @@ class ShapesClash(Exception):
 
 
 def kind(node: Node) -> str:
-    """The type of a node as text: ``"integer"``, ``"string date-time"``, ``"object"``."""
+    """The type of a node as text: ``"integer"``, ``"string date-time"``, ``"string decimal(12,2)"``, ``"object"``."""
+    if is_decimal(node):
+        return f"{node['type']} {type_name(node)}"
     return f"{node['type']} {node.get('format', '')}".strip()
 
 
 def shape(node: Node) -> Node:
     """The node without the keywords that only restrict values."""
-    found = {key: node[key] for key in ("type", "format") if key in node}
+    found = {key: node[key] for key in ("type", "format", "precision", "scale") if key in node}
     if node["type"] == "object":
         found["properties"] = {name: shape(child) for name, child in node.get("properties", {}).items()}
     if "items" in node:

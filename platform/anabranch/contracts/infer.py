@@ -15,6 +15,8 @@ from anabranch.core.errors import BadInput
 
 _DATE_TIME: Final = re.compile(r"(?!0000)\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})")
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
+_MONEY: Final = re.compile(r"-?\d+\.\d{2}", re.ASCII)
+_AS_DECIMAL: Final = 'looks like money; exact as {"type": "string", "format": "decimal", "precision": 18, "scale": 2}'
 _FIRST_YEAR, _LAST_YEAR = 1990, 2100
 _ENVELOPE: Final = frozenset({"event_time", "event_id", "source", "subject", "log_partition", "log_offset"})
 _TIMES: Final = ("event_time", "eventtime", "time", "timestamp", "ts", "created", "occurred", "happened", "at")
@@ -170,7 +172,9 @@ def _object(seen: _Seen, path: str, left_out: list[str]) -> dict[str, Any]:
             if child.count == seen.count and not child.nulls:
                 required.append(own)
             elif child.nulls:
-                properties[own]["description"] = f"null in {child.nulls} of {child.count} records of the sample"
+                nulls = f"null in {child.nulls} of {child.count} records of the sample"
+                known = node.get("description")
+                properties[own]["description"] = f"{known}; {nulls}" if known else nulls
     return {"type": "object", **({"required": required} if required else {}), "properties": properties}
 
 
@@ -203,7 +207,8 @@ def _node(seen: _Seen, path: str, left_out: list[str]) -> dict[str, Any] | None:
         left_out.append(f"{path}: left out, it has integers beyond 64 bits")
         return None
     type_, _, format_ = kind.partition(" ")
-    return {"type": type_, **({"format": format_} if format_ else {})}
+    money = {"description": _AS_DECIMAL} if kind == "string" and all(map(_MONEY.fullmatch, seen.values)) else {}
+    return {"type": type_, **({"format": format_} if format_ else {}), **money}
 
 
 def _plain(node: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import jsonschema_rs
 from anabranch.contracts.contract import Contract
 from anabranch.contracts.records import PlainJson, sent_value
 from anabranch.contracts.topics import Topic
-from anabranch.contracts.validation import data_schema, envelope_schema
+from anabranch.contracts.validation import data_schema, decimal_problem, envelope_schema
 
 
 class RecordCheck:
@@ -25,14 +25,16 @@ class RecordCheck:
         # The newest version first: its complaint is what a client should hear.
         self._compiled = [(each, _compiled(each, self._plain)) for each in reversed(topic.contracts)]
 
-    def problem(self, content: Mapping[str, Any]) -> tuple[str, str] | None:
-        """The field that is wrong, as a path, and why; None if nothing is."""
-        found = [validator for contract, validator in self._compiled if self._may_be(contract, content)]
+    def problem(self, value: bytes, content: Mapping[str, Any]) -> tuple[str, str] | None:
+        """The field that is wrong, as a path, and why; None if nothing is. ``content``: the decoded ``value``."""
+        found = [each for each in self._compiled if self._may_be(each[0], content)]
         if not found:
             return ("type" if self._plain is None else self._type_path), self._unknown(content)
-        if any(validator.is_valid(content) for validator in found):
-            return None
-        error = next(iter(found[0].iter_errors(content)))
+        sound = [contract for contract, validator in found if validator.is_valid(content)]
+        inexact = [decimal_problem(contract, value, envelope=self._plain is None) for contract in sound]
+        if sound:
+            return None if None in inexact else inexact[0]
+        error = next(iter(found[0][1].iter_errors(content)))
         path = [str(part) for part in error.instance_path]
         if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Required):
             path.append(error.kind.property)

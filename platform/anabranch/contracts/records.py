@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from anabranch.contracts.contract import sent_path
+from anabranch.contracts.field_types import kind
 from anabranch.core.errors import BadDefinition
 
 if TYPE_CHECKING:
@@ -140,11 +141,8 @@ def _typed(part: str, path: str, contracts: Sequence[Contract], allowed: set[str
         if node is None:
             yield part, f"{contract.name} v{contract.version} has no field {path}"
         elif node["type"] not in allowed or "format" in node:
-            kind = f"{node['type']} {node.get('format', '')}".strip()
-            yield (
-                part,
-                f"{path} is a {kind} in {contract.name} v{contract.version}, not a {' or '.join(sorted(allowed))}",
-            )
+            wanted = " or ".join(sorted(allowed))
+            yield part, f"{path} is a {kind(node)} in {contract.name} v{contract.version}, not a {wanted}"
 
 
 def _time_problems(time: TimeField, contracts: Sequence[Contract]) -> Iterator[tuple[str, str]]:

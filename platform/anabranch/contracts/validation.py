@@ -2,18 +2,20 @@
 
 This is at least as strict as landing: an ``integer`` is a JSON integer of 64 bits (``5.0`` isn't one), and a
 ``date-time`` has upper case ``T`` and ``Z``, a year from 0001 and no leap second, because Spark's parser requires
-the same. An event that passes may still be quarantined for its time (absurd, or in the future), never for its shape.
+the same. A decimal is checked as it is written. An event that passes may still be quarantined for its time (absurd, or
+in the future), never for its shape.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import jsonschema_rs
 
 from anabranch.contracts.contract import Contract, sent_name
+from anabranch.contracts.decimals import WrittenFloat, exact_value, has_decimals, is_decimal, limit, problem, type_name
 from anabranch.contracts.envelope import SPEC_VERSION
 from anabranch.core.errors import BadInput
 
@@ -44,13 +46,22 @@ class EventValidator:
     """Compiled contracts by ``dataschema``. Construction takes milliseconds, a check microseconds."""
 
     def __init__(self, contracts: Iterable[Contract]) -> None:
+        given = {contract.uri: contract for contract in contracts}
         self._compiled = {
-            contract.uri: jsonschema_rs.Draft4Validator(envelope_schema(contract), validate_formats=True)
-            for contract in contracts
+            uri: jsonschema_rs.Draft4Validator(envelope_schema(contract), validate_formats=True)
+            for uri, contract in given.items()
         }
+        self._with_decimals = {uri: contract for uri, contract in given.items() if has_decimals(contract.schema)}
 
     def check(self, body: Any) -> None:
-        """Check a decoded event, envelope and data. Raises BadInput EVENT_REFUSED for the first wrong field."""
+        """Check a decoded event, envelope and data. Raises BadInput EVENT_REFUSED for the first wrong field.
+
+        A float stands for the text that ``json`` writes for it: ``0.1 + 0.2`` has 17 digits behind the point.
+        """
+        self._check_shape(body)
+        self._check_decimals(body)
+
+    def _check_shape(self, body: Any) -> None:
         uri = body.get("dataschema") if isinstance(body, Mapping) else None
         validator = self._compiled.get(uri) if isinstance(uri, str) else None
         if validator is None:
@@ -71,7 +82,14 @@ class EventValidator:
             body = _DECODER.decode(value.decode())
         except (ValueError, RecursionError) as error:
             raise refused("event", f"not JSON: {error}", event_type="", event_id="") from None
-        self.check(body)
+        self._check_shape(body)
+        if body["dataschema"] in self._with_decimals:
+            self._check_decimals(_EXACT_DECODER.decode(value.decode()))
+
+    def _check_decimals(self, body: Any) -> None:
+        contract = self._with_decimals.get(body["dataschema"])
+        for field, reason in _inexact(body["data"], contract.schema, "data") if contract else ():
+            raise refused(field, reason, event_type=_text(body, "type"), event_id=_text(body, "id"))
 
     def _without_contract(self, body: Any, uri: object) -> BadInput:
         if not isinstance(body, Mapping):
@@ -112,7 +130,10 @@ def data_schema(contract: Contract) -> dict[str, Any]:
 
 
 def _strict(node: Mapping[str, Any], *, optional: bool) -> dict[str, Any]:
-    """One node of a contract as JSON Schema draft 4, whose integers have no fraction; an optional field may be null."""
+    """One node of a contract as JSON Schema draft 4, whose integers have no fraction; an optional field may be null.
+    Of a decimal it knows the type only."""
+    if is_decimal(node):
+        return {"type": [node["type"], "null"] if optional else node["type"]}
     strict = {k: v for k, v in node.items() if k in {"type", "enum", "minimum", "maximum", "pattern", "format"}}
     if node["type"] == "integer":
         strict["minimum"] = max(node.get("minimum", -_INT64), -_INT64)
@@ -135,6 +156,36 @@ def _strict(node: Mapping[str, Any], *, optional: bool) -> dict[str, Any]:
     return strict
 
 
+def decimal_problem(contract: Contract, value: bytes, *, envelope: bool) -> tuple[str, str] | None:
+    """The first decimal of a record, whose shape was checked, that can't be stored exactly or is beyond its limits: its
+    path, and why. ``envelope``: whether the record is an event, with its data below ``data``."""
+    if not has_decimals(contract.schema):
+        return None
+    content = _EXACT_DECODER.decode(value.decode())
+    found = _inexact(content["data"], contract.schema, "data") if envelope else _inexact(content, contract.schema, "")
+    return next(((path.removeprefix("."), why) for path, why in found), None)
+
+
+def _inexact(value: Any, node: Mapping[str, Any], path: str) -> Iterator[tuple[str, str]]:
+    """The decimals that don't fit or are beyond their limits: path and reason."""
+    if value is None:
+        return
+    if is_decimal(node):
+        if why := problem(value, node):
+            yield path, f"is no {type_name(node)}: {why}"
+            return
+        low, high = limit(node, "minimum"), limit(node, "maximum")
+        if low is not None and exact_value(value) < low:
+            yield path, f"is below {node['minimum']}"
+        if high is not None and exact_value(value) > high:
+            yield path, f"is above {node['maximum']}"
+    for name, child in node.get("properties", {}).items():
+        sent = sent_name(name, child)
+        yield from _inexact(value.get(sent), child, f"{path}.{sent}")
+    for n, item in enumerate(value) if "items" in node else ():
+        yield from _inexact(item, node["items"], f"{path}.{n}")
+
+
 def _text(body: Mapping[str, Any], name: str) -> str:
     return str(body.get(name, ""))
 
@@ -144,3 +195,4 @@ def _no_constant(name: str) -> None:
 
 
 _DECODER = json.JSONDecoder(parse_constant=_no_constant)
+_EXACT_DECODER = json.JSONDecoder(parse_constant=_no_constant, parse_float=WrittenFloat)

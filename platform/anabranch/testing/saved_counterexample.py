@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,12 +99,14 @@ def _read_event(content: Mapping[str, Any]) -> Event:
 
 
 def _plain(value: Any) -> Any:
-    """Encodes times, dates and bytes, which JSON lacks, as objects with one key that no contract field can have."""
+    """Encodes times, dates, decimals and bytes, which JSON lacks, as objects with one key that no field can have."""
     match value:
         case datetime():
             return {"$time": value.astimezone(UTC).isoformat()}
         case date():
             return {"$date": value.isoformat()}
+        case Decimal():
+            return {"$decimal": format(value, "f")}
         case bytes():
             return {"$bytes": base64.b64encode(value).decode()}
         case dict():
@@ -120,6 +123,8 @@ def _typed(value: Any) -> Any:
             return datetime.fromisoformat(moment)
         case {"$date": str(day)}:
             return date.fromisoformat(day)
+        case {"$decimal": str(digits)}:
+            return Decimal(digits)
         case {"$bytes": str(content)}:
             return base64.b64decode(content)
         case dict():

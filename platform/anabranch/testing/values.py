@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
+from decimal import Context, Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 from hypothesis import strategies as st
 
+from anabranch.contracts.decimals import MAX_PRECISION, limit
 from anabranch.ingest.landing.schema import spark_ddl
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
 _INT64: Final = 2**63
+_EXACT: Final = Context(prec=2 * MAX_PRECISION)
 # Composed and decomposed accents, case, blanks, quotes, words that parsers misread, and a long text.
 _TEXTS: Final = (
     "",
@@ -55,6 +58,8 @@ def values(node: Mapping[str, Any]) -> SearchStrategy[Any]:
             return st.lists(values(node["items"]), max_size=3)
         case "string", "date-time":
             return st.sampled_from(_MOMENTS) | st.builds(_moment, st.integers(0, 3 * 86400))
+        case _, "decimal":
+            return _decimals(node)
         case "string", "date":
             return st.sampled_from([m.date() for m in _MOMENTS]) | st.dates(date(2012, 12, 30), date(2013, 1, 3))
         case "string", _:
@@ -111,6 +116,18 @@ def _numbers(node: Mapping[str, Any]) -> SearchStrategy[float]:
     allowed = [x for x in (low, high, *_NUMBERS) if x is not None and _within(x, low, high)]
     drawn = st.floats(low, high, allow_nan=False, allow_infinity=False)
     return st.sampled_from([float(x) for x in allowed]) | drawn if allowed else drawn
+
+
+def _decimals(node: Mapping[str, Any]) -> SearchStrategy[Decimal]:
+    """Unscaled whole numbers: cents. Sums of 0.1 and 0.2, and of the largest and smallest, differ in floating point."""
+    scale, most = node["scale"], 10 ** node["precision"] - 1
+    low, high = (limit(node, keyword) for keyword in ("minimum", "maximum"))
+    least = -most if low is None else int(low.scaleb(scale, _EXACT))
+    greatest = most if high is None else int(high.scaleb(scale, _EXACT))
+    wanted = (least, greatest, 0, 1, -1, 10**scale // 10, 2 * 10**scale // 10, 10**scale, least // 2, greatest // 2)
+    edges = [n for n in wanted if least <= n <= greatest]
+    drawn = st.sampled_from(edges) | st.integers(least, greatest)
+    return drawn.map(lambda unscaled: Decimal(unscaled).scaleb(-scale, _EXACT))
 
 
 def _within(number: float, low: float | None, high: float | None) -> bool:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from anabranch.contracts import Contract, Topic
-from anabranch.contracts.field_types import Node, same_shape
+from anabranch.contracts.field_types import Node
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -51,12 +51,14 @@ def newest_fields(rows: DataFrame, topic: Topic, event_type: str) -> list[Column
 
 def _needs_no_upcast(topic: Topic, event_type: str, here: Mapping[str, Node]) -> bool:
     """Whether the newest version only adds optional fields: landing leaves them null in older events."""
+    from anabranch.ingest.landing.schema_projection import same_type
+
     versions = topic.versions(event_type)
     if any(upcaster.event_type == event_type for upcaster in topic.upcasters):
         return False
     return all(
         name in here
-        and same_shape(here[name], node)
+        and same_type(here[name], node)
         and {c.version for c in versions if name in c.fields} == set(topic.as_sent(event_type, name))
         for name, node in versions[-1].fields.items()
     )

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from anabranch.contracts import PlainJson, TimeField, load_declarations
+from anabranch.contracts import Contract, PlainJson, Record, TimeField, Topic, load_declarations
+from anabranch.contracts.decimals import WrittenFloat, exact_value, problem
 from anabranch.core.errors import BadDefinition
 from anabranch.core.settings import project_root
+from anabranch.ingest.landing.quarantine_reasons import reason
 
 pytestmark = pytest.mark.unit
+OFFSETS = PlainJson(id=Record.OFFSET, time=Record.APPEND_TIME)
 GUIDE = (project_root() / "docs" / "your-own-data.md").read_text()
 
 
@@ -36,6 +41,35 @@ def test_its_error_is_the_one_that_is_raised(tmp_path: Path) -> None:
     with pytest.raises(BadDefinition) as error:
         load_declarations(tmp_path)
     assert str(error.value).splitlines()[0] == block("text", "[MAPPING]").strip()
+
+
+def test_its_decimals_are_declared_and_refused_as_it_says() -> None:
+    fields = json.loads(block("json", '"decimal"'))
+    topic = Topic("payments", (Contract("payment.made", 1, {"type": "object", "properties": fields}),), records=OFFSETS)
+    found = reason(topic, b'{"amount": "1.505"}', datetime(2024, 3, 1, tzinfo=UTC))
+    assert found == block("text", "no decimal").strip()
+
+
+DECIMALS = re.findall(r"^\| (`[^|]+) \| (`[^|]+|quarantine) \|$", GUIDE.partition("### Decimals")[2], re.MULTILINE)
+
+
+@pytest.mark.parametrize(("values", "lands"), DECIMALS)
+def test_its_table_of_decimals_is_true(values: str, lands: str) -> None:
+    node = {"format": "decimal", "precision": 12, "scale": 2}
+    found = [json.loads(text, parse_float=WrittenFloat) for text in re.findall("`([^`]+)`", values)]
+    typed = [{**node, "type": "string" if isinstance(value, str) else "number"} for value in found]
+    wrong = [problem(value, each) for value, each in zip(found, typed, strict=True)]
+    if lands == "quarantine":
+        assert all(wrong)
+        return
+    assert not any(wrong)
+    exact = [exact_value(value).quantize(Decimal("0.01")) for value in found]
+    assert exact == [Decimal(text) for text in re.findall("`([^`]+)`", lands)]
+    assert all(text[-3] == "." for text in re.findall("`([^`]+)`", lands))
+
+
+def test_its_table_of_decimals_is_read() -> None:
+    assert len(DECIMALS) == 7
 
 
 def test_the_formats_that_it_names_are_known() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -76,7 +77,7 @@ def test_binary_mode_is_the_same_event() -> None:
     assert f'"data":{data}'.encode() in record.value
     event = json.loads(record.value)
     assert (event["id"], event["dataschema"], event["time"]) == ("a", PAID.uri, "2024-01-01T00:00:00Z")
-    assert RecordCheck(EVENTS).problem(record.content) == ("data.cents", '150.0 is not of type "integer"')
+    assert RecordCheck(EVENTS).problem(record.value, record.content) == ("data.cents", '150.0 is not of type "integer"')
 
 
 def test_a_repeated_request_is_one_event() -> None:
@@ -158,26 +159,48 @@ def test_each_record_of_any_batch_is_its_own_part(objects: list[dict[str, Any]],
     assert [record.value for record in prepare(PLAIN, {"content-type": JSON}, joined)] == texts
 
 
+def problems(topic: Topic) -> Callable[[dict[str, Any]], tuple[str, str] | None]:
+    check = RecordCheck(topic)
+    return lambda content: check.problem(json.dumps(dict(content)).encode(), content)
+
+
+def test_a_decimal_is_held_to_the_digits_that_were_sent() -> None:
+    price = {"type": "number", "format": "decimal", "precision": 6, "scale": 2}
+    contract = Contract("price.set", 1, {"type": "object", "properties": {"price": price}})
+    plain = Topic("prices", (contract,), records=PlainJson(id=Record.KEY, time=Record.APPEND_TIME))
+    for topic, body, media, at in (
+        (plain, '{"price": %s}', JSON, "price"),
+        (Topic("prices", (contract,)), EVENT.replace("payment.made", "price.set").replace(
+            '{"paymentId":"a","cents":1.50e2,"big":123456789012345678901234567890}', '{"price":%s}'), STRUCTURED,
+            "data.price"),
+    ):  # fmt: skip
+        for digits, refused in (("1.10", False), ("1.100", False), ("1.105", True), ("1e1", True), ('"1.10"', True)):
+            (record,) = sent(topic, body % digits, media)
+            problem = RecordCheck(topic).problem(record.value, record.content)
+            assert (problem is not None and problem[0]) == (at if refused else False), (digits, problem)
+
+
 def test_the_door_names_the_field() -> None:
-    check, (good,) = RecordCheck(EVENTS), sent(EVENTS, EVENT.replace("1.50e2", "150").replace('"subject":"k",', ""))
-    assert check.problem(good.content) is None
+    (good,) = sent(EVENTS, EVENT.replace("1.50e2", "150").replace('"subject":"k",', ""))
+    check = problems(EVENTS)
+    assert check(good.content) is None
     wrong = {**good.content, "data": {"paymentId": "a"}}
-    assert check.problem(wrong) == ("data.cents", '"cents" is a required property')
-    assert check.problem({**good.content, "id": ""})[0] == "id"  # type: ignore[index]
-    field, why = check.problem({**good.content, "type": "payment.lost"}) or ("", "")
+    assert check(wrong) == ("data.cents", '"cents" is a required property')
+    assert check({**good.content, "id": ""})[0] == "id"  # type: ignore[index]
+    field, why = check({**good.content, "type": "payment.lost"}) or ("", "")
     assert (field, "payment.lost" in why, "payment.made, payment.void" in why) == ("type", True, True)
-    assert check.problem({**good.content, "dataschema": "urn:other"}) is not None
+    assert check({**good.content, "dataschema": "urn:other"}) is not None
 
 
 def test_the_door_of_plain_json_takes_any_of_its_versions() -> None:
     second = Contract("payment.made", 2, {**PAID.schema, "required": ["paymentId"]})
     mapped = PlainJson(id="paymentId", time="made", type=TypeField("paymentId", {"p": "payment.made"}))
-    check = RecordCheck(Topic("till", (PAID, second), records=PlainJson(id="paymentId", time="made")))
-    assert check.problem({"paymentId": "a"}) is None
-    assert check.problem({"cents": 1}) == ("paymentId", '"paymentId" is a required property')
-    by_type = RecordCheck(Topic("till", (PAID, second), records=mapped))
-    assert by_type.problem({"paymentId": "p"}) is None
-    assert by_type.problem({"paymentId": "x"}) == ("paymentId", "'x' is none of topic till (payment.made)")
+    check = problems(Topic("till", (PAID, second), records=PlainJson(id="paymentId", time="made")))
+    assert check({"paymentId": "a"}) is None
+    assert check({"cents": 1}) == ("paymentId", '"paymentId" is a required property')
+    by_type = problems(Topic("till", (PAID, second), records=mapped))
+    assert by_type({"paymentId": "p"}) is None
+    assert by_type({"paymentId": "x"}) == ("paymentId", "'x' is none of topic till (payment.made)")
 
 
 def test_the_time_of_receipt_of_an_event_is_the_servers() -> None:

@@ -126,6 +126,19 @@ def test_a_field_of_another_type_is_refused(settings: Settings) -> None:
     assert open_landing(settings, ONE).version() == version
 
 
+def test_a_decimal_column_stays_as_it_is(settings: Settings) -> None:
+    money = {"type": "string", "format": "decimal", "precision": 12, "scale": 2}
+    grown = contract(1, {"n": {"type": "integer"}, "paid": {"type": "array", "items": money}})
+    assert missing_columns(open_landing(settings, Topic("things", (grown,))), Topic("things", (grown,))) == []
+    wider = contract(1, {"n": {"type": "integer"}, "paid": {"type": "array", "items": {**money, "precision": 14}}})
+    with pytest.raises(BadDefinition) as caught:
+        missing_columns(open_landing(settings, Topic("things", (grown,))), Topic("things", (wider,)))
+    assert caught.value.code == "LANDING_TYPES"
+    assert caught.value.fields["clashes"] == (
+        "thing_made.paid[] is decimal(12,2) in the table and decimal(14,2) in the contract",
+    )
+
+
 def test_another_table_is_not_made_one_of_ours(settings: Settings, tmp_path: Path) -> None:
     from anabranch.lake import create
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -75,9 +76,9 @@ def test_another_failure_is_not_followed() -> None:
 
 
 def test_a_file_holds_everything(tmp_path: Path) -> None:
+    data = {"day": date(1, 1, 1), "at": NOON, "list": [{"x": None}], "big": [2**63 - 1, Decimal("0.10")]}
     typed = Event(
-        "flight.departed", NOON, "é\x00", {"day": date(1, 1, 1), "at": NOON, "list": [{"x": None}], "big": 2**63 - 1},
-        3, True, "s", "k", timedelta(days=-3, microseconds=1),
+        "flight.departed", NOON, "é\x00", data, 3, True, "s", "k", timedelta(days=-3, microseconds=1),
     )  # fmt: skip
     whole = Log((Step(((typed, event(1)), ()), Fault.LOSE), *log(12).steps))
     path = saved_counterexample.write(tmp_path, VIEW, Finding(KEY, whole), 7)

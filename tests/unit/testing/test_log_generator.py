@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import hypothesis
@@ -98,6 +99,14 @@ NODES: dict[str, tuple[dict[str, Any], Any]] = {
     "an integer": ({"type": "integer"}, lambda v: -(2**63) <= v < 2**63),
     "a narrow integer": ({"type": "integer", "minimum": 200, "maximum": 300}, lambda v: 200 <= v <= 300),
     "a number": ({"type": "number", "minimum": 0.5}, lambda v: v >= 0.5 and v == v),
+    "a decimal": (
+        {"type": "string", "format": "decimal", "precision": 5, "scale": 2},
+        lambda v: abs(v) < 1000 and v.as_tuple().exponent == -2,
+    ),
+    "a narrow decimal": (
+        {"type": "number", "format": "decimal", "precision": 38, "scale": 2, "minimum": "0.01", "maximum": 0.2},
+        lambda v: Decimal("0.01") <= v <= Decimal("0.2") and v.as_tuple().exponent == -2,
+    ),
     "a text": ({"type": "string"}, lambda v: v.encode() is not None),
     "a pattern": ({"type": "string", "pattern": "^[A-Z]{3}$"}, lambda v: re.fullmatch("[A-Z]{3}", v)),
     "a part of a pattern": ({"type": "string", "pattern": r"\d"}, lambda v: re.search("[0-9]", v)),
@@ -121,6 +130,20 @@ def test_values_keep_their_limits(case: str) -> None:
         assert holds(value)
 
     every()
+
+
+def test_extremes_of_decimals_are_drawn() -> None:
+    node, found = {"type": "string", "format": "decimal", "precision": 38, "scale": 2}, set[Decimal]()
+
+    @hypothesis.seed(1)
+    @hypothesis.settings(max_examples=100, database=None)
+    @hypothesis.given(st.lists(values(node), min_size=3))
+    def every(some: list[Decimal]) -> None:
+        found.update(some)
+
+    every()
+    most = "9" * 36 + ".99"
+    assert {Decimal(most), Decimal(f"-{most}"), Decimal(0), Decimal("0.01"), Decimal("0.10"), Decimal("0.20")} <= found
 
 
 def test_extremes_are_drawn() -> None:

@@ -89,7 +89,7 @@ def _key(topic: Topic, check: RecordCheck, value: bytes) -> bytes | None:
         raise ValueError("it is nested too deeply") from None
     if not isinstance(content, dict):
         raise ValueError(f"a JSON object is needed, not {type(content).__name__}")
-    if (problem := check.problem(content)) is not None:
+    if (problem := check.problem(value, content)) is not None:
         raise ValueError(": ".join(problem))
     records = topic.records
     key = plain_key(records, topic.contracts[0], content) if isinstance(records, PlainJson) else content.get("subject")

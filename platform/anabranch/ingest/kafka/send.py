@@ -16,6 +16,7 @@ from typing import Any
 from confluent_kafka import KafkaError, Message
 
 from anabranch.contracts import CloudEvents, Event, PlainJson, Topic, load_declarations
+from anabranch.contracts.envelope import json_text
 from anabranch.contracts.record_check import RecordCheck
 from anabranch.contracts.records import Record, plain_key
 from anabranch.contracts.validation import refused
@@ -58,7 +59,7 @@ def send_all(
         prepared = [_plain(found, each, **given) for each in records]
     check = RecordCheck(found)
     for number, (_, value, named) in enumerate(prepared):
-        if (problem := check.problem(json.loads(value))) is not None:
+        if (problem := check.problem(value, json.loads(value))) is not None:
             event_type, event_id = (named.type, named.id) if named else ("", f"{number}")
             raise refused(*problem, event_type=event_type, event_id=event_id)
     with Producer(settings, declared) as producer:
@@ -109,7 +110,9 @@ def _plain(topic: Topic, record: Mapping[str, Any] | Event, *, key: str = "") ->
         raise _unusable("key", f"the id of {topic.name}'s records is their key", "give key")
     text = key or plain_key(mapping, topic.contracts[0], record)
     try:
-        value = json.dumps(dict(record), separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+        value = json.dumps(
+            dict(record), separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=json_text
+        ).encode()
     except (TypeError, ValueError) as error:
         what = f"it can't be written as JSON: {error}"
         raise _unusable("record", what, "use texts for what JSON has no type for") from None

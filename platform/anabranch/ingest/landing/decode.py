@@ -15,9 +15,10 @@ from pyspark.sql import functions as F
 from anabranch.contracts import PlainJson, Topic
 from anabranch.contracts.field_types import Node, ShapesClash, merge, same_shape
 from anabranch.core.errors import BadDefinition
+from anabranch.ingest.landing.decimals import decimal_of
 from anabranch.ingest.landing.mapping import mapped_event, mapped_time, text_of
 from anabranch.ingest.landing.renames import as_declared, as_sent, renamed_fields
-from anabranch.ingest.landing.schema import EVENT_DATE, QUARANTINED, VALID, spark_ddl
+from anabranch.ingest.landing.schema import EVENT_DATE, QUARANTINED, VALID, parsed_ddl, spark_ddl
 from anabranch.ingest.landing.schema_projection import fields_as_sent
 from anabranch.ingest.landing.validity import CONTRACT, CORRUPT, DATA, END, is_valid, matching_contract, wrapped
 
@@ -125,21 +126,10 @@ def _fields(topic: Topic) -> dict[str, Node]:
 
 
 def _schema(topic: Topic, fields: Mapping[str, Node]) -> str:
-    texts = {"type": "object", "properties": {name: _as_text(node) for name, node in fields.items()}}
-    sent = as_sent(texts, renamed_fields(topic))["properties"]
-    data = ", ".join(f"`{name}`: {spark_ddl(node)}" for name, node in sent.items())
+    sent = as_sent({"type": "object", "properties": fields}, renamed_fields(topic))["properties"]
+    data = ", ".join(f"`{name}`: {parsed_ddl(node)}" for name, node in sent.items())
     envelope = ", ".join(f"`{name}`: {ddl}" for name, ddl in ENVELOPE.items())
     return f"event struct<{envelope}, data: struct<{data}>>, {END} boolean, {CORRUPT} string"
-
-
-def _as_text(node: Mapping[str, Any]) -> dict[str, Any]:
-    """A contract's node with its times and dates as plain strings: Spark's parser would accept "2013" as a time."""
-    text = {key: value for key, value in node.items() if key != "format"}
-    if "properties" in node:
-        text["properties"] = {name: _as_text(child) for name, child in node["properties"].items()}
-    if "items" in node:
-        text["items"] = _as_text(node["items"])
-    return text
 
 
 def _data(topic: Topic, event_type: str, fields: Mapping[str, Node]) -> Column:
@@ -150,8 +140,8 @@ def _data(topic: Topic, event_type: str, fields: Mapping[str, Node]) -> Column:
 
 
 def _typed(value: Column, node: Mapping[str, Any]) -> Column:
-    """A parsed value with strings converted to times and dates; null if one can't be converted."""
-    if _as_text(node) == node:
+    """A parsed value with times, dates and decimals; null where one can't be converted."""
+    if parsed_ddl(node) == spark_ddl(node):
         return value
     match node["type"], node.get("format"):
         case "object", _:
@@ -159,6 +149,8 @@ def _typed(value: Column, node: Mapping[str, Any]) -> Column:
             return F.when(value.isNotNull(), F.struct(*fields))
         case "array", _:
             return F.transform(value, lambda item: _typed(item, node["items"]))
+        case _, "decimal":
+            return decimal_of(value, node)
         case _, "date-time":
             return _time_of(value)
         case _, "date":

@@ -16,7 +16,7 @@ from anabranch.contracts import PlainJson, Topic
 from anabranch.contracts.field_types import shape
 from anabranch.contracts.records import UNITS, Record, Records, TimeField
 from anabranch.ingest.landing.renames import as_declared, as_sent, renamed_fields
-from anabranch.ingest.landing.schema import spark_ddl
+from anabranch.ingest.landing.schema import parsed_ddl
 
 _DATA = "_data"
 
@@ -65,7 +65,7 @@ def identity(topic: Topic) -> dict[str, Column]:
     named = {path.partition(".")[0] for path in topic.records.id_fields}
     fields = {"type": "object", "properties": {name: shape(schema["properties"][name]) for name in sorted(named)}}
     data = (
-        as_declared(F.from_json(value, spark_ddl(as_sent(fields, renames))), fields, renames) if named else F.lit(None)
+        as_declared(F.from_json(value, parsed_ddl(as_sent(fields, renames))), fields, renames) if named else F.lit(None)
     )
     return {"event_id": _id(topic.records, data), "source": F.lit(topic.records.source or topic.name)}
 

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from anabranch.contracts import Contract, PlainJson, Topic
 from anabranch.contracts.contract import sent_name, sent_path
+from anabranch.contracts.decimals import WrittenFloat, exact_value, is_decimal, limit, problem, type_name
 from anabranch.contracts.records import UNITS, Record, TimeField, python_format
 from anabranch.ingest.landing.schema import QUARANTINED
 
@@ -47,7 +48,7 @@ def reason(topic: Topic, value: bytes | None, append_time: datetime, key: bytes 
     except UnicodeDecodeError:
         return "not_utf8: the value is no UTF-8 text"
     try:
-        event = json.loads(text, parse_constant=_no_constant)
+        event = json.loads(text, parse_constant=_no_constant, parse_float=WrittenFloat)
     except (ValueError, RecursionError):
         return "not_json: the value is no JSON object"
     if not isinstance(event, dict):
@@ -199,16 +200,25 @@ def _field(value: Any, node: Mapping[str, Any], path: str, required: bool) -> It
         if required:
             yield f"{path} is missing"
         return
-    if not _is_a(value, node):
+    if is_decimal(node):
+        if why := problem(value, node):
+            yield f"{path} is no {type_name(node)}: {why}"
+            return
+        value = exact_value(value)
+    elif not _is_a(value, node):
         yield f"{path} is no {node.get('format', node['type'])}"
         return
-    if node["type"] == "array" and not all(_is_whole(item, node["items"]) for item in value):
-        yield f"{path} holds what is no {node['items']['type']}"
+    if node["type"] == "array":
+        items = ((f"{path}[{n}]", item) for n, item in enumerate(value))
+        wrong = (why for at, item in items for why in _field(item, node["items"], at, True))
+        if why := next(wrong, ""):
+            kind = type_name(node["items"]) if is_decimal(node["items"]) else node["items"]["type"]
+            yield f"{path} holds what is no {kind} ({why})"
     if "enum" in node and value not in node["enum"]:
         yield f"{path} is none of {node['enum']}"
-    if "minimum" in node and value < node["minimum"]:
+    if "minimum" in node and value < limit(node, "minimum"):
         yield f"{path} is below {node['minimum']}"
-    if "maximum" in node and value > node["maximum"]:
+    if "maximum" in node and value > limit(node, "maximum"):
         yield f"{path} is above {node['maximum']}"
     if "pattern" in node and not re.search(re.sub(r"(?<!\\)\$$", r"\\Z", node["pattern"]), value):
         yield f"{path} doesn't match {node['pattern']}"
@@ -217,10 +227,6 @@ def _field(value: Any, node: Mapping[str, Any], path: str, required: bool) -> It
         for name, child in node.get("properties", {}).items():
             sent = sent_name(name, child)
             yield from _field(value.get(sent), child, f"{path}.{sent}", name in needed)
-
-
-def _is_whole(item: Any, node: Mapping[str, Any]) -> bool:
-    return item is not None and next(_field(item, node, "", True), None) is None
 
 
 def _is_a(value: Any, node: Mapping[str, Any]) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from anabranch.contracts import Topic
+from anabranch.contracts.decimals import type_name
 
 VALID: Final = "valid"
 QUARANTINED: Final = "quarantined"
@@ -82,6 +83,8 @@ def arrow_type(node: Mapping[str, Any]) -> pa.DataType:
             return pa.struct([(name, arrow_type(child)) for name, child in node.get("properties", {}).items()])
         case "array", _:
             return pa.list_(arrow_type(node["items"]))
+        case _, "decimal":
+            return pa.decimal128(node["precision"], node["scale"])
         case "string", "date-time":
             return _TIME
         case "string", "date":
@@ -97,16 +100,35 @@ def arrow_type(node: Mapping[str, Any]) -> pa.DataType:
 
 
 def spark_ddl(node: Mapping[str, Any]) -> str:
-    """The same type as Spark DDL, for ``from_json``."""
+    """The same type as Spark DDL."""
     match node["type"], node.get("format"):
         case "object", _:
             fields = (f"`{name}`: {spark_ddl(child)}" for name, child in node.get("properties", {}).items())
             return f"struct<{', '.join(fields)}>"
         case "array", _:
             return f"array<{spark_ddl(node['items'])}>"
+        case _, "decimal":
+            return type_name(node)
         case "string", "date-time":
             return "timestamp"
         case "string", "date":
             return "date"
         case scalar, _:
             return {"string": "string", "integer": "bigint", "number": "double", "boolean": "boolean"}[scalar]
+
+
+def parsed_ddl(node: Mapping[str, Any]) -> str:
+    """What ``from_json`` makes of it. Times and dates stay texts: Spark would accept "2013" as a time. Decimals stay
+    variants: as a text or a decimal, Spark rounds a number (``0.1000000000000000055`` becomes 0.1)."""
+    match node["type"], node.get("format"):
+        case "object", _:
+            fields = (f"`{name}`: {parsed_ddl(child)}" for name, child in node.get("properties", {}).items())
+            return f"struct<{', '.join(fields)}>"
+        case "array", _:
+            return f"array<{parsed_ddl(node['items'])}>"
+        case _, "decimal":
+            return "variant"
+        case "string", _:
+            return "string"
+        case _:
+            return spark_ddl(node)

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, StructType
+from pyspark.sql.types import ArrayType, DataType, DecimalType, StructType
 
 from anabranch.contracts.field_types import Node, same_shape
 from anabranch.ingest.landing.schema import spark_ddl
@@ -25,9 +25,9 @@ _SCALARS: dict[str, dict[str, str]] = {
 def project(value: Column, here: Node, wanted: Node) -> Column:
     """``value``, which has the shape ``here``, with exactly the fields of ``wanted``: null where it lacks one.
 
-    Returns the same Column if the shapes are equal. Fields in both shapes must have the same type.
+    Returns the same Column if the types are equal. Fields in both shapes must have the same type.
     """
-    if same_shape(here, wanted):
+    if same_type(here, wanted):
         return value
     if wanted["type"] == "array":
         return F.transform(value, lambda item: project(item, here["items"], wanted["items"]))
@@ -37,6 +37,11 @@ def project(value: Column, here: Node, wanted: Node) -> Column:
         for name, child in wanted.get("properties", {}).items()
     ]
     return F.when(value.isNotNull(), F.struct(*fields))
+
+
+def same_type(here: Node, wanted: Node) -> bool:
+    """Whether both are the same type in a table. A shape says more: whether records hold a decimal as a string."""
+    return spark_ddl(here) == spark_ddl(wanted)
 
 
 def typed_null(node: Node) -> Column:
@@ -50,6 +55,8 @@ def node_of(kind: DataType) -> Node:
         return {"type": "object", "properties": {field.name: node_of(field.dataType) for field in kind.fields}}
     if isinstance(kind, ArrayType):
         return {"type": "array", "items": node_of(kind.elementType)}
+    if isinstance(kind, DecimalType):
+        return {"type": "number", "format": "decimal", "precision": kind.precision, "scale": kind.scale}
     return _SCALARS.get(kind.simpleString(), {"type": "string"})
 
 

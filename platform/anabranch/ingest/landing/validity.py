@@ -19,6 +19,8 @@ from pyspark.sql import functions as F
 
 from anabranch.contracts import PlainJson, Topic
 from anabranch.contracts.contract import sent_name
+from anabranch.contracts.decimals import is_decimal
+from anabranch.ingest.landing.decimals import exact_limit, given, loses_decimal
 from anabranch.ingest.landing.renames import json_step
 
 CORRUPT: Final = "_corrupt"
@@ -26,7 +28,7 @@ END: Final = "_end"
 CONTRACT: Final = "_contract"
 """The contract that a record follows, as its index among the topic's; null if the topic doesn't have it."""
 DATA: Final = "_data"
-"""The parsed data, with strings converted to times and dates."""
+"""The parsed data, with times, dates and decimals converted."""
 TEXTS: Final = ("id", "source", "type", "subject")
 # What numbers (also beyond 64 bits), booleans, objects and arrays look like after Spark has converted them to strings.
 _CONVERTED = r'^(-?[0-9.]+([eE][-+]?[0-9]+)?|"-?Infinity"|true|false|[{\[].*)$'
@@ -112,6 +114,8 @@ def _field(topic: Topic, name: str, node: Mapping[str, Any], required: bool, pla
 
 def _field_rules(raw: Column, value: Column, node: Mapping[str, Any], path: str, required: bool) -> Iterator[Column]:
     kind = node["type"]
+    if is_decimal(node):
+        raw = given(raw)
     if required:
         yield raw.isNotNull()
     if "format" in node:
@@ -122,9 +126,9 @@ def _field_rules(raw: Column, value: Column, node: Mapping[str, Any], path: str,
     if "enum" in node:
         tests.append(raw.isin(*node["enum"]))
     if "minimum" in node:
-        tests.append(raw >= node["minimum"])
+        tests.append(value >= exact_limit(node, "minimum") if is_decimal(node) else raw >= node["minimum"])
     if "maximum" in node:
-        tests.append(raw <= node["maximum"])
+        tests.append(value <= exact_limit(node, "maximum") if is_decimal(node) else raw <= node["maximum"])
     if "pattern" in node:
         tests.append(raw.rlike(java_pattern(node["pattern"])))
     if kind == "object":
@@ -214,14 +218,16 @@ def _looks_converted(text: Column) -> Column:
 
 
 def _bad_items(raw: Column, value: Column, items: Mapping[str, Any], path: str) -> Column:
-    """Whether an array holds a null or an item of another type. Strings inside of its objects are not checked.
+    """Whether an array holds a null or an item of another type. Of its objects' fields, texts, times and dates are not
+    checked; decimals are.
 
     In an array of objects it is unknown where the parser failed: so the record is rejected if anything in it failed to
     parse, even in a field that only another version of the contract has.
     """
     bad = F.exists(value, lambda item: item.isNull())
     if items["type"] in ("object", "array"):
-        return bad | F.col(CORRUPT)
+        lost = loses_decimal(raw, {"type": "array", "items": items})
+        return bad | F.col(CORRUPT) | (F.lit(False) if lost is None else lost)
     if items["type"] == "string" and "format" not in items:
         return bad | (F.exists(raw, lambda item: item.rlike(_CONVERTED)) & (_kind(path) != "ARRAY<STRING>"))
     return bad

@@ -48,6 +48,18 @@ SHOP = Topic(
     allowed_lateness=timedelta(hours=1),
 )
 
+_MONEY = {"format": "decimal", "precision": 12, "scale": 2}
+BILLED = _contract(
+    "order.billed",
+    1,
+    ["order", "net"],
+    order=_ORDER,
+    net={"type": "string", **_MONEY},
+    tax={"type": "number", **_MONEY},
+)
+
+BILLS = Topic("bills", contracts=(BILLED,), partitions=2, allowed_lateness=timedelta(hours=1))
+
 MOVED = _contract("customer.moved", 1, ["customer"], customer=_PLACED["customer"], city={"type": "string"})
 
 CUSTOMERS = Topic("customers", contracts=(MOVED,), partitions=1, allowed_lateness=timedelta(hours=3))
