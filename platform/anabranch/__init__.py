@@ -10,16 +10,21 @@ from anabranch.core.old_names import keep_old_names
 
 if TYPE_CHECKING:
     from anabranch.operate.explain import Explanation, explain
+    from anabranch.operate.trial import Trial, landed_events, try_view
     from anabranch.serve import Reading, read
 
-__all__ = ["Explanation", "Reading", "explain", "read"]
-_FACES = {"Explanation": "operate.explain", "explain": "operate.explain", "Reading": "serve", "read": "serve"}
+__all__ = ["Explanation", "Reading", "Trial", "explain", "landed_events", "read", "try_view"]
+_FACES = {
+    **dict.fromkeys(("Explanation", "explain"), "operate.explain"),
+    **dict.fromkeys(("Trial", "landed_events", "try_view"), "operate.trial"),
+    **dict.fromkeys(("Reading", "read"), "serve"),
+}
 
 keep_old_names()
 
 
 def __getattr__(name: str) -> Any:
-    """``anabranch.read`` and ``anabranch.explain`` on first use: importing the package alone stays cheap."""
+    """``anabranch.read`` and the others on first use: importing the package alone stays cheap."""
     if name in _FACES:
         with needs_extras():
             return getattr(import_module(f"anabranch.{_FACES[name]}"), name)
