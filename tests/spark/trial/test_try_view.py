@@ -139,24 +139,20 @@ def test_the_command_says_where_the_paths_differ_and_fails(
     assert "missing" in shown.stdout
     assert "EWR" in shown.stdout
 
-    found = anabranch.try_view(
-        files / "two.py", name="differs", days=DAYS[1], settings=live, declarations=DECLARED, spark=spark
-    )
-    (difference,) = found.differences
-    assert (difference.key, difference.kind) == ({"day": DAYS[1], "origin": "EWR"}, "missing")
-
 
 def test_the_command_as_json(spark: SparkSession, live: Settings, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert spark is not None, "the command takes the session of this process"
     monkeypatch.setenv("ANABRANCH_HOME", str(live.home))
-    asked = ["try", str(files / "carrier_day.sql"), "--days", "2013-01-02", "--rows", "1", "--json"]
+    asked = ["try", str(files / "two.py"), "--view", "differs", "--days", "2013-01-02", "--rows", "1", "--json"]
     shown = CliRunner().invoke(app, asked)
-    assert shown.exit_code == 0, shown.output
+    assert shown.exit_code == 1, shown.output
     found = json.loads(shown.stdout)
-    assert (found["equal"], found["certificates"]) == (True, {"2013-01-02": True})
+    assert (found["equal"], found["certificates"]) == (False, {"2013-01-02": False})
     assert (found["row_count"], len(found["rows"])) == (2, 1)
     assert found["batch_seconds"] > 0
     assert found["stream_seconds"] > 0
+    (difference,) = found["differences"]
+    assert (difference["key"], difference["kind"]) == ({"day": "2013-01-02", "origin": "EWR"}, "missing")
 
 
 @pytest.mark.parametrize(
@@ -164,8 +160,8 @@ def test_the_command_as_json(spark: SparkSession, live: Settings, files: Path, m
     [
         ("carrier_day.sql", "2014-01-01", "DAYS_EMPTY", "choose from 2013-01-01..2013-01-09"),
         ("carrier_day.sql", "", "DAYS_EMPTY", "no days are given"),
-        ("carrier_day.sql", "2013-01-03..2013-01-01", "DAYS_REVERSED", "write 2013-01-01..2013-01-03"),
-        ("carrier_day.sql", "January", "DAYS_UNREADABLE", "'January' are no days"),
+        ("carrier_day.sql", "2013-01-03..2013-01-01", "RANGE_REVERSED", "write 2013-01-01..2013-01-03"),
+        ("carrier_day.sql", "January", "DAY_UNREADABLE", "'January' are no days"),
         ("two.py", "2013-01-01", "VIEW_NAME_NEEDED", "--view: aircraft, differs"),
         ("none.py", "2013-01-01", "FILE_UNREADABLE", "none.py is no .py or .sql file"),
         ("broken.py", "2013-01-01", "VIEW_FILE", "broken.py:1: "),

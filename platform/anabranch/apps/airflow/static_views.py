@@ -84,8 +84,8 @@ def _in_module(path: Path) -> Iterator[Declared]:
             continue
         for decorator in node.decorator_list:
             if isinstance(decorator, ast.Call) and _is_view(decorator.func):
-                given = (k for k in decorator.keywords if k.arg and k.arg != "sql")
-                arguments = {k.arg: _literal(k.value, constants) for k in given}
+                given = {k.arg: k.value for k in decorator.keywords if k.arg and k.arg != "sql"}
+                arguments = {name: _literal(value, constants) for name, value in given.items()}
                 yield _declared(arguments, ast.get_docstring(node) or "", node.lineno, path)
 
 

@@ -13,7 +13,7 @@ Days = str | date | Sequence[date] | None
 
 
 def read_days(days: Days) -> list[date] | None:
-    """Sorted, each once; None for none. Raises BadInput DAYS_UNREADABLE, DAYS_REVERSED."""
+    """Sorted, each once; None for none. Raises BadInput DAY_UNREADABLE, RANGE_REVERSED."""
     if days is None or days == "":
         return None
     if isinstance(days, str):
@@ -29,7 +29,7 @@ def _range(text: str) -> Sequence[date]:
             raise ValueError(text)
     except ValueError:
         raise BadInput(
-            "DAYS_UNREADABLE",
+            "DAY_UNREADABLE",
             f"{text[:40]!r} are no days",
             state="nothing was run",
             next_step="write them like 2013-01-31 or 2013-01-01..2013-01-31",
@@ -37,7 +37,7 @@ def _range(text: str) -> Sequence[date]:
         ) from None
     if last < first:
         raise BadInput(
-            "DAYS_REVERSED",
+            "RANGE_REVERSED",
             f"{text}: the last day is before the first",
             state="nothing was run",
             next_step=f"write {last}..{first}",

@@ -33,7 +33,8 @@ def landed_events(
     ``spark``: default is the session of this process, or a new one, which goes on. Lazy: nothing is read before the
     DataFrame is used; it keeps to the files that landing has now. Writes nothing.
 
-    Raises BadInput EVENT_TYPE_UNKNOWN, DAYS_UNREADABLE, DAYS_REVERSED or DAYS_EMPTY; TryAgain LANDING_EMPTY.
+    Raises BadInput EVENT_TYPE_UNKNOWN, DAY_UNREADABLE, RANGE_REVERSED, DAYS_EMPTY or SESSION_UNFIT; TryAgain
+    LANDING_EMPTY.
     """
     config = settings or load_settings()
     topic = (declarations or Project(config).declarations()).topic_of(event_type)
@@ -52,12 +53,9 @@ def _landed(settings: Settings, view: View, topic: Topic) -> list[date]:
 
 
 def _session(settings: Settings, given: SparkSession | None) -> SparkSession:
-    from anabranch.core.spark import session
-    from pyspark.sql import SparkSession
+    from anabranch.core.spark import existing_session, session
 
-    found = given or SparkSession._instantiatedSession
-    running = found is not None and found.sparkContext._jsc is not None
-    return found if found is not None and running else session(settings, "anabranch-notebook")
+    return existing_session(given) or session(settings, "anabranch-notebook")
 
 
 def _as_they_are(events: DataFrame) -> DataFrame:

@@ -21,6 +21,7 @@ from anabranch.compute.speed.view_stream import StreamLocation, landed_days, liv
 from anabranch.contracts import Declarations, Sources
 from anabranch.core.errors import TryAgain
 from anabranch.core.settings import Settings, load_settings
+from anabranch.core.spark import SMALL_EVENTS, small
 from anabranch.lake import Cut
 from anabranch.lake.layout import speed_checkpoint, speed_table
 from anabranch.operate.trial.chosen_days import Days, check_landed, read_days
@@ -66,8 +67,8 @@ def try_view(
     the platform is changed: no table, no checkpoint, no registration.
 
     Raises BadDefinition for what ``anabranch views check`` refuses, and for a file that can't be loaded; BadInput
-    DAYS_UNREADABLE, DAYS_REVERSED, DAYS_EMPTY, FILE_UNREADABLE, VIEW_UNKNOWN or VIEW_NAME_NEEDED; TryAgain
-    LANDING_EMPTY when nothing has landed yet; and what ended the stream or the rebuild.
+    DAY_UNREADABLE, RANGE_REVERSED, DAYS_EMPTY, FILE_UNREADABLE, VIEW_UNKNOWN, VIEW_NAME_NEEDED or SESSION_UNFIT;
+    TryAgain LANDING_EMPTY when nothing has landed yet; and what ended the stream or the rebuild.
     """
     config = settings or load_settings()
     known = declarations or Project(config).declarations()
@@ -76,7 +77,7 @@ def try_view(
     cut = cut_at(config, topics)
     chosen = _partitions(config, tried, topics, wanted)
     with temporary_home(config) as temporary, _engine(temporary, spark) as engine:
-        check(tried, engine, known)
+        check(tried, small(engine), known)
         every = tried.kappa or tried.tables  # rows may need any earlier event
         needed = None if every else frozenset(needed_dates(tried, chosen))
         landing = mirrored(config, temporary, tried, topics, cut, needed)
@@ -97,10 +98,10 @@ def _partitions(settings: Settings, view: View, topics: Sources, wanted: Sequenc
 def _engine(settings: Settings, given: SparkSession | None) -> Iterator[SparkSession]:
     """``given``, else the session of this process, else one that ends with the block."""
     from anabranch.core.engine_end import engine
-    from pyspark.sql import SparkSession
+    from anabranch.core.spark import existing_session
 
-    found = given or SparkSession._instantiatedSession
-    if found is not None and found.sparkContext._jsc is not None:
+    found = existing_session(given)
+    if found is not None:
         yield found
         return
     with engine(settings, "anabranch-try") as started:
@@ -122,6 +123,8 @@ class _Run:
     ) -> None:
         self._spark, self._settings, self._view, self._topics = spark, settings, view, topics
         self._cut, self._days, self._landing = cut, days, landing
+        self._events = sum(each.events for each in landing.counts)
+        self._for_batch = small(spark) if self._events <= SMALL_EVENTS else spark
         self._table = speed_table(settings, view.name, view.version)
 
     def trial(self, limit: int) -> Trial:
@@ -132,17 +135,21 @@ class _Run:
         batched = time.monotonic() - began
         settings, view, topics = self._settings, self._view, self._topics
         staged = StagedBuild.of(settings, build) if build is not None else None
-        certificates = certificates_of(compare(self._spark, settings, view, topics, self._days, staged, state), _RUN)
+        certificates = certificates_of(
+            compare(self._for_batch, settings, view, topics, self._days, staged, state), _RUN
+        )
         first = next((each for each in certificates if not each.equal), None)
         found = (
-            differences(self._spark, settings, view, topics, first.partition, state=state, limit=limit) if first else ()
+            differences(self._for_batch, settings, view, topics, first.partition, state=state, limit=limit)
+            if first
+            else ()
         )
         return Trial(
             view,
             state.cut,
             self._days,
             rows,
-            sum(each.events for each in self._landing.counts),
+            self._events,
             sum(each.late for each in self._landing.counts),
             round(batched, 2),
             round(streamed, 2),
@@ -177,18 +184,18 @@ class _Run:
         import pyarrow.parquet as pq
 
         if self._view.kappa:
-            rows = rows_at(self._spark, self._settings, self._view, self._topics, state.cut, None, late=False)
-            return None, _own(rows.toArrow())
+            rows = rows_at(self._for_batch, self._settings, self._view, self._topics, state.cut, None, late=False)
+            return None, _own(rows.toArrow(), self._view)
         epochs = {topic: position.epoch for topic, position in self._cut.positions.items()}
         run = f"{_RUN}-{uuid4().hex[:8]}"
-        build = rebuild(self._spark, self._settings, self._view, self._topics, self._days, run, epochs)
+        build = rebuild(self._for_batch, self._settings, self._view, self._topics, self._days, run, epochs)
         staged = StagedBuild.of(self._settings, build)
         files = [pq.read_table(path, partitioning=None) for path in staged.paths(sorted(staged.files))]
         if not files:
             from deltalake import Schema
 
             return build, pa.schema(Schema.from_json(build.columns).to_arrow()).empty_table()
-        return build, _own(pa.concat_tables(files))
+        return build, _own(pa.concat_tables(files), self._view)
 
 
 def _wait(query: SpeedQuery, cut: Cut) -> None:
@@ -208,6 +215,10 @@ def _ended() -> TryAgain:
     return TryAgain("STREAM_ENDED", "the trial's stream has ended", state="nothing was changed", next_step="try again")
 
 
-def _own(rows: pa.Table) -> pa.Table:
-    """The columns that the view returns."""
-    return rows.select([name for name in rows.column_names if name != PARTITION_DATE and not is_changed(name)])
+def _own(rows: pa.Table, view: View) -> pa.Table:
+    """The columns that the view returns, by its key where that has an order."""
+    import pyarrow as pa
+
+    own = rows.select([name for name in rows.column_names if name != PARTITION_DATE and not is_changed(name)])
+    key = [name for name in view.key if not pa.types.is_nested(own.schema.field(name).type)]
+    return own.sort_by([(name, "ascending") for name in key]) if key else own

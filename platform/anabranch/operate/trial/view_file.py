@@ -16,10 +16,10 @@ def view_of(path: Path, name: str | None = None) -> View:
     VIEW_UNKNOWN or VIEW_NAME_NEEDED; BadDefinition VIEW_FILE when the file can't be loaded, or what its definition is
     refused with.
     """
-    if path.suffix not in (".py", ".sql") or not path.is_file():
+    if path.suffix not in (".py", ".sql") or not _is_file(path):
         raise BadInput(
             "FILE_UNREADABLE",
-            f"{path} is no .py or .sql file",
+            f"{str(path)[:200]} is no .py or .sql file",
             state="nothing was run",
             next_step="give the file that declares the view",
             file=str(path),
@@ -33,6 +33,13 @@ def view_of(path: Path, name: str | None = None) -> View:
         step = f"choose one with --view: {known}" if found else "declare one: @view(...) above a function"
         raise BadInput("VIEW_NAME_NEEDED", what, state="nothing was run", next_step=step)
     return found[name] if name is not None else next(iter(found.values()))
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that is too long, for example
+        return False
 
 
 def _loaded(path: Path) -> list[View]:
