@@ -11,16 +11,15 @@ from anabranch.core.old_names import keep_old_names
 if TYPE_CHECKING:
     from anabranch.ingest.kafka.send import send, send_all
     from anabranch.operate.explain import Explanation, explain
+    from anabranch.operate.trial import Trial, landed_events, try_view
     from anabranch.serve import Reading, read
 
-__all__ = ["Explanation", "Reading", "explain", "read", "send", "send_all"]
+__all__ = ["Explanation", "Reading", "Trial", "explain", "landed_events", "read", "send", "send_all", "try_view"]
 _FACES = {
-    "Explanation": "operate.explain",
-    "explain": "operate.explain",
-    "Reading": "serve",
-    "read": "serve",
-    "send": "ingest.kafka.send",
-    "send_all": "ingest.kafka.send",
+    **dict.fromkeys(("Explanation", "explain"), "operate.explain"),
+    **dict.fromkeys(("Trial", "landed_events", "try_view"), "operate.trial"),
+    **dict.fromkeys(("Reading", "read"), "serve"),
+    **dict.fromkeys(("send", "send_all"), "ingest.kafka.send"),
 }
 
 keep_old_names()

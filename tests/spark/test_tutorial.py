@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from anabranch.apps.cli.main import app
 from anabranch.compute.batch import rebuild
 from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.errors import AnabranchError, BadDefinition, Conflict
@@ -20,6 +21,7 @@ from anabranch.lake.layout import batch_table, speed_table
 from anabranch.views import Registry, View, load_views
 from anabranch.views.definition import CHANGED, PARTITION_DATE
 from support.landed_sample import DECLARED, FLIGHTS, Event, Landing
+from typer.testing import CliRunner
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,6 +30,7 @@ pytestmark = pytest.mark.spark
 
 PAGE = (project_root() / "docs" / "tutorial-first-view.md").read_text()
 SHOWN_AS = "spark_jobs/views/carrier_day.py"
+TRIED_AS = "drafts/carrier_day.sql"
 START = datetime(2013, 1, 1, 20, tzinfo=UTC)
 
 
@@ -128,6 +131,36 @@ def test_the_view_runs_as_batch_and_as_stream_with_equal_rows(
     assert {row["day"] for row in batch} == {date(2013, 1, 1), date(2013, 1, 2)}
 
 
+def test_in_sql_it_is_tried_as_the_page_shows(
+    spark: SparkSession, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (code,) = blocks("sql")
+    path, epochs = tmp_path / "carrier_day.sql", arrivals()
+    path.write_text(code)
+    Landing(settings).land(*epochs)
+    monkeypatch.setenv("ANABRANCH_HOME", str(settings.home))
+    assert spark is not None, "the command takes the session of this process"
+
+    done = CliRunner().invoke(app, ["try", str(path), "--days", "2013-01-01..2013-01-02", "--rows", "3"])
+    assert done.exit_code == 0, done.output
+    shown, page = (masked(text) for text in (done.stdout.replace(str(path), TRIED_AS), blocks("text")[2]))
+    assert [shown[0], *shown[-3:]] == [page[0], *page[-3:]]
+    assert [line[:9] for line in shown[-5:]] == [line[:9] for line in page[-5:]]
+    assert "worst_delay" in done.stdout
+
+    names = dict[str, Any]()
+    (notebook,) = blocks("py")
+    exec(notebook.replace(TRIED_AS, str(path)), names)  # noqa: S102 - the page's own code
+    assert names["arrived"].count() == sum(event.time.day == 1 for epoch in epochs for event in epoch)
+    assert names["found"].equal
+    assert rows(names["found"].rows) == expected(epochs)
+
+
+def masked(text: str) -> list[str]:
+    """The lines with zeros for numbers, which are those of other events."""
+    return [re.sub(r"\d[\d,.]*\d|\d", "0", line) for line in text.splitlines()]
+
+
 def test_what_the_page_shows_as_refused_is_refused_in_these_words(
     spark: SparkSession, settings: Settings, tmp_path: Path
 ) -> None:
@@ -148,5 +181,5 @@ def test_a_changed_definition_needs_another_version(spark: SparkSession, setting
     with pytest.raises(Conflict) as error:
         tried.registry.register(spark, settings)
     assert error.value.code == "DEFINITION_CHANGED"
-    assert tried.shown(error.value).splitlines()[0] + "\n" == blocks("text")[2]
+    assert tried.shown(error.value).splitlines()[0] + "\n" == blocks("text")[3]
     written(tmp_path / "second", other.replace("version=1", "version=2")).registry.register(spark, settings)

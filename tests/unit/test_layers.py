@@ -15,7 +15,7 @@ PACKAGE = Path(anabranch.__file__).parent
 ORDER = (
     "core", "contracts", "ingest.kafka", "ingest.http", "samples", "lake", "ingest.landing",
     "views", "compute.speed", "compute.batch",
-    "certify", "serve", "change.replay", "change", "operate.setup", "operate.explain", "operate.jobs",
+    "certify", "serve", "change.replay", "change", "operate.setup", "operate.explain", "operate.trial", "operate.jobs",
     "operate.runtime", "operate.maintenance", "operate.backup",
     "operate.doctor", "testing", "apps.airflow", "apps.web", "apps.cli", "apps.demo",
 )  # fmt: skip

@@ -24,6 +24,11 @@ def _is_project(folder: Path) -> bool:
     return "anabranch" in declared.get("tool", {})
 
 
+def view_files(folder: Path) -> list[Path]:
+    """The files below ``folder`` (``spark_jobs/views``) that declare views, in Python or SQL."""
+    return sorted(path for kind in ("py", "sql") for path in folder.glob(f"[a-z]*.{kind}"))
+
+
 def current_project() -> Path | None:
     """The project of the working directory; otherwise the checkout of this package, if it is one."""
     checkout = Path(__file__).resolve().parents[3]

@@ -55,6 +55,8 @@ ENGINE = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
+_NEEDED = {name: ENGINE[name] for name in ("spark.sql.extensions", "spark.sql.session.timeZone")}
+"""What a session of somebody else must have, too."""
 LIVE = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     # How often a stream polls for new data. Each poll lists the whole log of the table, 25 us per file: at 50 ms
@@ -209,6 +211,28 @@ def session(settings: Settings, app: str, more: Mapping[str, str] = MappingProxy
         spark.stop()
         raise refusal(error, settings.spark_conf) or error from error
     return spark
+
+
+def existing_session(given: SparkSession | None = None) -> SparkSession | None:
+    """``given``, else the session of this process, whichever thread created it; None without one that runs.
+
+    Raises BadInput SESSION_UNFIT when it lacks settings of ``session``: its days would be others, for example."""
+    from pyspark.sql import SparkSession
+
+    found = given or SparkSession._instantiatedSession
+    if found is None or found.sparkContext._jsc is None:
+        return None
+    conf = dict(found.sparkContext.getConf().getAll())
+    for name, value in _NEEDED.items():
+        if value not in conf.get(name, ""):
+            raise BadInput(
+                "SESSION_UNFIT",
+                f"the Spark session of this process has {name}={conf.get(name, 'nothing')!r}, but needs {value!r}",
+                state="nothing was run",
+                next_step="create it with anabranch.core.spark.session(), or create none: one is created as needed",
+                setting=name,
+            )
+    return found
 
 
 def small(spark: SparkSession, more: Mapping[str, str] | None = None) -> SparkSession:

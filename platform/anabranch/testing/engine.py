@@ -12,19 +12,14 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from anabranch.core.errors import BadInput
 from anabranch.core.settings import load_settings
-from anabranch.core.spark import small
+from anabranch.core.spark import existing_session, small
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_NEEDED: Final = {
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.session.timeZone": "UTC",
-}
 _created: list[tuple[SparkSession, tempfile.TemporaryDirectory[str]]] = []
 
 
@@ -35,28 +30,8 @@ def engine(spark: SparkSession | None = None) -> SparkSession:
     """
     from pyspark.sql import SparkSession
 
-    found = spark or SparkSession.getActiveSession() or _default()
-    if found is None:
-        return _create()
-    conf = dict(found.sparkContext.getConf().getAll())
-    for name, value in _NEEDED.items():
-        if value not in conf.get(name, ""):
-            raise BadInput(
-                "SESSION_UNFIT",
-                f"the Spark session of this process has {name}={conf.get(name, 'nothing')!r}, but needs {value!r}",
-                state="nothing was proven",
-                next_step="create it with anabranch.core.spark.session(), or create none: prove() creates its own",
-                setting=name,
-            )
-    return found
-
-
-def _default() -> SparkSession | None:
-    """The session that another thread created, or a fixture that never ran a query; None if it was stopped."""
-    from pyspark.sql import SparkSession
-
-    found: SparkSession | None = SparkSession._instantiatedSession
-    return found if found is not None and found.sparkContext._jsc is not None else None
+    found = existing_session(spark or SparkSession.getActiveSession())
+    return _create() if found is None else found
 
 
 def _create() -> SparkSession:

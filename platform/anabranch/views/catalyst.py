@@ -47,10 +47,11 @@ def nodes(plan: Any) -> Iterator[Any]:
 def expressions(node: Any) -> Iterator[ExpressionRef]:
     """Every expression of one node, outermost first."""
     for root in items(node.expressions()):
-        yield from _walk(root, "", "")
+        yield from walk(root)
 
 
-def _walk(handle: Any, parent: str, site: str) -> Iterator[ExpressionRef]:
+def walk(handle: Any, parent: str = "", site: str = "") -> Iterator[ExpressionRef]:
+    """An expression and those inside it, outermost first."""
     kind = kind_of(handle)
     if kind == "AttributeReference" or kind == "Literal":
         return
@@ -58,7 +59,7 @@ def _walk(handle: Any, parent: str, site: str) -> Iterator[ExpressionRef]:
     site = str(context.get()._2()) if context.isDefined() else site
     yield ExpressionRef(handle, kind, parent, site)
     for child in items(handle.children()):
-        yield from _walk(child, kind, site)
+        yield from walk(child, kind, site)
 
 
 def kind_of(handle: Any) -> str:
@@ -81,7 +82,11 @@ def _is_named(expression: Any) -> bool:
 
 
 def line_of(source: Source, found: ExpressionRef) -> int | None:
-    """The line of the call that made an expression: by its name in the source, else by Spark's call site."""
+    """The line of the call that made an expression: by its name in the source, else by Spark's call site. In SQL Spark
+    knows it."""
+    if source.sql is not None:
+        line = found.handle.origin().line()
+        return source.line_in_file(int(line.get()) if line.isDefined() else None)
     columns = {str(child.sql()).strip("`").split(".")[-1] for child in items(found.handle.children())}
     # unix_timestamp() calls current_timestamp itself: then the expression around it identifies the call.
     for wanted in ({_normalised(found.name), _normalised(found.kind)}, {_normalised(found.parent)}):

@@ -6,6 +6,7 @@ takes about a second per view, once per definition: see ``Registry.register``.
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _PARTITIONS = ("timestamp", "date")
+_LINE_OF_QUERY = re.compile(r";? line (\d+) pos \d+;?$")
 
 
 def check(view: View, spark: SparkSession, declarations: Declarations) -> None:
@@ -74,10 +76,10 @@ def apply(view: View, inputs: Sequence[DataFrame], source: Source) -> DataFrame:
     except AnabranchError:
         raise
     except AnalysisException as error:
-        what = str(error).splitlines()[0]
-        raise definition_error(
-            "VIEW_ANALYSIS", view, what, line=_line_of_error(error, source), next_step=_available_columns(inputs)
-        ) from None
+        what, line = str(error).splitlines()[0], _line_of_error(error, source)
+        if source.sql is not None and (at := _LINE_OF_QUERY.search(what)):
+            what, line = what[: at.start()], source.line_in_file(int(at[1]))
+        raise definition_error("VIEW_ANALYSIS", view, what, line=line, next_step=_available_columns(inputs)) from None
     except Exception as error:
         what = f"it raised {type(error).__name__}: {error}".splitlines()[0]
         raise definition_error("VIEW_FAILS", view, what, line=_line_of_error(error, source)) from error

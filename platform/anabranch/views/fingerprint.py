@@ -12,6 +12,7 @@ import hashlib
 from typing import Any
 
 from anabranch.core.old_names import first_name
+from anabranch.views import sql_text
 from anabranch.views.definition import View
 from anabranch.views.function_source import Source
 
@@ -34,14 +35,20 @@ def fingerprint_text(view: View, source: Source) -> str:
 
 
 def code_text(source: Source) -> str:
-    """Serialises what a function computes: its arguments and body, and what it uses of its own module."""
+    """Serialises what a function computes: its arguments and body, and what it uses of its own module.
+
+    Of a query in SQL: the names of its tables, and its text without comments and as one line."""
+    if source.sql is not None:
+        return "\n".join(["sql", *source.tables, sql_text.normalised(source.sql)])
     own = [_serialise(source.function.args), *(_serialise(node) for node in _without_docstring(source.function.body))]
     used = [f"{name}={_serialise(_single_import(name, node))}" for name, node in source.used]
     return "\n".join([*own, *used])
 
 
 def definition_text(source: Source) -> str:
-    """The same as uniformly formatted Python, to show people what has changed."""
+    """The same as uniformly formatted Python (or SQL as it is), to show people what has changed."""
+    if source.sql is not None:
+        return source.sql.strip()
     parts = [ast.unparse(_single_import(name, node)) for name, node in source.used]
     return "\n".join([*dict.fromkeys(parts), ast.unparse(source.function)])
 

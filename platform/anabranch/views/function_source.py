@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import linecache
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -15,25 +15,40 @@ from typing import Any
 
 from anabranch.core.errors import BadDefinition
 from anabranch.core.project_folder import current_project
+from anabranch.views import sql_text
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True)
 class Source:
-    """``used``: the module's statements that bind a name which the function needs, directly or indirectly."""
+    """``used``: the module's statements that bind a name which the function needs, directly or indirectly.
+
+    Of a view in SQL: its query, the line in which that begins (0: unknown), and the names of its tables.
+    """
 
     path: str
     function: ast.FunctionDef
     used: tuple[tuple[str, ast.stmt], ...]
+    sql: str | None = None
+    first_line: int = 0
+    tables: tuple[str, ...] = ()
+
+    def line_in_file(self, line: int | None) -> int | None:
+        """The line in the file of a line of the query."""
+        return self.first_line + line - 1 if line and self.first_line else None
 
     @property
     def trees(self) -> tuple[ast.AST, ...]:
         """The code that runs with the view: the function without its decorators, and what it uses."""
+        if self.sql is not None:
+            return (*self.function.body, *self.calls)
         return (self.function.args, *self.function.body, *(node for _, node in self.used))
 
     @cached_property
     def calls(self) -> tuple[ast.Call, ...]:
+        if self.sql is not None:
+            return tuple(_call(*found, self) for found in sql_text.calls(self.sql))
         return tuple(node for tree in self.trees for node in ast.walk(tree) if isinstance(node, ast.Call))
 
     @cached_property
@@ -66,12 +81,18 @@ def display_path(path: str) -> str:
     return str(file.relative_to(project) if project and file.is_relative_to(project) else file)
 
 
-@cache
 def read(function: Callable[..., Any]) -> Source:
     """Parses the file that defines ``function``. Raises BadDefinition VIEW_SOURCE when the source can't be read.
 
-    Cached from the declaration on: when a file is edited later, this process still runs the old code.
+    Cached from the declaration on: when a file is edited later, this process still runs the old code. A query in SQL
+    has its source with it.
     """
+    found = getattr(function, "source", None)
+    return found if isinstance(found, Source) else _read(function)
+
+
+@cache
+def _read(function: Callable[..., Any]) -> Source:
     code = function.__code__
     linecache.checkcache(code.co_filename)
     text = "".join(linecache.getlines(code.co_filename))
@@ -157,6 +178,13 @@ def _imports(node: ast.AST) -> dict[str, tuple[str, int]]:
         base = "." * node.level + (node.module or "")
         return {alias.asname or alias.name: (f"{base}.{alias.name}", node.lineno) for alias in node.names}
     return {}
+
+
+def _call(name: str, line: int, inside: Sequence[str], source: Source) -> ast.Call:
+    """A call in a query, as one in Python: what reads calls then needs no second way."""
+    at = source.line_in_file(line) or 0
+    named = ast.Name(name.lower(), ast.Load(), lineno=at)
+    return ast.Call(named, [ast.Constant(word) for word in inside], [], lineno=at)
 
 
 def _first_line(node: ast.FunctionDef) -> int:

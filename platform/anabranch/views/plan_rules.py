@@ -77,6 +77,8 @@ def _check_aggregate(view: Definition, source: Source, found: ExpressionRef) -> 
     if problem:
         code, what, instead = problem
         named = ExpressionRef(function, kind_of(function), found.parent, found.site)
+        if source.sql is not None:
+            instead = instead.replace("F.", "").replace("'", "")
         raise definition_error(
             code, view, what, line=line_of(source, named), next_step=f"write: {instead}", function=named.name
         )

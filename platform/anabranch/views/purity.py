@@ -43,7 +43,10 @@ _HELP = "compute rows from the events only: same events, same rows, whenever and
 
 
 def check_python(view: Definition, source: Source) -> None:
-    """Raises BadDefinition VIEW_IMPURE or VIEW_UNSEEN, with the line of the first problem."""
+    """Raises BadDefinition VIEW_IMPURE or VIEW_UNSEEN, with the line of the first problem. A query in SQL has no
+    Python."""
+    if source.sql is not None:
+        return
     for name, (path, line) in source.imported.items():
         _check_import(view, name, path, line)
     stored = {

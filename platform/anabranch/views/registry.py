@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from anabranch.contracts import Declarations, Sources, Topics
 from anabranch.contracts.declarations import load_module
 from anabranch.core.errors import BadDefinition, BadInput, root_cause
+from anabranch.core.project_folder import view_files
 from anabranch.core.settings import Settings
 from anabranch.views.definition import Origin, Refresh, View, duration, names
 from anabranch.views.definition_errors import definition_error
@@ -23,6 +24,8 @@ from anabranch.views.definition_registry import is_registered, write_definition
 from anabranch.views.fingerprint import fingerprint
 from anabranch.views.function_source import display_path, read
 from anabranch.views.purity import check_python
+from anabranch.views.sql_file import read_sql_file
+from anabranch.views.sql_query import SqlQuery, origin_of, query_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,12 +45,18 @@ def view(
     refresh: Refresh = "state",
     closes: bool = False,
     tables: str | Sequence[str] = (),
+    sql: str | None = None,
 ) -> Callable[[Callable[..., Any]], View]:
-    """Decorator that declares a view version and turns the function into a View, which documents the parameters."""
+    """Decorator that declares a view version and turns the function into a View, which documents the parameters.
+
+    ``sql``: the view's query. The function then has no code: its parameters are what the query calls the events.
+    """
 
     def declare(function: Callable[..., Any]) -> View:
+        if sql is not None:
+            function = query_of(function, sql, name, version)
         source = read(function)
-        origin = Origin(display_path(source.path), function.__code__.co_firstlineno)
+        origin = function.origin if isinstance(function, SqlQuery) else origin_of(function)
         try:
             before, after = duration(lookback), duration(lookahead)
         except ValueError as error:
@@ -134,8 +143,8 @@ class Registry:
 
 
 def load_views(folder: Path, declarations: Declarations) -> Registry:
-    """Loads every view of the modules in ``folder`` (``spark_jobs/views``). Raises the error of the first module that
-    can't be loaded."""
+    """Loads every view of the modules and ``.sql`` files in ``folder`` (``spark_jobs/views``). Raises the error of the
+    first file that can't be loaded."""
     registry = readable_views(folder, declarations)
     for error in registry.unread.values():
         raise error
@@ -143,13 +152,13 @@ def load_views(folder: Path, declarations: Declarations) -> Registry:
 
 
 def readable_views(folder: Path, declarations: Declarations) -> Registry:
-    """As ``load_views``, but skips modules that can't be loaded, so that one broken file doesn't stop other views."""
+    """As ``load_views``, but skips files that can't be loaded, so that one broken file doesn't stop other views."""
     found: dict[tuple[str, int], View] = {}
     unread: dict[str, Exception] = {}
-    for path in sorted(folder.glob("[a-z]*.py")):
+    for path in view_files(folder):
         try:
             known = dict(found)
-            for view in _declared_in(path):
+            for view in views_in(path):
                 if (view.name, view.version) in known:
                     raise definition_error(
                         "VIEW_TWICE", view, f"it is also declared in {known[view.name, view.version].origin}"
@@ -173,10 +182,13 @@ def sources_of(view: View, declarations: Declarations) -> Sources:
     return topics[0] if len(topics) == 1 else Topics(topics)
 
 
-def _declared_in(path: Path) -> Sequence[View]:
-    """The views of a module. It is imported once per process; its views are cached in the module itself."""
+def views_in(path: Path, *, reload: bool = False) -> Sequence[View]:
+    """The views of a module, or the one of a ``.sql`` file. A module is imported once per process, unless ``reload`` is
+    set; its views are cached in the module itself."""
+    if path.suffix == ".sql":
+        return (_in_sql_file(path),)
     with collecting() as found:
-        module = load_module(path)
+        module = load_module(path, reload=reload)
     if found:
         from pyspark import cloudpickle
 
@@ -185,3 +197,11 @@ def _declared_in(path: Path) -> Sequence[View]:
         vars(module)["__views__"] = tuple(found)
     views: tuple[View, ...] = vars(module).get("__views__", ())
     return views
+
+
+def _in_sql_file(path: Path) -> View:
+    found = read_sql_file(path)
+    origin = Origin(display_path(found.path), found.line)
+    name, version = found.arguments["name"], found.arguments["version"]
+    query = SqlQuery(name, version, origin, found.path, found.text, found.first_line, found.tables)
+    return view(**found.arguments)(query)

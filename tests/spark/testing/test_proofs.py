@@ -164,9 +164,7 @@ def test_a_right_view_says_what_was_tried(spark: SparkSession, tmp_path: Path) -
 
 
 def test_a_session_that_is_not_the_platforms_is_refused(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    from anabranch.testing import engine
-
-    monkeypatch.setattr(engine, "_NEEDED", {"spark.sql.session.timeZone": "Asia/Kolkata"})
+    monkeypatch.setattr("anabranch.core.spark._NEEDED", {"spark.sql.session.timeZone": "Asia/Kolkata"})
     with pytest.raises(BadInput) as caught:
         prove(hourly, declarations=SHOP)
     assert caught.value.code == "SESSION_UNFIT"

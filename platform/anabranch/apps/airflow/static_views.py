@@ -1,4 +1,4 @@
-"""Reads view declarations from their source without running it.
+"""Reads view declarations from their source without running it: of ``.sql`` files the header.
 
 A DAG file is parsed every few seconds. Importing the views would import pyspark each time and run authors' code in
 Airflow's own process, so only the literals of each ``@view(...)`` are read. Registration, in the first task of a run,
@@ -14,15 +14,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from anabranch.core.errors import BadDefinition
+from anabranch.core.project_folder import view_files
 from anabranch.core.settings import SAFE_NAME
 from anabranch.views.definition import names
+from anabranch.views.sql_file import read_sql_file
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """The arguments of one ``@view(...)``, and its function's docstring."""
+    """The arguments of one ``@view(...)``, and its function's docstring; or those of a ``.sql`` file's header."""
 
     name: str
     version: int
@@ -58,11 +61,11 @@ def declared_views(folder: Path) -> dict[str, list[Declared]]:
     A file that can't be read is skipped and logged as an error: it must not remove the other views' DAGs.
     """
     found: dict[str, list[Declared]] = {}
-    for path in sorted(folder.glob("[a-z]*.py")):
+    for path in view_files(folder):
         try:
-            for view in _in_module(path):
+            for view in _in_query(path) if path.suffix == ".sql" else _in_module(path):
                 found.setdefault(view.name, []).append(view)
-        except (ValueError, TypeError, KeyError, AttributeError, SyntaxError, OSError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, SyntaxError, OSError, BadDefinition) as error:
             log.error("%s: no DAG for the views of this file: %s", path, error)
     return {name: newest_first(views) for name, views in sorted(found.items())}
 
@@ -81,11 +84,17 @@ def _in_module(path: Path) -> Iterator[Declared]:
             continue
         for decorator in node.decorator_list:
             if isinstance(decorator, ast.Call) and _is_view(decorator.func):
-                arguments = {k.arg: _literal(k.value, constants) for k in decorator.keywords if k.arg}
-                yield _declared(arguments, node, path)
+                given = {k.arg: k.value for k in decorator.keywords if k.arg and k.arg != "sql"}
+                arguments = {name: _literal(value, constants) for name, value in given.items()}
+                yield _declared(arguments, ast.get_docstring(node) or "", node.lineno, path)
 
 
-def _declared(arguments: Mapping[str, Any], node: ast.FunctionDef, path: Path) -> Declared:
+def _in_query(path: Path) -> Iterator[Declared]:
+    read = read_sql_file(path)
+    yield _declared(read.arguments, read.doc, read.line, path)
+
+
+def _declared(arguments: Mapping[str, Any], doc: str, line: int, path: Path) -> Declared:
     return Declared(
         name=arguments["name"],
         version=arguments["version"],
@@ -94,9 +103,9 @@ def _declared(arguments: Mapping[str, Any], node: ast.FunctionDef, path: Path) -
         partition_by=arguments.get("partition_by"),
         lookback=str(arguments.get("lookback", "0 hours")),
         lookahead=str(arguments.get("lookahead", "0 hours")),
-        doc=ast.get_docstring(node) or "",
+        doc=doc,
         file=path.name,
-        line=node.lineno,
+        line=line,
     )
 
 

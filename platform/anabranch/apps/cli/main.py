@@ -23,6 +23,7 @@ MODULES = (  # of ``anabranch.apps``
     "cli.contract_commands",
     "cli.quarantine_commands",
     "cli.view_commands",
+    "cli.try_commands",
     "cli.change_commands",
     "cli.replay_commands",
     "cli.read_commands",

@@ -13,7 +13,9 @@ from anabranch.apps.cli.tables import print_whole
 from anabranch.core.errors import BadInput
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from anabranch.serve import Reading
+    from rich.table import Table
 
 SHOWN = 20
 """Rows in a table if no limit is given; JSON and CSV have all rows."""
@@ -61,20 +63,26 @@ def read_command(
 
 
 def _print_table(reading: Reading, rows: list[dict[str, Any]], total: int) -> None:
-    from anabranch.core.terminal_text import cell
     from rich.console import Console
+
+    print_whole(rows_table(reading.schema, rows))
+    console = Console()
+    console.print(f"{len(rows):,} of {total:,} rows", highlight=False)
+    console.print(footer(reading), highlight=False, markup=False)
+
+
+def rows_table(schema: pa.Schema, rows: list[dict[str, Any]]) -> Table:
+    """Rows of a view as a table."""
+    from anabranch.core.terminal_text import cell
     from rich.table import Table
 
     table = Table()
-    for field in reading.schema:
+    for field in schema:
         number = str(field.type).startswith(("int", "decimal", "double", "float"))
         table.add_column(cell(field.name), justify="right" if number else "left", overflow="fold")
     for row in rows:
         table.add_row(*(cell("-" if value is None else str(plain(value))) for value in row.values()))
-    print_whole(table)
-    console = Console()
-    console.print(f"{len(rows):,} of {total:,} rows", highlight=False)
-    console.print(footer(reading), highlight=False, markup=False)
+    return table
 
 
 def covered(reading: Reading) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from anabranch.apps.airflow.static_views import Declared, declared_views
+from anabranch.core.project_folder import view_files
 from anabranch.core.settings import SAFE_NAME, Settings
 from anabranch.serve.served_versions import served_versions, served_views
 
@@ -40,9 +41,7 @@ def _known(settings: Settings, name: str, declared: tuple[Declared, ...] | tuple
 
 
 def _declared(folder: Path) -> dict[str, tuple[Declared, ...]]:
-    files = tuple(
-        (path.name, stat.st_mtime_ns, stat.st_size) for path in sorted(folder.glob("*.py")) for stat in [path.stat()]
-    )
+    files = tuple((path.name, stat.st_mtime_ns, stat.st_size) for path in view_files(folder) for stat in [path.stat()])
     return _read(folder, files)
 
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from anabranch.core.errors import BadInput
+from anabranch.core.project_folder import view_files
 from anabranch.core.settings import Settings
 from anabranch.operate.jobs import job_file
 from anabranch.operate.runtime.airflow_parts import COMPONENTS, airflow_parts
@@ -71,7 +72,7 @@ def parts_named(settings: Settings, names: Sequence[str] = ()) -> tuple[Service,
 
 def declares_views(settings: Settings) -> bool:
     """Whether the project has a file that may declare views."""
-    return any(settings.views_folder.glob("[a-z]*.py"))
+    return bool(view_files(settings.views_folder))
 
 
 def without_views(settings: Settings) -> str:
