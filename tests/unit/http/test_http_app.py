@@ -91,6 +91,16 @@ def test_a_revoked_token_and_a_new_one(
     assert client.post("/topics/payments", content=EVENT, headers=bearer(second) | TYPED).status_code == 401
 
 
+def test_a_file_that_cant_be_read_locks_nobody_out(
+    client: TestClient, settings: Settings, given: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "_LOOK_SECONDS", 0.0)
+    token = access.allow(settings, "till", ["payments"])
+    assert client.post("/topics/payments", content=EVENT, headers=bearer(token) | TYPED).status_code == 200
+    (access.clients_folder(settings) / "broken.json").write_text("{")
+    assert client.post("/topics/payments", content=EVENT, headers=bearer(token) | TYPED).status_code == 200
+
+
 def test_a_webhook_is_let_in_by_its_signature(client: TestClient, settings: Settings, given: list[Any]) -> None:
     secret = access.allow(settings, "github", ["payments"], webhook=True)
     signed = "sha256=" + hmac.new(secret.encode(), EVENT, hashlib.sha256).hexdigest()

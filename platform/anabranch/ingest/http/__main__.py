@@ -13,6 +13,8 @@ from anabranch.ingest.http.app import application
 from anabranch.ingest.kafka.admin import existing_topics
 
 GRACE_SECONDS = 10
+MOST_REQUESTS = 512
+"""At once: what their bodies may take, at most 8 MB each, fits into memory. Others get 503."""
 
 
 def main() -> int:
@@ -28,6 +30,7 @@ def main() -> int:
     uvicorn.run(
         app, host=settings.http_host, port=settings.http_port, loop="uvloop", http="httptools", ws="none",
         log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=GRACE_SECONDS,
+        limit_concurrency=MOST_REQUESTS,
         ssl_certfile=certificate, ssl_keyfile=certificate,
     )  # fmt: skip
     return 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
 import re
 import secrets
 import time
@@ -17,9 +18,10 @@ from pathlib import Path
 from typing import Final
 
 from anabranch.core.control_file import ControlFile
-from anabranch.core.errors import BadInput
+from anabranch.core.errors import AnabranchError, BadInput
 from anabranch.core.settings import Settings
 
+log = logging.getLogger(__name__)
 NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _SIGNATURE: Final = "sha256="
 _LOOK_SECONDS: Final = 1.0
@@ -109,7 +111,11 @@ class Access:
         if now - self._looked < _LOOK_SECONDS:
             return
         self._looked = now
-        clients = read_clients(self._settings)
+        try:
+            clients = read_clients(self._settings)
+        except (OSError, ValueError, AnabranchError) as error:  # those that were known are let in on
+            log.error("clients of the HTTP server can't be read: %s", error)
+            return
         self._by_token = {client.token_hash: client for client in clients if client.token_hash}
         self._webhooks = {client.name: client for client in clients if client.secret}
 
