@@ -135,7 +135,8 @@ def _wrong(node: Node) -> Iterator[tuple[str, str]]:
         yield f"a decimal can't be a {node.get('type')!r}", "say how records hold it: as a string or as a number"
     if missing := [name for name in ("precision", "scale") if name not in node]:
         yield f"a decimal without {' and '.join(missing)}", f"give all digits and those behind the point: {_EXAMPLE}"
-    precision, scale = (node.get(name) for name in ("precision", "scale"))
+    precision: Any = node.get("precision")
+    scale: Any = node.get("scale")
     if not _is_whole(precision) or not 1 <= precision <= MAX_PRECISION:
         yield f"precision {precision!r} isn't a whole number from 1 to {MAX_PRECISION}", "give the number of all digits"
     elif not _is_whole(scale) or not 0 <= scale <= precision:

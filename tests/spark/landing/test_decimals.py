@@ -17,7 +17,6 @@ from anabranch.contracts.decimals import WrittenFloat, problem, type_name
 from anabranch.core.errors import BadDefinition
 from anabranch.core.spark import LIVE
 from anabranch.ingest.landing.decode import decode, raw_frame
-from anabranch.ingest.landing.mapping import identity
 from anabranch.ingest.landing.quarantine_reasons import with_reasons
 from anabranch.ingest.landing.schema import landing_schema
 from anabranch.ingest.landing.schema_projection import node_of
@@ -244,15 +243,6 @@ def test_a_landed_column_is_known_again(spark: SparkSession) -> None:
     assert node["amount"] == NUMBER  # how records hold it is no matter of the column
     assert node["wide"] == WIDE
     assert node["parts"] == {"type": "array", "items": NUMBER}
-
-
-def test_an_id_beside_a_decimal_is_read_and_no_exponent_hangs(spark: SparkSession) -> None:
-    topic = replace(TOPIC, records=PlainJson(id="order.id", time=Record.APPEND_TIME))
-    value = b'{"n":1,"amount":"1","order":{"id":"a","sum":1e999999999}}'
-    raw = {"partition": 0, "offset": 0, "append_time": 0, "key": None, "value": value}
-    frame = raw_frame(spark, topic, [raw])
-    (told,) = frame.select(*(column.alias(name) for name, column in identity(topic).items())).collect()
-    assert told["event_id"] == "a"
 
 
 CENTS = Contract(
