@@ -127,7 +127,7 @@ def done(request: pytest.FixtureRequest) -> Iterator[list[Hand]]:
     hands: list[Hand] = []
     yield hands
     file: Path | None = request.config.getoption("--tasks")
-    if file is not None:
+    if file is not None and not request.session.testsfailed:
         file.write_text(TABLE.sub(lambda _: table(hands), file.read_text()))
 
 

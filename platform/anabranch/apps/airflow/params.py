@@ -99,8 +99,8 @@ def migration_parameters(views: Mapping[str, Sequence[Declared]]) -> dict[str, P
 
 
 def retirement_parameters(views: Mapping[str, Sequence[Declared]]) -> dict[str, Param]:
-    """The form of a retirement."""
-    names = list(views)
+    """The form of a retirement. Views with several versions come first: others have none that readers don't have."""
+    names = sorted(views, key=lambda name: len(views[name]) < 2)
     return {
         "view": Param(names[0] if names else None, title="View", type="string", enum=names),
         "version": Param(title="Version", description="The version to retire.", type="integer", minimum=1),
