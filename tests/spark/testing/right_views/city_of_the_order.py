@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from anabranch.views import view
 from anabranch.views.joins import as_of
 from pyspark.sql import DataFrame
@@ -23,8 +21,8 @@ def city_of_the_order(placed: DataFrame, moved: DataFrame) -> DataFrame:
     return then.select("log_partition", "log_offset", "event_time", "moved.city")
 
 
-def oracle(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    def place(event: dict[str, Any]) -> tuple[Any, ...]:
+def oracle(events):
+    def place(event):
         return event["event_time"], event["log_partition"], event["log_offset"]
 
     placed = [event for event in events if event["type"] == "order.placed"]

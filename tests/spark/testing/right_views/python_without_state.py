@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 
 @F.udf("string")
-def shouted(coupon: str | None) -> str | None:
+def shouted(coupon):
     return None if coupon is None else f"{coupon.upper()}!"
 
 

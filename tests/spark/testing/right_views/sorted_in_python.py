@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 
 @F.udf("string")
-def joined(items: list[str] | None) -> str:
+def joined(items):
     return ",".join(sorted(set(items or [])))
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 
 @F.udf("bigint")
-def age(event_time: datetime) -> int:
+def age(event_time):
     return (datetime.now() - event_time).days  # noqa: DTZ005 - the mistake
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 
 @F.udf("bigint")
-def hour(seconds: int) -> int:
+def hour(seconds):
     return datetime.fromtimestamp(seconds).hour  # noqa: DTZ006 - the mistake
 
 

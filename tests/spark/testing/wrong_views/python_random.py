@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 
 @F.udf("bigint")
-def thrown(order: str) -> int:
+def thrown(order):
     return random.randint(1, 6)
 
 

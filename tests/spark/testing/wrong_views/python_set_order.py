@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 
 @F.udf("string")
-def joined(items: list[str] | None) -> str:
+def joined(items):
     return ",".join(set(items or []))
 
 

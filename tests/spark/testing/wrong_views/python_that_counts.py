@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 
 @F.udf("bigint")
-def numbered(order: str, seen: list[str] = []) -> int:  # noqa: B006 - the mistake
+def numbered(order, seen=[]):  # noqa: B006 - the mistake
     seen.append(order)
     return len(seen)
 

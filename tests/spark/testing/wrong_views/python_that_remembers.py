@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 
 @F.udf("boolean")
-def is_new(order: str) -> bool:
+def is_new(order):
     seen = is_new.__dict__.setdefault("seen", set())
     new = order not in seen
     seen.add(order)

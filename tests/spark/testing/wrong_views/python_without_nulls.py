@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 
 @F.udf("string")
-def upper(coupon: str) -> str:
+def upper(coupon):
     return coupon.upper()
 
 
