@@ -17,7 +17,8 @@ from anabranch.core.settings import Settings, load_settings
 from anabranch.operate.trial import run_trial
 from anabranch.views.inputs import rows_at
 from anabranch.views.registry import views_in
-from support.landed_sample import DECLARED, FLIGHTS, Landing
+from support import sample_events
+from support.landed_sample import ALL_DECLARED, DECLARED, FLIGHTS, Landing, gallery
 from support.nine_days import START, flights
 from typer.testing import CliRunner
 
@@ -229,3 +230,21 @@ def test_landed_events_are_what_a_view_gets(spark: SparkSession, live: Settings)
     with pytest.raises(AnabranchError) as unknown:
         anabranch.landed_events("flight.lost", settings=live, declarations=DECLARED, spark=spark)
     assert unknown.value.code == "EVENT_TYPE_UNKNOWN"
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", ["departed_in_weather", "seats_flown", "never_arrived"])
+def test_views_over_several_topics_tables_and_closed_windows(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, name: str
+) -> None:
+    """Of the gallery, over three days of real flights with their weather and planes."""
+    settings = load_settings(home=Path(tmp_path_factory.mktemp("several")), shuffle_partitions=1)
+    events = {"flights": sample_events.flights(3, 7, late=0.01)}
+    events |= {topic: getattr(sample_events, topic)(3) for topic in ("weather", "planes")}
+    for topic, made in events.items():
+        Landing(settings, ALL_DECLARED.topics[topic]).land(*sample_events.sliced(made, 3, 3))
+    view = gallery().get(name)
+    days = None if view.kappa else "2013-01-01..2013-01-03"
+    found = anabranch.try_view(view, days=days, settings=settings, declarations=ALL_DECLARED, spark=spark)
+    assert found.equal, found
+    assert found.rows.num_rows > 0
