@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from decimal import Decimal as D
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -59,11 +59,11 @@ def test_cents_become_a_decimal_for_readers_and_a_decimal_is_carried_over(spark:
     topic = Topic("bills", (CENTS, BILL), upcasters=(Upcaster("bill.sent", 1, to_amount),))
     check_upcasters(spark, topic, ["bill.sent"])
     sent = [
-        (CENTS, {"cents": 30, "tax": D("0.10")}),
+        (CENTS, {"cents": 30, "tax": Decimal("0.10")}),
         (CENTS, {"cents": 123_456_789_012_345_678, "tax": "0.2"}),
         (CENTS, {"cents": 1, "tax": "-0.01"}),
-        (BILL, {"amount": D("0.30"), "tax": "-0.01"}),
-        (BILL, {"amount": D("123456789012345678.90"), "tax": "0"}),
+        (BILL, {"amount": Decimal("0.30"), "tax": "-0.01"}),
+        (BILL, {"amount": Decimal("123456789012345678.90"), "tax": "0"}),
     ]
     events = [
         Event(str(n), "/s", "bill.sent", "k", APPENDED, data, contract.uri) for n, (contract, data) in enumerate(sent)
@@ -85,10 +85,10 @@ def test_cents_become_a_decimal_for_readers_and_a_decimal_is_carried_over(spark:
         "note": "string",
     }
     assert [(row["tax"], row["amount"]) for row in found.collect()] == [
-        (D("0.10"), D("0.30")),
-        (D("0.20"), D("1234567890123456.78")),
-        (D("-0.01"), D("0.30")),
-        (D("0.00"), D("123456789012345678.90")),
+        (Decimal("0.10"), Decimal("0.30")),
+        (Decimal("0.20"), Decimal("1234567890123456.78")),
+        (Decimal("-0.01"), Decimal("0.30")),
+        (Decimal("0.00"), Decimal("123456789012345678.90")),
     ]
 
 
