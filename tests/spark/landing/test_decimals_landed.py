@@ -10,22 +10,18 @@ from decimal import Decimal
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pytest
-from anabranch.contracts import Contract, Event, PlainJson, Record, Topic, Upcaster
+from anabranch.contracts import Contract, PlainJson, Record, Topic
 from anabranch.contracts.decimals import WrittenFloat, problem, type_name
-from anabranch.core.errors import BadDefinition
 from anabranch.core.spark import LIVE
 from anabranch.ingest.landing.decode import decode, raw_frame
 from anabranch.ingest.landing.quarantine_reasons import with_reasons
 from anabranch.ingest.landing.schema import landing_schema
 from anabranch.ingest.landing.schema_projection import node_of
-from anabranch.views.upcast_select import select_newest
-from anabranch.views.upcasting import check_upcasters
 from support import naive_reader
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, SparkSession
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 TEXT: dict[str, Any] = {"type": "string", "format": "decimal", "precision": 12, "scale": 2}
@@ -243,73 +239,3 @@ def test_a_landed_column_is_known_again(spark: SparkSession) -> None:
     assert node["amount"] == NUMBER  # how records hold it is no matter of the column
     assert node["wide"] == WIDE
     assert node["parts"] == {"type": "array", "items": NUMBER}
-
-
-CENTS = Contract(
-    "bill.sent",
-    1,
-    {
-        "type": "object",
-        "required": ["cents", "tax"],
-        "properties": {"cents": {"type": "integer"}, "tax": {**TEXT, "minimum": 0}},
-    },
-)
-BILL = Contract(
-    "bill.sent",
-    2,
-    {
-        "type": "object",
-        "required": ["tax", "amount"],
-        "properties": {
-            "tax": {**TEXT, "minimum": "-0.01"},
-            "amount": {**TEXT, "precision": 20},
-            "note": {"type": "string"},
-        },
-    },
-)
-
-
-def to_amount(old: Mapping[str, Column]) -> Mapping[str, Column]:
-    return {"amount": (old["cents"].cast("decimal(20,2)") / 100).cast("decimal(20,2)")}
-
-
-def to_wider(old: Mapping[str, Column]) -> Mapping[str, Column]:
-    return {"amount": old["cents"].cast("decimal(20,2)") / 100}
-
-
-def test_cents_become_a_decimal_for_readers_and_a_decimal_is_carried_over(spark: SparkSession) -> None:
-    topic = Topic("bills", (CENTS, BILL), upcasters=(Upcaster("bill.sent", 1, to_amount),))
-    check_upcasters(spark, topic, ["bill.sent"])
-    sent = [
-        (CENTS, {"cents": 30, "tax": D("0.10")}),
-        (CENTS, {"cents": 123_456_789_012_345_678, "tax": "0.2"}),
-        (CENTS, {"cents": 1, "tax": "-0.01"}),
-        (BILL, {"amount": D("0.30"), "tax": "-0.01"}),
-        (BILL, {"amount": D("123456789012345678.90"), "tax": "0"}),
-    ]
-    events = [
-        Event(str(n), "/s", "bill.sent", "k", APPENDED, data, contract.uri) for n, (contract, data) in enumerate(sent)
-    ]
-    rows = decided(spark, topic, [event.to_json() for event in events])
-    assert [row["reason"] for row in rows] == [None, None, "contract: data.tax is below 0", None, None]
-    landed = spark.createDataFrame(pa.Table.from_pylist(rows, landing_schema(topic))).where("decision = 'valid'")
-    found = select_newest(landed.orderBy("offset"), ["offset"], topic, "bill.sent")
-    assert dict(found.dtypes) == {
-        "offset": "bigint",
-        "tax": "decimal(12,2)",
-        "amount": "decimal(20,2)",
-        "note": "string",
-    }
-    assert [(row["tax"], row["amount"]) for row in found.collect()] == [
-        (D("0.10"), D("0.30")),
-        (D("0.20"), D("1234567890123456.78")),
-        (D("-0.01"), D("0.30")),
-        (D("0.00"), D("123456789012345678.90")),
-    ]
-
-
-def test_a_decimal_that_an_upcaster_would_round_is_refused(spark: SparkSession) -> None:
-    topic = Topic("bills", (CENTS, BILL), upcasters=(Upcaster("bill.sent", 1, to_wider),))
-    with pytest.raises(BadDefinition, match=r"amount becomes decimal\(24,6\), v2 declares decimal\(20,2\)") as error:
-        check_upcasters(spark, topic, ["bill.sent"])
-    assert error.value.code == "UPCASTER_TYPE"
