@@ -157,9 +157,9 @@ def test_what_is_wrong_is_said_and_the_producer_refuses_the_same(text: str, of_a
 @pytest.mark.parametrize("hostile", ["0" * 1_000_000 + "x", "1." + "0" * 1_000_000 + "x", "1" * 1_000_000, "-" * 10**6])
 def test_a_megabyte_is_refused_at_once(hostile: str) -> None:
     for scale in (0, 2, 38):
-        started = time.monotonic()
+        started = time.thread_time()  # whatever else the machine does; one that backtracks takes minutes
         assert problem(hostile, {**TEXT, "precision": 38, "scale": scale})
-        assert time.monotonic() - started < 0.5
+        assert time.thread_time() - started < 2.0
 
 
 def test_any_number_of_zeros_in_front_counts_for_nothing() -> None:
