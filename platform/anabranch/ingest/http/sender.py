@@ -7,6 +7,8 @@ or when the oldest record waits too long, nothing more is taken (``Busy``).
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import threading
 import time
 from collections import deque
@@ -22,6 +24,7 @@ from anabranch.core.settings import Settings
 from anabranch.ingest.http.bodies import Prepared
 from anabranch.ingest.kafka.producer import open_client
 
+log = logging.getLogger(__name__)
 MOST_RECORDS = 50_000
 MOST_BYTES = 64 * 2**20
 """The most that may wait for the broker's answer."""
@@ -113,11 +116,15 @@ class Sender:
     def _poll(self) -> None:
         client = self._client
         assert client is not None  # noqa: S101 - started by start()
-        while not self._stopped.is_set():
-            client.poll(_POLL_SECONDS)
-            if self._answered:
-                with suppress(RuntimeError):  # the loop has ended
-                    self._loop.call_soon_threadsafe(self._settle)
+        try:
+            while not self._stopped.is_set():
+                client.poll(_POLL_SECONDS)
+                if self._answered:
+                    with suppress(RuntimeError):  # the loop has ended
+                        self._loop.call_soon_threadsafe(self._settle)
+        except Exception:
+            log.critical("nobody would be answered any more: the process ends, and is started again", exc_info=True)
+            os._exit(1)
 
     def answered(self, request: _Request, number: int, error: KafkaError | None, message: Message) -> None:
         """Called by the polling thread, once for each record."""
