@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import os
 import stat
 from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -166,6 +168,17 @@ def test_what_is_no_address_of_ours(client: TestClient, settings: Settings) -> N
     assert client.get("/topics/payments").status_code == 405
     assert client.post("/topics/a/b", content=EVENT, headers=headers).status_code == 404
     assert client.get("/health").json() == {"behind": False}
+
+
+def test_it_ends_when_nobody_would_be_answered_any_more(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(seconds: float) -> int:
+        raise RuntimeError("the client of Kafka is broken")
+
+    sender, ended = Sender(settings, DECLARED), list[int]()
+    monkeypatch.setattr(sender, "_client", SimpleNamespace(poll=fails))
+    monkeypatch.setattr(os, "_exit", ended.append)
+    sender._poll()
+    assert ended == [1]
 
 
 def test_it_is_a_part_once_somebody_is_let_in(settings: Settings) -> None:
