@@ -50,7 +50,7 @@ def allow(
         typer.echo(f"token of {name}, shown once: {given}")
         for each in topic:
             typer.echo(f"  POST {where}/topics/{each}")
-    typer.echo("Next, if it doesn't run yet: anabranch up --only http")
+    typer.echo("Next, if http isn't among the parts of anabranch status: anabranch down, then anabranch up")
 
 
 @http.command("list")
