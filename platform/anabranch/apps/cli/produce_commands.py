@@ -120,10 +120,11 @@ def records(
     settings, declarations = project()
     ensure_topics(settings, declarations, [declarations.topic(topic).name])
     try:
-        with sys.stdin.buffer if file == "-" else Path(file).open("rb") as lines:
-            sent = send_lines(settings, declarations, topic, lines, rate=rate)
-    except OSError as error:
+        lines = sys.stdin.buffer if file == "-" else Path(file).open("rb")
+    except (OSError, ValueError) as error:  # a name with a null byte is a ValueError
         raise BadInput("EVENT_FILE", f"{file} can't be read: {error}", next_step="name a file, or -") from None
+    with lines:
+        sent = send_lines(settings, declarations, topic, lines, rate=rate)
     ends = {(topic, partition): offset for partition, offset in sent.ends.items()}
     typer.echo(f"{sent.count:,} records of {file} are in the log: {_ends(ends)}")
 
