@@ -120,7 +120,7 @@ def records(
     settings, declarations = project()
     ensure_topics(settings, declarations, [declarations.topic(topic).name])
     try:
-        lines = sys.stdin.buffer if file == "-" else Path(file).open("rb")
+        lines = sys.stdin.buffer if file == "-" else Path(file).open("rb")  # noqa: SIM115 - closed below
     except (OSError, ValueError) as error:  # a name with a null byte is a ValueError
         raise BadInput("EVENT_FILE", f"{file} can't be read: {error}", next_step="name a file, or -") from None
     with lines:
