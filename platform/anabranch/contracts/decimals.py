@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Any, Final, TypeGuard
 
 from anabranch.core.errors import BadDefinition
+from anabranch.core.strict_json import strict_decoder
 
 Node = Mapping[str, Any]
 MAX_PRECISION: Final = 38
@@ -31,6 +32,10 @@ class WrittenFloat(float):
         return made
 
     text: str
+
+
+EXACT_DECODER: Final = strict_decoder(parse_float=WrittenFloat)
+"""Reads JSON and keeps the text of each number that may be a decimal."""
 
 
 def is_decimal(node: Node) -> bool:

@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime
 from typing import Any, Final
 
 from anabranch.contracts.contract import EVENT_TYPE, FIELD_NAME, SENT_NAME, sent_name
+from anabranch.core import strict_json
 from anabranch.core.errors import BadInput
 
 _DATE_TIME: Final = re.compile(r"(?!0000)\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})")
@@ -122,16 +123,12 @@ def infer(name: str, lines: Iterable[str]) -> Inferred:
 
 def _record(number: int, line: str) -> dict[str, Any]:
     try:
-        content = json.loads(line, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
+        content = strict_json.loads(line)
+    except ValueError as error:
         raise BadInput("SAMPLE", f"line {number} is not JSON: {error}", next_step="one JSON object a line") from None
     if not isinstance(content, dict):
         raise BadInput("SAMPLE", f"line {number} is no JSON object", next_step="one JSON object a line")
     return content
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON number")
 
 
 def _kind(value: Any) -> str:

@@ -13,7 +13,7 @@ import jsonschema_rs
 from anabranch.contracts.contract import Contract
 from anabranch.contracts.records import PlainJson, sent_value
 from anabranch.contracts.topics import Topic
-from anabranch.contracts.validation import data_schema, decimal_problem, envelope_schema
+from anabranch.contracts.validation import data_schema, decimal_problem, envelope_schema, shape_problem
 
 
 class RecordCheck:
@@ -30,15 +30,15 @@ class RecordCheck:
         found = [each for each in self._compiled if self._may_be(each[0], content)]
         if not found:
             return ("type" if self._plain is None else self._type_path), self._unknown(content)
-        sound = [contract for contract, validator in found if validator.is_valid(content)]
-        inexact = [decimal_problem(contract, value, envelope=self._plain is None) for contract in sound]
-        if sound:
-            return None if None in inexact else inexact[0]
-        error = next(iter(found[0][1].iter_errors(content)))
-        path = [str(part) for part in error.instance_path]
-        if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Required):
-            path.append(error.kind.property)
-        return ".".join(path) or "record", error.message
+        problems = [self._problem(contract, validator, value, content) for contract, validator in found]
+        return None if None in problems else problems[0]
+
+    def _problem(
+        self, contract: Contract, validator: jsonschema_rs.Draft4Validator, value: bytes, content: Mapping[str, Any]
+    ) -> tuple[str, str] | None:
+        if (wrong := shape_problem(validator, content)) is not None:
+            return wrong[0] or "record", wrong[1]
+        return decimal_problem(contract, value, envelope=self._plain is None)
 
     def _may_be(self, contract: Contract, content: Mapping[str, Any]) -> bool:
         if self._plain is None:

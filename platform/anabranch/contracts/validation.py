@@ -8,15 +8,15 @@ in the future), never for its shape.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import jsonschema_rs
 
 from anabranch.contracts.contract import Contract, sent_name
-from anabranch.contracts.decimals import WrittenFloat, exact_value, has_decimals, is_decimal, limit, problem, type_name
+from anabranch.contracts.decimals import EXACT_DECODER, exact_value, has_decimals, is_decimal, limit, problem, type_name
 from anabranch.contracts.envelope import SPEC_VERSION
+from anabranch.core import strict_json
 from anabranch.core.errors import BadInput
 
 _INT64 = 2**63
@@ -66,25 +66,19 @@ class EventValidator:
         validator = self._compiled.get(uri) if isinstance(uri, str) else None
         if validator is None:
             raise self._without_contract(body, uri)
-        if validator.is_valid(body):
-            return
-        error = next(iter(validator.iter_errors(body)))
-        path = [str(part) for part in error.instance_path]
-        if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Required):
-            path.append(error.kind.property)
-        raise refused(
-            ".".join(path) or "event", error.message, event_type=_text(body, "type"), event_id=_text(body, "id")
-        )
+        if (problem := shape_problem(validator, body)) is not None:
+            path, why = problem
+            raise refused(path or "event", why, event_type=_text(body, "type"), event_id=_text(body, "id"))
 
     def check_bytes(self, value: bytes) -> None:
         """Check the bytes of a record. Raises BadInput EVENT_REFUSED."""
         try:
-            body = _DECODER.decode(value.decode())
-        except (ValueError, RecursionError) as error:
+            body = strict_json.loads(value.decode())
+        except ValueError as error:
             raise refused("event", f"not JSON: {error}", event_type="", event_id="") from None
         self._check_shape(body)
         if body["dataschema"] in self._with_decimals:
-            self._check_decimals(_EXACT_DECODER.decode(value.decode()))
+            self._check_decimals(strict_json.loads(value.decode(), EXACT_DECODER))
 
     def _check_decimals(self, body: Any) -> None:
         contract = self._with_decimals.get(body["dataschema"])
@@ -156,12 +150,26 @@ def _strict(node: Mapping[str, Any], *, optional: bool) -> dict[str, Any]:
     return strict
 
 
+def shape_problem(validator: jsonschema_rs.Draft4Validator, content: Any) -> tuple[str, str] | None:
+    """The path of the first field of a decoded record that breaks a schema, and why; None if nothing does."""
+    try:
+        if validator.is_valid(content):
+            return None
+    except UnicodeEncodeError:
+        return "", r"it holds half of a surrogate pair (\ud800 to \udfff), which no text can hold"
+    error = next(iter(validator.iter_errors(content)))
+    path = [str(part) for part in error.instance_path]
+    if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Required):
+        path.append(error.kind.property)
+    return ".".join(path), error.message
+
+
 def decimal_problem(contract: Contract, value: bytes, *, envelope: bool) -> tuple[str, str] | None:
     """The first decimal of a record, whose shape was checked, that can't be stored exactly or is beyond its limits: its
     path, and why. ``envelope``: whether the record is an event, with its data below ``data``."""
     if not has_decimals(contract.schema):
         return None
-    content = _EXACT_DECODER.decode(value.decode())
+    content = strict_json.loads(value.decode(), EXACT_DECODER)
     found = _inexact(content["data"], contract.schema, "data") if envelope else _inexact(content, contract.schema, "")
     return next(((path.removeprefix("."), why) for path, why in found), None)
 
@@ -188,11 +196,3 @@ def _inexact(value: Any, node: Mapping[str, Any], path: str) -> Iterator[tuple[s
 
 def _text(body: Mapping[str, Any], name: str) -> str:
     return str(body.get(name, ""))
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON number")
-
-
-_DECODER = json.JSONDecoder(parse_constant=_no_constant)
-_EXACT_DECODER = json.JSONDecoder(parse_constant=_no_constant, parse_float=WrittenFloat)

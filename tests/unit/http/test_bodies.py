@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -129,6 +130,7 @@ def test_plain_json_is_sent_as_it_is() -> None:
         (EVENTS, b'{"id":"\xff"}', STRUCTURED, 400, "byte 7 of the body is not UTF-8"),
         (EVENTS, '{"a":' + "[" * 100_000 + "]" * 100_000 + "}", STRUCTURED, 400, "not JSON"),
         (EVENTS, '{"a":' + "9" * 5_000 + "}", STRUCTURED, 400, "not JSON"),
+        (EVENTS, '{"data":-Infinity}', STRUCTURED, 400, "-Infinity is no JSON number"),
     ],
 )
 def test_what_cant_be_read_says_where(topic: Topic, body: str | bytes, media: str, status: int, what: str) -> None:
@@ -178,6 +180,24 @@ def test_a_decimal_is_held_to_the_digits_that_were_sent() -> None:
             (record,) = sent(topic, body % digits, media)
             problem = RecordCheck(topic).problem(record.value, record.content)
             assert (problem is not None and problem[0]) == (at if refused else False), (digits, problem)
+
+
+def test_half_a_surrogate_pair_is_no_text() -> None:
+    """Landing takes it where any text is right, and so does the check; where a text has a form, it has none."""
+    half = EVENT.replace("1.50e2", "1").replace('"subject":"k"', '"subject":"\\ud800"')
+    (record,) = sent(EVENTS, half)
+    assert record.key == b"?"
+    assert RecordCheck(EVENTS).problem(record.value, record.content) is None
+    for field in ("time", "type"):
+        (wrong,) = sent(EVENTS, re.sub(f'"{field}":"[^"]*"', f'"{field}":"\\\\ud800"', half))
+        assert RecordCheck(EVENTS).problem(wrong.value, wrong.content) is not None
+    (plain,) = sent(PLAIN, '{"paymentId":"a","cents":1,"made":"\\udfff"}', JSON)
+    assert RecordCheck(PLAIN).problem(plain.value, plain.content) is not None
+
+
+def test_no_header_takes_the_place_of_the_data() -> None:
+    with pytest.raises(Unreadable, match="no attribute named data"):
+        sent(EVENTS, "{}", JSON, ce_id="a", ce_data="x")
 
 
 def test_the_door_names_the_field() -> None:

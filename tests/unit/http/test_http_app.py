@@ -73,6 +73,9 @@ def test_a_token_opens_its_topics_only(client: TestClient, settings: Settings, g
     assert [topic for topic, _ in given] == ["payments"]
     other = client.post("/topics/other", content=EVENT, headers=bearer(token) | TYPED)
     assert (other.status_code, other.json()["code"], other.json()["state"]) == (403, "NOT_ALLOWED", "nothing was sent")
+    half = EVENT.replace(b"2024-01-01T00:00:00Z", rb"\ud800")
+    answer = client.post("/topics/payments", content=half, headers=bearer(token) | TYPED)
+    assert (answer.status_code, "surrogate" in answer.json()["what"]) == (422, True)
     for wrong in ({}, bearer("x"), bearer(""), {"authorization": f"Basic {token}"}, bearer(token[:-1])):
         answer = client.post("/topics/payments", content=EVENT, headers=wrong | TYPED)
         assert (answer.status_code, answer.content) == (401, b"")

@@ -87,6 +87,23 @@ def test_a_click_does_the_day_again_in_the_readers_name(client: TestClient, airf
     assert f'href="/dags/reprocess_{VIEW}/runs/{run["dag_run_id"]}"' in page
 
 
+def test_an_older_version_is_done_again_by_the_same_dag(
+    client: TestClient, airflow: Airflow, settings: Settings
+) -> None:
+    """As from the command line: a run of either is on the page."""
+    declare(settings, VIEW, 1, 2)
+    airflow.ran(f"reprocess_{VIEW}", "by-the-command", "running", {"from": DAY, "to": DAY, "version": 1})
+    assert "running by-the-command" in text_of(client.get(PAGE).text)
+    assert press(client).status_code == 303
+    assert (airflow.runs[-1]["dag_id"], airflow.runs[-1]["conf"]["version"]) == (f"reprocess_{VIEW}", 1)
+
+
+def test_what_airflow_says_may_have_another_shape(client: TestClient, airflow: Airflow) -> None:
+    airflow.runs.append({"dag_id": f"reprocess_{VIEW}", "state": "of a later Airflow"})
+    page = client.get(PAGE)
+    assert (page.status_code, "can&#39;t be read: KeyError" in page.text) == (200, True)
+
+
 def test_a_form_that_is_sent_twice_is_one_run(client: TestClient, airflow: Airflow) -> None:
     assert [press(client).status_code, press(client).status_code] == [303, 303]
     assert len(airflow.runs) == 1

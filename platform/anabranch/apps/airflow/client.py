@@ -64,13 +64,13 @@ class Client:
         """
         self._wait_for_dag(dag_id, patience)
         body = {"logical_date": None, "conf": dict(conf), "dag_run_id": run_id, "note": note or None}
-        answer = self._send("POST", f"/dags/{_part(dag_id)}/dagRuns", body)
+        answer = self._send("POST", f"/dags/{path_part(dag_id)}/dagRuns", body)
         if answer.status_code == 409 and run_id is not None:
             return self.run(dag_id, run_id)
         if answer.status_code in (400, 422):
             raise BadInput(
                 "PARAMETERS_REFUSED",
-                f"Airflow refused the parameters of {dag_id}: {_detail(answer)}",
+                f"Airflow refused the parameters of {dag_id}: {error_detail(answer)}",
                 state="no run was created",
                 next_step="correct the parameter that it names",
             )
@@ -78,7 +78,7 @@ class Client:
 
     def run(self, dag_id: str, run_id: str) -> Run:
         """Returns the run's current state, with its tasks."""
-        path = f"/dags/{_part(dag_id)}/dagRuns/{_part(run_id)}"
+        path = f"/dags/{path_part(dag_id)}/dagRuns/{path_part(run_id)}"
         found = self.get(path)
         tasks = self.task_instances(dag_id, run_id)
         return Run(
@@ -108,19 +108,19 @@ class Client:
 
     def task_instances(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
         """Returns the tasks of a run, with state, try and note."""
-        path = f"/dags/{_part(dag_id)}/dagRuns/{_part(run_id)}/taskInstances"
+        path = f"/dags/{path_part(dag_id)}/dagRuns/{path_part(run_id)}/taskInstances"
         found: list[dict[str, Any]] = self.get(path)["task_instances"]
         return found
 
     def xcom(self, run: Run, task: str, key: str = "return_value") -> Any:
         """Returns an XCom value of a task; None if there is none."""
-        path = f"/dags/{_part(run.dag_id)}/dagRuns/{_part(run.run_id)}/taskInstances/{_part(task)}"
-        answer = self._send("GET", f"{path}/xcomEntries/{_part(key)}?deserialize=true")
+        path = f"/dags/{path_part(run.dag_id)}/dagRuns/{path_part(run.run_id)}/taskInstances/{path_part(task)}"
+        answer = self._send("GET", f"{path}/xcomEntries/{path_part(key)}?deserialize=true")
         return None if answer.status_code == 404 else self._json(answer)["value"]
 
     def task_log(self, run: Run, task: str, attempt: int = 1) -> str:
         """Returns the log of one try of a task, one message per line, with exceptions."""
-        path = f"/dags/{_part(run.dag_id)}/dagRuns/{_part(run.run_id)}/taskInstances/{_part(task)}"
+        path = f"/dags/{path_part(run.dag_id)}/dagRuns/{path_part(run.run_id)}/taskInstances/{path_part(task)}"
         content = self.get(f"{path}/logs/{attempt}?full_content=true")["content"]
         return "\n".join(_line(entry) for entry in content)
 
@@ -137,13 +137,13 @@ class Client:
     def write_note(self, dag_id: str, run_id: str, note: str, task: str = "") -> None:
         """Replaces the note of a run, or of one of its tasks. Longer text is truncated to Airflow's maximum."""
         text = note if len(note) <= NOTE_LENGTH else note[: NOTE_LENGTH - 4] + "\n..."
-        of_task = f"/taskInstances/{_part(task)}" if task else ""
-        path = f"/dags/{_part(dag_id)}/dagRuns/{_part(run_id)}{of_task}?update_mask=note"
+        of_task = f"/taskInstances/{path_part(task)}" if task else ""
+        path = f"/dags/{path_part(dag_id)}/dagRuns/{path_part(run_id)}{of_task}?update_mask=note"
         self._json(self._send("PATCH", path, {"note": text}))
 
     def url(self, dag_id: str, run_id: str) -> str:
         """Returns the address of the run's page in the UI."""
-        return f"{self.address}/dags/{_part(dag_id)}/runs/{_part(run_id)}"
+        return f"{self.address}/dags/{path_part(dag_id)}/runs/{path_part(run_id)}"
 
     def get(self, path: str) -> Any:
         """Returns the JSON answer to a GET below ``/api/v2``."""
@@ -162,7 +162,7 @@ class Client:
     def _wait_for_dag(self, dag_id: str, patience: float) -> None:
         """Waits for a DAG: it appears a few seconds after the dag processor starts or its file changes."""
         deadline = time.monotonic() + patience
-        while (answer := self._send("GET", f"/dags/{_part(dag_id)}")).status_code == 404:
+        while (answer := self._send("GET", f"/dags/{path_part(dag_id)}")).status_code == 404:
             if time.monotonic() >= deadline:
                 errors = self.get("/importErrors")["import_errors"]
                 why = "; ".join(e["stack_trace"].strip().splitlines()[-1] for e in errors)
@@ -203,7 +203,7 @@ class Client:
         raise kind(
             "AIRFLOW_REFUSED",
             f"Airflow answered {answer.status_code} to {answer.request.method} {answer.request.url.path}: "
-            f"{_detail(answer)}",
+            f"{error_detail(answer)}",
             next_step="read the api-server's log",
             status=answer.status_code,
         )
@@ -224,11 +224,12 @@ def _line(entry: Any) -> str:
 
 
 def _hitl_path(dag_id: str, run_id: str, task: str) -> str:
-    run = f"/dags/{_part(dag_id)}/dagRuns/{_part(run_id)}"
-    return f"{run}/taskInstances/{_part(task)}/-1/hitlDetails"
+    run = f"/dags/{path_part(dag_id)}/dagRuns/{path_part(run_id)}"
+    return f"{run}/taskInstances/{path_part(task)}/-1/hitlDetails"
 
 
-def _detail(answer: httpx.Response) -> str:
+def error_detail(answer: httpx.Response) -> str:
+    """What Airflow says is wrong, in one line."""
     try:
         detail = answer.json().get("detail", answer.text)
     except (ValueError, AttributeError):
@@ -236,6 +237,6 @@ def _detail(answer: httpx.Response) -> str:
     return str(detail).split("\n")[0][:500]
 
 
-def _part(name: str) -> str:
+def path_part(name: str) -> str:
     """Quotes any name as one path segment. A name of dots only, like ``..``, would otherwise leave the path."""
     return quote(name, safe="").replace(".", "%2E") if not name.strip(".") else quote(name, safe="")

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import httpx
+from anabranch.apps.airflow.client import error_detail, path_part
 from anabranch.apps.web.failures import Failure
 from anabranch.change.request_fields import day_range
 from anabranch.core.errors import AnabranchError, BadInput
@@ -54,28 +54,28 @@ class AirflowApi:
         """Returns the runs under way, and those that have ended within ``RECENT``, whose parameters satisfy
         ``concerns``; newest first. Returns none if the user may not see runs, or the DAG doesn't exist."""
         try:
-            answer = await self._send("GET", f"/dags/{quote(dag_id)}/dagRuns?order_by=-run_after&limit={_SEARCHED}")
+            answer = await self._send("GET", f"/dags/{path_part(dag_id)}/dagRuns?order_by=-run_after&limit={_SEARCHED}")
+            if answer.status_code in (403, 404):
+                return []
+            if not answer.is_success:
+                return Failure(f"the runs of {dag_id} can't be read: Airflow answered {answer.status_code}")
+            runs = [_run(each) for each in answer.json()["dag_runs"]]
         except Exception as error:  # the rest of the page doesn't depend on it
             log.warning("runs of %s can't be shown", dag_id, exc_info=error)
             return Failure(f"the runs of {dag_id} can't be read: {type(error).__name__}")
-        if answer.status_code in (403, 404):
-            return []
-        if not answer.is_success:
-            return Failure(f"the runs of {dag_id} can't be read: Airflow answered {answer.status_code}")
-        runs = (_run(each) for each in answer.json()["dag_runs"])
         return [run for run in runs if run.recent and concerns(run.conf)][:_SHOWN]
 
     async def start(self, dag_id: str, run_id: str, conf: Mapping[str, Any]) -> None:
         """Starts a run, once for each ``run_id``. Raises HTTP 403 without the right, BadInput PARAMETERS_REFUSED."""
         body = {"logical_date": None, "dag_run_id": run_id, "conf": conf}
-        answer = await self._send("POST", f"/dags/{quote(dag_id)}/dagRuns", body)
+        answer = await self._send("POST", f"/dags/{path_part(dag_id)}/dagRuns", body)
         if answer.is_success or answer.status_code == 409:
             return
         if answer.status_code == 403:
             raise HTTPException(403, f"this requires the right to start runs of the DAG {dag_id}; nothing was started")
         raise BadInput(
             "PARAMETERS_REFUSED",
-            f"Airflow answered {answer.status_code}: {_detail(answer)}",
+            f"Airflow answered {answer.status_code}: {error_detail(answer)}",
             state="no run was started",
             next_step=f"open the DAG {dag_id} in Airflow: it says whether it can be run",
         )
@@ -99,6 +99,11 @@ def airflow_api(request: Request, app: Annotated[FastAPI, Depends(airflow_app)])
 Airflow = Annotated[AirflowApi, Depends(airflow_api)]
 
 
+def reprocess_dag(view: str) -> str:
+    """The DAG that people start for any version of a view. (Each older version has one of its own for its schedule.)"""
+    return f"reprocess_{view}"
+
+
 def rebuilds(version: int, day: date) -> Callable[[Mapping[str, Any]], bool]:
     """Whether a reprocess with these parameters names the day of this version."""
 
@@ -117,10 +122,3 @@ def _run(found: Mapping[str, Any]) -> DagRun:
     return DagRun(
         found["dag_id"], found["dag_run_id"], found["state"], found["conf"] or {}, found.get("note") or "", ended
     )
-
-
-def _detail(answer: httpx.Response) -> str:
-    try:
-        return str(answer.json()["detail"])[:500]
-    except (ValueError, KeyError, TypeError):
-        return answer.text[:500]

@@ -32,9 +32,9 @@ _SILENT_SECONDS = 30.0
 @dataclass(frozen=True, slots=True)
 class VersionStatus:
     """One version of a view. ``share``: percent of the view's readers. ``certified``: partitions with a certificate;
-    ``equal``: how many of their newest ones are equal; ``newest``: time of the newest one. ``replayed``: the newest
-    replay that was published, which is what certifies a view without partitions. ``wanted``: the state that the dirty
-    days must refer to in order to be current. ``failed``: what couldn't be read."""
+    ``equal``: how many of their newest ones are equal; ``newest``: time of the newest one. ``replayed``: where no
+    certificate is stored, the newest replay that was published: it certifies a view without partitions. ``wanted``: the
+    state that the dirty days must refer to in order to be current. ``failed``: what couldn't be read."""
 
     view: str
     version: int
@@ -179,7 +179,7 @@ class StatusReader:
             equal=sum(mark.equal for mark in marks.values()),
             certified=len(marks),
             newest=max((mark.created for mark in marks.values()), default=None),
-            replayed=_published_replay(self._settings, base.view, base.version),
+            replayed=None if marks else _published_replay(self._settings, base.view, base.version),
         )
         batch = None if found.kappa else snapshot(batch_table(self._settings, base.view, base.version))
         wanted = self._landing.position(speed.newest.note.cut), batch.version if batch is not None else -1

@@ -12,7 +12,7 @@ from typing import Annotated
 from airflow.api_fastapi.core_api.security import GetUserDep
 from anabranch.apps.web import charts
 from anabranch.apps.web.access import MIGRATE, REPLAY, MayEdit, may_start
-from anabranch.apps.web.airflow_runs import Airflow, DagRun, rebuilds
+from anabranch.apps.web.airflow_runs import Airflow, DagRun, rebuilds, reprocess_dag
 from anabranch.apps.web.checked_runs import SHOWN as RUNS_SHOWN
 from anabranch.apps.web.checked_runs import checked_runs
 from anabranch.apps.web.days import Day, Halves, days_of
@@ -97,10 +97,10 @@ def one_view(request: Request, known: View, settings: Platform, year: int | None
 
 async def runs_of_day(known: View, version: int, partition: str, airflow: Airflow) -> Runs | None:
     """Returns the runs that rebuild, or have just rebuilt, this day; None if no DAG does."""
-    declared, day = known.declared.get(version), _day(partition)
-    if declared is None or day is None:
+    day = _day(partition)
+    if version not in known.declared or day is None:
         return None
-    return await airflow.recent_runs(f"reprocess_{declared.title}", rebuilds(version, day))
+    return await airflow.recent_runs(reprocess_dag(known.name), rebuilds(version, day))
 
 
 async def replay_runs(known: View, airflow: Airflow) -> Runs:
@@ -127,8 +127,7 @@ def one_partition(
     story = history_of(settings, known.name, version, day, standing.dirty)
     if story is None:
         raise HTTPException(404, f"nothing is known of this partition of {known.name} v{version}")
-    declared = known.declared.get(version)
-    dag = f"reprocess_{declared.title}" if declared and day and not standing.retired else ""
+    dag = reprocess_dag(known.name) if version in known.declared and day and not standing.retired else ""
     return page(
         request, "partition.html", view=view, standing=standing, story=story, partition=partition, line=_line(story),
         run_of=partial(recorded_run, settings), runs=runs, dag=dag, allowed=bool(dag) and may_start(user, dag),

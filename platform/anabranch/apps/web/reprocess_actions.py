@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from anabranch.apps.web.access import from_our_page
-from anabranch.apps.web.airflow_runs import Airflow
+from anabranch.apps.web.airflow_runs import Airflow, reprocess_dag
 from anabranch.apps.web.forms import Form, form_of
 from anabranch.apps.web.pages import View
 from anabranch.change.request_fields import day_range
@@ -44,11 +44,10 @@ async def reprocess(
     form: Annotated[ReprocessForm, Depends(parse_form)],
 ) -> RedirectResponse:
     """Starts the run in the user's name, and redirects to the page, which shows it. Airflow checks the user's right."""
-    declared = known.declared.get(version)
-    if declared is None:
+    if version not in known.declared:
         raise HTTPException(404, f"{known.name} v{version} is not declared, so no DAG rebuilds it")
     conf = {"from": form.first, "to": form.last, "version": version}
-    await airflow.start(f"reprocess_{declared.title}", f"page__{form.once}", conf)
+    await airflow.start(reprocess_dag(known.name), f"page__{form.once}", conf)
     return RedirectResponse(f"{request.scope.get('root_path', '')}/views/{known.name}/v{version}/{partition}", 303)
 
 

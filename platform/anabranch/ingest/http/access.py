@@ -86,6 +86,7 @@ class Access:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._looked = float("-inf")
+        self._seen: dict[str, tuple[int, int]] = {}
         self._by_token: dict[str, HttpClient] = {}
         self._webhooks: dict[str, HttpClient] = {}
 
@@ -112,10 +113,15 @@ class Access:
             return
         self._looked = now
         try:
+            stats = ((file.name, file.stat()) for file in clients_folder(self._settings).glob("*.json"))
+            seen = {name: (stat.st_mtime_ns, stat.st_ino) for name, stat in stats}
+            if seen == self._seen:
+                return
             clients = read_clients(self._settings)
         except (OSError, ValueError, AnabranchError) as error:  # those that were known are let in on
             log.error("clients of the HTTP server can't be read: %s", error)
             return
+        self._seen = seen
         self._by_token = {client.token_hash: client for client in clients if client.token_hash}
         self._webhooks = {client.name: client for client in clients if client.secret}
 

@@ -23,6 +23,7 @@ from anabranch.core.settings import Settings
 from anabranch.ingest.http.access import Access
 from anabranch.ingest.http.bodies import Prepared, Unreadable, prepare
 from anabranch.ingest.http.sender import Busy, Sender, Undelivered
+from anabranch.ingest.kafka.producer import RECORD_OVERHEAD
 
 MOST_BYTES: Final = 8 * 2**20
 """Of one request."""
@@ -98,7 +99,7 @@ class _Server:
     def _refused(self, topic: Topic, records: Sequence[Prepared]) -> Response | None:
         check = self._checks.get(topic.name)
         for number, record in enumerate(records):
-            if (size := len(record.value) + len(record.key or b"")) > topic.max_message_bytes - _OVERHEAD:
+            if (size := len(record.value) + len(record.key or b"")) > topic.max_message_bytes - RECORD_OVERHEAD:
                 what = f"record {number}: {size:,} bytes are more than topic {topic.name} takes"
                 return _problem(413, "EVENT_REFUSED", what, "send less in one record", record=number)
             if check is not None and (problem := check.problem(record.value, record.content)) is not None:
@@ -111,8 +112,7 @@ class _Server:
         try:
             places = await self._sender.send(topic, records)
         except Busy:
-            what = "the broker is behind"
-            return _problem(429, "BROKER_BEHIND", what, "send it again later", retry=True)
+            return _problem(429, "BROKER_BEHIND", "the broker is behind", "send it again later", retry=True)
         except Undelivered as error:
             return _problem(
                 503, "DELIVERY_FAILED", f"the broker didn't confirm every record: {error}",
@@ -120,10 +120,6 @@ class _Server:
                 state="each record may or may not be in the log", retry=True,
             )  # fmt: skip
         return JSONResponse({"records": [{"partition": partition, "offset": offset} for partition, offset in places]})
-
-
-_OVERHEAD: Final = 512
-"""Of a record in the broker's format, as the producer has it."""
 
 
 async def _body(request: Request) -> bytes | Response:

@@ -17,6 +17,7 @@ from urllib.parse import unquote
 from anabranch.contracts import Topic
 from anabranch.contracts.envelope import rfc3339
 from anabranch.contracts.records import PlainJson, Record, plain_key
+from anabranch.core.strict_json import strict_decoder
 
 STRUCTURED: Final = "application/cloudevents+json"
 BATCH: Final = "application/cloudevents-batch+json"
@@ -25,6 +26,7 @@ LINES: Final = "application/x-ndjson"
 IDEMPOTENCY: Final = ("idempotency-key", "x-github-delivery")
 """Headers whose value is the event's id, or the record's key, where a client gives none."""
 KEY: Final = "record-key"
+_DECODER: Final = strict_decoder()
 _CE: Final = "ce-"
 _SPACE: Final = " \t\r\n"
 _MOST_KEY: Final = 1_000
@@ -97,6 +99,8 @@ def _binary(topic: Topic, media: str, headers: Mapping[str, str], text: str, rep
     event: dict[str, Any] = {
         name.removeprefix(_CE): unquote(value) for name, value in headers.items() if name.startswith(_CE)
     }
+    if "data" in event:
+        raise Unreadable(400, "an event has no attribute named data", "send the data as the body, without ce-data")
     if repeated:
         event.setdefault("id", repeated)
     event |= {"datacontenttype": JSON, **_added(topic, event, now)}
@@ -209,10 +213,3 @@ def _text(value: object) -> bytes | None:
 
 def _one_key() -> Unreadable:
     return Unreadable(400, "one key can't stand for several records", "give each record its id")
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON number")
-
-
-_DECODER = json.JSONDecoder(parse_constant=_no_constant)

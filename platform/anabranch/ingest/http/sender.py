@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 import confluent_kafka
 from confluent_kafka import KafkaError, Message
@@ -56,7 +57,7 @@ class _Request:
 
 
 class Sender:
-    """Used by one event loop. Enter it with the loop running."""
+    """Used by one event loop, between ``start`` and ``stop``."""
 
     def __init__(self, settings: Settings, declarations: Declarations) -> None:
         self._settings, self._declarations = settings, declarations
@@ -95,12 +96,11 @@ class Sender:
         self._bytes += size
         for number, record in enumerate(records):
             try:
-                self._client.produce(
-                    topic, value=record.value, key=record.key, on_delivery=_Answer(self, request, number)
-                )
+                answered = partial(self._count_answer, request, number)
+                self._client.produce(topic, value=record.value, key=record.key, on_delivery=answered)
             except (BufferError, confluent_kafka.KafkaException) as error:
                 cause = error.args[0] if error.args and isinstance(error.args[0], KafkaError) else None
-                self._count(request, number, cause or KafkaError(KafkaError._QUEUE_FULL))
+                self._count(request, cause or KafkaError(KafkaError._QUEUE_FULL))
         return await request.done
 
     @property
@@ -126,13 +126,13 @@ class Sender:
             log.critical("nobody would be answered any more: the process ends, and is started again", exc_info=True)
             os._exit(1)
 
-    def answered(self, request: _Request, number: int, error: KafkaError | None, message: Message) -> None:
+    def _count_answer(self, request: _Request, number: int, error: KafkaError | None, message: Message) -> None:
         """Called by the polling thread, once for each record."""
         if error is None:
             request.places[number] = int(message.partition() or 0), int(message.offset() or 0)
-        self._count(request, number, error)
+        self._count(request, error)
 
-    def _count(self, request: _Request, number: int, error: KafkaError | None) -> None:
+    def _count(self, request: _Request, error: KafkaError | None) -> None:
         with self._lock:
             request.error = request.error or error
             request.left -= 1
@@ -154,15 +154,3 @@ class Sender:
                 request.done.set_result(request.places)
             else:
                 request.done.set_exception(Undelivered(str(request.error)))
-
-
-class _Answer:
-    """The callback of one record: a small object, of which thousands wait."""
-
-    __slots__ = ("_number", "_request", "_sender")
-
-    def __init__(self, sender: Sender, request: _Request, number: int) -> None:
-        self._sender, self._request, self._number = sender, request, number
-
-    def __call__(self, error: KafkaError | None, message: Message) -> None:
-        self._sender.answered(self._request, self._number, error, message)

@@ -8,7 +8,8 @@ In: declared topics and events. Out: topics on the broker, records in them, and 
 3. ``producer`` validates an event, sends it idempotently, and returns a receipt with its offset; ``event_files`` reads
    events to send from a file, ``lines`` sends records as they are;
 4. ``send`` is ``anabranch.send``: single records, with an envelope or without; ``look`` shows records of the log;
-5. ``record_offsets`` reads a range again, independently of Spark, to find out which offsets hold a record.
+5. ``record_offsets`` reads a range again, independently of Spark, to find out which offsets hold a record
+   (``assigned_consumer``, which ``look`` uses, too).
 """
 
 from anabranch.ingest.kafka.admin import (

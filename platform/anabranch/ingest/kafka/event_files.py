@@ -36,8 +36,7 @@ def _event(place: str, line: str, declarations: Declarations) -> Event:
     if missing := [name for name in _NEEDED if name not in content]:
         raise _refused(f"{place} lacks {', '.join(missing)}")
     kind = str(content["type"])
-    contracts = [c for c in declarations.topic_of(kind).contracts if c.name == kind]
-    newest = max(contracts, key=lambda contract: contract.version)
+    newest = declarations.topic_of(kind).newest(kind)
     return Event(
         id=str(content["id"]),
         source=str(content["source"]),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from confluent_kafka import KafkaError, Message
 from anabranch.contracts import Declarations, PlainJson, Topic
 from anabranch.contracts.record_check import RecordCheck
 from anabranch.contracts.records import plain_key
+from anabranch.core import strict_json
 from anabranch.core.errors import BadInput
 from anabranch.core.quantities import counted
 from anabranch.core.settings import Settings
@@ -83,10 +83,7 @@ def send_lines(
 
 def _key(topic: Topic, check: RecordCheck, value: bytes) -> bytes | None:
     """The key of a record. Raises ValueError for what can't be sent."""
-    try:
-        content = json.loads(value)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+    content = strict_json.loads(value.decode())
     if not isinstance(content, dict):
         raise ValueError(f"a JSON object is needed, not {type(content).__name__}")
     if (problem := check.problem(value, content)) is not None:

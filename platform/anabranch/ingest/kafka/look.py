@@ -5,29 +5,20 @@ from __future__ import annotations
 import base64
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
-import confluent_kafka
-from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Message
 
+from anabranch.core import strict_json
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.admin import begin_offsets, end_offsets, existing_topics
-from anabranch.ingest.kafka.client import ConnectionErrors, bad_options, client_config, translate_error, unreachable
-
-PATIENCE_SECONDS: Final = 10.0
-_FIXED: Final = {
-    "group.id": "anabranch-look",  # a required setting: no group is joined, and no offset is committed to it
-    "enable.auto.commit": False,
-    "isolation.level": "read_committed",
-    "auto.offset.reset": "earliest",
-    "enable.partition.eof": True,
-    "fetch.wait.max.ms": 50,
-}
+from anabranch.ingest.kafka.assigned_consumer import PATIENCE_SECONDS, assigned, is_end
+from anabranch.ingest.kafka.client import translate_error, unreachable
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +70,8 @@ def at(settings: Settings, topic: str, partition: int, offset: int) -> LogRecord
 def follow(settings: Settings, topic: str) -> Iterator[LogRecord]:
     """Yield what comes from now on, until the caller stops. Raises as ``newest``."""
     _, end = _ends(settings, topic)
-    with _consumer(settings, topic, {p: (offset, offset) for p, offset in end.items()}) as (consumer, heard):
-        while True:
-            message = consumer.poll(0.5)
-            if heard.refused:
-                raise translate_error(settings, heard.refused, f"reading {topic}")
-            if message is None or _is_end(message):
-                continue
-            if (error := message.error()) is not None:
-                raise translate_error(settings, error, f"reading {topic}")
+    for message in _messages(settings, topic, end):
+        if message is not None and not is_end(message):
             yield _record(message)
 
 
@@ -105,52 +89,37 @@ def _ends(settings: Settings, topic: str) -> tuple[dict[int, int], dict[int, int
 
 def _read(settings: Settings, topic: str, spans: Mapping[int, tuple[int, int]]) -> Iterator[LogRecord]:
     """Yield the records of each span; offsets without a record (markers of transactions) are passed over."""
-    left = dict(spans)
-    with _consumer(settings, topic, spans) as (consumer, heard):
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while left:
-            message = consumer.poll(0.5)
-            if heard.refused:
-                raise translate_error(settings, heard.refused, f"reading {topic}")
+    last = {p: until - 1 for p, (_, until) in spans.items()}
+    if not last:
+        return
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    with closing(_messages(settings, topic, {p: first for p, (first, _) in spans.items()})) as messages:
+        for message in messages:
             if message is None:
                 if time.monotonic() > deadline:
                     raise unreachable(settings, f"reading {topic}", f"nothing came for {PATIENCE_SECONDS:.0f} s")
                 continue
             deadline = time.monotonic() + PATIENCE_SECONDS
-            partition = message.partition() or 0
-            if _is_end(message):
-                left.pop(partition, None)
-                continue
-            if (error := message.error()) is not None:
-                raise translate_error(settings, error, f"reading {topic}")
-            record = _record(message)
-            if partition in left and record.offset < left[partition][1]:
-                yield record
-            if partition in left and record.offset >= left[partition][1] - 1:
-                left.pop(partition)
+            partition, offset = message.partition() or 0, message.offset() or 0
+            if not is_end(message) and offset <= last.get(partition, -1):
+                yield _record(message)
+            if is_end(message) or offset >= last.get(partition, offset):
+                last.pop(partition, None)
+            if not last:
+                return
 
 
-@contextmanager
-def _consumer(
-    settings: Settings, topic: str, spans: Mapping[int, tuple[int, int]]
-) -> Iterator[tuple[confluent_kafka.Consumer, ConnectionErrors]]:
-    heard = ConnectionErrors()
-    try:
-        consumer = confluent_kafka.Consumer(client_config(settings, {}, dict(_FIXED), heard))
-    except (KafkaException, ValueError, TypeError) as error:
-        raise bad_options(settings, error) from None
-    try:
-        consumer.assign([TopicPartition(topic, p, first) for p, (first, _) in spans.items()])
-        yield consumer, heard
-    except KafkaException as error:
-        raise translate_error(settings, error, f"reading {topic}") from None
-    finally:
-        consumer.close()
-
-
-def _is_end(message: Message) -> bool:
-    error = message.error()
-    return error is not None and error.code() == KafkaError._PARTITION_EOF
+def _messages(settings: Settings, topic: str, first: Mapping[int, int]) -> Generator[Message | None, None, None]:
+    """Yield records and ends of partitions as they come; None when nothing came for half a second. Never ends."""
+    doing = f"reading {topic}"
+    with assigned(settings, topic, first, doing, gone="earliest") as (consumer, heard):
+        while True:
+            message = consumer.poll(0.5)
+            if heard.refused:
+                raise translate_error(settings, heard.refused, doing)
+            if message is not None and not is_end(message) and (error := message.error()) is not None:
+                raise translate_error(settings, error, doing)
+            yield message
 
 
 def _record(message: Message) -> LogRecord:
@@ -182,13 +151,9 @@ def _content(value: bytes | None) -> str:
     text = shown(value)
     if isinstance(text, str):
         try:
-            json.loads(text, parse_constant=_no_constant)
-        except (ValueError, RecursionError):
+            strict_json.loads(text)
+        except ValueError:
             pass
         else:
             return " ".join(text.splitlines())  # no line break of JSON is within a text
     return json.dumps(text, ensure_ascii=False)
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON number")

@@ -30,7 +30,8 @@ DELIVERY_SECONDS = 60
 """How long a record may wait for an unavailable broker before its delivery fails."""
 _LAST_SECONDS = 5.0
 """After an error in the caller: how long records that were already handed over may still be sent."""
-_RECORD_OVERHEAD = 512
+RECORD_OVERHEAD = 512
+"""Bytes of a record in the broker's format beside its key and value, at most."""
 
 Delivered = Callable[[KafkaError | None, Message], None]
 """Called from ``poll`` and ``flush``, once per record. It must not raise: that would break the flush."""
@@ -79,7 +80,7 @@ class Producer:
         self._declarations = declarations
         topics = declarations.topics.values()
         self._validators = {t.name: EventValidator(t.contracts) for t in topics}
-        self._limits = {t.name: t.max_message_bytes - _RECORD_OVERHEAD for t in topics}
+        self._limits = {t.name: t.max_message_bytes - RECORD_OVERHEAD for t in topics}
         self._partitions: dict[str, int] = {}
         self._failed: list[KafkaError] = []
         self._client: confluent_kafka.Producer | None = None
@@ -110,20 +111,28 @@ class Producer:
             raise refused(
                 "event", f"can't be written as JSON: {error}", event_type=event.type, event_id=event.id
             ) from None
+        self._check(topic, value)
+        return self.send_checked(topic, event.subject.encode(), value)
+
+    def send_checked(self, topic: str, key: bytes | None, value: bytes) -> Future[Receipt]:
+        """The same for a record that the caller has checked."""
         future: Future[Receipt] = Future()
-        self.send_prepared(topic, event.subject.encode(), value, partial(self._settle, future))
+        self.send_raw(topic, key, value, partial(self._settle, future))
         return future
 
     def send_prepared(self, topic: str, key: bytes, value: bytes, delivered: Delivered) -> None:
         """Validate an event that is already serialized and hand it to the client: the fast way for many events."""
+        self._check(topic, value)
+        self.send_raw(topic, key, value, delivered)
+
+    def _check(self, topic: str, value: bytes) -> None:
         validator = self._validators.get(topic)
         if validator is None:
             raise self._unknown(topic)
         validator.check_bytes(value)
-        self.send_raw(topic, key, value, delivered)
 
     def send_raw(self, topic: str, key: bytes | None, value: bytes | None, delivered: Delivered) -> None:
-        """Hand over bytes without validation. For fault injection only."""
+        """Hand over bytes without validation: of a record that the caller has checked, or to inject a fault."""
         client = self._running()
         if topic not in self._partitions:
             raise self._unknown(topic)

@@ -7,24 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-import confluent_kafka
-from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, Message
 
 from anabranch.core.settings import Settings
-from anabranch.ingest.kafka.client import ConnectionErrors, bad_options, client_config, translate_error, unreachable
+from anabranch.ingest.kafka.assigned_consumer import PATIENCE_SECONDS, assigned, is_end
+from anabranch.ingest.kafka.client import translate_error, unreachable
 
-PATIENCE_SECONDS: Final = 10.0
-"""How long the broker may stay silent."""
 _AT_ONCE: Final = 10_000
 _GONE: Final = {KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET}
-_FIXED: Final = {
-    "group.id": "anabranch-landing",  # a required setting: no group is joined, and no offset is committed to it
-    "enable.auto.commit": False,
-    "isolation.level": "read_committed",
-    "auto.offset.reset": "error",
-    "enable.partition.eof": True,  # its offset is after transaction markers, a position is not
-    "fetch.wait.max.ms": 50,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +45,11 @@ def reread(settings: Settings, topic: str, spans: Mapping[int, tuple[int, int]])
 
     Raises BROKER_UNREACHABLE if nothing comes for PATIENCE_SECONDS; other errors as ``client.translate_error``.
     """
-    heard, doing = ConnectionErrors(), f"reading offsets of {topic} again"
-    try:
-        consumer = confluent_kafka.Consumer(client_config(settings, {}, dict(_FIXED), heard))
-    except (KafkaException, ValueError, TypeError) as error:
-        raise bad_options(settings, error) from None
+    doing = f"reading offsets of {topic} again"
     partitions = {p: _Partition(first, until) for p, (first, until) in spans.items()}
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    try:
-        consumer.assign([TopicPartition(topic, p, first) for p, (first, _) in spans.items()])
+    begin = {p: first for p, (first, _) in spans.items()}
+    with assigned(settings, topic, begin, doing, gone="error") as (consumer, heard):
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while not all(partition.done for partition in partitions.values()):
             if heard.refused:
                 raise translate_error(settings, heard.refused, doing)
@@ -76,10 +62,6 @@ def reread(settings: Settings, topic: str, spans: Mapping[int, tuple[int, int]])
             for message in (first, *consumer.consume(_AT_ONCE, timeout=0)):  # what was received together with it
                 if wrong := _take(message, partitions):
                     raise translate_error(settings, wrong, doing)
-    except KafkaException as error:
-        raise translate_error(settings, error, doing) from None
-    finally:
-        consumer.close()
     return {p: Reread(tuple(o for o in each.offsets if o < each.until), each.reached) for p, each in partitions.items()}
 
 
@@ -92,7 +74,7 @@ def _take(message: Message, partitions: Mapping[int, _Partition]) -> KafkaError 
     if error is None and here is not None and offset is not None:
         here.offsets.append(offset)
         here.reached = max(here.reached, offset + 1)
-    elif error is not None and error.code() == KafkaError._PARTITION_EOF and here is not None and offset is not None:
+    elif is_end(message) and here is not None and offset is not None:
         here.reached, here.ended = max(here.reached, offset), True
     elif error is not None and error.code() in _GONE and here is not None:
         here.ended = True

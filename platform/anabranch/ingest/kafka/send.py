@@ -13,8 +13,6 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from confluent_kafka import KafkaError, Message
-
 from anabranch.contracts import CloudEvents, Event, PlainJson, Topic, load_declarations
 from anabranch.contracts.envelope import json_text
 from anabranch.contracts.record_check import RecordCheck
@@ -22,7 +20,7 @@ from anabranch.contracts.records import Record, plain_key
 from anabranch.contracts.validation import refused
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings, load_settings
-from anabranch.ingest.kafka.producer import Producer, Receipt, receipt_of
+from anabranch.ingest.kafka.producer import Producer, Receipt
 
 _Prepared = tuple[bytes | None, bytes, Event | None]
 """Key and value of a record, and the event if it has an envelope."""
@@ -63,24 +61,9 @@ def send_all(
             event_type, event_id = (named.type, named.id) if named else ("", f"{number}")
             raise refused(*problem, event_type=event_type, event_id=event_id)
     with Producer(settings, declared) as producer:
-        waiting = [_Place() for _ in prepared]
-        for place, (key, value, _) in zip(waiting, prepared, strict=True):
-            producer.send_raw(topic, key, value, place)
+        waiting = [producer.send_checked(topic, key, value) for key, value, _ in prepared]
         producer.flush()
-        if failed := [place.error for place in waiting if place.error is not None]:
-            raise producer.failure(failed[0], len(failed))
-    return [receipt_of(place.message) for place in waiting if place.message is not None]
-
-
-class _Place:
-    """What the broker has answered for one record."""
-
-    def __init__(self) -> None:
-        self.error: KafkaError | None = None
-        self.message: Message | None = None
-
-    def __call__(self, error: KafkaError | None, message: Message) -> None:
-        self.error, self.message = error, message
+    return [receipt.result() for receipt in waiting]
 
 
 def _event(

@@ -5,7 +5,6 @@ Spark alone decides whether a record is valid; this module only finds the words,
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -17,8 +16,9 @@ import pyarrow.compute as pc
 
 from anabranch.contracts import Contract, PlainJson, Topic
 from anabranch.contracts.contract import sent_name, sent_path
-from anabranch.contracts.decimals import WrittenFloat, exact_value, is_decimal, limit, problem, type_name
+from anabranch.contracts.decimals import EXACT_DECODER, exact_value, is_decimal, limit, problem, type_name
 from anabranch.contracts.records import UNITS, Record, TimeField, python_format
+from anabranch.core import strict_json
 from anabranch.ingest.landing.schema import QUARANTINED
 
 _DATE_TIME = re.compile(r"(?!0000)\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})")
@@ -48,8 +48,8 @@ def reason(topic: Topic, value: bytes | None, append_time: datetime, key: bytes 
     except UnicodeDecodeError:
         return "not_utf8: the value is no UTF-8 text"
     try:
-        event = json.loads(text, parse_constant=_no_constant, parse_float=WrittenFloat)
-    except (ValueError, RecursionError):
+        event = strict_json.loads(text, EXACT_DECODER)
+    except ValueError:
         return "not_json: the value is no JSON object"
     if not isinstance(event, dict):
         return "not_json: the value is no JSON object"
@@ -62,10 +62,6 @@ def reason(topic: Topic, value: bytes | None, append_time: datetime, key: bytes 
     found = next(problems, None) or "unreadable: the engine's parser refuses it"
     # JSON can escape a lone surrogate, but no text column can hold it: without this, landing would stop here for ever.
     return found.encode("utf-8", "backslashreplace").decode()
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON number")
 
 
 def _wrong(topic: Topic, event: Mapping[str, Any], append_time: datetime) -> Iterator[str]:

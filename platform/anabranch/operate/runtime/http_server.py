@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import http.client
 import ssl
 import sys
+import urllib.request
 
 from anabranch.core.settings import Settings
 from anabranch.ingest.http.access import clients_folder
@@ -37,19 +37,10 @@ def http_part(settings: Settings) -> Service:
 
 def answers(settings: Settings) -> bool:
     """Whether the server answers. Its certificate isn't checked: that it is ours is what the supervisor knows."""
-    where = settings.http_host, settings.http_port
-    if settings.http_certificate:
-        context = ssl.create_default_context()
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        connection: http.client.HTTPConnection = http.client.HTTPSConnection(
-            *where, timeout=_PROBE_SECONDS, context=context
-        )
-    else:
-        connection = http.client.HTTPConnection(*where, timeout=_PROBE_SECONDS)
+    scheme, context = ("https", ssl._create_unverified_context()) if settings.http_certificate else ("http", None)  # noqa: S323
+    address = f"{scheme}://{settings.http_host}:{settings.http_port}/health"
     try:
-        connection.request("GET", "/health")
-        return connection.getresponse().status == 200
-    except (OSError, http.client.HTTPException):
+        with urllib.request.urlopen(address, timeout=_PROBE_SECONDS, context=context) as answer:  # noqa: S310
+            return bool(answer.status == 200)
+    except OSError:
         return False
-    finally:
-        connection.close()
