@@ -9,6 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import unquote
 
+from anabranch.core.airflow_settings import airflow_address
+from anabranch.core.settings import Settings
+from anabranch.operate.runtime.secret_files import airflow_login
 from PIL import Image
 from playwright.sync_api import FrameLocator, Locator, Page, ViewportSize, expect, sync_playwright
 
@@ -34,6 +37,14 @@ def browsing() -> Iterator[Page]:
         size = ViewportSize(width=SIZE[0], height=SIZE[1])
         page = browser.new_page(viewport=size, locale="en-GB", timezone_id="UTC", reduced_motion="reduce")
         page.set_default_timeout(PATIENCE_MS)
+        yield page
+
+
+@contextmanager
+def logged_in(settings: Settings) -> Iterator[Page]:
+    """A window of the platform's first login."""
+    with browsing() as page:
+        log_in(page, airflow_address(settings), airflow_login(settings))
         yield page
 
 

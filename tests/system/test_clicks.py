@@ -18,7 +18,7 @@ from anabranch.core.settings import Settings
 from anabranch.operate.runtime.secret_files import airflow_login
 from anabranch.serve.routes import route_of
 from playwright.sync_api import FrameLocator, Page, expect
-from support.browser import Picture, browsing, chromium, dialogue_of, field, log_in, our_page, pick, picture, triggered
+from support.browser import Picture, chromium, dialogue_of, field, logged_in, our_page, pick, picture, triggered
 from support.processes import SLOW, eventually
 
 pytestmark = [
@@ -40,8 +40,7 @@ def client(platform: Settings) -> Iterator[Client]:
 
 @pytest.fixture(scope="module")
 def page(platform: Settings) -> Iterator[Page]:
-    with browsing() as page:
-        log_in(page, airflow_address(platform), airflow_login(platform))
+    with logged_in(platform) as page:
         yield page
 
 

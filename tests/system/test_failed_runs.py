@@ -18,7 +18,7 @@ from anabranch.core.settings import Settings
 from anabranch.operate.runtime import process_registry
 from anabranch.operate.runtime.secret_files import airflow_login
 from playwright.sync_api import Page, expect
-from support.browser import browsing, chromium, dialogue_of, field, log_in, triggered
+from support.browser import chromium, dialogue_of, field, logged_in, triggered
 from support.outside_servers import Outside
 from support.processes import SLOW, eventually
 
@@ -141,8 +141,7 @@ clicks = pytest.mark.skipif(chromium() is None, reason="no Chromium on PATH: run
 
 @pytest.fixture(scope="module")
 def page(airflow_alone: Settings) -> Iterator[Page]:
-    with browsing() as page:
-        log_in(page, airflow_address(airflow_alone), airflow_login(airflow_alone))
+    with logged_in(airflow_alone) as page:
         yield page
 
 

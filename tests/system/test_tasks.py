@@ -22,7 +22,7 @@ from anabranch.lake.layout import speed_table
 from anabranch.operate.runtime import lifecycle
 from anabranch.operate.runtime.secret_files import airflow_login
 from playwright.sync_api import FrameLocator, Locator, Page, expect
-from support.browser import browsing, chromium, field, log_in
+from support.browser import chromium, field, logged_in
 from support.processes import SLOW, eventually
 
 pytestmark = [
@@ -117,8 +117,7 @@ def client(platform: Settings) -> Iterator[Client]:
 
 @pytest.fixture(scope="module")
 def page(platform: Settings) -> Iterator[Page]:
-    with browsing() as page:
-        log_in(page, airflow_address(platform), airflow_login(platform))
+    with logged_in(platform) as page:
         yield page
 
 

@@ -4,7 +4,6 @@ query that would do anything but read its events is refused."""
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -28,6 +27,7 @@ from anabranch.views.check import check
 from anabranch.views.definition import PARTITION_DATE, Origin, is_changed
 from anabranch.views.inputs import rows_at
 from anabranch.views.sql_query import SqlQuery
+from support.explained_views import World
 from support.landed_sample import DECLARED, FLIGHTS, Landing, gallery, sample_views
 from support.nine_days import START, flights
 
@@ -50,18 +50,8 @@ def written(folder: Path, query: str, header: str = HEADER) -> Registry:
     return load_views(folder, DECLARED)
 
 
-@dataclass(frozen=True)
-class Landed:
-    settings: Settings
-    landing: Landing
-
-    @property
-    def days(self) -> list[Any]:
-        return sorted({row["event_date"] for row in self.landing.rows})
-
-
 @pytest.fixture(scope="module")
-def landed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Landed:
+def landed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> World:
     """Nine days of flights; the streams of the queries have run. (Those of trials go on from their state.)"""
     settings = load_settings(home=Path(tmp_path_factory.mktemp("sql")), shuffle_partitions=1)
     landing, sessions = Landing(settings), cast("SparkSession", SmallSessions(spark))
@@ -69,7 +59,7 @@ def landed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lan
     for each in IN_SQL.values():
         catch_up(sessions, settings, each, FLIGHTS)
     assert sum(bool(row["late"]) for row in landing.rows) > 10
-    return Landed(settings, landing)
+    return World(settings, landing)
 
 
 def plain(rows: pa.Table, each: View) -> list[dict[str, Any]]:
@@ -78,7 +68,7 @@ def plain(rows: pa.Table, each: View) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", IN_SQL)
-def test_it_has_the_rows_of_its_twin_in_both_paths(spark: SparkSession, landed: Landed, name: str) -> None:
+def test_it_has_the_rows_of_its_twin_in_both_paths(spark: SparkSession, landed: World, name: str) -> None:
     query, twin, engine = IN_SQL[name], IN_PYTHON[name], small(spark)
     assert (query.partition_by, query.lookback, query.refresh) == (twin.partition_by, twin.lookback, twin.refresh)
     check(query, engine, DECLARED)
@@ -97,7 +87,7 @@ def test_it_has_the_rows_of_its_twin_in_both_paths(spark: SparkSession, landed: 
     assert query.kappa or on_time != every
 
 
-def test_its_rows_are_explained(spark: SparkSession, landed: Landed) -> None:
+def test_its_rows_are_explained(spark: SparkSession, landed: World) -> None:
     query = IN_SQL["departure_delays"]
     build = rebuild(spark, landed.settings, query, FLIGHTS, landed.days, "explained")
     publish(landed.settings, query, build, landed.days)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
@@ -101,12 +101,24 @@ def arrow_type(node: Mapping[str, Any]) -> pa.DataType:
 
 def spark_ddl(node: Mapping[str, Any]) -> str:
     """The same type as Spark DDL."""
+    return _ddl(node, _scalar_ddl)
+
+
+def parsed_ddl(node: Mapping[str, Any]) -> str:
+    """What ``from_json`` makes of it. Times and dates stay texts: Spark would accept "2013" as a time. Decimals stay
+    variants: as a text or a decimal, Spark rounds a number (``0.1000000000000000055`` becomes 0.1)."""
+    return _ddl(node, _parsed_scalar_ddl)
+
+
+def _ddl(node: Mapping[str, Any], scalar: Callable[[Mapping[str, Any]], str]) -> str:
+    if node["type"] == "object":
+        fields = (f"`{name}`: {_ddl(child, scalar)}" for name, child in node.get("properties", {}).items())
+        return f"struct<{', '.join(fields)}>"
+    return f"array<{_ddl(node['items'], scalar)}>" if node["type"] == "array" else scalar(node)
+
+
+def _scalar_ddl(node: Mapping[str, Any]) -> str:
     match node["type"], node.get("format"):
-        case "object", _:
-            fields = (f"`{name}`: {spark_ddl(child)}" for name, child in node.get("properties", {}).items())
-            return f"struct<{', '.join(fields)}>"
-        case "array", _:
-            return f"array<{spark_ddl(node['items'])}>"
         case _, "decimal":
             return type_name(node)
         case "string", "date-time":
@@ -117,18 +129,7 @@ def spark_ddl(node: Mapping[str, Any]) -> str:
             return {"string": "string", "integer": "bigint", "number": "double", "boolean": "boolean"}[scalar]
 
 
-def parsed_ddl(node: Mapping[str, Any]) -> str:
-    """What ``from_json`` makes of it. Times and dates stay texts: Spark would accept "2013" as a time. Decimals stay
-    variants: as a text or a decimal, Spark rounds a number (``0.1000000000000000055`` becomes 0.1)."""
-    match node["type"], node.get("format"):
-        case "object", _:
-            fields = (f"`{name}`: {parsed_ddl(child)}" for name, child in node.get("properties", {}).items())
-            return f"struct<{', '.join(fields)}>"
-        case "array", _:
-            return f"array<{parsed_ddl(node['items'])}>"
-        case _, "decimal":
-            return "variant"
-        case "string", _:
-            return "string"
-        case _:
-            return spark_ddl(node)
+def _parsed_scalar_ddl(node: Mapping[str, Any]) -> str:
+    if node.get("format") == "decimal":
+        return "variant"
+    return "string" if node["type"] == "string" else _scalar_ddl(node)

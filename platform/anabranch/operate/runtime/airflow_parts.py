@@ -87,7 +87,7 @@ def airflow_environment(settings: Settings) -> dict[str, str]:
 
 def airflow_parts(settings: Settings) -> tuple[Service, ...]:
     """The database migration (once per Airflow version), then the components. The scheduler starts when the API server
-    answers: a task that starts before that fails its first try. (That costs 1.6 of 28 s until everything is ready.)"""
+    answers: a task that starts before that fails its first try."""
     migration = Service(
         **_common(settings, MIGRATION, ("db", "migrate")),
         restart=Restart.ONCE,
