@@ -29,6 +29,8 @@ EXTRAS: Final = MappingProxyType(
         "polars": "polars",
         "psycopg": "airflow",
         "pyspark": "spark",
+        "starlette": "http",
+        "uvicorn": "http",
     }
 )
 """Extras by the name of the module that they bring."""
