@@ -6,6 +6,7 @@ import json
 import secrets
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,11 +22,16 @@ from anabranch.ingest.kafka import create_missing, drift
 from anabranch.ingest.landing.quarantine import list_quarantined, release
 from anabranch.ingest.landing.stream import start
 from anabranch.ingest.landing.verify import verify
+from anabranch.lake.layout import landing_table
 from anabranch.operate.doctor.context import Context
 from anabranch.operate.doctor.run_checks import examine, log_of
 from anabranch.serve import read
 from anabranch.views import Registry, view
+from cloudevents.core.bindings.kafka import to_binary
+from cloudevents.core.formats.json import JSONFormat
+from cloudevents.core.v1.event import CloudEvent
 from confluent_kafka.admin import AdminClient, NewTopic
+from deltalake import DeltaTable
 from support.sent_records import raw_producer
 
 if TYPE_CHECKING:
@@ -145,6 +151,37 @@ def test_a_wider_contract_releases_what_was_in_quarantine(
     wider = Topic(topic.name, (Contract(PAID.name, 1, schema),), records=MAPPING, owned=False)
     released = release(spark, settings, wider, None, "refunds are payments below zero")
     assert (released.released, released.duplicates) == (0, 1), "its id is that of a payment that has landed"
+
+
+def test_events_in_binary_mode_are_landed_with_their_headers_and_released_by_them(
+    spark: SparkSession, settings: Settings
+) -> None:
+    topic = Topic(f"pushed_{secrets.token_hex(4)}", (PAID,), partitions=1)
+    create_missing(settings, [topic])
+    producer, sent = raw_producer(settings), []
+    for number, cents in enumerate([100, -5]):
+        made = {"id": f"e-{number}", "source": "/till", "specversion": "1.0", "type": "payment.made", "time": FIRST}
+        data = {"paymentId": f"p-{number}", "cents": cents}
+        message = to_binary(CloudEvent({**made, "datacontenttype": "application/json"}, data), JSONFormat())
+        sent.append(message)
+        producer.produce(topic.name, value=message.value, headers=dict(message.headers))
+    assert producer.flush(30) == 0
+
+    land(spark, settings, topic)
+
+    proof = verify(settings, topic)
+    assert proof.sound, proof.to_json()
+    assert [(p.valid, p.quarantined) for p in proof.partitions] == [(1, 1)]
+    (refused,) = list_quarantined(settings, topic)
+    assert refused.reason == "contract: data.cents is below 0"
+    assert refused.headers == tuple(sent[1].headers.items())
+    schema = {**PAID.schema, "properties": {**PAID.schema["properties"], "cents": {"type": "integer"}}}
+    released = release(spark, settings, replace(topic, contracts=(Contract(PAID.name, 1, schema),)), None, "refunds")
+    assert (released.released, released.still) == (1, {})
+    landed = DeltaTable(landing_table(settings, topic.name)).to_pyarrow_table().to_pylist()
+    valid = {row["event_id"]: row for row in landed if row["decision"] == "valid"}
+    assert {name: row["payment_made"]["cents"] for name, row in valid.items()} == {"e-0": 100, "e-1": -5}
+    assert [each["key"] for each in valid["e-1"]["headers"]] == list(sent[1].headers), "a release keeps them"
 
 
 def test_a_topic_that_is_not_there_is_named_and_never_created(spark: SparkSession, settings: Settings) -> None:

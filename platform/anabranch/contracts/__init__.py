@@ -15,7 +15,7 @@ validated ``Topic`` and ``Contract`` objects, which landing, views and producers
 from anabranch.contracts.contract import Compatibility, Contract
 from anabranch.contracts.declarations import Declarations, load_declarations
 from anabranch.contracts.envelope import Event
-from anabranch.contracts.records import CloudEvents, PlainJson, Record, TimeField, TypeField
+from anabranch.contracts.records import CloudEvents, Header, PlainJson, Record, TimeField, TypeField
 from anabranch.contracts.topics import Sources, Topic, Topics
 from anabranch.contracts.upcasters import Upcaster
 
@@ -25,6 +25,7 @@ __all__ = [
     "Contract",
     "Declarations",
     "Event",
+    "Header",
     "PlainJson",
     "Record",
     "Sources",

@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema_rs
 
 from anabranch.contracts.contract import Contract
-from anabranch.contracts.records import PlainJson, sent_value
+from anabranch.contracts.records import Header, Headers, PlainJson, last_header, sent_value
 from anabranch.contracts.topics import Topic
 from anabranch.contracts.validation import data_schema, decimal_problem, envelope_schema, shape_problem
 
@@ -25,11 +25,15 @@ class RecordCheck:
         # The newest version first: its complaint is what a client should hear.
         self._compiled = [(each, _compiled(each, self._plain)) for each in reversed(topic.contracts)]
 
-    def problem(self, value: bytes, content: Mapping[str, Any]) -> tuple[str, str] | None:
+    def problem(self, value: bytes, content: Mapping[str, Any], headers: Headers = None) -> tuple[str, str] | None:
         """The field that is wrong, as a path, and why; None if nothing is. ``content``: the decoded ``value``."""
-        found = [each for each in self._compiled if self._may_be(each[0], content)]
+        for part in self._plain.needed_parts if self._plain is not None else ():
+            if isinstance(part, Header) and not last_header(headers, part.name):
+                return f"header {part.name}", "is missing"
+        given = content.get("type") if self._plain is None else self._mapped_type(content, headers)
+        found = [each for each in self._compiled if self._may_be(each[0], given, content)]
         if not found:
-            return ("type" if self._plain is None else self._type_path), self._unknown(content)
+            return self._type_path, self._unknown(given, content)
         problems = [self._problem(contract, validator, value, content) for contract, validator in found]
         return None if None in problems else problems[0]
 
@@ -40,23 +44,29 @@ class RecordCheck:
             return wrong[0] or "record", wrong[1]
         return decimal_problem(contract, value, envelope=self._plain is None)
 
-    def _may_be(self, contract: Contract, content: Mapping[str, Any]) -> bool:
+    def _may_be(self, contract: Contract, given: Any, content: Mapping[str, Any]) -> bool:
         if self._plain is None:
-            return content.get("type") == contract.name and content.get("dataschema") in (None, contract.uri)
+            return given == contract.name and content.get("dataschema") in (None, contract.uri)
         if self._plain.type is None:
             return True
-        value = self._value_of_type(content)
-        return isinstance(value, str) and self._plain.type.names.get(value, value) == contract.name
+        return isinstance(given, str) and self._plain.type.names.get(given, given) == contract.name
 
     @property
     def _type_path(self) -> str:
-        return self._plain.type.path if self._plain is not None and self._plain.type is not None else "type"
+        if self._plain is None or self._plain.type is None:
+            return "type"
+        path = self._plain.type.path
+        return f"header {path.name}" if isinstance(path, Header) else path
 
-    def _value_of_type(self, content: Mapping[str, Any]) -> Any:
-        return sent_value(self._topic.contracts[0], self._type_path, content)
+    def _mapped_type(self, content: Mapping[str, Any], headers: Headers) -> Any:
+        if self._plain is None or self._plain.type is None:
+            return None
+        path = self._plain.type.path
+        if isinstance(path, Header):
+            return last_header(headers, path.name)
+        return sent_value(self._topic.contracts[0], path, content)
 
-    def _unknown(self, content: Mapping[str, Any]) -> str:
-        given = content.get("type") if self._plain is None else self._value_of_type(content)
+    def _unknown(self, given: Any, content: Mapping[str, Any]) -> str:
         schema = f" with dataschema {content.get('dataschema')!r}" if self._plain is None else ""
         return f"{given!r}{schema} is none of topic {self._topic.name} ({', '.join(self._topic.event_types)})"
 

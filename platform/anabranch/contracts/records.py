@@ -38,6 +38,19 @@ class Record(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Header:
+    """A header of the record, by its name, as UTF-8 text. Of several with the same name the last one counts."""
+
+    name: str
+
+
+Part = str | Record | Header
+"""Where a part of the envelope comes from; a text is the path of a field."""
+Headers = Sequence[tuple[str, bytes | None]] | None
+"""The headers of a record; names may repeat."""
+
+
+@dataclass(frozen=True, slots=True)
 class TimeField:
     """A field with the event time: a number with its ``unit`` (s, ms, us, ns since 1970), a text with its ``format``
     (``yyyy-MM-dd HH:mm:ss``; parts: yyyy MM dd HH mm ss SSS SSSSSS XXX) and, if that has no offset, its time ``zone``,
@@ -51,15 +64,16 @@ class TimeField:
 
 @dataclass(frozen=True, slots=True)
 class TypeField:
-    """A field with the event type. ``names``: the event types by the field's values, where they differ."""
+    """A field or header with the event type. ``names``: the event types by its values, where they differ."""
 
-    path: str
+    path: str | Header
     names: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
 class CloudEvents:
-    """CloudEvents 1.0 in structured mode: each record is a JSON object with the envelope and ``data``."""
+    """CloudEvents 1.0. Structured mode: a record is a JSON object with the envelope and ``data``. Binary mode, known by
+    headers ``ce_...``: the envelope is in the headers, and the record is the data, as JSON."""
 
     def check(self, topic: str, contracts: Sequence[Contract]) -> None:
         """There is nothing to check: the envelope is part of the format."""
@@ -69,24 +83,40 @@ class CloudEvents:
 class PlainJson:
     """Each record is a JSON object whose fields are those of the contract.
 
-    ``id``: a field, several fields, ``Record.KEY``, or ``Record.OFFSET``. ``time``: a field (a ``date-time``), a
-    ``TimeField``, or ``Record.APPEND_TIME``. ``type``: a ``TypeField``; may be left out if the topic has one event
-    type. ``subject``: a field, ``Record.KEY``, or None. ``source``: a text, by default the topic's name; two records
-    with the same (source, id) are copies of one event.
+    ``id``: a field, a ``Header``, ``Record.KEY``, several of these, or ``Record.OFFSET``. ``time``: a field (a
+    ``date-time``), a ``TimeField``, or ``Record.APPEND_TIME``. ``type``: a ``TypeField``; may be left out if the topic
+    has one event type. ``subject``: a field, a ``Header``, ``Record.KEY``, or None. ``source``: a text, by default the
+    topic's name; two records with the same (source, id) are copies of one event.
     """
 
-    id: str | tuple[str, ...] | Record
+    id: Part | tuple[Part, ...]
     time: str | TimeField | Record
     type: TypeField | None = None
-    subject: str | Record | None = None
+    subject: Part | None = None
     source: str = ""
 
     @property
-    def id_fields(self) -> tuple[str, ...]:
-        """The paths that make the id, in order; empty if it isn't made of fields."""
-        if isinstance(self.id, Record):
+    def id_parts(self) -> tuple[Part, ...]:
+        """What makes the id, in order; empty for the record's coordinates."""
+        if self.id is Record.OFFSET:
             return ()
-        return (self.id,) if isinstance(self.id, str) else self.id
+        return self.id if isinstance(self.id, tuple) else (self.id,)
+
+    @property
+    def id_fields(self) -> tuple[str, ...]:
+        """The paths of the fields that the id is made of, in order."""
+        return tuple(str(part) for part in self.id_parts if is_field(part))
+
+    @property
+    def needed_parts(self) -> tuple[Part, ...]:
+        """Where id and type come from: a record that lacks one of them isn't valid."""
+        return self.id_parts if self.type is None else (*self.id_parts, self.type.path)
+
+    @property
+    def header_names(self) -> tuple[str, ...]:
+        """The headers that the mapping reads."""
+        parts = (*self.needed_parts, self.subject)
+        return tuple(part.name for part in parts if isinstance(part, Header))
 
     @property
     def time_field(self) -> TimeField | None:
@@ -106,16 +136,22 @@ class PlainJson:
             )
 
     def _problems(self, contracts: Sequence[Contract]) -> Iterator[tuple[str, str]]:
-        if self.id is Record.APPEND_TIME or (not isinstance(self.id, Record) and not self.id_fields):
-            yield "id", "give a field, several fields, Record.KEY, or Record.OFFSET"
+        if (self.id is not Record.OFFSET and not self.id_parts) or {*self.id_parts} & {
+            Record.OFFSET,
+            Record.APPEND_TIME,
+        }:
+            yield "id", "give a field, a Header, Record.KEY, several of these, or Record.OFFSET"
         if self.time in (Record.KEY, Record.OFFSET):
             yield "time", "give a field, or Record.APPEND_TIME"
         if self.subject in (Record.OFFSET, Record.APPEND_TIME):
-            yield "subject", "give a field, Record.KEY, or None"
+            yield "subject", "give a field, a Header, Record.KEY, or None"
+        named = [("id", part) for part in self.id_parts]
+        named += [("subject", self.subject), ("type", self.type and self.type.path)]
+        yield from ((name, "a header needs a name") for name, part in named if part == Header(""))
         for path in self.id_fields:
             yield from _typed("id", path, contracts, {"string", "integer"})
-        if self.subject is not None and not isinstance(self.subject, Record):
-            yield from _typed("subject", self.subject, contracts, {"string", "integer"})
+        if is_field(self.subject):
+            yield from _typed("subject", str(self.subject), contracts, {"string", "integer"})
         yield from self._type_problems(contracts)
         if (time := self.time_field) is not None:
             yield from _time_problems(time, contracts)
@@ -129,10 +165,25 @@ class PlainJson:
                     f"the topic has several event types ({', '.join(sorted(types))}): say which field names it",
                 )
             return
-        yield from _typed("type", self.type.path, contracts, {"string"})
+        if is_field(self.type.path):
+            yield from _typed("type", str(self.type.path), contracts, {"string"})
         for value, name in self.type.names.items():
             if name not in types:
                 yield "type", f"{value!r} is named {name}, which is no event type of the topic"
+
+
+def is_field(part: Part | None) -> bool:
+    """Whether it is the path of a field."""
+    return isinstance(part, str) and not isinstance(part, Record)
+
+
+def last_header(headers: Headers, name: str) -> str | None:
+    """The text of the last header of this name; None if there is none, or if it is no UTF-8 text."""
+    value = next((value for key, value in reversed(headers or ()) if key == name), None)
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def _typed(part: str, path: str, contracts: Sequence[Contract], allowed: set[str]) -> Iterator[tuple[str, str]]:
@@ -188,9 +239,8 @@ def sent_value(contract: Contract, path: str, content: Mapping[str, Any]) -> Any
 def plain_key(records: PlainJson, contract: Contract, content: Mapping[str, Any]) -> str | None:
     """The key for a record that comes without one: its subject, else its id, so that what belongs together is in one
     partition, in order. None if it has neither."""
-    subject = records.subject
-    paths = (subject,) if isinstance(subject, str) and not isinstance(subject, Record) else records.id_fields
-    values = [sent_value(contract, path, content) for path in paths]
+    parts = (records.subject,) if is_field(records.subject) else records.id_parts
+    values = [sent_value(contract, str(part), content) if is_field(part) else None for part in parts]
     if not values or not all(isinstance(value, str | int) and not isinstance(value, bool) for value in values):
         return None
     return str(values[0]) if len(values) == 1 else json.dumps(values, separators=(",", ":"))

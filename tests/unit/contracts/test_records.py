@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anabranch.contracts import Contract, PlainJson, Record, TimeField, Topic, TypeField
+from anabranch.contracts import Contract, Header, PlainJson, Record, TimeField, Topic, TypeField
 from anabranch.contracts.contract_registry import register
 from anabranch.contracts.records import python_format
 from anabranch.core.errors import BadDefinition, Conflict
@@ -37,6 +37,9 @@ OFFSET, NOW = Record.OFFSET, Record.APPEND_TIME
         PlainJson(id=("buyer.id", "number"), time=TimeField("number", unit="ns"), subject="buyer.id"),
         PlainJson(id=Record.KEY, time=NOW, subject=Record.KEY, source="shop"),
         PlainJson(id=OFFSET, time=TimeField("on", format="yyyy-MM-dd'T'HH:mm:ss", zone="America/New_York")),
+        PlainJson(
+            id=(Record.KEY, Header("run"), "number"), time=NOW, subject=Header("shop"), type=TypeField(Header("t"))
+        ),
     ],
 )
 def test_what_the_contract_has_can_be_mapped(mapping: PlainJson) -> None:
@@ -52,6 +55,10 @@ def test_what_the_contract_has_can_be_mapped(mapping: PlainJson) -> None:
         (PlainJson(id=("orderId", "at"), time="at"), "id", "at is a string date-time"),
         (PlainJson(id=(), time="at"), "id", "give a field"),
         (PlainJson(id=NOW, time="at"), "id", "give a field"),
+        (PlainJson(id=("orderId", OFFSET), time="at"), "id", "give a field, a Header"),
+        (PlainJson(id=Header(""), time="at"), "id", "a header needs a name"),
+        (PlainJson(id=OFFSET, time=NOW, subject=Header("")), "subject", "a header needs a name"),
+        (PlainJson(id=OFFSET, time=NOW, type=TypeField(Header(""))), "type", "a header needs a name"),
         (PlainJson(id=OFFSET, time=OFFSET), "time", "give a field, or Record.APPEND_TIME"),
         (
             PlainJson(id=OFFSET, time="on"),
@@ -64,7 +71,7 @@ def test_what_the_contract_has_can_be_mapped(mapping: PlainJson) -> None:
         (PlainJson(id=OFFSET, time=TimeField("on", format="EEE, d MMM")), "time", "format 'EEE, d MMM': parts are"),
         (PlainJson(id=OFFSET, time=TimeField("on", format="yyyy", zone="Mars")), "time", "'Mars' is no time zone"),
         (PlainJson(id=OFFSET, time=NOW, subject="buyer"), "subject", "buyer is a object"),
-        (PlainJson(id=OFFSET, time=NOW, subject=NOW), "subject", "give a field, Record.KEY, or None"),
+        (PlainJson(id=OFFSET, time=NOW, subject=NOW), "subject", "give a field, a Header, Record.KEY, or None"),
         (PlainJson(id=OFFSET, time=NOW, type=TypeField("number")), "type", "number is a integer"),
         (
             PlainJson(id=OFFSET, time=NOW, type=TypeField("on", {"x": "order.lost"})),

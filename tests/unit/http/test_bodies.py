@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from anabranch.contracts import Contract, PlainJson, Topic, TypeField
+from anabranch.contracts import Contract, Header, PlainJson, Topic, TypeField
 from anabranch.contracts.record_check import RecordCheck
 from anabranch.contracts.records import Record
 from anabranch.ingest.http.bodies import BATCH, JSON, LINES, STRUCTURED, Unreadable, prepare
@@ -36,6 +36,11 @@ VOID = Contract("payment.void", 1, {"type": "object", "properties": {"paymentId"
 EVENTS = Topic("payments", (PAID, VOID))
 PLAIN = Topic("till", (PAID,), records=PlainJson(id="paymentId", time="made", subject="shop.city"))
 BY_KEY = Topic("keyed", (PAID,), records=PlainJson(id=Record.KEY, time="made"))
+IN_HEADERS = Topic(
+    "pushes",
+    (PAID, VOID),
+    records=PlainJson(id=Header("Event-Id"), time=Record.APPEND_TIME, type=TypeField(Header("X-Kind"))),
+)
 NO_ID = Topic("noid", (PAID,), records=PlainJson(id=Record.OFFSET, time="made"))
 EVENT = (
     '{"specversion":"1.0","id":"a","source":"/s","type":"payment.made","subject":"k","time":"2024-01-01T00:00:00Z",'
@@ -54,6 +59,20 @@ def test_a_structured_event_keeps_its_characters() -> None:
     assert record.value == f'{{"dataschema":"{PAID.uri}",{EVENT[1:]}'.encode()
     named = EVENT.replace('"data":', '"dataschema":"urn:mine","data":')
     assert sent(EVENTS, named)[0].value == named.encode()
+
+
+def test_headers_that_a_mapping_names_become_the_records_own() -> None:
+    body = '{"paymentId":"a","cents":1}'
+    (record,) = sent(IN_HEADERS, body, JSON, event_id="17", x_kind="payment.made", x_other="no")
+    assert record.headers == [("Event-Id", b"17"), ("X-Kind", b"payment.made")]
+    assert RecordCheck(IN_HEADERS).problem(record.value, record.content, record.headers) is None
+    (record,) = sent(IN_HEADERS, body, JSON, idempotency_key="again", x_kind="payment.lost")
+    assert record.headers == [("X-Kind", b"payment.lost"), ("Event-Id", b"again")]
+    problem = RecordCheck(IN_HEADERS).problem(record.value, record.content, record.headers)
+    assert problem == ("header X-Kind", "'payment.lost' is none of topic pushes (payment.made, payment.void)")
+    assert RecordCheck(IN_HEADERS).problem(record.value, record.content) == ("header Event-Id", "is missing")
+    with pytest.raises(Unreadable, match="one key can't stand for several"):
+        sent(IN_HEADERS, f"[{body},{body}]", JSON, event_id="17")
 
 
 def test_the_time_of_receipt_is_added_to_what_says_when_it_was_sent() -> None:

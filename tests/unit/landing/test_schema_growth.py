@@ -15,7 +15,8 @@ from anabranch.contracts import Contract, Topic
 from anabranch.contracts.contract import Compatibility
 from anabranch.core.errors import BadDefinition, BrokenState, Conflict, TryAgain
 from anabranch.core.settings import Settings, load_settings
-from anabranch.ingest.landing.schema import EVENT_DATE, INDEXED, landing_schema
+from anabranch.ingest.landing.quarantine import list_quarantined
+from anabranch.ingest.landing.schema import EVENT_DATE, INDEXED, PROPERTIES, landing_schema
 from anabranch.ingest.landing.schema_growth import VERSIONS, missing_columns
 from anabranch.ingest.landing.sql import landed_rows
 from anabranch.ingest.landing.state import open_landing, read_state
@@ -196,6 +197,37 @@ def test_a_table_of_an_older_home_is_told_once_which_columns_have_statistics(set
     assert {f.name for f in table.schema().fields} >= {"thing_lost"}
     assert read_state(table, TWO).epoch == 0
     assert open_landing(settings, TWO).version() == table.version() == 2
+
+
+def test_a_table_from_before_landing_kept_headers_gets_their_column(settings: Settings) -> None:
+    """And what was in quarantine then can be listed, with headers and without."""
+    note = CommitMetadata(
+        "landing/things", "create", Cut({"things": Position(0, {})}), extra={"watermark_us": None, "rows": 0}
+    )
+    older = pa.schema([f for f in landing_schema(ONE) if f.name != "headers"])
+    create(landing_table(settings, "things"), older, [EVENT_DATE], note, PROPERTIES)
+    put(settings, older, 1, {})
+    assert [(r.offset, r.headers) for r in list_quarantined(settings, ONE)] == [(1, None)]
+
+    table = open_landing(settings, ONE)
+    assert read_state(table, ONE).epoch == 1
+    put(settings, landing_schema(ONE), 2, {"headers": [{"key": "a", "value": b"1"}, {"key": "a", "value": None}]})
+
+    found = {r.offset: r.headers for r in list_quarantined(settings, ONE)}
+    assert found == {1: None, 2: (("a", b"1"), ("a", None))}
+
+
+def put(settings: Settings, schema: pa.Schema, epoch: int, row: dict[str, Any]) -> None:
+    table = DeltaTable(landing_table(settings, "things"))
+    refused = {"partition": 0, "offset": epoch, "epoch": epoch, "append_time": NOON, "decision": "quarantined"}
+    data = pa.Table.from_pylist([{**refused, "reason": "not_json: cut", **row}], schema)
+    staged = stage_arrow(data, table.table_uri.removeprefix("file://"), uuid4().hex, EVENT_DATE, INDEXED)
+    extra = {"watermark_us": None, "rows": 1}
+    append(
+        table,
+        staged,
+        CommitMetadata("landing/things", uuid4().hex, Cut({"things": Position(epoch, {0: epoch + 1})}), extra=extra),
+    )
 
 
 def test_landing_has_statistics_of_the_columns_that_its_table_names(settings: Settings) -> None:

@@ -63,6 +63,8 @@ def show_command(topic: TopicName, at: Coordinates) -> None:
     r = find_quarantined(settings, declared.topic(topic), _coordinates(at))[0]
     typer.echo(f"{r.topic}/{r.partition}:{r.offset}, appended {r.append_time.isoformat()}, epoch {r.epoch}")
     typer.echo(f"reason: {r.reason!a}\nkey:    {r.key!a}\nvalue:  {(r.value or b'')[:10_000]!a}")
+    for name, text in r.headers or ():
+        typer.echo(f"header: {name!a}: {text!a}")
 
 
 @commands.command("release")

@@ -121,20 +121,24 @@ class LogMirror(Mirror):
         self.reread += sum(b - a for a, b in available.values())
         typed = [topic.newest(name).column for name in topic.event_types]
         decoded = decode(read_range(spark, self._source.settings, topic, available), topic)
-        log = decoded.select(F.struct("partition", "offset", "value", "decision", *typed).alias("log"))
+        log = decoded.select(F.struct("partition", "offset", "value", "headers", "decision", *typed).alias("log"))
         same = (F.col("log.partition") == F.col("partition")) & (F.col("log.offset") == F.col("offset"))
         joined = dated.join(log, same & F.col("released_from").isNull(), "left")
         readable = (F.col("log.decision") == VALID) & (F.col("decision") != QUARANTINED)
         columns = {name: F.when(readable, F.col(f"log.{name}")).otherwise(F.col(name)).alias(name) for name in typed}
-        columns["value"] = _checked_value()
+        columns["value"] = _checked_value("headers" in dated.columns)
         return joined.select(*(columns.get(name, F.col(name)) for name in dated.columns))
 
 
-def _checked_value() -> Column:
-    """Return landing's bytes; the query fails if the log has different bytes."""
+def _checked_value(has_headers: bool) -> Column:
+    """Return landing's bytes; the query fails if the log has different bytes or headers. Rows that landed before
+    landing kept headers have none."""
     from pyspark.sql import functions as F
 
-    differs = F.col("log").isNotNull() & ~F.col("log.value").eqNullSafe(F.col("value"))
+    differs = ~F.col("log.value").eqNullSafe(F.col("value"))
+    if has_headers:
+        differs |= F.col("headers").isNotNull() & ~F.col("log.headers").eqNullSafe(F.col("headers"))
+    differs = F.col("log").isNotNull() & differs
     message = F.concat(
         F.lit("the log has different bytes than landing in partition "), "partition", F.lit(" at offset "), "offset"
     )

@@ -102,7 +102,10 @@ class _Server:
             if (size := len(record.value) + len(record.key or b"")) > topic.max_message_bytes - RECORD_OVERHEAD:
                 what = f"record {number}: {size:,} bytes are more than topic {topic.name} takes"
                 return _problem(413, "EVENT_REFUSED", what, "send less in one record", record=number)
-            if check is not None and (problem := check.problem(record.value, record.content)) is not None:
+            if (
+                check is not None
+                and (problem := check.problem(record.value, record.content, record.headers)) is not None
+            ):
                 field, why = problem
                 what = f"record {number}: {field}: {why}"
                 return _problem(422, "EVENT_REFUSED", what, f"correct {field}", record=number, field=field)

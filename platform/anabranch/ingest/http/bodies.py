@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 from anabranch.contracts import Topic
 from anabranch.contracts.envelope import rfc3339
-from anabranch.contracts.records import PlainJson, Record, plain_key
+from anabranch.contracts.records import Header, Headers, PlainJson, Record, plain_key
 from anabranch.core.strict_json import strict_decoder
 
 STRUCTURED: Final = "application/cloudevents+json"
@@ -47,6 +47,7 @@ class Prepared:
     key: bytes | None
     value: bytes
     content: Mapping[str, Any]
+    headers: Headers = None
 
 
 def prepare(topic: Topic, headers: Mapping[str, str], body: bytes, now: datetime | None = None) -> list[Prepared]:
@@ -137,10 +138,15 @@ def _plain(
                 "leave the idempotency key out, or map an id",
             )  # fmt: skip
         key = key or (repeated if records.id is Record.KEY else "")
-    if key and len(found) > 1:
+    # Headers that the mapping names are the record's, too.
+    mapped = [(name, headers[name.lower()].encode()) for name in records.header_names if headers.get(name.lower())]
+    if repeated and isinstance(records.id, Header) and records.id.name not in dict(mapped):
+        mapped.append((records.id.name, repeated.encode()))
+    if (key or any(isinstance(part, Header) for part in records.id_parts)) and len(found) > 1:
         raise _one_key()
     for raw, content in found:
-        yield Prepared(_text(key or plain_key(records, topic.contracts[0], content)), raw.encode(), content)
+        text = key or plain_key(records, topic.contracts[0], content)
+        yield Prepared(_text(text), raw.encode(), content, mapped)
 
 
 def _decoded(body: bytes) -> str:

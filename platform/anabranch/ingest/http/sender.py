@@ -97,7 +97,9 @@ class Sender:
         for number, record in enumerate(records):
             try:
                 answered = partial(self._count_answer, request, number)
-                self._client.produce(topic, value=record.value, key=record.key, on_delivery=answered)
+                self._client.produce(
+                    topic, value=record.value, key=record.key, headers=list(record.headers or ()), on_delivery=answered
+                )
             except (BufferError, confluent_kafka.KafkaException) as error:
                 cause = error.args[0] if error.args and isinstance(error.args[0], KafkaError) else None
                 self._count(request, cause or KafkaError(KafkaError._QUEUE_FULL))

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, Message
 
 from anabranch.contracts import Declarations, PlainJson, Topic
 from anabranch.contracts.record_check import RecordCheck
-from anabranch.contracts.records import plain_key
+from anabranch.contracts.records import Header, plain_key
 from anabranch.core import strict_json
 from anabranch.core.errors import BadInput
 from anabranch.core.quantities import counted
@@ -52,6 +52,15 @@ def send_lines(
     BROKER_UNREACHABLE, DELIVERY_FAILED.
     """
     found = declared.topic(topic)
+    if isinstance(found.records, PlainJson) and (
+        names := [part.name for part in found.records.needed_parts if isinstance(part, Header)]
+    ):
+        raise BadInput(
+            "EVENT_REFUSED",
+            f"records of {topic} need headers ({', '.join(names)}), which lines can't carry",
+            state="nothing was sent",
+            next_step="send them from a program: anabranch.send(..., headers={...})",
+        )
     check, sent, begun = RecordCheck(found), Sent(), time.monotonic()
     with Producer(settings, declared) as producer:
         handed = 0

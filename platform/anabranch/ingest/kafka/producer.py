@@ -20,6 +20,7 @@ import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from anabranch.contracts import CloudEvents, Declarations, Event
+from anabranch.contracts.records import Headers
 from anabranch.contracts.validation import EventValidator, refused
 from anabranch.core.errors import AnabranchError, BadInput, TryAgain
 from anabranch.core.settings import Settings
@@ -114,10 +115,10 @@ class Producer:
         self._check(topic, value)
         return self.send_checked(topic, event.subject.encode(), value)
 
-    def send_checked(self, topic: str, key: bytes | None, value: bytes) -> Future[Receipt]:
+    def send_checked(self, topic: str, key: bytes | None, value: bytes, headers: Headers = None) -> Future[Receipt]:
         """The same for a record that the caller has checked."""
         future: Future[Receipt] = Future()
-        self.send_raw(topic, key, value, partial(self._settle, future))
+        self.send_raw(topic, key, value, partial(self._settle, future), headers)
         return future
 
     def send_prepared(self, topic: str, key: bytes, value: bytes, delivered: Delivered) -> None:
@@ -131,19 +132,22 @@ class Producer:
             raise self._unknown(topic)
         validator.check_bytes(value)
 
-    def send_raw(self, topic: str, key: bytes | None, value: bytes | None, delivered: Delivered) -> None:
+    def send_raw(
+        self, topic: str, key: bytes | None, value: bytes | None, delivered: Delivered, headers: Headers = None
+    ) -> None:
         """Hand over bytes without validation: of a record that the caller has checked, or to inject a fault."""
         client = self._running()
         if topic not in self._partitions:
             raise self._unknown(topic)
         size = len(key or b"") + len(value or b"")
+        size += sum(len(name) + len(text or b"") for name, text in headers or ())
         if size > self._limits.get(topic, size):
             raise refused(
                 "event", f"{size} bytes are more than the topic's {self._limits[topic]}", event_type="", event_id=""
             )
         while True:
             try:
-                client.produce(topic, value=value, key=key, on_delivery=delivered)
+                client.produce(topic, value=value, key=key, headers=list(headers or ()), on_delivery=delivered)
             except BufferError:
                 client.poll(0.1)
             except KafkaException as error:

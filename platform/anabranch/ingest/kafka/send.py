@@ -16,7 +16,7 @@ from typing import Any
 from anabranch.contracts import CloudEvents, Event, PlainJson, Topic, load_declarations
 from anabranch.contracts.envelope import json_text
 from anabranch.contracts.record_check import RecordCheck
-from anabranch.contracts.records import Record, plain_key
+from anabranch.contracts.records import Headers, Record, plain_key
 from anabranch.contracts.validation import refused
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings, load_settings
@@ -31,7 +31,8 @@ def send(topic: str, record: Mapping[str, Any] | Event, *, settings: Settings | 
 
     For a topic of CloudEvents ``record`` is an event's data, or an ``Event``; ``given`` are its ``type`` (needed if the
     topic has several), ``id`` (else a random one: then a repeated call is another event), ``time`` (else now),
-    ``subject`` and ``source``. For a topic of plain JSON it is the record itself; ``given`` may have its ``key``.
+    ``subject`` and ``source``. For a topic of plain JSON it is the record itself; ``given`` may have its ``key`` and
+    ``headers``.
 
     Raises BadInput EVENT_REFUSED (nothing was sent), TOPIC_MISSING, BROKER_UNREACHABLE, DELIVERY_FAILED.
     """
@@ -53,15 +54,17 @@ def send_all(
             raise _unusable("id", "one id can't stand for several events", "give Event objects")
         events = [each if isinstance(each, Event) else _event(found, each, **given) for each in records]
         prepared: list[_Prepared] = [(each.subject.encode() or None, each.to_json(), each) for each in events]
+        headers: Headers = None
     else:
+        headers = [(name, text.encode()) for name, text in given.pop("headers", {}).items()]
         prepared = [_plain(found, each, **given) for each in records]
     check = RecordCheck(found)
     for number, (_, value, named) in enumerate(prepared):
-        if (problem := check.problem(value, json.loads(value))) is not None:
+        if (problem := check.problem(value, json.loads(value), headers)) is not None:
             event_type, event_id = (named.type, named.id) if named else ("", f"{number}")
             raise refused(*problem, event_type=event_type, event_id=event_id)
     with Producer(settings, declared) as producer:
-        waiting = [producer.send_checked(topic, key, value) for key, value, _ in prepared]
+        waiting = [producer.send_checked(topic, key, value, headers) for key, value, _ in prepared]
         producer.flush()
     return [receipt.result() for receipt in waiting]
 
@@ -89,7 +92,7 @@ def _plain(topic: Topic, record: Mapping[str, Any] | Event, *, key: str = "") ->
     assert isinstance(mapping, PlainJson)  # noqa: S101 - the caller has looked
     if isinstance(record, Event):
         raise _unusable("record", f"topic {topic.name} has records without an envelope", "give the record itself")
-    if mapping.id is Record.KEY and not key:
+    if Record.KEY in mapping.id_parts and not key:
         raise _unusable("key", f"the id of {topic.name}'s records is their key", "give key")
     text = key or plain_key(mapping, topic.contracts[0], record)
     try:

@@ -15,25 +15,22 @@ from pyspark.sql import functions as F
 from anabranch.contracts import PlainJson, Topic
 from anabranch.contracts.field_types import Node, ShapesClash, merge, same_shape
 from anabranch.core.errors import BadDefinition
+from anabranch.ingest.landing.binary_mode import BINARY, ENVELOPE, event_of_headers, is_binary
 from anabranch.ingest.landing.decimals import decimal_of
 from anabranch.ingest.landing.mapping import mapped_event, mapped_time, text_of
 from anabranch.ingest.landing.renames import as_declared, as_sent, renamed_fields
-from anabranch.ingest.landing.schema import EVENT_DATE, QUARANTINED, VALID, parsed_ddl, spark_ddl
+from anabranch.ingest.landing.schema import (
+    EVENT_DATE,
+    HEADERS_DDL,
+    QUARANTINED,
+    RECORD,
+    VALID,
+    parsed_ddl,
+    spark_ddl,
+)
 from anabranch.ingest.landing.schema_projection import fields_as_sent
 from anabranch.ingest.landing.validity import CONTRACT, CORRUPT, DATA, END, is_valid, matching_contract, wrapped
 
-ENVELOPE = {
-    "specversion": "string",
-    "id": "string",
-    "source": "string",
-    "type": "string",
-    "subject": "string",
-    # Strings, because Spark would also convert a number to a time.
-    "time": "string",
-    "senttime": "string",
-    "receivedtime": "string",
-    "dataschema": "string",
-}
 TIMES = ("time", "senttime", "receivedtime")
 # Spark's defaults accept more than JSON: 'single quotes', NaN, and "Infinity" as a number.
 _STRICT = {"columnNameOfCorruptRecord": CORRUPT, "allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
@@ -42,15 +39,21 @@ _DATE = r"^\d{4}-\d{2}-\d{2}\z"
 
 
 def raw_frame(spark: SparkSession, topic: Topic, records: Sequence[Mapping[str, Any]]) -> DataFrame:
-    """Records in the form of the Kafka source; ``append_time`` of each is in microseconds."""
-    rows = [(topic.name, r["partition"], r["offset"], r["append_time"], r["key"], r["value"]) for r in records]
-    columns = "topic string, partition int, offset bigint, append_us bigint, key binary, value binary"
-    timed = spark.createDataFrame(rows, columns).withColumn("append_time", F.timestamp_micros("append_us"))
-    return timed.select("topic", "partition", "offset", "append_time", "key", "value")
+    """Records in the form of the Kafka source; ``append_time`` of each is in microseconds, ``headers`` may be left
+    out."""
+    rows = [
+        (topic.name, r["partition"], r["offset"], r["append_time"], r["key"], r["value"], r.get("headers"))
+        for r in records
+    ]
+    columns = "topic string, partition int, offset bigint, append_us bigint, key binary, value binary, headers "
+    timed = spark.createDataFrame(rows, columns + HEADERS_DDL).withColumn(
+        "append_time", F.timestamp_micros("append_us")
+    )
+    return timed.select(*RECORD)
 
 
 def decode(records: DataFrame, topic: Topic) -> DataFrame:
-    """The landing columns of ``records`` (topic, partition, offset, append_time, key, value), except epoch and late.
+    """The landing columns of ``records`` (the columns RECORD), except epoch and late.
 
     A quarantined record keeps its coordinates and bytes, and its type and subject if they could be read. Its reason is
     empty: ``quarantine_reasons.with_reasons`` fills it in outside of Spark.
@@ -72,7 +75,7 @@ def decode(records: DataFrame, topic: Topic) -> DataFrame:
         for t in topic.event_types
     ]
     return judged.select(
-        *(F.col(c) for c in ("topic", "partition", "offset", "append_time", "key", "value")),
+        *(F.col(c) for c in RECORD),
         F.when(valid, F.lit(VALID)).otherwise(F.lit(QUARANTINED)).alias("decision"),
         F.when(~valid, F.lit("")).alias("reason"),
         F.col("_event.type").alias("type"),
@@ -87,7 +90,7 @@ def _parsed(records: DataFrame, topic: Topic) -> DataFrame:
     """``records`` with the columns that ``validity`` uses: _text, _event, _data, the times, and the contract's
     index."""
     fields = _fields(topic)
-    texts = records.withColumn("_text", text_of(topic.records))
+    texts = records.withColumn(BINARY, is_binary(topic.records)).withColumn("_text", text_of(topic.records))
     parsed = texts.withColumn("_parsed", F.from_json(wrapped(F.col("_text")), _schema(topic, fields), _STRICT)).select(
         "*",
         F.col("_parsed.event").alias("_event"),
@@ -98,8 +101,8 @@ def _parsed(records: DataFrame, topic: Topic) -> DataFrame:
         data = as_declared(F.col("_event.data"), {"type": "object", "properties": fields}, renames)
         parsed = parsed.withColumn("_event", F.col("_event").withField("data", data))
     data = F.struct(*(_typed(F.col("_event.data")[name], node).alias(name) for name, node in fields.items()))
-    if isinstance(topic.records, PlainJson):
-        parsed = parsed.withColumn("_event", mapped_event(topic))
+    whole = mapped_event(topic) if isinstance(topic.records, PlainJson) else event_of_headers()
+    parsed = parsed.withColumn("_event", whole)
     times = (_time_of(F.col(f"_event.{name}")).alias(f"_{name}") for name in TIMES)
     read = parsed.select("*", *times, data.alias(DATA), matching_contract(topic).alias(CONTRACT))
     if isinstance(topic.records, PlainJson):
@@ -128,7 +131,7 @@ def _fields(topic: Topic) -> dict[str, Node]:
 def _schema(topic: Topic, fields: Mapping[str, Node]) -> str:
     sent = as_sent({"type": "object", "properties": fields}, renamed_fields(topic))["properties"]
     data = ", ".join(f"`{name}`: {parsed_ddl(node)}" for name, node in sent.items())
-    envelope = ", ".join(f"`{name}`: {ddl}" for name, ddl in ENVELOPE.items())
+    envelope = ", ".join(f"`{name}`: string" for name in ENVELOPE)  # times, too: Spark would take a number for one
     return f"event struct<{envelope}, data: struct<{data}>>, {END} boolean, {CORRUPT} string"
 
 

@@ -33,6 +33,7 @@ _KEPT = {
     "append_time",
     "key",
     "value",
+    "headers",
     "type",
     "subject",
     "source",

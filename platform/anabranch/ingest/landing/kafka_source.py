@@ -11,6 +11,7 @@ from anabranch.core.errors import Conflict
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.admin import begin_offsets, end_offsets
 from anabranch.ingest.kafka.auth import java_client
+from anabranch.ingest.landing.schema import RECORD
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -18,10 +19,9 @@ if TYPE_CHECKING:
 
 def read_log(spark: SparkSession, settings: Settings, topic: Topic, start: Mapping[int, int]) -> DataFrame:
     """A stream of the records of ``topic``; ``start`` is used only by a query without a checkpoint."""
-    from pyspark.sql import functions as F
-
     reader = (
         spark.readStream.format("kafka")
+        .option("includeHeaders", "true")
         .option("subscribe", topic.name)
         .option("startingOffsets", json.dumps({topic.name: {str(k): v for k, v in start.items()}}))
         .option("maxOffsetsPerTrigger", settings.max_offsets_per_trigger)
@@ -31,7 +31,7 @@ def read_log(spark: SparkSession, settings: Settings, topic: Topic, start: Mappi
     )
     for name, value in _client(settings).items():
         reader = reader.option(name, value)
-    return reader.load().select("topic", "partition", "offset", F.col("timestamp").alias("append_time"), "key", "value")
+    return reader.load().withColumnRenamed("timestamp", "append_time").select(*RECORD)
 
 
 def read_range(
@@ -39,11 +39,10 @@ def read_range(
 ) -> DataFrame:
     """The records of ``topic`` in a range of offsets (the end is exclusive), by partition; partitions that aren't named
     are left out."""
-    from pyspark.sql import functions as F
-
     first, last = ({str(p): span[end] for p, span in offsets.items()} for end in (0, 1))
     reader = (
         spark.read.format("kafka")
+        .option("includeHeaders", "true")
         .option("assign", json.dumps({topic.name: sorted(offsets)}))
         .option("startingOffsets", json.dumps({topic.name: first}))
         .option("endingOffsets", json.dumps({topic.name: last}))
@@ -51,7 +50,7 @@ def read_range(
     )
     for name, value in _client(settings).items():
         reader = reader.option(name, value)
-    return reader.load().select("topic", "partition", "offset", F.col("timestamp").alias("append_time"), "key", "value")
+    return reader.load().withColumnRenamed("timestamp", "append_time").select(*RECORD)
 
 
 def _client(settings: Settings) -> dict[str, str]:

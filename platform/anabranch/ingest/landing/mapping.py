@@ -14,7 +14,8 @@ from pyspark.sql import functions as F
 
 from anabranch.contracts import PlainJson, Topic
 from anabranch.contracts.field_types import shape
-from anabranch.contracts.records import UNITS, Record, Records, TimeField
+from anabranch.contracts.records import UNITS, Header, Part, Record, Records, TimeField
+from anabranch.ingest.landing.binary_mode import BINARY, attribute_text, header_text, is_binary
 from anabranch.ingest.landing.renames import as_declared, as_sent, renamed_fields
 from anabranch.ingest.landing.schema import parsed_ddl
 
@@ -24,7 +25,8 @@ _DATA = "_data"
 def text_of(records: Records) -> Column:
     """The text of a record that is parsed as an event."""
     value = F.col("value").cast("string")
-    return F.concat(F.lit('{"data":'), value, F.lit("}")) if isinstance(records, PlainJson) else value
+    data = F.concat(F.lit('{"data":'), value, F.lit("}"))
+    return data if isinstance(records, PlainJson) else F.when(F.col(BINARY), data).otherwise(value)
 
 
 def mapped_event(topic: Topic) -> Column:
@@ -59,8 +61,9 @@ def identity(topic: Topic) -> dict[str, Column]:
     """Id and source of a record, as columns ``event_id`` and ``source``, straight from its bytes."""
     value = F.col("value").cast("string")
     if not isinstance(topic.records, PlainJson):
-        event = F.from_json(value, "id string, source string")
-        return {"event_id": event["id"], "source": event["source"]}
+        event, binary = F.from_json(value, "id string, source string"), is_binary(topic.records)
+        texts = {name: F.when(binary, attribute_text(name)).otherwise(event[name]) for name in ("id", "source")}
+        return {"event_id": texts["id"], "source": texts["source"]}
     renames, schema = renamed_fields(topic), topic.contracts[0].schema
     named = {path.partition(".")[0] for path in topic.records.id_fields}
     fields = {"type": "object", "properties": {name: shape(schema["properties"][name]) for name in sorted(named)}}
@@ -71,11 +74,9 @@ def identity(topic: Topic) -> dict[str, Column]:
 
 
 def _id(records: PlainJson, data: Column) -> Column:
-    if records.id is Record.KEY:
-        return _key()
     if records.id is Record.OFFSET:
         return F.concat_ws("-", "partition", "offset")
-    parts = [_at(data, path).cast("string") for path in records.id_fields]
+    parts = [_part(part, data) for part in records.id_parts]
     if len(parts) == 1:
         return parts[0]
     # As a JSON array: ("a", "b:c") and ("a:b", "c") are different ids.
@@ -85,15 +86,21 @@ def _id(records: PlainJson, data: Column) -> Column:
 def _subject(records: PlainJson, data: Column) -> Column:
     if records.subject is None:
         return F.lit(None).cast("string")
-    return _key() if records.subject is Record.KEY else _at(data, str(records.subject)).cast("string")
+    return _part(records.subject, data)
 
 
 def _type(topic: Topic, records: PlainJson, data: Column) -> Column:
     if records.type is None:
         return F.lit(topic.event_types[0])
-    value = _at(data, records.type.path)
+    value = _part(records.type.path, data)
     renamed = [F.when(value == text, F.lit(name)) for text, name in records.type.names.items()]
     return F.coalesce(*renamed, value)
+
+
+def _part(part: Part, data: Column) -> Column:
+    if isinstance(part, Header):
+        return header_text(part.name)
+    return _key() if part is Record.KEY else _at(data, part).cast("string")
 
 
 def _key() -> Column:

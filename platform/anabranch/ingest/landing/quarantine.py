@@ -56,6 +56,7 @@ class Quarantined:
     type: str | None
     key: bytes | None
     value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] | None = None
 
     @property
     def kind(self) -> str:
@@ -79,9 +80,15 @@ def list_quarantined(settings: Settings, topic: Topic, offset: tuple[int, int] |
     if table is None:
         return []
     columns = 'q.topic, q."partition", q."offset", q.append_time, q.epoch, q.reason, q.type, q.key, q.value'
+    rows = landed_rows(table)
+    headers = "q.headers" if "headers" in rows.table("rows").columns else "null"  # older files have none
     only = 'and q."partition" = ? and q."offset" = ?' if offset else ""
-    found = landed_rows(table).execute(f"select {columns} {_UNRELEASED} {only} order by 2, 3", list(offset or ()))
-    return [Quarantined(*row) for row in found.fetchall()]
+    found = rows.execute(f"select {columns}, {headers} {_UNRELEASED} {only} order by 2, 3", list(offset or ()))
+    return [Quarantined(*row, _pairs(headers)) for *row, headers in found.fetchall()]
+
+
+def _pairs(headers: list[dict[str, Any]] | None) -> tuple[tuple[str, bytes | None], ...] | None:
+    return None if headers is None else tuple((header["key"], header["value"]) for header in headers)
 
 
 def find_quarantined(
@@ -181,4 +188,5 @@ def _raw(record: Quarantined) -> dict[str, Any]:
         "append_time": micros,
         "key": record.key,
         "value": record.value,
+        "headers": record.headers,
     }

@@ -17,8 +17,9 @@ import pyarrow.compute as pc
 from anabranch.contracts import Contract, PlainJson, Topic
 from anabranch.contracts.contract import sent_name, sent_path
 from anabranch.contracts.decimals import EXACT_DECODER, exact_value, is_decimal, limit, problem, type_name
-from anabranch.contracts.records import UNITS, Record, TimeField, python_format
+from anabranch.contracts.records import UNITS, Header, Headers, Part, Record, TimeField, last_header, python_format
 from anabranch.core import strict_json
+from anabranch.ingest.landing.binary_mode import attributes, other_content
 from anabranch.ingest.landing.schema import QUARANTINED
 
 _DATE_TIME = re.compile(r"(?!0000)\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})")
@@ -27,19 +28,22 @@ _START = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def with_reasons(rows: pa.Table, topic: Topic) -> pa.Table:
-    """``rows`` (with decision, reason, value and append_time), with a reason for each quarantined one."""
+    """``rows`` (with decision, reason, and the columns of the record), with a reason for each quarantined one."""
     refused = pc.equal(rows["decision"], QUARANTINED)
     if not pc.any(refused).as_py():
         return rows
     reasons: list[str | None] = [None] * rows.num_rows
     for index in pc.indices_nonzero(refused).to_pylist():
-        value, key, appended = (rows[name][index].as_py() for name in ("value", "key", "append_time"))
-        reasons[index] = reason(topic, value, appended, key)
+        value, key, appended, said = (rows[name][index].as_py() for name in ("value", "key", "append_time", "headers"))
+        headers = None if said is None else [(header["key"], header["value"]) for header in said]
+        reasons[index] = reason(topic, value, appended, key, headers)
     column = rows.schema.get_field_index("reason")
     return rows.set_column(column, "reason", pa.array(reasons, pa.string()))
 
 
-def reason(topic: Topic, value: bytes | None, append_time: datetime, key: bytes | None = None) -> str:
+def reason(
+    topic: Topic, value: bytes | None, append_time: datetime, key: bytes | None = None, headers: Headers = None
+) -> str:
     """The first problem of a record that was appended at ``append_time`` (with a time zone)."""
     if value is None:
         return "empty: the record has no value"
@@ -55,9 +59,11 @@ def reason(topic: Topic, value: bytes | None, append_time: datetime, key: bytes 
         return "not_json: the value is no JSON object"
     mapping = topic.records
     problems = (
-        _wrong_by_mapping(topic, mapping, event, append_time, key)
+        _wrong_by_mapping(topic, mapping, event, append_time, key, headers)
         if isinstance(mapping, PlainJson)
         else _wrong(topic, event, append_time)
+        if (binary := attributes(headers)) is None
+        else _wrong_in_headers(topic, {**binary, "data": event}, append_time, other_content(headers))
     )
     found = next(problems, None) or "unreadable: the engine's parser refuses it"
     # JSON can escape a lone surrogate, but no text column can hold it: without this, landing would stop here for ever.
@@ -91,13 +97,29 @@ def _wrong(topic: Topic, event: Mapping[str, Any], append_time: datetime) -> Ite
     yield from _contract(topic.newest(kind) if schema is None else followed[0], event.get("data"))
 
 
+def _wrong_in_headers(
+    topic: Topic, event: Mapping[str, Any], append_time: datetime, other_content: str
+) -> Iterator[str]:
+    if other_content:
+        yield f"not_json: content-type says that the data is {other_content[:80]}"
+    for why in _wrong(topic, event, append_time):
+        yield why.replace("envelope: ", "envelope: header ce_", 1)
+
+
 def _wrong_by_mapping(
-    topic: Topic, mapping: PlainJson, data: Mapping[str, Any], append_time: datetime, key: bytes | None
+    topic: Topic,
+    mapping: PlainJson,
+    data: Mapping[str, Any],
+    append_time: datetime,
+    key: bytes | None,
+    headers: Headers,
 ) -> Iterator[str]:
     kind, schema = topic.event_types[0], topic.contracts[0].schema  # a field has one name in all records of a topic
 
-    def at(path: str) -> tuple[str, Any]:
-        names = sent_path(schema, path)
+    def at(part: Part) -> tuple[str, Any]:
+        if isinstance(part, Header):
+            return f"header {part.name}", last_header(headers, part.name)
+        names = sent_path(schema, part)
         return "data." + ".".join(names), value_at(data, names)
 
     if mapping.type is not None:
@@ -109,10 +131,10 @@ def _wrong_by_mapping(
     if kind not in topic.event_types:
         yield f"unknown_type: {kind[:80]}"
         return
-    for where, value in map(at, mapping.id_fields):
+    for where, value in (at(part) for part in mapping.id_parts if part is not Record.KEY):
         if value in (None, ""):
             yield f"mapping: id: {where} is missing"
-    parts = [("id", mapping.id), ("subject", mapping.subject)]
+    parts = [*(("id", part) for part in mapping.id_parts), ("subject", mapping.subject)]
     for part in (name for name, where in parts if where is Record.KEY):
         if not _text_of_key(key) and (part == "id" or key):
             yield f"mapping: {part}: the record has no key" if not key else f"mapping: {part}: the key is no UTF-8 text"

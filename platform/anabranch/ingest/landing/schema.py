@@ -17,6 +17,7 @@ QUARANTINED: Final = "quarantined"
 DUPLICATE: Final = "duplicate"
 
 _TIME = pa.timestamp("us", "UTC")
+_HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
 FIXED: Final = pa.schema(
     [
         ("topic", pa.string()),
@@ -25,6 +26,7 @@ FIXED: Final = pa.schema(
         ("append_time", _TIME),
         ("key", pa.binary()),
         ("value", pa.binary()),
+        ("headers", pa.list_(_HEADER)),
         ("epoch", pa.int64()),
         # The decision: VALID, QUARANTINED (with a reason) or DUPLICATE (of an earlier source and id).
         ("decision", pa.string()),
@@ -46,6 +48,11 @@ FIXED: Final = pa.schema(
     ]
 )
 EVENT_DATE: Final = "event_date"
+RECORD: Final = ("topic", "partition", "offset", "append_time", "key", "value", "headers")
+"""The columns of a record as the log has it."""
+HEADERS_DDL: Final = "array<struct<key: string, value: binary>>"
+ADDED: Final = {"headers": HEADERS_DDL}
+"""Columns that older landing tables lack until landing is started again, as Spark DDL."""
 INDEXED: Final = ("partition", "offset", "append_time", "epoch", "decision", "type", "event_time")
 """The columns with statistics in Delta's log. delta-rs parses the statistics of all files at each commit, and landing
 commits once a second: with 5,000 files that takes 250 ms for Delta's first 32 leaves, 50 ms for these (ADR 0024)."""

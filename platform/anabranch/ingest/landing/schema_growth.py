@@ -11,7 +11,7 @@ from deltalake import DeltaTable, Schema
 
 from anabranch.contracts import Topic
 from anabranch.core.errors import BadDefinition, BrokenState
-from anabranch.ingest.landing.schema import EVENT_DATE, FIXED, landing_schema
+from anabranch.ingest.landing.schema import ADDED, EVENT_DATE, FIXED, landing_schema
 
 VERSIONS: Final = "versions"
 """Key in a landing commit's metadata: the newest version of each contract with several versions, as the writer knew."""
@@ -31,7 +31,7 @@ def missing_columns(table: DeltaTable, topic: Topic) -> list[str]:
     """
     known = _fields(json.loads(table.schema().to_json()))
     wanted = _fields(json.loads(Schema.from_arrow(landing_schema(topic)).to_json()))
-    fixed = [name for name in (*FIXED.names, EVENT_DATE) if name not in known]
+    fixed = [name for name in (*FIXED.names, EVENT_DATE) if name not in known and name not in ADDED]
     if fixed:
         raise BrokenState(
             "LANDING_SCHEMA",

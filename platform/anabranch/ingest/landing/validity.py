@@ -17,9 +17,10 @@ from typing import Any, Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from anabranch.contracts import PlainJson, Topic
+from anabranch.contracts import CloudEvents, PlainJson, Topic
 from anabranch.contracts.contract import sent_name
 from anabranch.contracts.decimals import is_decimal
+from anabranch.ingest.landing.binary_mode import BINARY, has_json_data
 from anabranch.ingest.landing.decimals import exact_limit, given, loses_decimal
 from anabranch.ingest.landing.renames import json_step
 
@@ -38,7 +39,9 @@ def is_valid(topic: Topic) -> Column:
     """True for a valid record, false for one to quarantine; never null."""
     fields = list(_by_field(topic))
     enveloped = () if isinstance(topic.records, PlainJson) else TEXTS
-    strings = [*((F.col("_event")[name], name, None) for name in enveloped), *_strings(topic, fields)]
+    # As JSON has them: text of headers is never another type.
+    sent = F.col("_parsed.event")
+    strings = [*((sent[name], name, None) for name in enveloped), *_strings(topic, fields)]
     every = [
         *_envelope(topic),
         *(_field(topic, *field) for field in fields),
@@ -59,9 +62,8 @@ def _is_one_value(topic: Topic) -> Column:
     text, value = F.col("_text"), F.col("value").cast("string")
     doubt = value.rlike(r'^\s*[^{\s]|\}\s*,\s*"')
     one = F.size(F.json_object_keys(wrapped(text))) == 2
-    if isinstance(topic.records, PlainJson):
-        one &= F.size(F.json_object_keys(text)) == 1
-    return ~doubt | one
+    bare = F.size(F.json_object_keys(text)) == 1
+    return ~doubt | (one & (bare if isinstance(topic.records, PlainJson) else ~F.col(BINARY) | bare))
 
 
 def matching_contract(topic: Topic) -> Column:
@@ -80,6 +82,8 @@ def _envelope(topic: Topic) -> Iterator[Column]:
     bound = F.expr(f"interval {int(topic.future_bound.total_seconds())} seconds")
     yield F.col("_event").isNotNull() & F.col(END).isNotNull() & F.is_valid_utf8(F.col("_text"))
     yield _is_one_value(topic)
+    if isinstance(topic.records, CloudEvents):
+        yield ~F.col(BINARY) | has_json_data()
     yield from (event[name] != "" for name in TEXTS if name != "subject")
     yield event["subject"].isNull() | (event["subject"] != "")
     yield event["specversion"].startswith("1.") & F.col("_time").isNotNull() & event["data"].isNotNull()

@@ -10,7 +10,7 @@ from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from anabranch.contracts import Topic
-from anabranch.ingest.landing.schema import DUPLICATE, EVENT_DATE, VALID
+from anabranch.ingest.landing.schema import ADDED, DUPLICATE, EVENT_DATE, RECORD, VALID
 from anabranch.operate.doctor.commits import how_to_rebuild
 from anabranch.operate.doctor.context import Context, TableState, each
 from anabranch.operate.doctor.findings import Check, Finding
@@ -18,7 +18,6 @@ from anabranch.operate.doctor.findings import Check, Finding
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-_COORDINATES = ("topic", "partition", "offset", "append_time", "key", "value")
 _ENVELOPE = (
     "type", "subject", "event_id", "source", "contract_version", "device_time", "senttime", "receivedtime",
     "event_time", EVENT_DATE,
@@ -58,10 +57,8 @@ def _table(spark: SparkSession, state: TableState, topic: Topic) -> DataFrame:
     from pyspark.sql import functions as F
 
     kept = spark.read.format("delta").option("versionAsOf", state.table.version()).load(state.place.uri)
-    nodes = {topic.newest(t).column: topic.shape(t) for t in topic.event_types}
-    lacking = [
-        F.lit(None).cast(spark_ddl(node)).alias(name) for name, node in nodes.items() if name not in kept.columns
-    ]
+    types = {topic.newest(t).column: spark_ddl(topic.shape(t)) for t in topic.event_types} | ADDED
+    lacking = [F.lit(None).cast(ddl).alias(name) for name, ddl in types.items() if name not in kept.columns]
     return kept.select("*", *lacking)
 
 
@@ -83,7 +80,7 @@ def _differing(rows: DataFrame, topic: Topic, event_type: str, rank: int) -> Dat
     at = _at(topic, event_type, rank)
     contract = at.newest(event_type)
     mine = (F.col("type") == event_type) & (F.col("contract_version") == contract.version)
-    stored = [name for name in rows.columns if name not in _COORDINATES]
+    stored = [name for name in rows.columns if name not in RECORD]
     # ``decode`` doesn't read the topic's name and passes it on, so the stored columns travel in it.
     carried = F.struct(*(F.col(name) for name in stored))
     again = decode(rows.where(mine & (F.col("decision") == VALID)).withColumn("topic", carried), at)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 MOST: Final = 40_000
 """Maximum number of candidates in memory; if there are more, only those that share the row's key are read."""
-_UNUSED_COLUMNS = {"key", "value", "senttime", "receivedtime", "device_time", "reason", "released_from"}
+_UNUSED_COLUMNS = {"key", "value", "headers", "senttime", "receivedtime", "device_time", "reason", "released_from"}
 Row = Mapping[str, Any]
 
 
