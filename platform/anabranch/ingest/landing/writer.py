@@ -32,7 +32,7 @@ from anabranch.ingest.landing.empty_offsets import (
 )
 from anabranch.ingest.landing.log_trimming import LogTrimmer
 from anabranch.ingest.landing.quarantine_reasons import with_reasons
-from anabranch.ingest.landing.schema import EVENT_DATE, INDEXED, VALID, epoch_build, landing_schema
+from anabranch.ingest.landing.schema import EVENT_DATE, INDEXED, LOADED, VALID, epoch_build, landing_schema
 from anabranch.ingest.landing.schema_growth import versions_note
 from anabranch.ingest.landing.staged_epoch import read_columns, without_duplicates
 from anabranch.ingest.landing.state import LandingState, lateness_note, read_state, writer_of
@@ -223,10 +223,11 @@ def _failed(topic: Topic, batch: int, error: BaseException) -> BrokenState:
 def summary(judged: pa.Table, before: LandingState) -> dict[str, Any]:
     """An epoch's metadata besides its cut: counts by decision, and W of the next epoch."""
     counts = {row["values"]: row["counts"] for row in pc.value_counts(judged["decision"]).to_pylist()}
-    newest = pc.max(judged["event_time"]).as_py()
-    seen = [before.watermark_us] if before.watermark_us is not None else []
-    if newest is not None:
-        seen.append(int(pc.max(judged["event_time"].cast(pa.int64())).as_py()))
+    times = judged["event_time"].cast(pa.int64())
+    if LOADED in counts:  # rows of files move no watermark
+        times = pc.if_else(pc.equal(judged["decision"], LOADED), pa.scalar(None, pa.int64()), times)
+    newest = pc.max(times).as_py()
+    seen = [time for time in (before.watermark_us, newest) if time is not None]
     return {
         "watermark_us": max(seen, default=None),
         "rows": judged.num_rows,
