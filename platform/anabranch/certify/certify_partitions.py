@@ -60,9 +60,9 @@ def certify(
     """Return one certificate per partition. A kappa view gets one with partition None, and ignores ``partitions``.
 
     Compares the speed table at its newest commit with the view's function over the on-time events up to that commit's
-    cut. A partition of ``build`` is reused, not computed again, if no late or loaded event affects it and none lies between
-    the build's cut and the speed table's. Runs one Spark job, whatever the number of partitions. Writes nothing: pass
-    the result to ``certificates.record``.
+    cut. A partition of ``build`` is reused, not computed again, if no late or loaded event affects it and none lies
+    between the build's cut and the speed table's. Runs one Spark job, whatever the number of partitions. Writes
+    nothing: pass the result to ``certificates.record``.
     """
     return certificates_of(compare(spark, settings, view, topics, partitions, build), run)
 
@@ -90,7 +90,9 @@ def compare(
     expected = {}
     if recomputed or view.kappa:
         at = state.watermark
-        events = events_at(spark, settings, view, topics, state.cut, recomputed, late=False, watermark=at, loaded=state.loaded)
+        events = events_at(
+            spark, settings, view, topics, state.cut, recomputed, late=False, watermark=at, loaded=state.loaded
+        )
         expected[RECOMPUTED] = function_rows(view, topics, events)
     if reusable and build:
         expected[BUILD] = build_rows(spark, view, speed, build.paths(reusable), build.base)

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LateChanges:
-    """How one partition of a build differs from the speed half. ``late_events``: late and loaded ones. ``comparable``: no event lies between the two cuts."""
+    """How one partition of a build differs from the speed half. ``late_events``: late and loaded ones. ``comparable``:
+    no event lies between the two cuts."""
 
     partition: date
     late_events: int

@@ -36,10 +36,11 @@ class Plan:
     """A reprocess as data.
 
     ``events``: per partition, the events up to ``cut`` that its rows are computed from, including lookback and
-    lookahead; ``late`` and ``loaded``: those of them that are late, or from files; ``read`` counts each event once. ``shown``: those of the partitions that are
-    published already; ``untouched``: how many other partitions are published. ``readers``: the percentage of the view's
-    readers with this version. ``inside``: whether some of the partitions have events, or lie between the first and the
-    last landed day. ``missing``: the missing days, if nobody gave days.
+    lookahead; ``late`` and ``loaded``: those of them that are late, or from files; ``read`` counts each event once.
+    ``shown``: those of the partitions that are published already; ``untouched``: how many other partitions are
+    published. ``readers``: the percentage of the view's readers with this version. ``inside``: whether some of the
+    partitions have events, or lie between the first and the last landed day. ``missing``: the missing days, if nobody
+    gave days.
     """
 
     view: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,8 +19,7 @@ from anabranch.compute.batch.rebuild import rebuild
 from anabranch.compute.speed.view_stream import catch_up
 from anabranch.contracts import Contract, PlainJson, Topic
 from anabranch.core.settings import Settings
-from anabranch.ingest.files import file_epochs, load
-from anabranch.ingest.files import load as loads
+from anabranch.ingest.files import file_epochs, load, load_files
 from anabranch.ingest.landing import verify as proofs
 from anabranch.ingest.landing.decode import decode, raw_frame
 from anabranch.ingest.landing.quarantine import list_quarantined, release
@@ -136,10 +136,14 @@ def test_rows_of_files_beside_the_log(spark: SparkSession, settings: Settings, t
     assert (after.loads.last, after.loads.rows, after.loads.open) == (3, 8, {})
     rows = landed(settings, 'decision, "partition", "offset", event_id, late, value')
     assert [row[4] for row in rows if row[0] != "valid"] == [None] * 8, "neither late nor on time"
-    assert (b'{"at":"2023-03-01T01:00:00Z","cents":7,"paymentId":"p20"}',) == rows[7][5:], "canonical JSON"
+    assert b'{"at":"2023-03-01T01:00:00Z","cents":7,"paymentId":"p20"}' in [row[5] for row in rows], "canonical JSON"
     proof = proofs.verify(settings, TOPIC)
     assert proof.sound, proof
-    assert [(file.landed, file.loaded, file.finished) for file in proof.files] == [(4, 2, True), (3, 1, True), (1, 1, True)]
+    assert [(file.landed, file.loaded, file.finished) for file in proof.files] == [
+        (4, 2, True),
+        (3, 1, True),
+        (1, 1, True),
+    ]
     assert proof.partitions[0].valid == 3, "the log's rows alone"
 
     again = load(spark, settings, TOPIC, [str(files)], part_rows=2)
@@ -211,24 +215,20 @@ def test_killed_anywhere(
     where = {
         "before a commit": (file_epochs, "append", False),
         "after a commit": (file_epochs, "append", True),
-        "before the record": (loads, "record_file", False),
+        "before the record": (load_files, "record_file", False),
         "while it decodes": (file_epochs, "decode", False),
     }[step]
     with monkeypatch.context() as patched:
-        module = __import__(f"{loads.__module__}", fromlist=["x"]) if where[0] is loads else where[0]
-        patched.setattr(module, where[1], dying(getattr(module, where[1]), after=where[2]))
-        try:
+        module, function, after = where
+        patched.setattr(module, function, dying(getattr(module, function), after=after))
+        with suppress(Killed):
             load(spark, settings, TOPIC, [name], part_rows=2)
-        except Killed:
-            pass
     load(spark, settings, TOPIC, [name], part_rows=2)
     assert [row[1:] for row in landed(settings)] == [(-1, n, f"p{n}") for n in range(5)]
     assert load(spark, settings, TOPIC, [name], part_rows=2).landed == 0
 
 
-def test_a_row_of_a_file_is_released_as_a_loaded_event(
-    spark: SparkSession, settings: Settings, tmp_path: Path
-) -> None:
+def test_a_row_of_a_file_is_released_as_a_loaded_event(spark: SparkSession, settings: Settings, tmp_path: Path) -> None:
     load(spark, settings, TOPIC, [lines(tmp_path / "a.jsonl", payment(1, OLD), payment(2, OLD, -1))])
     mended = Contract(PAID.name, 1, {**PAID.schema, "properties": {**PAID.fields, "cents": {"type": "integer"}}})
     done = release(spark, settings, Topic("payments", (mended,), records=TOPIC.records), None, "negative is right")

@@ -24,7 +24,7 @@ def plan_load() -> dict[str, Any]:
     """Checks the form, and finds the files. Writes only the run's note. Fails without a retry on a wrong parameter."""
     from anabranch.contracts import load_declarations
     from anabranch.ingest.files.addresses import find_files
-    from anabranch.ingest.files.load import check_loadable
+    from anabranch.ingest.files.load_files import check_loadable
 
     context = get_current_context()
     run, params, settings = context["dag_run"], context["params"], load_settings()

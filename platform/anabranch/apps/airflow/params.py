@@ -243,11 +243,13 @@ note says what it did; `anabranch maintain --plan` shows what it would do now.
 LOAD = """### Load files into landing
 
 **plan_load** checks the form and finds the files; **load** reads each file whole, and lands its rows as epochs of their
-own, validated by the topic's contracts; **outcome** writes to the run's note what has landed, and what is wrong with rows.
+own, validated by the topic's contracts; **outcome** writes to the run's note what has landed, and what is wrong with
+rows.
 
 The events are *loaded*: they move no watermark, are not late, and reach readers through batch. Trigger `reprocess_VIEW`
-with *All that are missing* afterwards. A file that landed before is known by its content and skipped, so a failed or killed
-load is simply run again. A file that can't be read to its end is refused as a whole, and the run fails after the others.
+with *All that are missing* afterwards. A file that landed before is known by its content and skipped, so a failed or
+killed load is simply run again. A file that can't be read to its end is refused as a whole, and the run fails after the
+others.
 """
 
 

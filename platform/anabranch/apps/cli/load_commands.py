@@ -34,7 +34,7 @@ def load_command(
     from anabranch.core.terminal_text import printable
     from anabranch.ingest.files import load
     from anabranch.ingest.files.addresses import find_files
-    from anabranch.ingest.files.load import check_loadable
+    from anabranch.ingest.files.load_files import check_loadable
 
     settings, declared = project()
     chosen = declared.topic(topic)

@@ -1,8 +1,9 @@
 """Find the late and loaded events that neither half of a view holds, and the days whose rows lack them.
 
 The speed half holds on-time events only; the batch half of a day holds all events up to the cut of its publication. So
-a late event, or one that was loaded from a file, is in neither half when a day that depends on it was never published, or was published before the event
-landed. As with dirty days no marks are kept: this is derived from landing's rows and the latest batch commit.
+a late event, or one that was loaded from a file, is in neither half when a day that depends on it was never published,
+or was published before the event landed. As with dirty days no marks are kept: this is derived from landing's rows and
+the latest batch commit.
 """
 
 from __future__ import annotations
@@ -77,7 +78,8 @@ _CACHE_SIZE = 64
 
 
 def missing(settings: Settings, view: View, cut: Cut) -> Missing:
-    """The late and loaded events up to ``cut`` that neither half of ``view`` holds; empty for a kappa view, whose stream has them.
+    """The late and loaded events up to ``cut`` that neither half of ``view`` holds; empty for a kappa view, whose
+    stream has them.
 
     Works without Spark. It opens only files with late events of days that were never published, or were published
     before the file was written. The result is cached in this process until landing or the batch table has a new
@@ -147,8 +149,8 @@ class _Search:
         return Missing(late, tuple(MissingDay(day, cuts.get(day), missing[day]) for day in sorted(missing)), loaded)
 
     def _groups(self) -> Iterable[tuple[str, Callable[[date], list[date]], Sequence[LateEvents]]]:
-        """By topic: late and loaded events that affect the days within reach, and those of ``tables``, which affect all later
-        days."""
+        """By topic: late and loaded events that affect the days within reach, and those of ``tables``, which affect all
+        later days."""
         for topic in self.tables:
             yield topic, self._candidates_in_reach, self._events[topic].late
             if self.view.tables:
@@ -165,8 +167,8 @@ class _Search:
 
     @cached_property
     def _events(self) -> Mapping[str, Lateness]:
-        """By topic, the late and loaded events that aren't of ``tables``: all of them for days that were never published, those
-        since the publication for other days."""
+        """By topic, the late and loaded events that aren't of ``tables``: all of them for days that were never
+        published, those since the publication for other days."""
         types = [name for name in self.view.events if name not in self.view.tables]
         return {topic: self._read(topic, types, self._oldest_epoch(topic, self._in_reach)) for topic in self.tables}
 

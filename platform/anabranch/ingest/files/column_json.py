@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -85,9 +85,12 @@ def _cell(cell: str, node: Node) -> str:
     text = f"to_json({cell})::VARCHAR"
     match node["type"]:
         case "integer" | "number":
-            return f"CASE WHEN {cell} = '' THEN NULL WHEN regexp_matches({cell}, '{_NUMBER}') THEN {cell} ELSE {text} END"
+            return (
+                f"CASE WHEN {cell} = '' THEN NULL WHEN regexp_matches({cell}, '{_NUMBER}') THEN {cell} ELSE {text} END"
+            )
         case "boolean":
-            return f"CASE WHEN {cell} = '' THEN NULL WHEN lower({cell}) IN ('true', 'false') THEN lower({cell}) ELSE {text} END"
+            truth = f"lower({cell}) IN ('true', 'false')"
+            return f"CASE WHEN {cell} = '' THEN NULL WHEN {truth} THEN lower({cell}) ELSE {text} END"
         case "object" | "array":
             return _raw_json(cell)
         case _:
@@ -99,12 +102,15 @@ def _raw_json(cell: str) -> str:
     return f"CASE WHEN json_valid({cell}) THEN {cell} ELSE to_json({cell})::VARCHAR END"
 
 
-def _value(value: str, kind: pa.DataType, path: str) -> str:  # noqa: C901, PLR0911 - one case for each type
+def _value(value: str, kind: pa.DataType, path: str) -> str:
     types = pa.types
     if types.is_dictionary(kind):
         return _value(value, kind.value_type, path)
     if types.is_struct(kind):
-        fields = {f.name: f"coalesce({_value(f'{value}.{_quoted(f.name)}', f.type, f'{path}.{f.name}')}, 'null')" for f in kind}
+        fields = {
+            f.name: f"coalesce({_value(f'{value}.{_quoted(f.name)}', f.type, f'{path}.{f.name}')}, 'null')"
+            for f in kind
+        }
         return f"CASE WHEN {value} IS NOT NULL THEN {_joined(fields)} END"
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         name = f"x{path.count('.') + path.count('[')}"
@@ -113,7 +119,8 @@ def _value(value: str, kind: pa.DataType, path: str) -> str:  # noqa: C901, PLR0
     if types.is_boolean(kind) or types.is_integer(kind) or types.is_decimal(kind):
         return f"CAST({value} AS VARCHAR)"
     if types.is_floating(kind):
-        return f"CASE WHEN isfinite({value}) THEN CAST({value} AS VARCHAR) ELSE to_json(CAST({value} AS VARCHAR))::VARCHAR END"
+        text = f"CAST({value} AS VARCHAR)"
+        return f"CASE WHEN isfinite({value}) THEN {text} ELSE to_json({text})::VARCHAR END"
     if _is_text(kind):
         return f"to_json({value})::VARCHAR"
     if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
@@ -142,5 +149,3 @@ def _text(text: str) -> str:
 
 def _listed(names: Sequence[str], most: int = 12) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
-
-

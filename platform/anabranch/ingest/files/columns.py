@@ -42,7 +42,7 @@ def csv_rows(path: Path, topic: Topic, *, packed: bool = False) -> Iterator[pa.A
     columns = "{" + ", ".join(f"'{name}': 'VARCHAR'" for name in (n.replace("'", "''") for n in names)) + "}"
     given = {"file": str(path), "packed": "gzip" if packed else "none"}
     with _connect() as connection:
-        query = f"SELECT {row_of_texts(topic, names)} AS value {_CSV.format(columns=columns, more='')}"  # noqa: S608
+        query = f"SELECT {row_of_texts(topic, names)} AS value {_CSV.format(columns=columns, more='')}"
         try:
             yield from _values(connection, query, given)
         except duckdb.Error as error:
@@ -65,7 +65,7 @@ def _csv_problem(connection: duckdb.DuckDBPyConnection, columns: str, given: dic
     """What is wrong with its lines, each kind once; empty if that can't be found."""
     try:
         rejecting = _CSV.format(columns=columns, more=", store_rejects = true")
-        connection.execute(f"SELECT count(*) {rejecting}", given).fetchall()  # noqa: S608
+        connection.execute(f"SELECT count(*) {rejecting}", given).fetchall()
         found = connection.execute(
             "SELECT error_type::VARCHAR, count(DISTINCT line), min(line) FROM reject_errors GROUP BY 1 ORDER BY 3"
         ).fetchall()

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -79,7 +80,6 @@ class FileEpochs:
 
         if part.until == part.first:
             return pa.table({"reason": pa.nulls(0, pa.string())})
-        # Naive, as a literal of the session's zone, UTC: with a zone it would be converted by the machine's.
         now = datetime.now(UTC)
         rows = self.spark.read.parquet(str(part.path)).where(F.col("offset") >= first)
         records = rows.select(
@@ -142,7 +142,7 @@ def stage_days(rows: pa.Table, uri: str, build: str) -> list[StagedFile]:
         ordered = rows.take(pa.array(dated))
         values = ordered[EVENT_DATE].cast(pa.int32()).to_numpy()
         edges = [0, *(np.flatnonzero(np.diff(values)) + 1).tolist(), len(values)]
-        slices += [ordered.slice(a, b - a) for a, b in zip(edges, edges[1:], strict=False)]
+        slices += [ordered.slice(a, b - a) for a, b in pairwise(edges)]
     return [file for part in slices if part.num_rows for file in stage_arrow(part, uri, build, EVENT_DATE, INDEXED)]
 
 

@@ -39,8 +39,9 @@ class Producer:
 @dataclass(frozen=True, slots=True)
 class VersionUsage:
     """One version of one event type. ``events`` counts the valid ones, ``late`` those of them that are late, ``loaded``
-    those from files; ``first`` and ``last`` are event times in UTC, without a time zone. ``sources`` counts all producers, ``producers`` names the
-    largest. ``declared`` is false for a version that the topic doesn't declare (any more)."""
+    those from files; ``first`` and ``last`` are event times in UTC, without a time zone. ``sources`` counts all
+    producers, ``producers`` names the largest. ``declared`` is false for a version that the topic doesn't declare (any
+    more)."""
 
     topic: str
     type: str
@@ -85,4 +86,6 @@ def _seen(topic: Topic, found: dict[tuple[str, int], tuple[Any, ...]]) -> Iterat
             continue
         events, late, loaded, first, last, sources, largest = found[kind, version]
         producers = tuple(Producer(each["source"], each["events"]) for each in largest)
-        yield VersionUsage(topic.name, kind, version, known, newest, events, late, loaded, first, last, sources, producers)
+        yield VersionUsage(
+            topic.name, kind, version, known, newest, events, late, loaded, first, last, sources, producers
+        )

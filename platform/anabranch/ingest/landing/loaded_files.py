@@ -1,7 +1,7 @@
 """Files that were loaded into a landing table: their coordinates, how far each of them is, and which are finished.
 
-The rows of a topic's file n are those of the partition ``-n``, a row's number (from 0) is its offset, so they can't meet
-the coordinates of the log (ADR 0042). How far a file is, is said by the table's newest commit alone.
+The rows of a topic's file n are those of the partition ``-n``, a row's number (from 0) is its offset, so they can't
+meet the coordinates of the log (ADR 0042). How far a file is, is said by the table's newest commit alone.
 """
 
 from __future__ import annotations

@@ -116,8 +116,8 @@ def release(
     """Decide again on quarantined records, with the current contracts; those that are valid now become a new epoch.
 
     ``offset``, ``kind``: that record, or those of that kind only; raises what ``find_quarantined`` raises. The epoch's
-    metadata says that it is a release, ``why``, and ``by`` whom. Rows of files become loaded events. Safe to repeat: a released record is no longer in
-    quarantine. A landing that runs at the same time continues after the new epoch.
+    metadata says that it is a release, ``why``, and ``by`` whom. Rows of files become loaded events. Safe to repeat: a
+    released record is no longer in quarantine. A landing that runs at the same time continues after the new epoch.
     """
     table = open_landing(settings, topic)
 

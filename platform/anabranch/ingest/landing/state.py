@@ -44,7 +44,7 @@ class LandingState:
     log: str = ""
     begin: Mapping[int, int] = field(default_factory=dict, hash=False)
     holes: Mapping[int, int] = field(default_factory=dict, hash=False)
-    loads: Loads = Loads()
+    loads: Loads = field(default_factory=Loads)
 
     def late_before_us(self, lateness: timedelta) -> int | None:
         """Records of the next epoch with an event time below this are late."""

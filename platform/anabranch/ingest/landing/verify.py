@@ -101,8 +101,9 @@ class FileProof:
 @dataclass(frozen=True, slots=True)
 class Proof:
     """All partitions and loaded files of a topic. ``sound``: each offset of the log, and each row of a file that has
-    landed so far, is in landing or quarantine exactly once, or was proven to hold no record; no event is there twice. ``doubled`` counts the copies that were landed as events within the
-    duplicate horizon. ``holes`` lists the offsets without a record, for the epochs whose commits are still kept."""
+    landed so far, is in landing or quarantine exactly once, or was proven to hold no record; no event is there twice.
+    ``doubled`` counts the copies that were landed as events within the duplicate horizon. ``holes`` lists the offsets
+    without a record, for the epochs whose commits are still kept."""
 
     topic: str
     epoch: int

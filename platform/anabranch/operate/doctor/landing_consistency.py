@@ -17,7 +17,6 @@ from anabranch.lake.stream_checkpoint import BatchPlan, batch_plan
 from anabranch.operate.doctor.context import Context, TableRef, TableState, each, rows_of
 from anabranch.operate.doctor.findings import Finding, Severity, failed
 
-
 _FIRST = 'select "partition", min("offset") from rows where "partition" >= 0 group by 1'
 
 
