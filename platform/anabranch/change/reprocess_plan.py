@@ -98,7 +98,7 @@ class Plan:
             ],
             "events": self.read,
             "late": sum(self.late.values()),
-            "loaded": sum(self.loaded.values()),
+            **({"loaded": sum(self.loaded.values())} if any(self.loaded.values()) else {}),
             "published": self.published,
             "shown": entries_of(self.shown),
             "untouched": self.untouched,

@@ -19,7 +19,8 @@ def test_the_form_and_the_steps(tmp_path: Path) -> None:
     parsed = parse(tmp_path, project_root(), "load")
     assert HEAVY.isdisjoint(parsed["loaded"])
     assert (parsed["opened"], parsed["cpu"] < 1.0) == ([], True)
-    dag = parsed["dags"]["load"]
+    (dag,) = parsed["dags"].values()
+    assert dag["id"] == "load"
     assert dag["params"] == ["topic", "files"]
     assert sorted(dag["edges"]) == [["load", "outcome"], ["plan_load", "load"], ["plan_load", "outcome"]]
     assert "*loaded*" in dag["doc"]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anabranch.apps.airflow.reprocess_tasks import NOTHING_STARTED, failing, tell
+from anabranch.apps.airflow.retry_policy import NeedsFix
 from anabranch.apps.airflow.spark_job import SparkJob
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings, load_settings
@@ -77,13 +78,16 @@ class LoadJob(SparkJob):
 
 @task(trigger_rule="all_done")
 def outcome(planned: dict[str, Any]) -> dict[str, Any]:
-    """Writes what has landed, by decision, and each kind of problem to the run's note."""
+    """Writes what has landed, by decision, and each kind of problem to the run's note. Fails if a file was refused, or if
+    the load has failed: the run's state is that of this task."""
     run, settings = get_current_context()["dag_run"], load_settings()
     path = Path(planned["report"])
     if not path.exists():
-        raise BadInput("LOAD_FAILED", "the load has ended without a report", next_step="its log says why; clear it")
+        raise NeedsFix("the load has ended without a report [LOAD_FAILED]\n  next:  its log says why; then clear it")
     report: dict[str, Any] = json.loads(path.read_text())
     tell(settings, run, outcome_note(report))
+    if errors := [file["error"] for file in report["files"] if file["error"]]:
+        raise NeedsFix(f"{len(errors)} of {len(report['files'])} files can't be read: {'; '.join(errors[:5])}")
     return report
 
 

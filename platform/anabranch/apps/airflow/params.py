@@ -37,7 +37,7 @@ def parameters(versions: Sequence[Declared]) -> dict[str, Param]:
             False,
             title="All that are missing",
             description="Instead of From and To: every day that has events and was never published, and every "
-            "published day that lacks late events. The plan finds and counts them.",
+            "published day that lacks late or loaded events. The plan finds and counts them.",
             type="boolean",
         ),
         "cut": Param(
