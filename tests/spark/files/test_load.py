@@ -91,14 +91,14 @@ def takings_view(*, kappa: bool = False) -> View:
         def totals(paid: DataFrame) -> DataFrame:
             return paid.groupBy(F.lit("all").alias("kind")).agg(F.sum("cents").alias("cents"))
 
-        return totals  # type: ignore[return-value]
+        return totals
 
     @view(name="takings", version=1, events="payment.made", key=["day"], partition_by="day")
     def takings(paid: DataFrame) -> DataFrame:
         daily = paid.groupBy(F.window("event_time", "1 day")).agg(F.sum("cents").alias("cents"))
         return daily.select(F.to_date("window.start").alias("day"), "cents")
 
-    return takings  # type: ignore[return-value]
+    return takings
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections import Counter
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -19,7 +20,7 @@ from anabranch.ingest.files import avro_blocks
 from anabranch.ingest.files.addresses import find_files
 from anabranch.ingest.files.load_files import check_loadable
 from anabranch.ingest.files.prepare import prepare
-from anabranch.ingest.files.problems import MOST, OTHER, Counter, in_words, merge
+from anabranch.ingest.files.problems import MOST, OTHER, in_words, merge
 
 pytestmark = pytest.mark.unit
 PAID = Contract(

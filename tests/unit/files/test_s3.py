@@ -16,7 +16,7 @@ pytestmark = pytest.mark.unit
 
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    import boto3
+    import boto3  # type: ignore[import-untyped]
 
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()

@@ -78,12 +78,12 @@ class LoadJob(SparkJob):
 
 @task(trigger_rule="all_done")
 def outcome(planned: dict[str, Any]) -> dict[str, Any]:
-    """Writes what has landed, by decision, and each kind of problem to the run's note. Fails if a file was refused, or if
-    the load has failed: the run's state is that of this task."""
+    """Writes what has landed, by decision, and each kind of problem to the run's note. Fails if a file was refused
+    or the load has failed: the run's state is that of this task."""
     run, settings = get_current_context()["dag_run"], load_settings()
     path = Path(planned["report"])
     if not path.exists():
-        raise NeedsFix("the load has ended without a report [LOAD_FAILED]\n  next:  its log says why; then clear it")
+        raise NeedsFix("the load has ended without a report\n  next:  its log says why; then clear it")
     report: dict[str, Any] = json.loads(path.read_text())
     tell(settings, run, outcome_note(report))
     if errors := [file["error"] for file in report["files"] if file["error"]]:
@@ -104,6 +104,6 @@ def outcome_note(report: dict[str, Any]) -> str:
 
 def carry_out_load() -> None:
     """Wires the tasks of a load."""
-    planned = plan_load()
+    planned: Any = plan_load()
     job = LoadJob(task_id="load", planned=planned)
     planned >> job >> outcome(planned)

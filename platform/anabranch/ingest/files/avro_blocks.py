@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 import pyarrow as pa
 
@@ -85,5 +85,5 @@ def _long(file: io.BufferedReader) -> int:
             raise Unreadable("it is cut off")
         value |= (byte[0] & 0x7F) << shift
         if not byte[0] & 0x80:
-            return cast("int", (value >> 1) ^ -(value & 1))
+            return (value >> 1) ^ -(value & 1)
         shift += 7

@@ -50,11 +50,11 @@ class VersionUsage:
     newest: bool
     events: int = 0
     late: int = 0
-    loaded: int = 0
     first: datetime | None = None
     last: datetime | None = None
     sources: int = 0
     producers: tuple[Producer, ...] = ()
+    loaded: int = 0
 
     def to_json(self) -> dict[str, Any]:
         first, last = (f"{at.isoformat()}Z" if at else None for at in (self.first, self.last))
@@ -87,5 +87,5 @@ def _seen(topic: Topic, found: dict[tuple[str, int], tuple[Any, ...]]) -> Iterat
         events, late, loaded, first, last, sources, largest = found[kind, version]
         producers = tuple(Producer(each["source"], each["events"]) for each in largest)
         yield VersionUsage(
-            topic.name, kind, version, known, newest, events, late, loaded, first, last, sources, producers
+            topic.name, kind, version, known, newest, events, late, first, last, sources, producers, loaded
         )

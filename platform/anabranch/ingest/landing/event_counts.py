@@ -132,11 +132,11 @@ def files_since(table: DeltaTable, since: Callable[[date], int | None]) -> list[
 
 
 _NEW_EVENTS = f"""
-    SELECT type, {EVENT_DATE}, epoch, count(*), count_if(late), count_if(decision = '{LOADED}')
+    SELECT type, {EVENT_DATE}, epoch, count(*), count(*) FILTER (late), count_if(decision = '{LOADED}')
     FROM rows WHERE {IS_EVENT} AND type IN $types AND epoch <= $high
     GROUP BY type, {EVENT_DATE}, epoch"""  # noqa: S608 - names of our own columns
 _COUNTS = f"""
-    SELECT {EVENT_DATE}, count_if(epoch <= $epoch), count_if(late AND epoch <= $epoch),
+    SELECT {EVENT_DATE}, count_if(epoch <= $epoch), count(*) FILTER (late AND epoch <= $epoch),
         count_if(decision = '{LOADED}' AND epoch <= $epoch), count_if(epoch > $low AND epoch <= $high)
     FROM rows WHERE {IS_EVENT} AND type IN $types AND epoch <= greatest($epoch, $high)
     GROUP BY {EVENT_DATE}"""  # noqa: S608 - names of our own columns

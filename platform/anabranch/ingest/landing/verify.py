@@ -115,7 +115,9 @@ class Proof:
 
     @property
     def sound(self) -> bool:
-        return not self.doubled and not any(each.wrong for each in (*self.partitions, *self.files))
+        return not self.doubled and not (
+            any(p.wrong for p in self.partitions) or any(file.wrong for file in self.files)
+        )
 
     def to_json(self) -> dict[str, Any]:
         return {

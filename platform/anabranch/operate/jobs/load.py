@@ -32,7 +32,7 @@ def main() -> int:
     try:
         topic = load_declarations(settings.contracts_folder).topic(args.topic)
         with engine(settings, f"anabranch-load-{topic.name}", OWN_CODE) as spark:
-            report = load(spark, settings, topic, json.loads(args.files), lambda line: sys.stderr.write(f"{line}\n"))
+            report = load(spark, settings, topic, json.loads(args.files), _tell)
         write_atomically(Path(args.report), json.dumps(report.to_json()))
         check_whole(report)
     except AnabranchError as error:
@@ -43,6 +43,10 @@ def main() -> int:
         record_error(error)
         raise
     return 0
+
+
+def _tell(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
 
 
 def check_whole(report: LoadReport) -> None:
