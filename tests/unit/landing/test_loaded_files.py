@@ -34,7 +34,6 @@ def test_how_far_a_file_is() -> None:
     done = begun.after(ONE, 5)
     assert (done, done.after(TWO, 3)) == (Loads(1, 5, {}), Loads(2, 8, {}))
     assert Loads().note() == {}
-    assert Loads().after(LoadedFile(1, "empty.csv", "c" * 64, 0), 0) == Loads(1, 0, {})
 
 
 def table(settings: Settings, *notes: dict[str, object]) -> DeltaTable:

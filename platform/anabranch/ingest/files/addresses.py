@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -51,7 +51,7 @@ def find_files(named: Sequence[str]) -> list[Address]:
 def _below(name: str) -> Iterator[Address]:
     if is_remote(name):
         inside = [key for key in list_objects(name) if _loadable(key) or key == name]
-    elif Path(name).is_dir():
+    elif _is(name, Path.is_dir):
         folder = Path(name)
         inside = [str(path) for path in sorted(folder.rglob("*")) if path.is_file() and _loadable(str(path))]
         inside = [path for path in inside if not _hidden(Path(path).relative_to(folder))]
@@ -60,6 +60,13 @@ def _below(name: str) -> Iterator[Address]:
     if not inside:
         raise _refused(f"{name} has no file to load", f"endings that are loaded: {', '.join(_ENDINGS)}")
     yield from (_address(path) for path in inside)
+
+
+def _is(name: str, kind: Callable[[Path], bool]) -> bool:
+    try:
+        return kind(Path(name))
+    except (OSError, ValueError):  # a name that is too long, or has a null byte
+        return False
 
 
 def _hidden(path: Path) -> bool:
@@ -75,7 +82,7 @@ def _address(name: str) -> Address:
     kind = _ENDINGS.get(Path(name.removesuffix(_PACKED)).suffix.lower())
     if kind is None or (packed and kind not in (JSON_LINES, CSV)):
         raise _refused(f"{name}: its ending names no format", f"call it by one of {', '.join(_ENDINGS)}")
-    if not is_remote(name) and not Path(name).is_file():
+    if not is_remote(name) and not _is(name, Path.is_file):
         raise _refused(f"{name} is no file and no folder", "name files, folders, or s3://bucket/prefix")
     return Address(name, kind, packed)
 

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -32,7 +31,7 @@ from anabranch.ingest.landing.quarantine_reasons import with_reasons
 from anabranch.ingest.landing.schema import EVENT_DATE, INDEXED, epoch_build
 from anabranch.ingest.landing.schema_growth import versions_note
 from anabranch.ingest.landing.state import LandingState, lateness_note, read_state, writer_of
-from anabranch.ingest.landing.writer import SUMMARY_COLUMNS, arrow_with_epoch, summary
+from anabranch.ingest.landing.writer import SUMMARY_COLUMNS, numbered, summary
 from anabranch.lake import CommitMetadata, Cut, Position, StagedFile, append, stage_arrow
 from anabranch.lake.optimistic import until_committed
 
@@ -63,8 +62,8 @@ class FileEpochs:
         problems. Raises TryAgain LOAD_RUNNING if another process loads into this topic."""
         begun = loads.open[file.number].next_row if file.number in loads.open else 0
         decisions, problems = Counter[str](), Counter[str]()
-        for part in prepared.parts or [Part(Path(), 0, 0)]:
-            if part.until <= begun and part.until:
+        for part in prepared.parts:
+            if part.until <= begun:
                 continue
             first = max(part.first, begun)
             decided = self._decode(file, part, first)
@@ -78,8 +77,6 @@ class FileEpochs:
         """The landing columns of the rows, in the order of their days, with reasons, without epoch."""
         from pyspark.sql import functions as F
 
-        if part.until == part.first:
-            return pa.table({"reason": pa.nulls(0, pa.string())})
         now = datetime.now(UTC)
         rows = self.spark.read.parquet(str(part.path)).where(F.col("offset") >= first)
         records = rows.select(
@@ -113,22 +110,18 @@ class FileEpochs:
     def _append(
         self, file: LoadedFile, first: int, until: int, decided: pa.Table, before: LandingState
     ) -> Counter[str]:
-        epoch, staged = before.epoch + 1, list[StagedFile]()
-        said: dict[str, Any] = {**before.unchanged(), "counts": {"late": 0}}
+        epoch = before.epoch + 1
         known = replace(before, loads=before.loads.after(file, until))
-        if until > first:
-            rows = arrow_with_epoch(decided, before, self.topic)
-            self._duplicates.catch_up()
-            rows = as_loaded(mark_duplicates(rows, self._duplicates.repeats(rows)))
-            staged = stage_days(rows, self._uri, epoch_build(epoch))
-            said = summary(rows.select(SUMMARY_COLUMNS), known)
-        said |= {**known.carried(), **lateness_note(self.topic), **versions_note(self.topic)}
-        said |= file_note(file, first, until)
+        rows = numbered(decided, before, self.topic)
+        self._duplicates.catch_up()
+        rows = as_loaded(mark_duplicates(rows, self._duplicates.repeats(rows)))
+        staged = stage_days(rows, self._uri, epoch_build(epoch))
+        said: dict[str, Any] = summary(rows.select(SUMMARY_COLUMNS), known)
+        said |= {**lateness_note(self.topic), **versions_note(self.topic), **file_note(file, first, until)}
         cut = Cut({self.topic.name: Position(epoch, before.offsets)})
         batch = f"load:{file.sha256[:16]}:{first}"
         append(self.table, staged, CommitMetadata(writer_of(self.topic), batch, cut, extra=said))
-        if until > first:
-            self._duplicates.landed()
+        self._duplicates.landed()
         return Counter({name: count for name, count in said["counts"].items() if name != "late"})
 
 

@@ -165,6 +165,9 @@ def _load_file(
         prepared = prepare(address, local, topic, folder / "parts", part_rows)
         if content_hash(local) != sha256:
             raise refused(address.name, "it was changed while it was read")
+        if not prepared.rows:
+            tell("it has no rows")
+            return FileReport(address.name)
         file = LoadedFile(_number(loads, sha256), address.name, sha256, prepared.rows)
         begun = loads.open[file.number].next_row if file.number in loads.open else 0
         tell(f"{prepared.rows:,} rows" + (f", of which {begun:,} have landed before" if begun else ""))

@@ -253,6 +253,11 @@ def with_epoch(rows: DataFrame, before: LandingState, topic: Topic) -> DataFrame
 def arrow_with_epoch(rows: pa.Table, before: LandingState, topic: Topic) -> pa.Table:
     """The same as ``with_epoch``, for rows that are in this process. (A literal that changes with every epoch would
     make Spark compile each small micro-batch again.)"""
+    return with_reasons(numbered(rows, before, topic), topic)
+
+
+def numbered(rows: pa.Table, before: LandingState, topic: Topic) -> pa.Table:
+    """The same without the reasons of quarantined records."""
     schema = landing_schema(topic)
     bound = before.late_before_us(topic.allowed_lateness)
     event_us = rows["event_time"].cast(pa.timestamp("us", "UTC")).cast(pa.int64())
@@ -264,4 +269,4 @@ def arrow_with_epoch(rows: pa.Table, before: LandingState, topic: Topic) -> pa.T
         "released_from": pa.nulls(rows.num_rows, pa.int64()),
     }
     columns = [added[name] if name in added else rows[name] for name in schema.names]
-    return with_reasons(pa.table(columns, names=schema.names).cast(schema), topic)
+    return pa.table(columns, names=schema.names).cast(schema)
