@@ -50,7 +50,7 @@ def test_loaded_events_are_in_no_half_either(tmp_path: Path) -> None:
     land(settings, [landed(FIRST, 1), landed(SECOND, 1)], [landed(FIRST, 2, **loaded), landed(THIRD, 2, **loaded)])
     publish(settings, a_view(), {FIRST: 1, SECOND: 1})
     found = missing(settings, a_view(), at(2))
-    assert found == Missing(2, (MissingDay(FIRST, at(1), 1), never(THIRD, 1)), 2)
+    assert found == Missing(2, (MissingDay(FIRST, at(1), 1, 1), MissingDay(THIRD, None, 1, 1)), 2)
     assert str(found) == "2 events (0 late, 2 loaded) are in no half"
     assert str(Missing(3, (), 1)) == "3 events (2 late, 1 loaded) are in no half"
 

@@ -36,12 +36,13 @@ Since = Callable[[date], int | None]
 @dataclass(frozen=True, slots=True)
 class MissingDay:
     """A day that was never published (``at`` is None), or whose batch half, published at the cut ``at``, lacks ``late``
-    events, late or loaded ones. For a day that was never published ``late`` may be 0: then the speed half has all of
-    its events."""
+    events, late or loaded ones; ``loaded`` of them are from files. For a day that was never published ``late`` may be
+    0: then the speed half has all of its events."""
 
     day: date
     at: Cut | None
     late: int
+    loaded: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,16 +138,17 @@ class _Search:
     tables: Mapping[str, DeltaTable]
 
     def found(self) -> Missing:
-        late, loaded, missing = 0, 0, dict.fromkeys(self.candidates - self.published.keys(), 0)
+        late, loaded, missing = 0, 0, dict.fromkeys(self.candidates - self.published.keys(), (0, 0))
         for topic, days_of, groups in self._groups():
             for group in groups:
                 days = [day for day in days_of(group.day) if self._published_epoch(topic, day) < group.epoch]
                 late += group.events if days else 0
                 loaded += group.loaded if days else 0
                 for day in days:
-                    missing[day] = missing.get(day, 0) + group.events
+                    known = missing.get(day, (0, 0))
+                    missing[day] = known[0] + group.events, known[1] + group.loaded
         cuts = {day: published.cut for day, published in self.published.items()}
-        return Missing(late, tuple(MissingDay(day, cuts.get(day), missing[day]) for day in sorted(missing)), loaded)
+        return Missing(late, tuple(MissingDay(day, cuts.get(day), *missing[day]) for day in sorted(missing)), loaded)
 
     def _groups(self) -> Iterable[tuple[str, Callable[[date], list[date]], Sequence[LateEvents]]]:
         """By topic: late and loaded events that affect the days within reach, and those of ``tables``, which affect all
