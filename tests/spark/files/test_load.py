@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -228,10 +229,33 @@ def test_killed_anywhere(
     assert load(spark, settings, TOPIC, [name], part_rows=2).landed == 0
 
 
+def test_a_landing_that_is_faster_is_noticed(
+    spark: SparkSession, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    land(spark, settings, payment(1, NEW))
+    calls = 0
+
+    def overtaken(*args: Any) -> int:
+        nonlocal calls
+        calls += 1
+        if calls <= 2:
+            land(spark, settings, payment(9 + calls, NEW))
+        return append(*args)
+
+    monkeypatch.setattr(file_epochs, "append", overtaken)
+    report = load(spark, settings, TOPIC, [lines(tmp_path / "a.jsonl", payment(10, OLD), payment(12, OLD))])
+    assert (calls, report.decisions) == (3, {"loaded": 1, "quarantined": 0, "duplicate": 1})
+    rows = landed(settings, 'epoch, "partition", "offset", decision')
+    assert rows[-2:] == [(4, -1, 0, "duplicate"), (4, -1, 1, "loaded")], "the log's copy had landed first"
+    after = read_state(open_landing(settings, TOPIC), TOPIC)
+    assert (after.epoch, after.offsets, after.loads.rows) == (4, {0: 3}, 2)
+
+
 def test_a_row_of_a_file_is_released_as_a_loaded_event(spark: SparkSession, settings: Settings, tmp_path: Path) -> None:
-    load(spark, settings, TOPIC, [lines(tmp_path / "a.jsonl", payment(1, OLD), payment(2, OLD, -1))])
-    mended = Contract(PAID.name, 1, {**PAID.schema, "properties": {**PAID.fields, "cents": {"type": "integer"}}})
-    done = release(spark, settings, Topic("payments", (mended,), records=TOPIC.records), None, "negative is right")
+    strict = replace(TOPIC, earliest_year=2024)
+    load(spark, settings, strict, [lines(tmp_path / "a.jsonl", payment(1, NEW), payment(2, OLD))])
+    assert [each.kind for each in list_quarantined(settings, strict)] == ["absurd_time"]
+    done = release(spark, settings, TOPIC, (-1, 1), "history is older")
     assert (done.released, done.duplicates, done.still) == (1, 0, {})
     assert ("loaded", -1, 1, "p2") in landed(settings)
     assert read_state(open_landing(settings, TOPIC), TOPIC).watermark_us is None
