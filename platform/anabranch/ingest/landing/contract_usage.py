@@ -18,7 +18,7 @@ PRODUCERS: Final = 3
 """How many sources are named, the largest first."""
 _COUNTED = f"""
 WITH counted AS (
-    SELECT type, contract_version AS version, source, count(*) AS events, count_if(late) AS late,
+    SELECT type, contract_version AS version, source, count(*) AS events, count(*) FILTER (late) AS late,
         count_if(decision = '{LOADED}') AS loaded,
         min(epoch_us(event_time)) AS first_us, max(epoch_us(event_time)) AS last_us
     FROM rows WHERE {IS_EVENT} GROUP BY ALL)
