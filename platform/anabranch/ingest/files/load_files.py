@@ -155,7 +155,7 @@ def _load_file(
     folder = Path(tempfile.mkdtemp(dir=scratch))
     try:
         local = _local(address, folder)
-        sha256 = content_hash(local)
+        sha256 = _hash(address, local)
         epochs.table.update_incremental()
         loads = read_state(epochs.table, topic).loads
         if (known := finished_files(settings, topic.name, epochs.table, loads).get(sha256)) is not None:
@@ -163,7 +163,7 @@ def _load_file(
             return FileReport(address.name, known.number, known.rows, skipped=True)
         tell("reading it")
         prepared = prepare(address, local, topic, folder / "parts", part_rows)
-        if content_hash(local) != sha256:
+        if _hash(address, local) != sha256:
             raise refused(address.name, "it was changed while it was read")
         if not prepared.rows:
             tell("it has no rows")
@@ -190,6 +190,13 @@ def _local(address: Address, folder: Path) -> Path:
     target = folder / "object"
     copy_object(address.name, target)
     return target
+
+
+def _hash(address: Address, local: Path) -> str:
+    try:
+        return content_hash(local)
+    except OSError as error:
+        raise refused(address.name, f"it can't be read: {error}") from error
 
 
 def _number(loads: Loads, sha256: str) -> int:
