@@ -70,6 +70,10 @@ def note_watermark(c: Clinic) -> None:
     c.commit([c.row(departed(100))], c.offsets, watermark_us=1)
 
 
+def loaded_missing(c: Clinic) -> None:
+    c.load(3, offset=3)
+
+
 def event_twice(c: Clinic) -> None:
     c.commit([c.row(departed(0), decision=VALID, late=True)], c.offsets)
 
@@ -183,6 +187,7 @@ IN_LANDING: Defects = [
     (note_rows, "NOTE_ROWS", "epoch 4"),
     (note_rows_compacted, "NOTE_ROWS", "epoch 4"),
     (note_watermark, "NOTE_WATERMARK", "epoch 4"),
+    (loaded_missing, "LOADED_ROWS", "file 1"),
     (event_twice, "EVENT_TWICE", "epoch 4"),
     (late_called_on_time, "LATE_WRONG", "epoch 4, partition 0, offset"),
     (late_compacted, "LATE_WRONG", "epoch 4, partition 0, offset"),

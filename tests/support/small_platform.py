@@ -25,7 +25,8 @@ from anabranch.compute.speed.table import SpeedTable
 from anabranch.core.settings import Settings
 from anabranch.ingest.landing.duplicates import Duplicates
 from anabranch.ingest.landing.empty_offsets import add_counts, ranges_note
-from anabranch.ingest.landing.schema import EVENT_DATE, QUARANTINED, VALID, epoch_build, landing_schema
+from anabranch.ingest.landing.loaded_files import LoadedFile, Loads
+from anabranch.ingest.landing.schema import EVENT_DATE, LOADED, QUARANTINED, VALID, epoch_build, landing_schema
 from anabranch.ingest.landing.state import growth_note, lateness_note, open_landing, read_state, writer_of
 from anabranch.ingest.landing.writer import SUMMARY_COLUMNS, summary
 from anabranch.lake import CommitMetadata, Cut, Position, StagedFile
@@ -139,6 +140,26 @@ class Clinic:
         extra = {**summary(data.select(SUMMARY_COLUMNS), before), **lateness_note(FLIGHTS), **said}
         cut = Cut({FLIGHTS.name: Position(epoch, offsets)})
         lake.append(self.table, staged, CommitMetadata(writer_of(FLIGHTS), f"c:{epoch}", cut, extra=extra))
+
+    def load(self, count: int, **other: Any) -> None:
+        """A file of so many events of years ago, as `anabranch load` lands it."""
+        before = read_state(self.table, FLIGHTS).loads if self.epoch else Loads()
+        number = before.last + 1
+        rows = [
+            {
+                **Decisions(FLIGHTS).decide([departed(place)])[0],
+                "partition": -number,
+                "offset": place,
+                "event_id": f"loaded {number}-{place}",
+                "decision": LOADED,
+                "late": None,
+                "epoch": self.epoch + 1,
+            }
+            for place in range(count)
+        ]
+        rows = [{**row, **(other if row["offset"] == count - 1 else {})} for row in rows]
+        said = before.after(LoadedFile(number, "a.csv", f"{number:064}", count), count).note()
+        self.commit(rows, self.offsets, **said)
 
     def row(self, event: Event, **other: Any) -> dict[str, Any]:
         """What landing would make of an event as the next epoch."""

@@ -26,7 +26,7 @@ GOOD = {
     "view": "departure_delays", "topic": "flights", "version": "1", "old": "1", "new": "2", "key": "origin=JFK",
     "why": "so", "first": "2013-01-01", "partition": "2013-01-01", "shares": "1=100", "at": "0:0", "name": "flights",
     "part": "speed", "file": "sample.jsonl", "event_type": "payment.made", "folder": "backups",
-    "place": "0:0",
+    "place": "0:0", "files": "data",
 }  # fmt: skip
 """A value for each parameter that a command can't do without."""
 ANY_TEXT = {

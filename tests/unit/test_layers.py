@@ -13,7 +13,7 @@ pytestmark = pytest.mark.unit
 
 PACKAGE = Path(anabranch.__file__).parent
 ORDER = (
-    "core", "contracts", "ingest.kafka", "ingest.http", "samples", "lake", "ingest.landing",
+    "core", "contracts", "ingest.kafka", "ingest.http", "samples", "lake", "ingest.landing", "ingest.files",
     "views", "compute.speed", "compute.batch",
     "certify", "serve", "change.replay", "change", "operate.setup", "operate.explain", "operate.trial", "operate.jobs",
     "operate.runtime", "operate.maintenance", "operate.backup",

@@ -29,7 +29,8 @@ class Comparison:
     """Both sides of some partitions at one cut, as lazy DataFrames.
 
     ``changed``: partitions whose rows can differ between the build's cut and the speed table's. ``reusable``:
-    partitions whose build is valid at both cuts, because they haven't changed and no late event affects them; the
+    partitions whose build is valid at both cuts, because they haven't changed and no event that is only in batch (late
+    or loaded) affects them; the
     function doesn't run for them again.
     """
 
@@ -59,9 +60,9 @@ def certify(
     """Return one certificate per partition. A kappa view gets one with partition None, and ignores ``partitions``.
 
     Compares the speed table at its newest commit with the view's function over the on-time events up to that commit's
-    cut. A partition of ``build`` is reused, not computed again, if no late event affects it and no event lies between
-    the build's cut and the speed table's. Runs one Spark job, whatever the number of partitions. Writes nothing: pass
-    the result to ``certificates.record``.
+    cut. A partition of ``build`` is reused, not computed again, if no late or loaded event affects it and none lies
+    between the build's cut and the speed table's. Runs one Spark job, whatever the number of partitions. Writes
+    nothing: pass the result to ``certificates.record``.
     """
     return certificates_of(compare(spark, settings, view, topics, partitions, build), run)
 
@@ -83,13 +84,15 @@ def compare(
     changed = closed_between(settings, view, topics, build.cut, state.cut, state.watermark) if build else set()
     changed |= {day for day in days if counts[day].between}
     candidates = [day for day in days if build and day in build.partitions]
-    reusable = [day for day in candidates if not counts[day].late and day not in changed]
+    reusable = [day for day in candidates if not counts[day].batch_only and day not in changed]
     recomputed = [day for day in days if day not in reusable]
     speed = speed_rows(spark, view, state, None if view.kappa else days)
     expected = {}
     if recomputed or view.kappa:
         at = state.watermark
-        events = events_at(spark, settings, view, topics, state.cut, recomputed, late=False, watermark=at)
+        events = events_at(
+            spark, settings, view, topics, state.cut, recomputed, late=False, watermark=at, loaded=state.loaded
+        )
         expected[RECOMPUTED] = function_rows(view, topics, events)
     if reusable and build:
         expected[BUILD] = build_rows(spark, view, speed, build.paths(reusable), build.base)
@@ -122,6 +125,6 @@ def _certificate(
         method=method,
         speed=sums.get((_SPEED, day), Checksum()),
         expected=sums.get((method, day), Checksum()),
-        late_events=comparison.counts[day].late if day else 0,
+        late_events=comparison.counts[day].batch_only if day else 0,
         created=datetime.now(UTC),
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from anabranch.contracts import Topic
-from anabranch.ingest.landing.schema import DUPLICATE, QUARANTINED, VALID
+from anabranch.ingest.landing.schema import DUPLICATE, IS_EVENT, LOADED, QUARANTINED, VALID
 from anabranch.views.definition import PARTITION_DATE, View
 
 if TYPE_CHECKING:
@@ -65,8 +65,9 @@ def landing_checks(topic: Topic) -> list[Check]:
         ),
         Check(
             "decision_known",
-            f"A record is {VALID}, {QUARANTINED} or {DUPLICATE}.",
-            f"decision NOT IN ('{VALID}', '{QUARANTINED}', '{DUPLICATE}')",
+            f"A record is {VALID}, {LOADED}, {QUARANTINED} or {DUPLICATE}; {LOADED}, if it came from a file.",
+            f"decision NOT IN ('{VALID}', '{LOADED}', '{QUARANTINED}', '{DUPLICATE}') "
+            f"OR (decision = '{VALID}' AND partition < 0) OR (decision = '{LOADED}' AND partition >= 0)",
         ),
         Check(
             "offsets_unique",
@@ -82,13 +83,15 @@ def landing_checks(topic: Topic) -> list[Check]:
             "event_time_range",
             f"The event time of a valid record is in {topic.earliest_year} or later, at most {topic.future_bound} "
             "after its receipt, and on its event date.",
-            f"decision = '{VALID}' AND NOT coalesce(event_time >= TIMESTAMP '{topic.earliest_year}-01-01' AND "
+            f"{IS_EVENT} AND NOT coalesce(event_time >= TIMESTAMP '{topic.earliest_year}-01-01' AND "
             f"event_time <= {received} + INTERVAL {bound} SECONDS AND to_date(event_time) = {PARTITION_DATE}, false)",
         ),
         Check(
             "decisions_complete",
-            "A valid record has its late flag, type, id and source; a quarantined one has its reason.",
-            f"(decision = '{VALID}' AND (late IS NULL OR type IS NULL OR event_id IS NULL OR source IS NULL)) "
+            "A valid record has its late flag, a loaded one has none; both have type, id and source; a quarantined one "
+            "has its reason.",
+            f"({IS_EVENT} AND ((late IS NULL) <> (decision = '{LOADED}') OR type IS NULL OR event_id IS NULL "
+            "OR source IS NULL)) "
             f"OR (decision = '{QUARANTINED}' AND reason IS NULL)",
         ),
     ]

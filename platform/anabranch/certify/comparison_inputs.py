@@ -5,8 +5,8 @@ A side has the view's own columns, in name order, and ``partition_date`` (null f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from anabranch.lake.commits import open_table
 from anabranch.lake.frames import table_rows
 from anabranch.lake.layout import speed_table
 from anabranch.views.definition import PARTITION_DATE, View, is_changed
-from anabranch.views.inputs import frames, rows_of
+from anabranch.views.inputs import frames, loaded_in, rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,13 +32,15 @@ _START = datetime(1970, 1, 1, tzinfo=UTC)
 class SpeedState:
     """The speed table at one commit. One reconciliation compares everything at this version.
 
-    ``watermark``: the watermark of the commit's micro-batch; only for views that emit closed rows only.
+    ``watermark``: the watermark of the commit's micro-batch; only for views that emit closed rows only. ``loaded``: the
+    epochs by topic up to which a kappa view's replay has read events from files.
     """
 
     uri: str
     version: int
     cut: Cut
     watermark: datetime | None = None
+    loaded: Mapping[str, int] = field(default_factory=dict, hash=False)
 
 
 def speed_state(settings: Settings, view: View) -> SpeedState:
@@ -71,7 +73,8 @@ def state_at(view: View, uri: str) -> SpeedState:
             definition=view.fingerprint,
         )
     watermark = _START + timedelta(milliseconds=commit.note.extra.get("watermark_ms") or 0)
-    return SpeedState(uri, commit.version, commit.note.cut, watermark if view.closed_only else None)
+    closed = watermark if view.closed_only else None
+    return SpeedState(uri, commit.version, commit.note.cut, closed, loaded_in(commit.note))
 
 
 def speed_rows(spark: SparkSession, view: View, state: SpeedState, partitions: Sequence[date] | None) -> DataFrame:

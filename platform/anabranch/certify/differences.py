@@ -63,7 +63,9 @@ def differences(
     the same events, with their source events. Computes the partition again, which takes seconds."""
     state = state or speed_state(settings, view)
     days = [partition] if partition is not None else []
-    events = events_at(spark, settings, view, topics, state.cut, days, late=False, watermark=state.watermark)
+    events = events_at(
+        spark, settings, view, topics, state.cut, days, late=False, watermark=state.watermark, loaded=state.loaded
+    )
     # The checkpoint is a barrier: without it Spark would push the partition filter through the author's function.
     expected = function_rows(view, topics, events).localCheckpoint()
     if partition is not None:

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LateChanges:
-    """How one partition of a build differs from the speed half. ``comparable``: no event lies between the two cuts."""
+    """How one partition of a build differs from the speed half. ``late_events``: late and loaded ones. ``comparable``:
+    no event lies between the two cuts."""
 
     partition: date
     late_events: int
@@ -52,7 +53,7 @@ def late_changes(comparison: Comparison, build: StagedBuild) -> list[LateChanges
     comparable = [day for day in build.partitions if day not in comparison.changed]
     changes = _changes(comparison.view, comparison.state, build, comparable) if comparable else {}
     return [
-        LateChanges(day, counts[day].late, *changes.get(day, (0, 0, 0)), comparable=day in comparable)
+        LateChanges(day, counts[day].batch_only, *changes.get(day, (0, 0, 0)), comparable=day in comparable)
         for day in build.partitions
     ]
 

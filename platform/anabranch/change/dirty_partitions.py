@@ -31,13 +31,14 @@ AffectedDays = Callable[[date], Sequence[date]]
 
 @dataclass(frozen=True, slots=True)
 class DirtyPartition:
-    """A published day, and how many events (all, late) have landed since it was published at the cut ``at``. Both can
-    be 0 for a view that closes partitions: then the watermark has passed the day since."""
+    """A published day, and how many events (all, late, loaded from files) have landed since it was published at the cut
+    ``at``. Both can be 0 for a view that closes partitions: then the watermark has passed the day since."""
 
     partition: date
     at: Cut
     events: int
     late: int
+    loaded: int = 0
 
 
 def dirty_partitions(settings: Settings, view: View, topics: Sources, cut: Cut | None = None) -> list[DirtyPartition]:
@@ -50,7 +51,7 @@ def dirty_partitions(settings: Settings, view: View, topics: Sources, cut: Cut |
     if not known:
         return []
     newest = cut or cut_at(settings, topics)
-    dirty: dict[date, list[int]] = {day: [0, 0] for day in _closed_since(settings, view, topics, known, newest)}
+    dirty: dict[date, list[int]] = {day: [0, 0, 0] for day in _closed_since(settings, view, topics, known, newest)}
     for topic in topics.each:
         table = open_table(landing_table(settings, topic.name))
         if table is None:
@@ -60,9 +61,10 @@ def dirty_partitions(settings: Settings, view: View, topics: Sources, cut: Cut |
             for count in events_since(table, types, _oldest_epoch(epochs, days_of), newest.epoch(topic.name)):
                 for day in days_of(count.day):
                     if epochs[day] < count.epoch:
-                        counts = dirty.setdefault(day, [0, 0])
+                        counts = dirty.setdefault(day, [0, 0, 0])
                         counts[0] += count.events
                         counts[1] += count.late
+                        counts[2] += count.loaded
     return [DirtyPartition(day, known[day].cut, *dirty[day]) for day in sorted(dirty)]
 
 

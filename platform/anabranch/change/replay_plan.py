@@ -167,7 +167,7 @@ def _affected_days(
         if table is not None:
             begin = partial(_constant, since.get(topic.name, 0))
             counts = events_since(table, types, begin, cut.epoch(topic.name))
-            dates |= {count.day for count in counts if count.late < count.events}
+            dates |= {count.day for count in counts if count.on_time}
     return touched_partitions(view, dates)
 
 

@@ -35,11 +35,12 @@ from anabranch.views.retired_versions import retired_versions
 class Plan:
     """A reprocess as data.
 
-    ``events`` and ``late``: per partition, the valid (late) events up to ``cut`` that its rows are computed from,
-    including lookback and lookahead; ``read`` counts each event once. ``shown``: those of the partitions that are
-    published already; ``untouched``: how many other partitions are published. ``readers``: the percentage of the view's
-    readers with this version. ``inside``: whether some of the partitions have events, or lie between the first and the
-    last landed day. ``missing``: the missing days, if nobody gave days.
+    ``events``: per partition, the events up to ``cut`` that its rows are computed from, including lookback and
+    lookahead; ``late`` and ``loaded``: those of them that are late, or from files; ``read`` counts each event once.
+    ``shown``: those of the partitions that are published already; ``untouched``: how many other partitions are
+    published. ``readers``: the percentage of the view's readers with this version. ``inside``: whether some of the
+    partitions have events, or lie between the first and the last landed day. ``missing``: the missing days, if nobody
+    gave days.
     """
 
     view: str
@@ -49,6 +50,7 @@ class Plan:
     partitions: tuple[date, ...]
     events: Mapping[date, int] = field(hash=False)
     late: Mapping[date, int] = field(hash=False)
+    loaded: Mapping[date, int] = field(hash=False)
     read: int
     shown: Mapping[date, Published] = field(hash=False)
     untouched: int
@@ -96,6 +98,7 @@ class Plan:
             ],
             "events": self.read,
             "late": sum(self.late.values()),
+            **({"loaded": sum(self.loaded.values())} if any(self.loaded.values()) else {}),
             "published": self.published,
             "shown": entries_of(self.shown),
             "untouched": self.untouched,
@@ -111,12 +114,15 @@ class Plan:
         if not self.partitions:
             return f"{self.view} v{self.version}: every day with events is published, and {self.missing}"
         head = f"{self.view} v{self.version}: {self.span} at {self.cut}, {self.read:,} events to read"
-        rows = (f"{p.isoformat():<12}{self.events[p]:>10,}{self.late[p]:>10,}" for p in self.partitions)
+        numbers = {"events": self.events, "late": self.late}
+        numbers |= {"loaded": self.loaded} if any(self.loaded.values()) else {}
+        rows = (f"{p.isoformat():<12}{''.join(f'{n[p]:>10,}' for n in numbers.values())}" for p in self.partitions)
         stays = f"{counted(self.untouched, 'other published day')}, the speed half, landing and all other views stay"
         replaced = f"replaces {counted(self.published, 'published day')}; {stays} as they are"
         last = (str(self.estimate), replaced, f"{self.readers} % of the view's readers get v{self.version}")
         why = [] if self.missing is None else [_why(self.missing)]
-        return "\n".join((head, *why, f"{'partition':<12}{'events':>10}{'late':>10}", *rows, *last))
+        titles = f"{'partition':<12}{''.join(f'{title:>10}' for title in numbers)}"
+        return "\n".join((head, *why, titles, *rows, *last))
 
 
 def make_plan(settings: Settings, view: View, topics: Sources, request: ReprocessRequest) -> Plan:
@@ -146,6 +152,7 @@ def make_plan(settings: Settings, view: View, topics: Sources, request: Reproces
         partitions=partitions,
         events={p: count.events for p, count in counted.by_partition.items()},
         late={p: count.late for p, count in counted.by_partition.items()},
+        loaded={p: count.loaded for p, count in counted.by_partition.items()},
         read=counted.read,
         shown={day: published[day] for day in partitions if day in published},
         untouched=len(set(published) - set(partitions)),

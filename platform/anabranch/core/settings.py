@@ -64,6 +64,8 @@ class Settings(BaseSettings):
     home: Folder = Field(default_factory=lambda given: check_project(given["project"]) / ".anabranch")
     """Everything that the platform writes: tables, checkpoints, logs, the data of the broker and of Postgres."""
     jars: Folder = Field(default_factory=lambda given: given["project"] / ".jars")
+    load_folder: Folder = Field(default_factory=lambda given: given["project"] / "data")
+    """The DAG ``load`` reads local files below this folder only."""
 
     bootstrap_servers: str = ""
     """An external Kafka cluster, ``host:port,...``; empty means the embedded broker."""

@@ -51,6 +51,16 @@ def landing_index(settings: Settings, topic: str) -> Path:
     return settings.home / "index" / safe_name(topic, "topic")
 
 
+def loaded_files(settings: Settings, topic: str) -> Path:
+    """Which files were loaded into a topic's landing table: a small record of each."""
+    return settings.home / "control" / "loads" / safe_name(topic, "topic")
+
+
+def load_lock(settings: Settings, topic: str) -> Path:
+    """Held while a process loads files into a topic's landing table."""
+    return settings.locks / f"load-{safe_name(topic, 'topic')}"
+
+
 def speed_checkpoint(settings: Settings, view: str, version: int) -> Path:
     return settings.checkpoints / "speed" / safe_name(view, "view") / f"v{version}"
 

@@ -5,18 +5,19 @@ Every runner (speed, batch, certify, replay, tests) uses these functions, so "th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from functools import reduce
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
 
 from anabranch.contracts import Sources, Topic
 from anabranch.core.settings import Settings
-from anabranch.ingest.landing.schema import EVENT_DATE, VALID
+from anabranch.ingest.landing.schema import EVENT_DATE, IS_EVENT, LOADED, VALID
 from anabranch.ingest.landing.watermark import watermark_at
-from anabranch.lake import Cut
+from anabranch.lake import CommitMetadata, Cut
 from anabranch.lake.frames import table_rows
 from anabranch.lake.layout import landing_table
 from anabranch.views.definition import ENVELOPE, PARTITION_DATE, WATERMARK, View, is_own
@@ -27,11 +28,19 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 
-def events_of(landed: DataFrame, view: View, *, late: bool) -> DataFrame:
-    """The landed rows that are the view's input: valid events of its types; with ``late`` the late ones too."""
+def events_of(landed: DataFrame, view: View, *, late: bool, loaded: int | None = 0) -> DataFrame:
+    """The landed rows that are the view's input: valid events of its types; with ``late`` also those that only batch
+    reads, which are the late and the loaded ones.
+
+    The stream of a kappa view reads late events too; of the loaded ones those up to the epoch ``loaded`` (None: all),
+    to which its last replay read."""
     types = ", ".join(f"'{name}'" for name in view.events)  # no quotes: the contracts check the names
-    on_time = "" if late or view.kappa else " AND NOT late"
-    return landed.where(f"decision = '{VALID}' AND type IN ({types}){on_time}")
+    if late or (view.kappa and loaded is None):
+        return landed.where(f"{IS_EVENT} AND type IN ({types})")
+    decided = f"decision = '{VALID}'" + ("" if view.kappa else " AND NOT late")
+    if view.kappa and loaded:
+        decided = f"({decided} OR (decision = '{LOADED}' AND epoch <= {int(loaded)}))"
+    return landed.where(f"{decided} AND type IN ({types})")
 
 
 def prune(events: DataFrame, view: View, partitions: Sequence[date]) -> DataFrame:
@@ -74,16 +83,19 @@ def events_at(
     *,
     late: bool,
     watermark: datetime | None = None,
+    loaded: Mapping[str, int] = MappingProxyType({}),
 ) -> DataFrame:
     """The landed events up to ``cut`` that rows of ``partitions`` (None: all) can need, with or without late ones.
 
     ``watermark``: for a view that declares ``closes``, the watermark of a stream that is still behind the cut's.
+    ``loaded``: see ``loaded_in``.
     """
 
     def landed(topic: Topic) -> DataFrame:
         table = DeltaTable(landing_table(settings, topic.name))
         rows = table_rows(spark, table, _date_filter(view, partitions))
-        return events_of(rows, view, late=late).where(f"epoch <= {int(cut.epoch(topic.name))}")
+        known = loaded.get(topic.name, 0)
+        return events_of(rows, view, late=late, loaded=known).where(f"epoch <= {int(cut.epoch(topic.name))}")
 
     events = union_topics(topics, landed)
     if view.closes:
@@ -102,22 +114,32 @@ def union_topics(topics: Sources, landed: Callable[[Topic], DataFrame]) -> DataF
     return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), tagged)
 
 
-def stream_of_events(view: View, topics: Sources, landed: Callable[[Topic], DataFrame]) -> DataFrame:
-    """The on-time events of ``view`` from its topics' streams, each with the watermark that landing decided by.
+def loaded_in(note: CommitMetadata) -> Mapping[str, int]:
+    """The epochs by topic up to which a speed table holds events from files: those that a kappa view's last replay has
+    read."""
+    return {topic: int(epoch) for topic, epoch in note.extra.get(LOADED, {}).items()}
+
+
+def stream_of_events(
+    view: View, topics: Sources, landed: Callable[[Topic], DataFrame], *, replay: bool = False
+) -> DataFrame:
+    """The on-time events of ``view`` from its topics' streams, each with the watermark that landing decided by. The
+    ``replay`` of a kappa view also reads the events from files.
 
     Spark uses the earliest watermark of all sources, so no source loses an event that landing calls on time.
     """
 
     def with_watermark(topic: Topic) -> DataFrame:
         if view.kappa:
-            return events_of(landed(topic), view, late=False)
+            return events_of(landed(topic), view, late=False, loaded=None if replay else 0)
         delay = topic.allowed_lateness // _MILLISECOND
         if not view.closed_only:
             return events_of(landed(topic), view, late=False).withWatermark("event_time", f"{delay} milliseconds")
-        # All records of the topic advance the watermark, so the filter must stay after it: a setting of the stream's
-        # session sees to that. The extra millisecond: Spark drops events at the watermark itself, landing calls them
-        # on time.
-        every = landed(topic).withWatermark("event_time", f"{delay + 1} milliseconds")
+        # All records of the log advance the watermark, so the filter must stay after it: a setting of the stream's
+        # session sees to that. Rows of files don't. The extra millisecond: Spark drops events at the watermark itself,
+        # landing calls them on time.
+        logged = landed(topic).where(f"decision <> '{LOADED}'")
+        every = logged.withWatermark("event_time", f"{delay + 1} milliseconds")
         return events_of(every, view, late=False)
 
     return union_topics(topics, with_watermark)

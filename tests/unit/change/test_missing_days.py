@@ -44,6 +44,17 @@ def test_late_events_of_days_that_were_never_published_are_in_no_half(settings: 
     assert (found.never_published, str(found)) == ({FIRST: 2, SECOND: 1}, "3 late events are in no half")
 
 
+def test_loaded_events_are_in_no_half_either(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path / "own")
+    loaded = {"decision": "loaded", "late": None}
+    land(settings, [landed(FIRST, 1), landed(SECOND, 1)], [landed(FIRST, 2, **loaded), landed(THIRD, 2, **loaded)])
+    publish(settings, a_view(), {FIRST: 1, SECOND: 1})
+    found = missing(settings, a_view(), at(2))
+    assert found == Missing(2, (MissingDay(FIRST, at(1), 1, 1), MissingDay(THIRD, None, 1, 1)), 2)
+    assert str(found) == "2 events (0 late, 2 loaded) are in no half"
+    assert str(Missing(3, (), 1)) == "3 events (2 late, 1 loaded) are in no half"
+
+
 def test_an_older_cut_knows_less(settings: Settings) -> None:
     assert missing(settings, a_view(), at(2)) == Missing(2, (never(FIRST, 2), never(THIRD, 0)))
     assert missing(settings, a_view(), at(1)) == Missing(0, (never(THIRD, 0),))

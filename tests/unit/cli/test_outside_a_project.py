@@ -14,7 +14,7 @@ pytestmark = pytest.mark.unit
 GIVEN = {
     "view": "departure_delays", "topic": "flights", "version": "1", "old": "1", "new": "2", "key": "origin=JFK",
     "why": "so", "first": "2013-01-01", "partition": "2013-01-01", "shares": "1=100", "at": "0:0", "name": "flights",
-    "part": "speed", "yes": True, "folder": "backups", "event_type": "payment.made", "place": "0:0",
+    "part": "speed", "yes": True, "folder": "backups", "event_type": "payment.made", "place": "0:0", "files": "data",
 }  # fmt: skip
 NEEDS_NONE = {"backup list", "backup verify", "contracts infer", "init"}
 READS_A_HOME = {

@@ -68,6 +68,17 @@ def test_late_is_judged_by_the_lateness_of_its_own_time(clinic: Clinic) -> None:
     assert codes(clinic) == ["LATE_WRONG"]
 
 
+def test_loaded_files_move_nothing_and_are_counted_apart(clinic: Clinic) -> None:
+    before = clinic.offsets
+    clinic.load(3)
+    clinic.land([departed(7)])
+    clinic.load(2)
+    assert codes(clinic) == []
+    assert clinic.offsets.keys() == before.keys()
+    clinic.load(2, event_id="loaded 1-0")
+    assert codes(clinic) == ["EVENT_TWICE"]
+
+
 def test_the_lateness_of_old_epochs_is_found_behind_the_newest_commits(clinic: Clinic) -> None:
     clinic.land([departed(7, DAYS[4])])
     platform = replace(clinic.platform(commits=1), declarations=declared(timedelta(days=30)))

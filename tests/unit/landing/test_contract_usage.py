@@ -58,7 +58,11 @@ def settings(tmp_path: Path) -> Settings:
 @pytest.fixture
 def landed_things(settings: Settings) -> Settings:
     rows = [row(n, 1, f"s{n % 5}", late=n == 30) for n in range(31)]
-    rows += [row(40, 2, "[red]new[/]"), row(41, 2, "x", "duplicate", None), row(50, None, "y", "quarantined", None)]
+    rows += [
+        row(40, 2, "[red]new[/]", "loaded", None),
+        row(41, 2, "x", "duplicate", None),
+        row(50, None, "y", "quarantined", None),
+    ]
     table = open_landing(settings, TOPIC)
     data = pa.Table.from_pylist(rows, landing_schema(TOPIC))
     staged = stage_arrow(data, table.table_uri.removeprefix("file://"), uuid4().hex, EVENT_DATE)
@@ -73,7 +77,13 @@ def test_each_version_with_its_events_and_producers(landed_things: Settings) -> 
     assert (old.first, old.last) == (datetime(2013, 1, 1, 12), datetime(2013, 1, 2, 18))  # noqa: DTZ001 - as it says
     assert old.producers == (Producer("s0", 7), Producer("s1", 6), Producer("s2", 6))
     assert (old.declared, old.newest, new.newest) == (True, False, True)
-    assert (new.version, new.events, new.late) == (2, 1, 0)  # neither the duplicate nor what couldn't be read
+    assert (new.version, new.events, new.late, new.loaded, old.loaded) == (
+        2,
+        1,
+        0,
+        1,
+        0,
+    )  # neither the duplicate nor what couldn't be read
     assert (lost.type, lost.events, lost.first, lost.producers) == ("thing.lost", 0, None, ())
 
 

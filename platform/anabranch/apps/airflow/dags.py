@@ -10,14 +10,17 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from anabranch.apps.airflow.current_version import not_retired
+from anabranch.apps.airflow.load_tasks import carry_out_load
 from anabranch.apps.airflow.maintain_tasks import maintain
 from anabranch.apps.airflow.migrate_tasks import carry_out_migration
 from anabranch.apps.airflow.params import (
+    LOAD,
     MAINTENANCE,
     MIGRATION,
     REPLAY,
     RETIREMENT,
     documentation,
+    load_parameters,
     migration_parameters,
     parameters,
     repair_documentation,
@@ -54,7 +57,7 @@ def project_dags() -> dict[str, DAG]:
     """Returns all DAGs of this project by id, for ``globals().update(project_dags())``."""
     views = project_views()
     made = [*reprocess_dags(views), *repair_dags(views), replay_dag(views), migrate_dag(views), retire_dag(views)]
-    return {dag.dag_id: dag for dag in [*made, maintain_dag()]}
+    return {dag.dag_id: dag for dag in [*made, load_dag(), maintain_dag()]}
 
 
 def reprocess_dags(views: Mapping[str, Sequence[Declared]]) -> list[DAG]:
@@ -141,6 +144,14 @@ def retire_dag(views: Mapping[str, Sequence[Declared]]) -> DAG:
     what, form = "retire a version without readers, and delete its tables after approval", retirement_parameters(views)
     with _on_request("retire", "Retire a version", what, form, RETIREMENT, tag="migrate") as dag:
         carry_out_retirement()
+    return dag
+
+
+def load_dag() -> DAG:
+    """The DAG that loads files of history into landing."""
+    what = "load files of history (Parquet, CSV, JSON lines, Avro) into landing"
+    with _on_request("load", "Load files", what, load_parameters(), LOAD, tag="load") as dag:
+        carry_out_load()
     return dag
 
 

@@ -37,7 +37,7 @@ def parameters(versions: Sequence[Declared]) -> dict[str, Param]:
             False,
             title="All that are missing",
             description="Instead of From and To: every day that has events and was never published, and every "
-            "published day that lacks late events. The plan finds and counts them.",
+            "published day that lacks late or loaded events. The plan finds and counts them.",
             type="boolean",
         ),
         "cut": Param(
@@ -152,6 +152,21 @@ def replay_parameters(views: Mapping[str, Sequence[Declared]]) -> dict[str, Para
     }  # fmt: skip
 
 
+def load_parameters() -> dict[str, Param]:
+    """The form of a load."""
+    return {
+        "topic": Param(
+            title="Topic", description="The declared topic whose landing table the rows go into.", type="string",
+            pattern="^[a-z][a-z0-9_]{0,62}$",
+        ),
+        "files": Param(
+            title="Files", description="Files or folders below ANABRANCH_LOAD_FOLDER, or s3://bucket/prefix, one per "
+            "line.",
+            type="array", items={"type": "string", "minLength": 1, "maxLength": 1000}, minItems=1, maxItems=1000,
+        ),
+    }  # fmt: skip
+
+
 def repair_documentation(view: Declared) -> str:
     """The documentation page of a repair DAG."""
     which = view.name if view.newest else f"{view.name} --version {view.version}"
@@ -222,6 +237,19 @@ MAINTENANCE = """### Maintenance
 data files that were removed from their table more than 7 days ago (landing's: 30), commits older than 30 days, old
 builds, leftovers of ended replays, logs. It changes no row, stops no stream, and may be killed at any point. The run's
 note says what it did; `anabranch maintain --plan` shows what it would do now.
+"""
+
+
+LOAD = """### Load files into landing
+
+**plan_load** checks the form and finds the files; **load** reads each file whole, and lands its rows as epochs of their
+own, validated by the topic's contracts; **outcome** writes to the run's note what has landed, and what is wrong with
+rows.
+
+The events are *loaded*: they move no watermark, are not late, and reach readers through batch. Trigger `reprocess_VIEW`
+with *All that are missing* afterwards. A file that landed before is known by its content and skipped, so a failed or
+killed load is simply run again. A file that can't be read to its end is refused as a whole, and the run fails after the
+others.
 """
 
 

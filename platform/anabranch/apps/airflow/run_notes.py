@@ -26,8 +26,12 @@ def planned_note(plan: Mapping[str, Any]) -> str:
     starts = f" Then starts {', '.join(then)}." if then else ""
     return (
         f"Planned: {plan['span']} of {plan['view']} v{plan['version']} from {plan['events']:,} events "
-        f"({plan['late']:,} late) at {plan['cut']}.{why}{takes}{starts}"
+        f"({_batch_only(plan)}) at {plan['cut']}.{why}{takes}{starts}"
     )
+
+
+def _batch_only(plan: Mapping[str, Any]) -> str:
+    return f"{plan['late']:,} late" + (f", {plan['loaded']:,} loaded" if plan.get("loaded") else "")
 
 
 def outcome_note(plan: Mapping[str, Any], outcome: Mapping[str, Any], checks: str) -> str:
@@ -37,7 +41,7 @@ def outcome_note(plan: Mapping[str, Any], outcome: Mapping[str, Any], checks: st
     lines = [
         (
             f"Rebuilt {plan['span']} of {plan['view']} v{plan['version']}: {outcome['rows']:,} rows from "
-            f"{plan['events']:,} events ({plan['late']:,} late) at {plan['cut']}."
+            f"{plan['events']:,} events ({_batch_only(plan)}) at {plan['cut']}."
         ),
         f"Certificates: {outcome['equal']} of {count} equal at {outcome['certified_at']} (run {plan['run']}).",
         f"Late events changed {outcome['late_rows']:,} rows.",

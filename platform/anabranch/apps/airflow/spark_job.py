@@ -49,6 +49,8 @@ class SparkJob(SparkSubmitOperator):
     template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "planned")
     operator_extra_links: Sequence[BaseOperatorLink] = (ReplaysLink(),)
     ui_color = "#f4dcc6"
+    keyed: Sequence[str] = ("view", "version", "run")
+    """The entries of every plan for this job."""
 
     def __init__(self, *, planned: Any, options: Sequence[str] = (), **kwargs: Any) -> None:
         kwargs.setdefault("execution_timeout", timedelta(hours=2))
@@ -60,7 +62,7 @@ class SparkJob(SparkSubmitOperator):
     def execute(self, context: Context) -> None:
         settings = load_settings()
         plan: dict[str, Any] = self.planned
-        flags = {name: plan[name] for name in ("view", "version", "run", *self.options)}
+        flags = {name: plan[name] for name in (*self.keyed, *self.options)}
         self.application = str(job_file(settings, self.task_id))
         given = {name: str(value) for name, value in flags.items() if value is not None}
         self.application_args = [text for name, value in given.items() for text in (f"--{name}", value)]

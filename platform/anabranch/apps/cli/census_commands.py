@@ -40,8 +40,8 @@ def census_table(found: Sequence[VersionUsage]) -> Table:
     from anabranch.core.terminal_text import cell
     from rich.table import Table
 
-    table = Table("topic", "event type", "version")
-    for heading in ("events", "late"):
+    table, from_files = Table("topic", "event type", "version"), any(seen.loaded for seen in found)
+    for heading in ("events", "late", *(["loaded"] if from_files else [])):
         table.add_column(heading, justify="right")
     for heading in ("first", "last", "producers"):
         table.add_column(heading, overflow="fold")
@@ -49,11 +49,12 @@ def census_table(found: Sequence[VersionUsage]) -> Table:
         mark = "newest" if seen.newest else "" if seen.declared else "not declared"
         version = f"v{seen.version} {mark}".strip()
         if not seen.events:
-            table.add_row(seen.topic, cell(seen.type), version, "0", "", "never seen")
+            table.add_row(seen.topic, cell(seen.type), version, "0", "", *([""] if from_files else []), "never seen")
             continue
         named = ", ".join(f"{p.source} {p.events:,}" for p in seen.producers)
         more = seen.sources - len(seen.producers)
         producers = cell(named) + (f" and {more} more" if more else "")
         times = (f"{at:%Y-%m-%d %H:%M}" if at else "" for at in (seen.first, seen.last))
-        table.add_row(seen.topic, cell(seen.type), version, f"{seen.events:,}", f"{seen.late:,}", *times, producers)
+        counts = [f"{seen.events:,}", f"{seen.late:,}", *([f"{seen.loaded:,}"] if from_files else [])]
+        table.add_row(seen.topic, cell(seen.type), version, *counts, *times, producers)
     return table

@@ -17,7 +17,9 @@ From = Annotated[str | None, typer.Option("--from", help="The first day, YYYY-MM
 To = Annotated[str, typer.Option("--to", help="The last day, inclusive; one day when left out.")]
 AllMissing = Annotated[
     bool,
-    typer.Option("--missing", help="Instead of days: all days that were never published or lack late events."),
+    typer.Option(
+        "--missing", help="Instead of days: all days that were never published or lack late or loaded events."
+    ),
 ]
 At = Annotated[str, typer.Option("--cut", help="A position of the log, like flights@12; the newest when left out.")]
 Version = Annotated[int | None, typer.Option(help="The view's version; when left out, what most readers have.")]

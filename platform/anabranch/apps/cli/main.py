@@ -19,6 +19,7 @@ MODULES = (  # of ``anabranch.apps``
     "cli.http_commands",
     "cli.events_commands",
     "cli.landing_commands",
+    "cli.load_commands",
     "cli.census_commands",
     "cli.contract_commands",
     "cli.quarantine_commands",

@@ -33,13 +33,13 @@ def list_command(
 ) -> None:
     """Count the records of TOPIC in quarantine by kind; with --kind, list them. JSON lists them always."""
     from anabranch.ingest.landing.quarantine import find_quarantined
-    from anabranch.ingest.landing.report import kinds_table, quarantine_table
+    from anabranch.ingest.landing.report import kinds_table, place, quarantine_table
 
     settings, declared = project()
     records = find_quarantined(settings, declared.topic(topic), kind=kind)
     if as_json:
         lines = [
-            {"at": f"{r.partition}:{r.offset}", "epoch": r.epoch, "kind": r.kind, "type": r.type, "reason": r.reason}
+            {"at": place(r.partition, r.offset), "epoch": r.epoch, "kind": r.kind, "type": r.type, "reason": r.reason}
             for r in records
         ]
         typer.echo(json.dumps(lines))
@@ -58,10 +58,11 @@ def list_command(
 def show_command(topic: TopicName, at: Coordinates) -> None:
     """Show one record: its coordinates, the reason, and its bytes (escaped as in Python)."""
     from anabranch.ingest.landing.quarantine import find_quarantined
+    from anabranch.ingest.landing.report import place
 
     settings, declared = project()
     r = find_quarantined(settings, declared.topic(topic), _coordinates(at))[0]
-    typer.echo(f"{r.topic}/{r.partition}:{r.offset}, appended {r.append_time.isoformat()}, epoch {r.epoch}")
+    typer.echo(f"{r.topic}/{place(r.partition, r.offset)}, appended {r.append_time.isoformat()}, epoch {r.epoch}")
     typer.echo(f"reason: {r.reason!a}\nkey:    {r.key!a}\nvalue:  {(r.value or b'')[:10_000]!a}")
     for name, text in r.headers or ():
         typer.echo(f"header: {name!a}: {text!a}")
@@ -95,6 +96,11 @@ def release_command(
 
 def _coordinates(text: str) -> tuple[int, int]:
     partition, colon, offset = text.partition(":")
-    if not colon or not partition.isdecimal() or not offset.isdecimal():
-        raise BadInput("COORDINATES", f"{text!r} is not PARTITION:OFFSET", next_step="write it like 2:1733")
-    return int(partition), int(offset)
+    number = partition.removeprefix("file")
+    if not colon or not number.isdecimal() or not offset.isdecimal():
+        raise BadInput(
+            "COORDINATES",
+            f"{text!r} is not PARTITION:OFFSET",
+            next_step="write it like 2:1733; a row of a loaded file like file2:1733",
+        )
+    return -int(number) if number != partition else int(number), int(offset)

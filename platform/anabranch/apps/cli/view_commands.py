@@ -73,7 +73,7 @@ def dirty(
     as_json: AsJson = False,
 ) -> None:
     """List the published days for which more events have landed since, which the repair DAG rebuilds; and the
-    never-published days with late events, which are in no half.
+    never-published days with late or loaded events, which are in no half.
 
     In JSON, never-published days have `at` null and `events` null (the speed half has the on-time events).
     """
@@ -92,11 +92,13 @@ def dirty(
         typer.echo(json.dumps([*days, *unpublished]))
         return
     for day in found:
-        typer.echo(f"{day.partition}  published at {day.at}, {day.events:,} events since ({day.late:,} late)")
+        late = f"{day.late:,} late" + (f", {day.loaded:,} loaded" if day.loaded else "")
+        typer.echo(f"{day.partition}  published at {day.at}, {day.events:,} events since ({late})")
     if not found:
         typer.echo(f"all published days of {view.name} v{view.version} include everything that has landed for them")
-    for each, late in never.items():
-        typer.echo(f"{each}  never published, {late_events(late)} in no half")
+    for each in lacking.days:
+        if each.day in never:
+            typer.echo(f"{each.day}  never published, {late_events(each.late, each.loaded)} in no half")
     if never:
         typer.echo(
             f"{lacking}; anabranch reprocess {view.name} --version {view.version} --missing publishes these days"

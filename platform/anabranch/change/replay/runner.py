@@ -112,7 +112,7 @@ class _Replay:
             self._feed = LandingFeed(self._live.landing, mirrors, request.until, self._mirror)
         table = replay_table(settings, view.name, view.version, request.run)
         checkpoint = replay_checkpoints(settings, view.name, view.version) / request.run
-        self._location = StreamLocation(self._feed.uris, table, checkpoint, request.days)
+        self._location = StreamLocation(self._feed.uris, table, checkpoint, request.days, replay=True)
         self._processes = processes
         self._query: SpeedQuery | None = None
         self._before = state

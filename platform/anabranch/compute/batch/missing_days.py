@@ -1,8 +1,9 @@
-"""Find the late events that neither half of a view holds, and the days whose rows lack them.
+"""Find the late and loaded events that neither half of a view holds, and the days whose rows lack them.
 
 The speed half holds on-time events only; the batch half of a day holds all events up to the cut of its publication. So
-a late event is in neither half when a day that depends on it was never published, or was published before the event
-landed. As with dirty days no marks are kept: this is derived from landing's rows and the latest batch commit.
+a late event, or one that was loaded from a file, is in neither half when a day that depends on it was never published,
+or was published before the event landed. As with dirty days no marks are kept: this is derived from landing's rows and
+the latest batch commit.
 """
 
 from __future__ import annotations
@@ -35,33 +36,41 @@ Since = Callable[[date], int | None]
 @dataclass(frozen=True, slots=True)
 class MissingDay:
     """A day that was never published (``at`` is None), or whose batch half, published at the cut ``at``, lacks ``late``
-    events. For a day that was never published ``late`` may be 0: then the speed half has all of its events."""
+    events, late or loaded ones; ``loaded`` of them are from files. For a day that was never published ``late`` may be
+    0: then the speed half has all of its events."""
 
     day: date
     at: Cut | None
     late: int
+    loaded: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """``late``: how many late events are missing in at least one day that depends on them, each counted once. ``days``:
-    these days, and all other days that have events and were never published, sorted."""
+    """``late``: how many late or loaded events are missing in at least one day that depends on them, each counted once;
+    ``loaded``: those of them from files. ``days``: these days, and all other days that have events and were never
+    published, sorted."""
 
     late: int = 0
     days: tuple[MissingDay, ...] = field(default=())
+    loaded: int = 0
 
     @property
     def never_published(self) -> Mapping[date, int]:
-        """The days that were never published and have late events, with their number."""
+        """The days that were never published and have late or loaded events, with their number."""
         return {missing.day: missing.late for missing in self.days if missing.at is None and missing.late}
 
     def __str__(self) -> str:
-        return f"{late_events(self.late)} in no half"
+        return f"{late_events(self.late, self.loaded)} in no half"
 
 
-def late_events(count: int) -> str:
-    """Text for messages: ``no late event is``, ``1 late event is``, ``12 late events are``."""
-    return f"{count or 'no'} late event is" if count < 2 else f"{count:,} late events are"
+def late_events(count: int, loaded: int = 0) -> str:
+    """Text for messages: ``no late event is``, ``1 late event is``, ``12 late events are``; with ``loaded`` ones among
+    them ``12 events (5 late, 7 loaded) are``."""
+    if not loaded:
+        return f"{count or 'no'} late event is" if count < 2 else f"{count:,} late events are"
+    parts = f"({count - loaded:,} late, {loaded:,} loaded)"
+    return f"1 event {parts} is" if count == 1 else f"{count:,} events {parts} are"
 
 
 _cache: OrderedDict[tuple[object, ...], Missing] = OrderedDict()
@@ -70,7 +79,8 @@ _CACHE_SIZE = 64
 
 
 def missing(settings: Settings, view: View, cut: Cut) -> Missing:
-    """The late events up to ``cut`` that neither half of ``view`` holds; empty for a kappa view, whose stream has them.
+    """The late and loaded events up to ``cut`` that neither half of ``view`` holds; empty for a kappa view, whose
+    stream has them.
 
     Works without Spark. It opens only files with late events of days that were never published, or were published
     before the file was written. The result is cached in this process until landing or the batch table has a new
@@ -128,19 +138,21 @@ class _Search:
     tables: Mapping[str, DeltaTable]
 
     def found(self) -> Missing:
-        late, missing = 0, dict.fromkeys(self.candidates - self.published.keys(), 0)
+        late, loaded, missing = 0, 0, dict.fromkeys(self.candidates - self.published.keys(), (0, 0))
         for topic, days_of, groups in self._groups():
             for group in groups:
                 days = [day for day in days_of(group.day) if self._published_epoch(topic, day) < group.epoch]
                 late += group.events if days else 0
+                loaded += group.loaded if days else 0
                 for day in days:
-                    missing[day] = missing.get(day, 0) + group.events
+                    known = missing.get(day, (0, 0))
+                    missing[day] = known[0] + group.events, known[1] + group.loaded
         cuts = {day: published.cut for day, published in self.published.items()}
-        return Missing(late, tuple(MissingDay(day, cuts.get(day), missing[day]) for day in sorted(missing)))
+        return Missing(late, tuple(MissingDay(day, cuts.get(day), *missing[day]) for day in sorted(missing)), loaded)
 
     def _groups(self) -> Iterable[tuple[str, Callable[[date], list[date]], Sequence[LateEvents]]]:
-        """By topic: late events that affect the days within reach, and those of ``tables``, which affect all later
-        days."""
+        """By topic: late and loaded events that affect the days within reach, and those of ``tables``, which affect all
+        later days."""
         for topic in self.tables:
             yield topic, self._candidates_in_reach, self._events[topic].late
             if self.view.tables:
@@ -157,8 +169,8 @@ class _Search:
 
     @cached_property
     def _events(self) -> Mapping[str, Lateness]:
-        """By topic, the late events that aren't of ``tables``: all of them for days that were never published, those
-        since the publication for other days."""
+        """By topic, the late and loaded events that aren't of ``tables``: all of them for days that were never
+        published, those since the publication for other days."""
         types = [name for name in self.view.events if name not in self.view.tables]
         return {topic: self._read(topic, types, self._oldest_epoch(topic, self._in_reach)) for topic in self.tables}
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from anabranch.contracts import Sources, Topic
 from anabranch.core.errors import BadDefinition
 from anabranch.core.settings import Settings
-from anabranch.ingest.landing.schema import EVENT_DATE, VALID
+from anabranch.ingest.landing.schema import EVENT_DATE, IS_EVENT
 from anabranch.ingest.landing.sql import landed_rows
 from anabranch.lake import Cut
 from anabranch.lake.commits import open_table
@@ -95,7 +95,7 @@ def _condition(event: EventRef) -> str:
 
 _SAMPLE = f"""
     SELECT type, contract_version, {EVENT_DATE}, "partition", "offset", event_id
-    FROM rows WHERE decision = '{VALID}' AND type IN $types AND epoch <= $epoch
+    FROM rows WHERE {IS_EVENT} AND type IN $types AND epoch <= $epoch
     QUALIFY row_number() OVER (PARTITION BY type, contract_version ORDER BY hash("partition", "offset"))
         <= {SAMPLE_SIZE}
     ORDER BY 1, 2, 4, 5"""  # noqa: S608 - names of our own columns

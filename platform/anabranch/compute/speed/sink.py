@@ -156,7 +156,7 @@ class Sink:
     def _refresh(self, frame: DataFrame, batch: Batch) -> None:
         files = self.table.stage(self._with_epoch(frame, batch), batch.number)
         self._check_drops(batch)
-        self.table.refresh(files, self._note(batch, sum(file.rows for file in files)))
+        self.table.refresh(files, self._note(batch, sum(file.rows for file in files), refreshed=True))
 
     def _merge_small(self, frame: DataFrame, batch: Batch) -> None:
         started = time.perf_counter()
@@ -188,8 +188,9 @@ class Sink:
 
         return frame.withColumns({name: F.lit(epoch).cast("long") for name, epoch in _epochs(batch.cut).items()})
 
-    def _note(self, batch: Batch, rows: int) -> CommitMetadata:
-        return self.table.note(batch.key, batch.cut, watermark_ms=batch.watermark_ms, rows=rows)
+    def _note(self, batch: Batch, rows: int, *, refreshed: bool = False) -> CommitMetadata:
+        loaded = self.table.loaded(batch.cut, refreshed=refreshed)
+        return self.table.note(batch.key, batch.cut, watermark_ms=batch.watermark_ms, rows=rows, **loaded)
 
     def _check_drops(self, batch: Batch) -> None:
         dropped_rows.check(self.table.view, batch.number, dropped_rows.dropped_rows(self._spark, self._checkpoint_id))

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace as with_fields
 from datetime import date
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from anabranch.compute.speed.checkpoint_handover import REPLAY, replaced_by_replay
 from anabranch.compute.speed.large_merge import merge_large
 from anabranch.core.errors import BadDefinition, BrokenState, Conflict
+from anabranch.ingest.landing.schema import LOADED
 from anabranch.lake import (
     Commit,
     CommitMetadata,
@@ -29,6 +30,7 @@ from anabranch.lake import (
 )
 from anabranch.lake.writer_fencing import WriterFence
 from anabranch.views.definition import EMPTIED, PARTITION_DATE, View
+from anabranch.views.inputs import loaded_in
 from anabranch.views.partitions import one_file_each, select_files
 
 if TYPE_CHECKING:
@@ -49,14 +51,24 @@ class SpeedTable:
     """A view's speed table, kept open by its only writer."""
 
     def __init__(
-        self, uri: str, view: View, schema: pa.Schema, *, unverified: bool = False, fence: WriterFence | None = None
+        self,
+        uri: str,
+        view: View,
+        schema: pa.Schema,
+        *,
+        unverified: bool = False,
+        fence: WriterFence | None = None,
+        replay: bool = False,
     ) -> None:
         """Opens or creates the table. Raises Conflict DEFINITION_CHANGED when another definition wrote it.
 
         ``unverified``: accept a latest commit after which another writer may have changed rows, for callers that
         replace those rows. ``fence``: of the stream that writes; without it (FENCED) the stream must stop.
+        ``replay``: the stream is a replay's.
         """
         self.view = view
+        self._replay = replay
+        self._loaded: Mapping[str, int] = {}
         self._fence = fence
         self._latest = latest_commit if unverified else latest_verified_commit
         self.partition = None if view.kappa else PARTITION_DATE
@@ -70,6 +82,15 @@ class SpeedTable:
 
     def note(self, batch: str, cut: Cut, **extra: object) -> CommitMetadata:
         return CommitMetadata(f"{self.view.writer}/speed", batch, cut, self.view.fingerprint, extra)
+
+    def loaded(self, cut: Cut, *, refreshed: bool) -> dict[str, Any]:
+        """For a commit's metadata: the epochs up to which a kappa view has read events from files. A replay reads all
+        of them; the live stream reads no more, and none at all when it has begun anew (``refreshed``)."""
+        if not self.view.kappa:
+            return {}
+        if self._replay:
+            return {LOADED: {topic: position.epoch for topic, position in cut.positions.items()}}
+        return {} if refreshed or not self._loaded else {LOADED: dict(self._loaded)}
 
     def newest(self) -> Commit:
         """The latest commit. It also pins the table's version: the next commit follows it directly, or fails."""
@@ -95,6 +116,7 @@ class SpeedTable:
             self._fence.check()
         found = self.newest()
         self._check_fingerprint(found)
+        self._loaded = loaded_in(found.note)
         owner, _, number = found.note.batch.partition(":")
         if owner == checkpoint and batch <= int(number):
             if found.note.cut.covers(cut):

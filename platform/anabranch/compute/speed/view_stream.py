@@ -89,12 +89,14 @@ class SpeedQuery(StreamingQuery):
 @dataclass(frozen=True, slots=True)
 class StreamLocation:
     """Where a stream reads and writes: the ``landing`` table of each topic, its own ``table`` and ``checkpoint``.
-    ``days``: the only partitions whose rows are needed (None: all)."""
+    ``days``: the only partitions whose rows are needed (None: all). ``replay``: the stream reads history again, so the
+    one of a kappa view reads the events from files, too."""
 
     landing: Mapping[str, str] = field(hash=False)
     table: str
     checkpoint: Path
     days: tuple[date, ...] | None = None
+    replay: bool = False
 
 
 def live_location(settings: Settings, view: View, topics: Sources) -> StreamLocation:
@@ -157,7 +159,7 @@ def start(
     rows = compute(Cut(), []) if by_partitions else stream_of(own, location, view, topics)
     changed = [pa.field(column, pa.int64()) for column in changed_columns(landing).values()]
     schema = pa.schema([*to_arrow_schema(rows.schema, timezone="UTC"), *changed])
-    table = SpeedTable(location.table, view, schema, fence=fence)
+    table = SpeedTable(location.table, view, schema, fence=fence, replay=location.replay)
     common = (own, table, CutResolver(landing, topics), location.checkpoint, settings.small_commit_rows)
     watermark, days = partial(watermark_of, settings, view, topics), partial(landed_days, view, topics, landing)
     # An error in a processor already names its event.
@@ -235,8 +237,13 @@ def catch_up(spark: SparkSession, settings: Settings, view: View, topics: Source
 
 def stream_of(spark: SparkSession, location: StreamLocation, view: View, topics: Sources) -> DataFrame:
     """The view's rows as a streaming DataFrame over the landing tables, each of which is read once."""
-    events = stream_of_events(view, topics, lambda topic: landed_stream(spark, location.landing[topic.name]))
+    landed = partial(_landed_topic, spark, location)
+    events = stream_of_events(view, topics, landed, replay=location.replay)
     return rows_of(view, frames(_needed(events, view, location), view, topics))
+
+
+def _landed_topic(spark: SparkSession, location: StreamLocation, topic: Topic) -> DataFrame:
+    return landed_stream(spark, location.landing[topic.name])
 
 
 def _changes(spark: SparkSession, location: StreamLocation, view: View, topics: Sources) -> DataFrame:

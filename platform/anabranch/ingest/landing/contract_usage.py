@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from anabranch.contracts import Topic
 from anabranch.core.settings import Settings
-from anabranch.ingest.landing.schema import VALID
+from anabranch.ingest.landing.schema import IS_EVENT, LOADED
 from anabranch.ingest.landing.sql import landed_rows
 from anabranch.lake.commits import open_table
 from anabranch.lake.layout import landing_table
@@ -18,11 +18,12 @@ PRODUCERS: Final = 3
 """How many sources are named, the largest first."""
 _COUNTED = f"""
 WITH counted AS (
-    SELECT type, contract_version AS version, source, count(*) AS events, count_if(late) AS late,
+    SELECT type, contract_version AS version, source, count(*) AS events, count(*) FILTER (late) AS late,
+        count_if(decision = '{LOADED}') AS loaded,
         min(epoch_us(event_time)) AS first_us, max(epoch_us(event_time)) AS last_us
-    FROM rows WHERE decision = '{VALID}' GROUP BY ALL)
-SELECT type, version, sum(events)::BIGINT, sum(late)::BIGINT, make_timestamp(min(first_us)),
-    make_timestamp(max(last_us)), count(*),
+    FROM rows WHERE {IS_EVENT} GROUP BY ALL)
+SELECT type, version, sum(events)::BIGINT, sum(late)::BIGINT, sum(loaded)::BIGINT,
+    make_timestamp(min(first_us)), make_timestamp(max(last_us)), count(*),
     list({{'source': source, 'events': events}} ORDER BY events DESC, source)[:{PRODUCERS}]
 FROM counted GROUP BY type, version"""  # noqa: S608 - names of our own columns
 
@@ -37,9 +38,10 @@ class Producer:
 
 @dataclass(frozen=True, slots=True)
 class VersionUsage:
-    """One version of one event type. ``events`` counts the valid ones, ``late`` those of them that are late; ``first``
-    and ``last`` are event times in UTC, without a time zone. ``sources`` counts all producers, ``producers`` names the
-    largest. ``declared`` is false for a version that the topic doesn't declare (any more)."""
+    """One version of one event type. ``events`` counts the valid ones, ``late`` those of them that are late, ``loaded``
+    those from files; ``first`` and ``last`` are event times in UTC, without a time zone. ``sources`` counts all
+    producers, ``producers`` names the largest. ``declared`` is false for a version that the topic doesn't declare (any
+    more)."""
 
     topic: str
     type: str
@@ -52,6 +54,7 @@ class VersionUsage:
     last: datetime | None = None
     sources: int = 0
     producers: tuple[Producer, ...] = ()
+    loaded: int = 0
 
     def to_json(self) -> dict[str, Any]:
         first, last = (f"{at.isoformat()}Z" if at else None for at in (self.first, self.last))
@@ -81,6 +84,8 @@ def _seen(topic: Topic, found: dict[tuple[str, int], tuple[Any, ...]]) -> Iterat
         if (kind, version) not in found:
             yield VersionUsage(topic.name, kind, version, known, newest)
             continue
-        events, late, first, last, sources, largest = found[kind, version]
+        events, late, loaded, first, last, sources, largest = found[kind, version]
         producers = tuple(Producer(each["source"], each["events"]) for each in largest)
-        yield VersionUsage(topic.name, kind, version, known, newest, events, late, first, last, sources, producers)
+        yield VersionUsage(
+            topic.name, kind, version, known, newest, events, late, first, last, sources, producers, loaded
+        )

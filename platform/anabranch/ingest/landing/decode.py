@@ -168,8 +168,10 @@ def _time_of(text: Column) -> Column:
 
 
 def _event_time() -> Column:
-    """``time + (receivedtime - senttime)`` if senttime is given; without receivedtime the append time replaces it."""
+    """``time + (receivedtime - senttime)`` if senttime is given; without receivedtime the append time replaces it. Not
+    for a row of a file: its append time is the time of the load, and says nothing about the device's clock."""
     received = F.coalesce(F.col("_receivedtime"), F.col("append_time"))
     shift = F.unix_micros(received) - F.unix_micros(F.col("_senttime"))
     corrected = F.timestamp_micros(F.unix_micros(F.col("_time")) + shift)
-    return F.when(F.col("_senttime").isNull(), F.col("_time")).otherwise(corrected)
+    loaded = F.col("_receivedtime").isNull() & (F.col("partition") < 0)
+    return F.when(F.col("_senttime").isNull() | loaded, F.col("_time")).otherwise(corrected)

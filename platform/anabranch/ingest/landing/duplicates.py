@@ -18,7 +18,7 @@ from anabranch.core.settings import Settings
 from anabranch.ingest.landing.hash_segments import Hashes
 from anabranch.ingest.landing.id_hashes import by_day, days_of, duplicates_within, hashes, split
 from anabranch.ingest.landing.id_index import IdIndex, Origin
-from anabranch.ingest.landing.schema import DUPLICATE, VALID
+from anabranch.ingest.landing.schema import DUPLICATE, EVENTS, IS_EVENT
 from anabranch.ingest.landing.sql import landed_rows, rows_of_files
 from anabranch.ingest.landing.state import writer_of
 from anabranch.lake import CommitMetadata, latest_commit
@@ -26,6 +26,8 @@ from anabranch.lake.commit_log import changes
 from anabranch.lake.layout import landing_index
 
 LOGGER = logging.getLogger(__name__)
+_FIRST_DAY = date(1970, 1, 1)
+"""No record of a log is older."""
 _KEPT = {
     "topic",
     "partition",
@@ -49,15 +51,23 @@ class Duplicates:
 
     Of several copies in one micro-batch the first by (append time, partition, offset) is the event. Not guaranteed: a
     copy that was appended to the log more than ``topic.duplicate_horizon`` after the event may not be detected; ids are
-    dropped by whole days. ``step`` is called after each day that is added to the index.
+    dropped by whole days. ``step`` is called after each day that is added to the index. With ``every_age`` no id is
+    ever dropped, in an index of its own: history that is loaded may be a copy of any event.
     """
 
     def __init__(
-        self, settings: Settings, topic: Topic, table: DeltaTable, step: Callable[[], None] = lambda: None
+        self,
+        settings: Settings,
+        topic: Topic,
+        table: DeltaTable,
+        step: Callable[[], None] = lambda: None,
+        *,
+        every_age: bool = False,
     ) -> None:
-        self._topic, self._table, self._step = topic, table, step
+        self._topic, self._table, self._step, self._every_age = topic, table, step, every_age
         self._table_id = str(table.metadata().id)
-        self._index = IdIndex(landing_index(settings, topic.name))
+        folder = landing_index(settings, topic.name)
+        self._index = IdIndex(folder.with_name(f"{folder.name}-every-age") if every_age else folder)
         self._fresh: list[tuple[date | None, Hashes]] = []
 
     def catch_up(self) -> None:
@@ -71,15 +81,15 @@ class Duplicates:
             self._rebuild()
         elif missed:
             with rows_of_files(missed) as rows:
-                self._add(by_day(rows, f"decision = '{VALID}'"))
+                self._add(by_day(rows, IS_EVENT))
         self._index.save(self._origin())
 
     def repeats(self, rows: pa.Table) -> NDArray[np.bool_]:
-        """Which of ``rows``, the micro-batch (IDENTITY), repeat an earlier event. Only valid rows can: a copy of an
+        """Which of ``rows``, the micro-batch (IDENTITY), repeat an earlier event. Only events can: a copy of an
         event that isn't valid is quarantined."""
         repeated = np.zeros(rows.num_rows, np.bool_)
         self._fresh = []
-        places = pc.indices_nonzero(pc.equal(rows["decision"], VALID)).to_numpy()
+        places = pc.indices_nonzero(pc.is_in(rows["decision"], pa.array(EVENTS))).to_numpy()
         if len(places):
             valid = rows if len(places) == len(rows) else rows.take(places)
             first = pc.min(valid["append_time"]).as_py()
@@ -122,13 +132,13 @@ class Duplicates:
         LOGGER.info("%s: rebuilding the index of ids from what was landed", self._topic.name)
         self._index.clear()
         with landed_rows(self._table) as rows:
-            newest_us = f"SELECT max(epoch_us(append_time)) FROM rows WHERE decision = '{VALID}'"  # noqa: S608
+            newest_us = f"SELECT max(epoch_us(append_time)) FROM rows WHERE {IS_EVENT}"  # noqa: S608
             ((last,),) = rows.execute(newest_us).fetchall()
             if last is not None:
                 oldest = self._oldest(min(datetime.fromtimestamp(last // 1_000_000, UTC), datetime.now(UTC)))
                 first = int(datetime.combine(oldest, time.min, UTC).timestamp()) * 1_000_000
                 within = f"epoch_us(append_time) >= {first} OR released_from IS NOT NULL"
-                self._add(by_day(rows, f"decision = '{VALID}' AND ({within})"))
+                self._add(by_day(rows, f"{IS_EVENT} AND ({within})"))
 
     def _add(self, days: Iterable[tuple[date | None, Hashes]]) -> None:
         for day, found in days:
@@ -137,6 +147,8 @@ class Duplicates:
 
     def _oldest(self, append_time: datetime) -> date:
         """The first day within the horizon of a record with this append time."""
+        if self._every_age:
+            return _FIRST_DAY
         return (append_time.astimezone(UTC) - self._topic.duplicate_horizon).date()
 
     def _origin(self) -> Origin:

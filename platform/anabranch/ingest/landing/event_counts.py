@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 
 from anabranch.contracts import Sources
 from anabranch.core.settings import Settings
-from anabranch.ingest.landing.schema import EVENT_DATE, VALID, epochs_of_file
+from anabranch.ingest.landing.schema import EVENT_DATE, IS_EVENT, LOADED, epochs_of_file
 from anabranch.ingest.landing.sql import landed_rows, no_rows, rows_of_files
 from anabranch.lake.commits import open_table
 from anabranch.lake.layout import landing_table
@@ -20,14 +20,26 @@ from anabranch.lake.layout import landing_table
 
 @dataclass(frozen=True, slots=True)
 class EventCount:
-    """Valid events of one day. ``between``: those after the first of two epochs and up to the second."""
+    """Events of one day, late and loaded ones included. ``between``: those after the first of two epochs and up to the
+    second."""
 
     events: int = 0
     late: int = 0
+    loaded: int = 0
     between: int = 0
 
+    @property
+    def batch_only(self) -> int:
+        """Those that no stream reads."""
+        return self.late + self.loaded
+
     def __add__(self, other: EventCount) -> EventCount:
-        return EventCount(self.events + other.events, self.late + other.late, self.between + other.between)
+        return EventCount(
+            self.events + other.events,
+            self.late + other.late,
+            self.loaded + other.loaded,
+            self.between + other.between,
+        )
 
 
 def count_events(
@@ -37,7 +49,7 @@ def count_events(
     epoch: int,
     between: tuple[int, int] = (0, 0),
 ) -> Mapping[date, EventCount]:
-    """The valid events of ``types`` up to ``epoch`` on each of ``days`` (None: all), and those ``between`` two epochs.
+    """The events of ``types`` up to ``epoch`` on each of ``days`` (None: all), and those ``between`` two epochs.
 
     Days without events are left out. Opens only the files of ``days``: 0.3 s for a year of a million records.
     """
@@ -50,19 +62,25 @@ def count_events(
 
 @dataclass(frozen=True, slots=True)
 class EpochCounts:
-    """Valid events of one type and day of event time in one epoch, and how many of them are late."""
+    """Events of one type and day of event time in one epoch, and how many of them are late, or from files."""
 
     type: str
     day: date
     epoch: int
     events: int
     late: int
+    loaded: int = 0
+
+    @property
+    def on_time(self) -> int:
+        """Those that streams read."""
+        return self.events - self.late - self.loaded
 
 
 def events_since(
     table: DeltaTable, types: Sequence[str], since: Callable[[date], int | None], high: int
 ) -> list[EpochCounts]:
-    """The valid events of ``types`` that landed after the epoch ``since`` their day, up to ``high``; ``since`` returns
+    """The events of ``types`` that landed after the epoch ``since`` their day, up to ``high``; ``since`` returns
     None for days to leave out.
 
     Reads Delta's log, and opens only files that may hold a later epoch than their day's.
@@ -114,11 +132,11 @@ def files_since(table: DeltaTable, since: Callable[[date], int | None]) -> list[
 
 
 _NEW_EVENTS = f"""
-    SELECT type, {EVENT_DATE}, epoch, count(*), count_if(late)
-    FROM rows WHERE decision = '{VALID}' AND type IN $types AND epoch <= $high
+    SELECT type, {EVENT_DATE}, epoch, count(*), count(*) FILTER (late), count_if(decision = '{LOADED}')
+    FROM rows WHERE {IS_EVENT} AND type IN $types AND epoch <= $high
     GROUP BY type, {EVENT_DATE}, epoch"""  # noqa: S608 - names of our own columns
 _COUNTS = f"""
-    SELECT {EVENT_DATE}, count_if(epoch <= $epoch), count_if(late AND epoch <= $epoch),
-        count_if(epoch > $low AND epoch <= $high)
-    FROM rows WHERE decision = '{VALID}' AND type IN $types AND epoch <= greatest($epoch, $high)
+    SELECT {EVENT_DATE}, count_if(epoch <= $epoch), count(*) FILTER (late AND epoch <= $epoch),
+        count_if(decision = '{LOADED}' AND epoch <= $epoch), count_if(epoch > $low AND epoch <= $high)
+    FROM rows WHERE {IS_EVENT} AND type IN $types AND epoch <= greatest($epoch, $high)
     GROUP BY {EVENT_DATE}"""  # noqa: S608 - names of our own columns

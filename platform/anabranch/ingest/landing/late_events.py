@@ -1,5 +1,5 @@
-"""Lists late events by day and epoch, and the days that have any events; without Spark, opening as few files as
-possible."""
+"""Lists the events that no stream reads (late ones, and those from files) by day and epoch, and the days that have any
+events; without Spark, opening as few files as possible."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from datetime import date
 from deltalake import DeltaTable
 
 from anabranch.ingest.landing.event_counts import LandedFile, files_since
-from anabranch.ingest.landing.schema import EVENT_DATE, VALID
+from anabranch.ingest.landing.schema import BATCH_ONLY, EVENT_DATE, IS_EVENT, LOADED
 from anabranch.ingest.landing.sql import rows_of_files
 from anabranch.lake import commit_history
 
@@ -23,27 +23,28 @@ _FIRST_LOOK = 16
 
 @dataclass(frozen=True, slots=True)
 class LateEvents:
-    """Valid events of one day of event time that landed late in one epoch."""
+    """Events of one day of event time that no stream reads, in one epoch: late ones, and ``loaded`` ones among them."""
 
     day: date
     epoch: int
     events: int
+    loaded: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Lateness:
-    """``late``: by day and epoch. ``days``: those with any valid events, late or not."""
+    """``late``: late and loaded events, by day and epoch. ``days``: those with any events, on time or not."""
 
     late: Sequence[LateEvents] = field(hash=False)
     days: frozenset[date]
 
 
 def lateness_since(table: DeltaTable, types: Sequence[str], since: Callable[[date], int | None], high: int) -> Lateness:
-    """The valid events of ``types`` that landed after the epoch ``since`` their day, up to ``high``; ``since`` returns
+    """The events of ``types`` that landed after the epoch ``since`` their day, up to ``high``; ``since`` returns
     None for days to leave out.
 
-    Reads Delta's log and its newest commits. Opens only files with an epoch after their day's that had late events, or
-    whose commit doesn't say so; and a few of the others, for days about which nothing else is known.
+    Reads Delta's log and its newest commits. Opens only files with an epoch after their day's that had late or loaded
+    events, or whose commit doesn't say so; and a few of the others, for days about which nothing else is known.
     """
     files = [file for file in files_since(table, since) if file.epochs is None or file.epochs[0] <= high]
     on_time = _epochs_on_time(table, files)
@@ -52,9 +53,9 @@ def lateness_since(table: DeltaTable, types: Sequence[str], since: Callable[[dat
     opened = [file.path for file in files if not _is_on_time(file, on_time)]
     if opened:
         with rows_of_files(opened) as rows:
-            for day, epoch, events in rows.execute(_LATE, asked).fetchall():
+            for day, epoch, events, loaded in rows.execute(_LATE, asked).fetchall():
                 if epoch is not None and epoch > (since(day) or 0):
-                    late.append(LateEvents(day, epoch, events))
+                    late.append(LateEvents(day, epoch, events, loaded))
                 days.add(day)
     others = dict[date, list[str]]()
     for file in files:
@@ -64,7 +65,7 @@ def lateness_since(table: DeltaTable, types: Sequence[str], since: Callable[[dat
 
 
 def _epochs_on_time(table: DeltaTable, files: Sequence[LandedFile]) -> set[int]:
-    """The epochs of ``files`` whose commit metadata says that none of their events is late."""
+    """The epochs of ``files`` whose commit metadata says that streams read all of their events."""
     single = [file.epochs[0] for file in files if file.epochs is not None and file.epochs[0] == file.epochs[1]]
     if not single:
         return set()
@@ -75,7 +76,7 @@ def _epochs_on_time(table: DeltaTable, files: Sequence[LandedFile]) -> set[int]:
         if epoch < oldest:
             break
         counts = committed.note.extra.get("counts")
-        if isinstance(counts, dict) and counts.get("late") == 0:
+        if isinstance(counts, dict) and counts.get("late") == 0 and not counts.get(LOADED):
             found.add(epoch)
     return found
 
@@ -95,6 +96,8 @@ def _days_with_events(files: dict[date, list[str]], asked: dict[str, object]) ->
     return found
 
 
-_OURS = f"decision = '{VALID}' AND type IN $types AND epoch <= $high"
-_LATE = f"SELECT {EVENT_DATE}, CASE WHEN late THEN epoch END, count(*) FROM rows WHERE {_OURS} GROUP BY ALL"  # noqa: S608 - names of our own columns
+_OURS = f"{IS_EVENT} AND type IN $types AND epoch <= $high"
+_LATE = f"""
+    SELECT {EVENT_DATE}, CASE WHEN {BATCH_ONLY} THEN epoch END, count(*), count_if(decision = '{LOADED}')
+    FROM rows WHERE {_OURS} GROUP BY ALL"""  # noqa: S608 - names of our own columns
 _DAYS = f"SELECT DISTINCT {EVENT_DATE} FROM rows WHERE {_OURS}"  # noqa: S608 - the same

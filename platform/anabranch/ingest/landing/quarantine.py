@@ -19,7 +19,8 @@ from anabranch.core.settings import Settings
 from anabranch.ingest.landing.decode import decode, raw_frame
 from anabranch.ingest.landing.duplicates import mark_duplicates
 from anabranch.ingest.landing.id_hashes import duplicates_within, hashes
-from anabranch.ingest.landing.schema import EVENT_DATE, VALID, epoch_build
+from anabranch.ingest.landing.loaded_files import as_loaded
+from anabranch.ingest.landing.schema import EVENT_DATE, EVENTS, IS_EVENT, VALID, epoch_build
 from anabranch.ingest.landing.schema_growth import versions_note
 from anabranch.ingest.landing.sql import landed_rows
 from anabranch.ingest.landing.state import lateness_note, open_landing, read_state, writer_of
@@ -39,7 +40,7 @@ from rows q where q.decision = 'quarantined' and not exists (
 """
 _LANDED_IDS = f"""
 SELECT place FROM asked SEMI JOIN rows
-ON asked.source = rows.source AND asked.event_id = rows.event_id AND rows.decision = '{VALID}'
+ON asked.source = rows.source AND asked.event_id = rows.event_id AND rows.{IS_EVENT}
 """  # noqa: S608
 
 
@@ -122,8 +123,8 @@ def release(
     """Decide again on quarantined records, with the current contracts; those that are valid now become a new epoch.
 
     ``offset``, ``kind``: that record, or those of that kind only; raises what ``find_quarantined`` raises. The epoch's
-    metadata says that it is a release, ``why``, and ``by`` whom. Safe to repeat: a released record is no longer in
-    quarantine. A landing that runs at the same time continues after the new epoch.
+    metadata says that it is a release, ``why``, and ``by`` whom. Rows of files become loaded events. Safe to repeat: a
+    released record is no longer in quarantine. A landing that runs at the same time continues after the new epoch.
     """
     table = open_landing(settings, topic)
 
@@ -143,7 +144,7 @@ def _release(
     before = read_state(table, topic)
     decided = decode(raw_frame(spark, topic, [_raw(r) for r in records]), topic).toArrow()
     rows = arrow_with_epoch(decided, before, topic)
-    rows = mark_duplicates(rows, _landed_before(table, rows))
+    rows = as_loaded(mark_duplicates(rows, _landed_before(table, rows)))
     came_from = {(r.partition, r.offset): r.epoch for r in records}
     readable = rows.filter(pc.not_equal(rows["decision"], "quarantined"))
     still: dict[str, int] = {}
@@ -155,7 +156,7 @@ def _release(
     coordinates = zip(readable["partition"].to_pylist(), readable["offset"].to_pylist(), strict=True)
     origin = pa.array([came_from[c] for c in coordinates], pa.int64())
     readable = readable.set_column(readable.schema.get_field_index("released_from"), "released_from", origin)
-    valid = sum(d == VALID for d in readable["decision"].to_pylist())
+    valid = sum(d in EVENTS for d in readable["decision"].to_pylist())
     epoch = before.epoch + 1
     extra: dict[str, Any] = summary(readable.select(SUMMARY_COLUMNS), before)
     extra |= {**lateness_note(topic), **versions_note(topic)}

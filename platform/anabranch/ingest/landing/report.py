@@ -12,7 +12,7 @@ from rich.text import Text
 
 from anabranch.core.terminal_text import cell
 from anabranch.ingest.landing.quarantine import Quarantined
-from anabranch.ingest.landing.verify import Proof
+from anabranch.ingest.landing.verify import FileProof, Proof
 
 COUNTED: Final = {
     "valid": "valid",
@@ -53,7 +53,8 @@ def proof_table(proof: Proof) -> Table:
         table.add_row(str(p.partition), *ranges, *counts, *(["; ".join(p.wrong)] if wrong else []))
     landed = totals["valid"] + totals["quarantined"] + totals["duplicates"]
     table.add_row("all", "", f"{landed:,}", *(f"{totals[count]:,}" for count in shown))
-    notes = [f"accepted as lost: {x['partition']}: {x['from']}..{x['to'] - 1}" for x in proof.accepted_losses]
+    notes = [_file_line(file) for file in proof.files]
+    notes += [f"accepted as lost: {x['partition']}: {x['from']}..{x['to'] - 1}" for x in proof.accepted_losses]
     without = [f"{p}: {first}..{until - 1}" for p, each in proof.holes.items() for first, until in each]
     if without:
         more = f" and {len(without) - NAMED:,} ranges more (--json names all)" if len(without) > NAMED else ""
@@ -64,6 +65,21 @@ def proof_table(proof: Proof) -> Table:
         notes.append(f"[red]{proof.doubled:,} copies of events were landed as events of their own")
     table.caption = "\n".join(notes) or None
     return table
+
+
+def place(partition: int, offset: int) -> str:
+    """A record's coordinates: ``2:1733``, or ``file2:1733`` for a row of a loaded file."""
+    return f"{partition}:{offset}" if partition >= 0 else f"file{-partition}:{offset}"
+
+
+def _file_line(file: FileProof) -> str:
+    """What has landed of a loaded file, in one line. Its name is the user's: it isn't interpreted as markup."""
+    counts = {"loaded": file.loaded, "quarantined": file.quarantined, "duplicates": file.duplicates}
+    by_decision = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count or name == "loaded")
+    text = f"file {file.number}, {cell(file.name)}: {file.landed:,} rows, {by_decision}"
+    if not file.finished:
+        text += f"; [yellow]not finished{f', of {file.rows:,} rows' if file.rows else ''}[/]"
+    return text + "".join(f"; [red]{what}[/]" for what in file.wrong)
 
 
 def kinds_table(topic: str, records: Sequence[Quarantined]) -> Table:
@@ -79,7 +95,7 @@ def kinds_table(topic: str, records: Sequence[Quarantined]) -> Table:
         newest = max(own, key=lambda record: (record.epoch, record.partition, record.offset))
         first = min(record.epoch for record in own)
         epochs = f"{first}" if first == newest.epoch else f"{first} to {newest.epoch}"
-        at = f"{newest.partition}:{newest.offset}"
+        at = place(newest.partition, newest.offset)
         table.add_row(f"{len(own):,}", cell(kind), cell(event), epochs, at, cell(newest.reason))
     return table
 
@@ -92,5 +108,5 @@ def quarantine_table(topic: str, records: Sequence[Quarantined], limit: int) -> 
         table.add_column(name, overflow="fold" if name == "reason" else "ellipsis")
     for r in records[:limit]:
         appended = f"{r.append_time.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
-        table.add_row(f"{r.partition}:{r.offset}", str(r.epoch), appended, cell(r.type or ""), cell(r.reason))
+        table.add_row(place(r.partition, r.offset), str(r.epoch), appended, cell(r.type or ""), cell(r.reason))
     return table

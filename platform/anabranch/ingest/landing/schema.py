@@ -15,6 +15,13 @@ from anabranch.contracts.decimals import type_name
 VALID: Final = "valid"
 QUARANTINED: Final = "quarantined"
 DUPLICATE: Final = "duplicate"
+LOADED: Final = "loaded"
+"""An event that came from a file (ADR 0042): it is in batch only, moves no watermark, and is never late."""
+EVENTS: Final = (VALID, LOADED)
+IS_EVENT: Final = f"decision IN ('{VALID}', '{LOADED}')"
+"""SQL: a row that is an event, from the log or from a file."""
+BATCH_ONLY: Final = f"(late OR decision = '{LOADED}')"
+"""SQL: an event that no stream reads. Only for rows that are events."""
 
 _TIME = pa.timestamp("us", "UTC")
 _HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
@@ -28,7 +35,7 @@ FIXED: Final = pa.schema(
         ("value", pa.binary()),
         ("headers", pa.list_(_HEADER)),
         ("epoch", pa.int64()),
-        # The decision: VALID, QUARANTINED (with a reason) or DUPLICATE (of an earlier source and id).
+        # The decision: VALID, LOADED, QUARANTINED (with a reason) or DUPLICATE (of an earlier source and id).
         ("decision", pa.string()),
         ("reason", pa.string()),
         # event_time < W(epoch) - L; null unless valid.

@@ -16,6 +16,7 @@ from anabranch.contracts.contract_registry import check_registered, register
 from anabranch.core.errors import Conflict
 from anabranch.core.settings import Settings
 from anabranch.ingest.landing.empty_offsets import BEGIN, COUNTS, by_partition
+from anabranch.ingest.landing.loaded_files import Loads
 from anabranch.ingest.landing.schema import EVENT_DATE, PROPERTIES, landing_schema
 from anabranch.ingest.landing.schema_growth import missing_columns, versions_note
 from anabranch.lake import CommitMetadata, Cut, Position, configure, create, latest_commit, widen
@@ -32,7 +33,8 @@ class LandingState:
     ``watermark_us`` is W(epoch + 1): the largest event time of all records landed so far, in microseconds; None before
     the first valid record. ``released`` counts the records that were released from quarantine. ``log`` is the broker's
     id of the topic: a topic that was deleted and created again has another one. ``begin`` is the offset that landing
-    began with, if known; ``holes`` counts the offsets that were proven to hold no record.
+    began with, if known; ``holes`` counts the offsets that were proven to hold no record. ``loads``: the files.
+    Their rows are in no other number here.
     """
 
     epoch: int
@@ -42,6 +44,7 @@ class LandingState:
     log: str = ""
     begin: Mapping[int, int] = field(default_factory=dict, hash=False)
     holes: Mapping[int, int] = field(default_factory=dict, hash=False)
+    loads: Loads = field(default_factory=Loads)
 
     def late_before_us(self, lateness: timedelta) -> int | None:
         """Records of the next epoch with an event time below this are late."""
@@ -55,7 +58,7 @@ class LandingState:
         """The metadata that each commit repeats, because older commits are deleted one day."""
         known = {BEGIN: self.begin, COUNTS: self.holes}
         kept = {name: {str(p): n for p, n in sorted(each.items())} for name, each in known.items() if each}
-        return {"released": self.released, "log": self.log, **kept}
+        return {"released": self.released, "log": self.log, **kept, **self.loads.note()}
 
 
 def lateness_note(topic: Topic) -> dict[str, Any]:
@@ -117,4 +120,5 @@ def read_state(table: DeltaTable, topic: Topic) -> LandingState:
     position = note.cut.positions[topic.name]
     released, log = int(note.extra.get("released", 0)), str(note.extra.get("log", ""))
     begin, holes = by_partition(note.extra, BEGIN), by_partition(note.extra, COUNTS)
-    return LandingState(position.epoch, position.offsets, note.extra["watermark_us"], released, log, begin, holes)
+    w, loads = note.extra["watermark_us"], Loads.of(note.extra)
+    return LandingState(position.epoch, position.offsets, w, released, log, begin, holes, loads)

@@ -16,6 +16,7 @@ from anabranch.core.errors import BadInput, BrokenState
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.admin import begin_offsets, end_offsets, readable_ends
 from anabranch.ingest.landing.empty_offsets import all_recorded
+from anabranch.ingest.landing.loaded_files import LANDED_FILES, Loads, names_of_files, wrong_rows
 from anabranch.ingest.landing.sql import landed_rows
 from anabranch.ingest.landing.state import read_state
 from anabranch.lake import commit_history
@@ -27,23 +28,26 @@ _COUNTS = """
 select "partition", count(*), count(distinct "offset"), min("offset"), max("offset"),
     count(*) filter (decision = 'valid'), count(*) filter (decision = 'quarantined'),
     count(*) filter (decision = 'duplicate'), count(*) filter (late), max(epoch)
-from rows where released_from is null group by 1 order by 1
+from rows where released_from is null and "partition" >= 0 group by 1 order by 1
 """
 _NO_ROW = (0, 0, 0, None, None, 0, 0, 0, 0, 0)
 DOUBLED = """
-with several as (select source, event_id from rows where decision = 'valid' group by 1, 2 having count(*) > 1),
+with several as (
+    select source, event_id from rows where decision in ('valid', 'loaded') group by 1, 2 having count(*) > 1),
 again as (
     select source, event_id, "partition", "offset", epoch, epoch_us(append_time) - lag(epoch_us(append_time)) over (
-        partition by source, event_id order by append_time, "partition", "offset") as after
-    from rows semi join several using (source, event_id) where decision = 'valid')
-select source, event_id, "partition", "offset", epoch from again where after <= ? order by 3, 4
+        partition by source, event_id order by append_time, "partition", "offset") as after,
+        decision = 'loaded' and epoch > min(epoch) over (partition by source, event_id) as reloaded
+    from rows semi join several using (source, event_id) where decision in ('valid', 'loaded'))
+select source, event_id, "partition", "offset", epoch from again where after <= ? or reloaded order by 3, 4
 """
-"""Copies of an event that were landed as events within the horizon (the parameter, in microseconds)."""
+"""Copies of an event that were landed as events within the horizon (the parameter, in microseconds), or loaded from a
+file after it had landed, at any time."""
 
 _CONFLICTS = """
 select d."partition", d."offset", d.source, d.event_id, f."partition", f."offset"
 from rows d join rows f on d.source = f.source and d.event_id = f.event_id
-where d.decision = 'duplicate' and f.decision = 'valid' and d.value <> f.value
+where d.decision = 'duplicate' and f.decision in ('valid', 'loaded') and d.value <> f.value
 order by 1, 2 limit ?
 """
 
@@ -80,10 +84,26 @@ class PartitionProof:
 
 
 @dataclass(frozen=True, slots=True)
+class FileProof:
+    """A file that was loaded: ``landed`` of its ``rows`` (None: not known any more), by decision, and what is wrong."""
+
+    number: int
+    name: str
+    rows: int | None
+    landed: int
+    loaded: int
+    quarantined: int
+    duplicates: int
+    finished: bool
+    wrong: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Proof:
-    """All partitions of a topic. ``sound``: each offset is in landing or quarantine exactly once, or was proven to hold
-    no record, and no event is valid twice. ``doubled`` counts the copies that were landed as events within the
-    duplicate horizon. ``holes`` lists the offsets without a record, for the epochs whose commits are still kept."""
+    """All partitions and loaded files of a topic. ``sound``: each offset of the log, and each row of a file that has
+    landed so far, is in landing or quarantine exactly once, or was proven to hold no record; no event is there twice.
+    ``doubled`` counts the copies that were landed as events within the duplicate horizon. ``holes`` lists the offsets
+    without a record, for the epochs whose commits are still kept."""
 
     topic: str
     epoch: int
@@ -91,10 +111,13 @@ class Proof:
     accepted_losses: tuple[Mapping[str, int], ...] = ()
     doubled: int = 0
     holes: Mapping[int, Sequence[tuple[int, int]]] = field(default_factory=dict, hash=False)
+    files: tuple[FileProof, ...] = ()
 
     @property
     def sound(self) -> bool:
-        return not self.doubled and not any(p.wrong for p in self.partitions)
+        return not self.doubled and not (
+            any(p.wrong for p in self.partitions) or any(file.wrong for file in self.files)
+        )
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -105,6 +128,7 @@ class Proof:
             "accepted_losses": [dict(loss) for loss in self.accepted_losses],
             "holes": [{"partition": p, "from": a, "to": b} for p, each in self.holes.items() for a, b in each],
             "partitions": [{**asdict(p), "lag": p.lag, "undecided": p.undecided} for p in self.partitions],
+            "files": [asdict(file) for file in self.files],
         }
 
 
@@ -121,6 +145,7 @@ def verify(settings: Settings, topic: Topic) -> Proof:
     try:
         with landed_rows(table) as rows:
             counted = {row[0]: row for row in rows.execute(_COUNTS).fetchall()}
+            landed = {number: counts for number, *counts in rows.execute(LANDED_FILES).fetchall()}
             doubled = len(rows.execute(DOUBLED, [horizon_us(topic)]).fetchall())
     except duckdb.Error as error:
         raise unreadable_file(table.table_uri, error) from error
@@ -134,7 +159,29 @@ def verify(settings: Settings, topic: Topic) -> Proof:
         return _prove(p, counted.get(p), (first, state.offsets.get(p, 0)), log, state.holes.get(p, 0), losses)
 
     partitions = tuple(prove(p) for p in sorted({*end, *counted, *state.offsets}))
-    return Proof(topic.name, state.epoch, partitions, losses, doubled, holes)
+    files = _files(settings, topic, table, state.loads, landed)
+    return Proof(topic.name, state.epoch, partitions, losses, doubled, holes, files)
+
+
+def _files(
+    settings: Settings, topic: Topic, table: DeltaTable, loads: Loads, landed: Mapping[int, Sequence[int]]
+) -> tuple[FileProof, ...]:
+    wrong: dict[int, list[str]] = {}
+    for number, what in wrong_rows(loads, landed):
+        wrong.setdefault(number, []).append(what)
+    numbers = sorted({*landed, *wrong})
+    known = names_of_files(settings, topic.name, table, set(numbers)) if numbers else {}
+
+    def prove(number: int) -> FileProof:
+        count, _, _, _, loaded, quarantined, duplicates = landed.get(number, (0,) * 7)
+        file, finished = known.get(number), number not in loads.open
+        said = wrong.get(number, [])
+        if file is not None and finished and file.rows != count:
+            said = [*said, f"{count:,} of its {file.rows:,} rows landed"]
+        name, rows = (file.name, file.rows) if file is not None else ("", None)
+        return FileProof(number, name, rows, count, loaded, quarantined, duplicates, finished, tuple(said))
+
+    return tuple(prove(number) for number in numbers)
 
 
 def horizon_us(topic: Topic) -> int:

@@ -7,12 +7,14 @@ from datetime import UTC, datetime, timedelta
 from deltalake import DeltaTable
 
 from anabranch.contracts import Topic
+from anabranch.ingest.landing.schema import VALID
 from anabranch.ingest.landing.sql import landed_rows
 from anabranch.lake import commit_history
 
 _NEAR = 20
 """How many of the newest commits are searched before the rows are queried."""
 _START = datetime(1970, 1, 1, tzinfo=UTC)
+_NEWEST = f"SELECT epoch_us(max(event_time)) FROM rows WHERE decision = '{VALID}' AND epoch <= $1"  # noqa: S608
 
 
 def watermark_at(table: DeltaTable, topic: Topic, epoch: int) -> datetime | None:
@@ -27,7 +29,7 @@ def watermark_at(table: DeltaTable, topic: Topic, epoch: int) -> datetime | None
         if position is not None and position.epoch == epoch and newest is not None:
             return _before(int(newest), topic)
     with landed_rows(table) as rows:
-        found = rows.execute("SELECT epoch_us(max(event_time)) FROM rows WHERE epoch <= $1", [epoch]).fetchall()
+        found = rows.execute(_NEWEST, [epoch]).fetchall()
     newest = found[0][0]
     return None if newest is None else _before(int(newest), topic)
 

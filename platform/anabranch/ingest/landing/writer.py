@@ -32,7 +32,7 @@ from anabranch.ingest.landing.empty_offsets import (
 )
 from anabranch.ingest.landing.log_trimming import LogTrimmer
 from anabranch.ingest.landing.quarantine_reasons import with_reasons
-from anabranch.ingest.landing.schema import EVENT_DATE, INDEXED, VALID, epoch_build, landing_schema
+from anabranch.ingest.landing.schema import EVENT_DATE, INDEXED, LOADED, VALID, epoch_build, landing_schema
 from anabranch.ingest.landing.schema_growth import versions_note
 from anabranch.ingest.landing.staged_epoch import read_columns, without_duplicates
 from anabranch.ingest.landing.state import LandingState, lateness_note, read_state, writer_of
@@ -223,10 +223,11 @@ def _failed(topic: Topic, batch: int, error: BaseException) -> BrokenState:
 def summary(judged: pa.Table, before: LandingState) -> dict[str, Any]:
     """An epoch's metadata besides its cut: counts by decision, and W of the next epoch."""
     counts = {row["values"]: row["counts"] for row in pc.value_counts(judged["decision"]).to_pylist()}
-    newest = pc.max(judged["event_time"]).as_py()
-    seen = [before.watermark_us] if before.watermark_us is not None else []
-    if newest is not None:
-        seen.append(int(pc.max(judged["event_time"].cast(pa.int64())).as_py()))
+    times = judged["event_time"].cast(pa.int64())
+    if LOADED in counts:  # rows of files move no watermark
+        times = pc.if_else(pc.equal(judged["decision"], LOADED), pa.scalar(None, pa.int64()), times)
+    newest = pc.max(times).as_py()
+    seen = [time for time in (before.watermark_us, newest) if time is not None]
     return {
         "watermark_us": max(seen, default=None),
         "rows": judged.num_rows,
@@ -252,6 +253,11 @@ def with_epoch(rows: DataFrame, before: LandingState, topic: Topic) -> DataFrame
 def arrow_with_epoch(rows: pa.Table, before: LandingState, topic: Topic) -> pa.Table:
     """The same as ``with_epoch``, for rows that are in this process. (A literal that changes with every epoch would
     make Spark compile each small micro-batch again.)"""
+    return with_reasons(numbered(rows, before, topic), topic)
+
+
+def numbered(rows: pa.Table, before: LandingState, topic: Topic) -> pa.Table:
+    """The same without the reasons of quarantined records."""
     schema = landing_schema(topic)
     bound = before.late_before_us(topic.allowed_lateness)
     event_us = rows["event_time"].cast(pa.timestamp("us", "UTC")).cast(pa.int64())
@@ -263,4 +269,4 @@ def arrow_with_epoch(rows: pa.Table, before: LandingState, topic: Topic) -> pa.T
         "released_from": pa.nulls(rows.num_rows, pa.int64()),
     }
     columns = [added[name] if name in added else rows[name] for name in schema.names]
-    return with_reasons(pa.table(columns, names=schema.names).cast(schema), topic)
+    return pa.table(columns, names=schema.names).cast(schema)

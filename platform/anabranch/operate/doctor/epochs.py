@@ -14,13 +14,14 @@ from anabranch.operate.doctor.commits import how_to_rebuild
 from anabranch.operate.doctor.context import Context, TableState, each, rows_of
 from anabranch.operate.doctor.findings import Finding
 
-_FILES = "select filename, min(epoch), max(epoch), count(*), max(epoch_us(event_time)) from rows group by 1"
-_EPOCHS = "select epoch, count(*), max(epoch_us(event_time)) from rows group by 1"
+_NEWEST = "max(epoch_us(event_time)) filter (decision <> 'loaded')"
+_FILES = f"select filename, min(epoch), max(epoch), count(*), {_NEWEST} from rows group by 1"  # noqa: S608
+_EPOCHS = f"select epoch, count(*), {_NEWEST} from rows group by 1"  # noqa: S608
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """``newest_us`` is the largest event time; None if no row has one."""
+    """``newest_us`` is the largest event time of the log's rows; None if none of them has one."""
 
     count: int
     newest_us: int | None

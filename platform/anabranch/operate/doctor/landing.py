@@ -8,6 +8,7 @@ from typing import Any
 
 import duckdb
 from anabranch.ingest.landing.empty_offsets import BEGIN, COUNTS, all_recorded, by_partition, recorded_ranges
+from anabranch.ingest.landing.loaded_files import LANDED_FILES, Loads, wrong_rows
 from anabranch.ingest.landing.verify import DOUBLED, horizon_us
 from anabranch.lake import commit_history
 from anabranch.operate.doctor.commits import how_to_rebuild
@@ -17,18 +18,18 @@ from anabranch.operate.doctor.findings import Finding, Severity
 _GAPS = """
 select "partition", before + 1, "offset", epoch from (
     select "partition", "offset", epoch, lag("offset") over (partition by "partition" order by "offset") as before
-    from rows where released_from is null)
+    from rows where released_from is null and "partition" >= 0)
 where "offset" > before + 1 order by 1, 2
 """
 _REPEATS = """
 select "partition", min("offset"), count(*), list(distinct epoch order by epoch) from (
-    select "partition", "offset", unnest(list(epoch)) as epoch from rows where released_from is null
-    group by 1, 2 having count(*) > 1)
+    select "partition", "offset", unnest(list(epoch)) as epoch from rows
+    where released_from is null and "partition" >= 0 group by 1, 2 having count(*) > 1)
 group by 1 order by 1
 """
 _SPANS = """
 select "partition", min("offset"), max("offset") + 1, arg_min(epoch, "offset")
-from rows where released_from is null group by 1 order by 1
+from rows where released_from is null and "partition" >= 0 group by 1 order by 1
 """
 Gap = tuple[int, int, int, int]
 """Partition, first offset, end offset (exclusive), and the epoch of the record that follows."""
@@ -36,7 +37,7 @@ Gap = tuple[int, int, int, int]
 
 @each("landing")
 def offsets(_: Context, state: TableState) -> Iterator[Finding]:
-    """OFFSET_MISSING, OFFSET_TWICE, OFFSET_END: one finding per partition and kind."""
+    """OFFSET_MISSING, OFFSET_TWICE, OFFSET_END: one finding per partition and kind. Those of files: ``loaded``."""
     files = state.readable()
     if state.newest is None:
         return
@@ -131,8 +132,21 @@ def _missing(state: TableState, gaps: Sequence[Gap], absent: Absent) -> Iterator
 
 
 @each("landing")
+def loaded(_: Context, state: TableState) -> Iterator[Finding]:
+    """LOADED_ROWS: the rows of each file that was loaded, by the newest commit metadata."""
+    files = state.readable()
+    if state.newest is None or not files:
+        return
+    with rows_of(files) as rows:
+        landed = {number: counts for number, *counts in rows.execute(LANDED_FILES).fetchall()}
+    for number, what in wrong_rows(Loads.of(state.newest.note.extra), landed):
+        where = f"{state.place}, file {number} (partition {-number})"
+        yield Finding("LOADED_ROWS", where, what, how_to_rebuild(state.place))
+
+
+@each("landing")
 def events(context: Context, state: TableState) -> Iterator[Finding]:
-    """EVENT_TWICE: two valid rows of one (source, id) within the topic's duplicate horizon."""
+    """EVENT_TWICE: two events of one (source, id) within the topic's duplicate horizon."""
     topic = context.declarations.topics.get(state.place.name)
     files = state.readable()
     if topic is None or not files:
@@ -142,7 +156,7 @@ def events(context: Context, state: TableState) -> Iterator[Finding]:
     if found:
         source, event_id, partition, offset, epoch = found[0]
         where = f"{state.place}, partition {partition}, offset {offset}, epoch {epoch}"
-        what = f"{len(found)} rows are valid although their event had already landed, the first: {source} {event_id}"
+        what = f"{len(found)} rows are events although their event had already landed, the first: {source} {event_id}"
         yield Finding("EVENT_TWICE", where, what, how_to_rebuild(state.place))
 
 

@@ -17,6 +17,8 @@ from anabranch.lake.stream_checkpoint import BatchPlan, batch_plan
 from anabranch.operate.doctor.context import Context, TableRef, TableState, each, rows_of
 from anabranch.operate.doctor.findings import Finding, Severity, failed
 
+_FIRST = 'select "partition", min("offset") from rows where "partition" >= 0 group by 1'
+
 
 def checkpoint(context: Context) -> Iterator[Finding]:
     """LANDING_BEHIND, CHECKPOINT_FOREIGN: by the newest micro-batch that Spark has recorded as done."""
@@ -93,7 +95,7 @@ def _against_broker(context: Context, state: TableState) -> Iterator[Finding]:
     if not files:
         return
     with rows_of(files) as rows:
-        first = dict(rows.execute('select "partition", min("offset") from rows group by 1').fetchall())
+        first = dict(rows.execute(_FIRST).fetchall())
     begun = by_partition(state.newest.note.extra, BEGIN) if state.newest else {}
     first = {p: min(offset, begun.get(p, offset)) for p, offset in first.items()}
     older = {p: (begin[p], offset) for p, offset in sorted(first.items()) if begin.get(p, offset) < offset}

@@ -15,7 +15,8 @@ from anabranch.operate.doctor.context import Context, DataFile, TableState, each
 from anabranch.operate.doctor.findings import Finding, Severity
 
 _LATE = """
-with newest as (select epoch, max(epoch_us(event_time)) as us from rows group by epoch),
+with newest as (
+    select epoch, max(epoch_us(event_time)) filter (decision <> 'loaded') as us from rows group by epoch),
 before as (
     select epoch, max(us) over (order by epoch rows between unbounded preceding and 1 preceding) as w from newest),
 judged as (

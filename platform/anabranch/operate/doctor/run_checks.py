@@ -56,6 +56,7 @@ CHECKS = (
     Check("streams far behind", running_work.streams),
     Check("writers", routes.writers),
     Check("offsets", landing.offsets),
+    Check("rows of files", landing.loaded),
     Check("events", landing.events),
     Check("late or on time", landing_decisions.late),
     Check("releases from quarantine", landing_decisions.released),

@@ -10,7 +10,7 @@ from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from anabranch.contracts import Topic
-from anabranch.ingest.landing.schema import ADDED, DUPLICATE, EVENT_DATE, RECORD, VALID
+from anabranch.ingest.landing.schema import ADDED, DUPLICATE, EVENT_DATE, EVENTS, RECORD, VALID
 from anabranch.operate.doctor.commits import how_to_rebuild
 from anabranch.operate.doctor.context import Context, TableState, each
 from anabranch.operate.doctor.findings import Check, Finding
@@ -83,7 +83,7 @@ def _differing(rows: DataFrame, topic: Topic, event_type: str, rank: int) -> Dat
     stored = [name for name in rows.columns if name not in RECORD]
     # ``decode`` doesn't read the topic's name and passes it on, so the stored columns travel in it.
     carried = F.struct(*(F.col(name) for name in stored))
-    again = decode(rows.where(mine & (F.col("decision") == VALID)).withColumn("topic", carried), at)
+    again = decode(rows.where(mine & F.col("decision").isin(*EVENTS)).withColumn("topic", carried), at)
     expected = {name: F.col(name) for name in _ENVELOPE}
     expected |= {topic.newest(t).column: F.lit(None) for t in topic.event_types if t != event_type}
     expected[contract.column] = project(F.col(contract.column), at.shape(event_type), topic.shape(event_type))
@@ -98,7 +98,7 @@ def _unread(rows: DataFrame, topic: Topic) -> DataFrame:
     from anabranch.ingest.landing.mapping import identity
     from pyspark.sql import functions as F
 
-    decision, unread = F.col("decision"), F.coalesce(F.col("decision") != VALID, F.lit(True))
+    decision, unread = F.col("decision"), F.coalesce(~F.col("decision").isin(*EVENTS), F.lit(True))
     known = [(F.col("type") == c.name) & (F.col("contract_version") == c.version) for c in topic.contracts]
     names = identity(topic)
     values = [*(n for n in _ENVELOPE[2:] if n != EVENT_DATE), *(topic.newest(t).column for t in topic.event_types)]

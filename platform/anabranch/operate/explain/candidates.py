@@ -13,7 +13,7 @@ import pyarrow as pa
 from anabranch.contracts import Sources, Topic
 from anabranch.core.errors import TryAgain
 from anabranch.core.settings import Settings
-from anabranch.ingest.landing.schema import EVENT_DATE, VALID, landing_schema
+from anabranch.ingest.landing.schema import EVENT_DATE, IS_EVENT, LOADED, landing_schema
 from anabranch.ingest.landing.sql import landed_rows
 from anabranch.lake import Cut
 from anabranch.lake.commits import open_table
@@ -30,9 +30,10 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class LandedEvent:
-    """One event with its log coordinates and what landing decided about it. ``data`` has the fields of the contract
-    version that it was sent with; ``reshaped`` names those that the newest version lacks or that an upcaster may have
-    changed, so that they can't be compared with a view's cells."""
+    """One event with its coordinates and what landing decided about it; ``late`` includes loaded ones: events that only
+    batch reads. ``loaded``: it came from a file; its partition is negative then. ``data`` has the fields of the
+    contract version that it was sent with; ``reshaped`` names those that the newest version lacks or that an upcaster
+    may have changed, so that they can't be compared with a view's cells."""
 
     topic: str
     partition: int
@@ -46,8 +47,11 @@ class LandedEvent:
     event_id: str
     data: Row = field(hash=False, compare=False)
     reshaped: frozenset[str] = frozenset()
+    loaded: bool = False
 
     def __str__(self) -> str:
+        if self.loaded:
+            return f"{self.topic}[file {-self.partition}]@{self.offset}"
         return f"{self.topic}[{self.partition}]@{self.offset}"
 
     @property
@@ -63,17 +67,21 @@ class Candidates:
     events: Sequence[LandedEvent]
     complete: bool
 
-    def up_to(self, cut: Cut, *, late: bool) -> NDArray[np.bool_]:
-        """A mask of the events that a path sees at ``cut``, with late events or without."""
+    def up_to(self, cut: Cut, *, late: bool, loaded: Mapping[str, int] | None = None) -> NDArray[np.bool_]:
+        """A mask of the events that a path sees at ``cut``, with late events or without. ``loaded``: of the events from
+        files only those up to these epochs (None: all)."""
         epochs = np.array([event.epoch <= cut.epoch(event.topic) for event in self.events], np.bool_)
         lates = np.array([event.late for event in self.events], np.bool_)
+        if loaded is not None:
+            epochs &= np.array([not e.loaded or e.epoch <= loaded.get(e.topic, 0) for e in self.events], np.bool_)
         return epochs & (late | ~lates)
 
 
 def candidates(
     settings: Settings, views: Sequence[View], topics: Sources, key: Row, day: date | None, cut: Cut
 ) -> Candidates:
-    """Returns the valid events up to ``cut`` that a row of ``day`` can need in any of ``views``, late ones included.
+    """Returns the events up to ``cut`` that a row of ``day`` can need in any of ``views``, late and loaded ones
+    included.
 
     For a view without partitions, or with more than MOST candidates, only those whose fields equal the key's columns of
     the same name. Scans the files of those days once per topic; of tables that a view reads, all rows until then."""
@@ -111,7 +119,7 @@ def _of_topic(
         known = set(schema.names) - _UNUSED_COLUMNS
         wanted = [f.name for f in landing_schema(topic) if f.name in known and _is_needed(types, topic, f.name)]
         sql = f"""SELECT {", ".join(f'"{name}"' for name in wanted)} FROM rows
-            WHERE decision = '{VALID}' AND type IN $types AND epoch <= $epoch"""  # noqa: S608 - our own columns
+            WHERE {IS_EVENT} AND type IN $types AND epoch <= $epoch"""  # noqa: S608 - our own columns
         given: dict[str, Any] = {"types": list(types), "epoch": epoch}
         if until is not None:
             sql, given = f"{sql} AND {EVENT_DATE} <= $until", {**given, "until": until}
@@ -198,10 +206,11 @@ def _events(table: pa.Table, types: Sequence[str], topic: Topic) -> list[LandedE
             row["event_time"],
             row.get("append_time"),
             row["epoch"],
-            bool(row["late"]),
+            bool(row["late"]) or row["decision"] == LOADED,
             row.get("contract_version"),
             row["event_id"],
             *_sent_fields(row.get(columns[row["type"]]) or {}, shown[row["type"]].get(row.get("contract_version"))),
+            loaded=row["decision"] == LOADED,
         )
         for row in rows
     ]

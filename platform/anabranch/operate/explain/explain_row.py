@@ -146,7 +146,7 @@ class _Run:
     def _seen(self, side: Side) -> NDArray[np.bool_]:
         types = set(side.view.events)
         own = np.array([event.type in types for event in self._found.events], np.bool_)
-        seen: NDArray[np.bool_] = self._found.up_to(side.cut, late=side.late) & own
+        seen: NDArray[np.bool_] = self._found.up_to(side.cut, late=side.late, loaded=side.loaded) & own
         return seen
 
     def _there(self, spark: SparkSession) -> tuple[Search | None, Contributors | None] | None:

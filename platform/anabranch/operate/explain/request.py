@@ -21,17 +21,20 @@ from anabranch.operate.explain.served_row import Served, half_rows, half_schema,
 from anabranch.serve import read
 from anabranch.serve.half_choice import BATCH, SPEED
 from anabranch.views.definition import View
+from anabranch.views.inputs import loaded_in
 from anabranch.views.registry import Registry
 
 
 @dataclass(frozen=True)
 class Side:
-    """One computation of the key's row: which definition, up to which cut, with late events or without."""
+    """One computation of the key's row: which definition, up to which cut, with late events or without. ``loaded``: of
+    the events from files only those up to these epochs (None: all)."""
 
     view: View
     cut: Cut
     late: bool
     row: Row | None = field(default=None)
+    loaded: Mapping[str, int] | None = field(default=None, hash=False)
 
 
 @dataclass(frozen=True)
@@ -63,16 +66,19 @@ def resolve_request(
     found = served(settings, view, pinned, schema, typed, day)
     at = _cut(settings, topics, cut) if cut is not None else found.source.cut
     late = found.source.late or view.kappa
+    loaded = loaded_in(pinned.speed.newest.note) if view.kappa else None
     row = found.row if cut is None else None
     speed_row = with_key(half_rows(pinned, schema, SPEED, day), typed) if found.source.half == BATCH else None
-    return ExplainRequest(Side(view, at, late, row), topics, typed, day, found, cut is not None, speed_row)
+    return ExplainRequest(Side(view, at, late, row, loaded), topics, typed, day, found, cut is not None, speed_row)
 
 
 def comparison_side(
     settings: Settings, known: Registry, request: ExplainRequest, against: str | None, against_version: int | None
 ) -> Side | None:
     if against is not None:
-        return Side(request.side.view, _cut(settings, request.topics, against), request.side.late)
+        return Side(
+            request.side.view, _cut(settings, request.topics, against), request.side.late, loaded=request.side.loaded
+        )
     if against_version is None:
         return None
     view = known.get(request.side.view.name, against_version)
@@ -83,7 +89,7 @@ def comparison_side(
             state="nothing was explained",
             next_step="explain a row of each version by its own key",
         )
-    return Side(view, request.side.cut, request.side.late)
+    return Side(view, request.side.cut, request.side.late, loaded=request.side.loaded)
 
 
 def _cut(settings: Settings, topics: Sources, text: str) -> Cut:

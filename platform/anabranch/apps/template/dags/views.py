@@ -1,4 +1,4 @@
-"""Airflow's DAGs of this project: reprocess_VIEW, repair_VIEW, replay, migrate, retire and maintain."""
+"""Airflow's DAGs of this project: reprocess_VIEW, repair_VIEW, replay, migrate, retire, load and maintain."""
 
 from anabranch.apps.airflow.dags import project_dags
 

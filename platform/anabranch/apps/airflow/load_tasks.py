@@ -1,0 +1,109 @@
+"""The tasks of the DAG ``load``: check the form, load the files, say what has landed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anabranch.apps.airflow.reprocess_tasks import NOTHING_STARTED, failing, tell
+from anabranch.apps.airflow.retry_policy import NeedsFix
+from anabranch.apps.airflow.spark_job import SparkJob
+from anabranch.core.errors import BadInput
+from anabranch.core.settings import Settings, load_settings
+
+from airflow.sdk import get_current_context, task
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+@task(multiple_outputs=True)
+def plan_load() -> dict[str, Any]:
+    """Checks the form, and finds the files. Writes only the run's note. Fails without a retry on a wrong parameter."""
+    from anabranch.contracts import load_declarations
+    from anabranch.ingest.files.addresses import find_files
+    from anabranch.ingest.files.load_files import check_loadable
+
+    context = get_current_context()
+    run, params, settings = context["dag_run"], context["params"], load_settings()
+    with failing(NOTHING_STARTED):
+        topic = load_declarations(settings.contracts_folder).topic(str(params["topic"]))
+        check_loadable(topic)
+        named = allowed(settings, params["files"])
+        found = find_files(named)
+    report = settings.home / "control" / "loads" / f".{topic.name}-{run.run_id.replace('/', '_')}.report"
+    tell(settings, run, f"Planned: load {len(found)} files into {topic.name}: {', '.join(a.name for a in found[:6])}")
+    return {"topic": topic.name, "files": json.dumps(named), "report": str(report)}
+
+
+def allowed(settings: Settings, named: Any) -> list[str]:
+    """The files as the job gets them. Raises BadInput LOAD_FILES for a local one that isn't below the load folder:
+    whoever may start a DAG must not read all that the platform can."""
+    if not isinstance(named, list) or not named or not all(isinstance(each, str) and each for each in named):
+        raise _refused("files: give at least one file, folder or S3 address")
+    base, found = settings.load_folder.resolve(), list[str]()
+    for each in named:
+        if each.startswith("s3://"):
+            found.append(each)
+            continue
+        path = (base / each).resolve()
+        if not path.is_relative_to(base):
+            raise _refused(f"files: {each!a} isn't below {base}")
+        found.append(str(path))
+    return found
+
+
+def _refused(what: str) -> BadInput:
+    return BadInput(
+        "LOAD_FILES",
+        what,
+        state="nothing was loaded",
+        next_step="name files below ANABRANCH_LOAD_FOLDER, or s3://bucket/prefix; others by anabranch load",
+        field="files",
+    )
+
+
+class LoadJob(SparkJob):
+    """Loads the files of a plan. A retry loads what hasn't landed."""
+
+    keyed: Sequence[str] = ("topic", "files", "report")
+    operator_extra_links = ()
+
+    def _noted(self, settings: Settings, context: Context) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+@task(trigger_rule="all_done")
+def outcome(planned: dict[str, Any]) -> dict[str, Any]:
+    """Writes what has landed, by decision, and each kind of problem to the run's note. Fails if a file was refused
+    or the load has failed: the run's state is that of this task."""
+    run, settings = get_current_context()["dag_run"], load_settings()
+    path = Path(planned["report"])
+    if not path.exists():
+        raise NeedsFix("the load has ended without a report\n  next:  its log says why; then clear it")
+    report: dict[str, Any] = json.loads(path.read_text())
+    tell(settings, run, outcome_note(report))
+    if errors := [file["error"] for file in report["files"] if file["error"]]:
+        raise NeedsFix(f"{len(errors)} of {len(report['files'])} files can't be read: {'; '.join(errors[:5])}")
+    return report
+
+
+def outcome_note(report: dict[str, Any]) -> str:
+    """The outcome in some lines."""
+    counts = ", ".join(f"{report[name]:,} {name}" for name in ("loaded", "quarantined", "duplicate"))
+    skipped, refused = sum(f["skipped"] for f in report["files"]), [f["error"] for f in report["files"] if f["error"]]
+    text = [f"{report['topic']}: {report['landed']:,} rows of {len(report['files'])} files have landed: {counts}."]
+    text += [f"{skipped} files had landed before."] if skipped else []
+    text += [f"{count:,} rows: {problem}" for problem, count in report["problems"].items()]
+    text += [f"Not loaded: {error}" for error in refused]
+    return "\n".join(text)
+
+
+def carry_out_load() -> None:
+    """Wires the tasks of a load."""
+    planned: Any = plan_load()
+    job = LoadJob(task_id="load", planned=planned)
+    planned >> job >> outcome(planned)

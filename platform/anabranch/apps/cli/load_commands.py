@@ -1,0 +1,62 @@
+"""``anabranch load``: takes files of history into landing."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from anabranch.apps.cli.context import project
+
+if TYPE_CHECKING:
+    from anabranch.ingest.files import LoadReport
+
+
+def register(app: typer.Typer) -> None:
+    app.command("load")(load_command)
+
+
+def load_command(
+    topic: Annotated[str, typer.Argument(help="A declared topic.")],
+    files: Annotated[
+        list[str],
+        typer.Argument(help="Files (.jsonl, .csv, .parquet, .avro), folders with such files, or s3://bucket/prefix."),
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:
+    """Load files of history straight into landing. Their events reach readers through batch.
+
+    Safe to repeat and to kill: a file is known by its content, and what has landed is skipped. Exit code 1 if a file
+    can't be read; the others are loaded.
+    """
+    from anabranch.core.engine_end import engine
+    from anabranch.core.spark import OWN_CODE
+    from anabranch.core.terminal_text import printable
+    from anabranch.ingest.files import load
+    from anabranch.ingest.files.addresses import find_files
+    from anabranch.ingest.files.load_files import check_loadable
+
+    settings, declared = project()
+    chosen = declared.topic(topic)
+    check_loadable(chosen)
+    find_files(files)  # before an engine is started
+    with engine(settings, "anabranch-load", OWN_CODE) as spark:
+        report = load(spark, settings, chosen, files, lambda line: typer.echo(printable(line), err=True))
+    typer.echo(json.dumps(report.to_json()) if as_json else printable(report_text(report)))
+    if report.refused:
+        raise typer.Exit(1)
+
+
+def report_text(report: LoadReport) -> str:
+    """The summary of a load: files, rows by decision, and what is wrong with rows, each kind once."""
+    skipped = sum(file.skipped for file in report.files)
+    counts = ", ".join(f"{count:,} {name}" for name, count in report.decisions.items())
+    before = f", {skipped} of them had landed before" if skipped else ""
+    text = [f"{report.topic}: {len(report.files)} files{before}; {report.landed:,} rows have landed: {counts}"]
+    text += [f"  {count:,} rows: {problem}" for problem, count in report.problems.most_common()]
+    text += [f"  not loaded: {file.error}" for file in report.refused]
+    if report.decisions["quarantined"]:
+        text.append(f"anabranch quarantine list {report.topic} shows these rows; they can be released later")
+    if report.decisions["loaded"]:
+        text.append("anabranch reprocess VIEW --missing publishes the days that they fill")
+    return "\n".join(text)

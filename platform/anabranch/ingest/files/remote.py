@@ -1,0 +1,64 @@
+"""Files in S3, by the usual variables (``AWS_ACCESS_KEY_ID``, ``AWS_REGION``, ``AWS_ENDPOINT_URL`` ...).
+
+Nothing is connected before the first file is asked for.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Final
+
+from anabranch.core.errors import TryAgain
+
+_SCHEME: Final = "s3://"
+_CHUNK: Final = 8 << 20
+
+
+def is_remote(name: str) -> bool:
+    return name.startswith(_SCHEME)
+
+
+def list_objects(name: str) -> list[str]:
+    """The objects at or below an address, sorted. Raises TryAgain STORE_UNREACHABLE."""
+    from pyarrow import fs
+
+    try:
+        store = _store()
+        path = name.removeprefix(_SCHEME).rstrip("/")
+        at = store.get_file_info(path)
+        found = [at] if at.type == fs.FileType.File else []
+        if at.type == fs.FileType.Directory:
+            found = store.get_file_info(fs.FileSelector(path, recursive=True))
+        return sorted(f"{_SCHEME}{each.path}" for each in found if each.type == fs.FileType.File)
+    except OSError as error:
+        raise _unreachable(name, error) from error
+
+
+def copy_object(name: str, target: Path) -> None:
+    """Copy an object to a local file. Raises TryAgain STORE_UNREACHABLE."""
+    try:
+        with _store().open_input_stream(name.removeprefix(_SCHEME)) as source, target.open("wb") as file:
+            while chunk := source.read(_CHUNK):
+                file.write(chunk)
+    except OSError as error:
+        raise _unreachable(name, error) from error
+
+
+def _store() -> Any:
+    from pyarrow import fs
+
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
+    scheme, _, host = endpoint.rpartition("://")
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    given = {"endpoint_override": host, "scheme": scheme or "https"} if host else {}
+    return fs.S3FileSystem(region=region, **given)
+
+
+def _unreachable(name: str, error: OSError) -> TryAgain:
+    return TryAgain(
+        "STORE_UNREACHABLE",
+        f"{name} can't be read: {' '.join(str(error).split())}",
+        state="nothing of it was loaded; files before it were",
+        next_step="check the address and the AWS_* variables; then load the same again: what has landed is skipped",
+    )

@@ -1,0 +1,55 @@
+"""Files in S3 are found and read by the usual variables (against moto's server)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from anabranch.core.errors import BadInput, TryAgain
+from anabranch.ingest.files.addresses import find_files
+from anabranch.ingest.files.remote import copy_object
+from moto.server import ThreadedMotoServer
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    import boto3  # type: ignore[import-untyped]
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    address = f"http://{host}:{port}"
+    for name, value in {
+        "AWS_ENDPOINT_URL": address,
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_REGION": "us-east-1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    client = boto3.client("s3", endpoint_url=address, region_name="us-east-1")
+    client.create_bucket(Bucket="history")
+    for key in ("2023/b.jsonl", "2023/a.csv", "2023/notes.txt", "2024/c.jsonl"):
+        client.put_object(Bucket="history", Key=key, Body=key.encode())
+    client.close()
+    yield "s3://history"
+    server.stop()
+
+
+def test_objects_below_a_prefix(bucket: str, tmp_path: Path) -> None:
+    assert [a.name for a in find_files([f"{bucket}/2023"])] == [f"{bucket}/2023/a.csv", f"{bucket}/2023/b.jsonl"]
+    assert len(find_files([f"{bucket}/2023/", f"{bucket}/2023/a.csv", bucket])) == 3
+    copy_object(f"{bucket}/2023/b.jsonl", tmp_path / "object")
+    assert (tmp_path / "object").read_text() == "2023/b.jsonl"
+    with pytest.raises(BadInput, match="no file to load"):
+        find_files([f"{bucket}/2022"])
+
+
+def test_no_server_is_no_empty_folder(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    with pytest.raises(TryAgain) as away:
+        find_files([f"{bucket}/2023"])
+    assert away.value.code == "STORE_UNREACHABLE"
