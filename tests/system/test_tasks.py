@@ -38,7 +38,7 @@ TABLE = re.compile("(?<=<!-- tasks -->\n).*(?=<!-- end of tasks -->)", re.DOTALL
 
 @dataclass
 class Hand:
-    """Does what a person does, and counts it. ``took``: seconds until the platform had what was asked; ``shown``: until
+    """Does what a person does, and counts it; a reload is a click. ``took``: seconds until the platform had what was asked; ``shown``: until
     the result was seen."""
 
     page: Page
@@ -94,6 +94,7 @@ class Hand:
     def approve(self, task: str) -> None:
         self.click(self.page.get_by_role("link", name="Home").last)
         self.page.reload()
+        self.clicks += 1
         self.click(self.page.get_by_role("button", name="Required Action"))
         asked = self.page.get_by_role("dialog", name="Required Actions")
         self.click(asked.get_by_role("link", name=task).first)
