@@ -38,8 +38,8 @@ TABLE = re.compile("(?<=<!-- tasks -->\n).*(?=<!-- end of tasks -->)", re.DOTALL
 
 @dataclass
 class Hand:
-    """Does what a person does, and counts it; a reload is a click. ``took``: seconds until the platform had what was asked; ``shown``: until
-    the result was seen."""
+    """Does what a person does, and counts it; a reload is a click. ``took``: seconds until the platform had what was
+    asked; ``shown``: until the result was seen."""
 
     page: Page
     task: str
