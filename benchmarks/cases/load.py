@@ -63,8 +63,8 @@ def run(world: World) -> Report:
     return Report(
         "load",
         "Files into landing",
-        f"Payments of a year in one file, one of {WRONG:,} against its contract, into an empty home, engine warm; every "
-        "row is checked for duplicates of any age.",
+        f"Payments of a year in one file, one of {WRONG:,} against its contract, into an empty home, engine warm; "
+        "every row is checked for duplicates of any age.",
         (Table("", ("format", "rows", "time", "rows"), tuple(table)),),
         (
             Figure(

@@ -195,6 +195,8 @@ def held_to_the_reader(settings: Settings, log: ByteLog) -> list[dict[str, Any]]
         found = {(row["partition"], row["offset"]): row for row in rows}
         assert len(rows) == len(found) == len(sent)
         assert {at: row["value"] for at, row in found.items()} == {(r.partition, r.offset): r.value for r in sent}
+        headers = {at: row["headers"] and [(h["key"], h["value"]) for h in row["headers"]] for at, row in found.items()}
+        assert headers == {(r.partition, r.offset): r.headers for r in sent}
         ends = Counter(record.partition for record in sent)
         assert committed.note.cut.positions[topic.name].offsets == {p: ends[p] for p in range(topic.partitions)}
         expected = decided(log)[topic.name]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 Node = Mapping[str, Any]
+ATTRIBUTES = ("specversion", "id", "source", "type", "subject", "time", "senttime", "receivedtime", "dataschema")
 _STAMP = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)", re.ASCII)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _EXACT = Context(prec=200)
@@ -27,6 +28,7 @@ class Record:
     offset: int
     append_time: datetime
     value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,7 @@ class Reader:
         return found
 
     def _decided(self, record: Record, bound: datetime | None) -> Decided:
-        event = _object(record.value)
+        event = _event(record)
         at = None if event is None else self._event_time(event, record.append_time)
         contract = None if event is None or at is None else self.contracts.get(event["type"])
         if event is None or at is None or contract is None or not _follows(event, contract):
@@ -121,6 +123,29 @@ class Written(float):
         return made
 
     text: str
+
+
+def _event(record: Record) -> Pairs | None:
+    """In binary mode the envelope is in headers called ``ce_...``, and the value is the data."""
+    headers = dict(record.headers or ())
+    said = _utf8(headers.get("content-type"))
+    if not any(name.startswith("ce_") for name in headers) or (said or "").lower().startswith(
+        "application/cloudevents"
+    ):
+        return _object(record.value)
+    media = "application/json" if said is None else said.partition(";")[0].strip().lower()
+    data = _object(record.value)
+    if data is None or not re.fullmatch(r"[^;]+(/|\+)json", media):
+        return None
+    texts = {name: _utf8(headers.get(f"ce_{name}")) for name in ATTRIBUTES}
+    return Pairs([*((name, text) for name, text in texts.items() if text is not None), ("data", data)])
+
+
+def _utf8(text: bytes | None) -> str | None:
+    try:
+        return None if text is None else text.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def _object(value: bytes | None) -> Pairs | None:

@@ -19,10 +19,13 @@ from anabranch.views import View
 from anabranch.views.function_source import read
 from anabranch.views.registry import sources_of
 
+from support.binary_records import Sent, in_headers, spoiled_in_headers
 from support.naive_reader import Record
 from support.spoiled_records import KINDS, written
 
 SIZE = (14, 34)
+IN_HEADERS = 0.3
+"""So many of them, about, are in binary mode."""
 SPOILED = 0.3
 """So many records of each log, about, are something else than events of ours."""
 _FEW: Mapping[str, Sequence[Any]] = {
@@ -124,25 +127,30 @@ class _Writer:
             event = Event(topic.contracts[0].name, self._now, "nothing", {"origin": "JFK"})
             values.append((topic.name, 0, self._spoiled(event, self._now)))
         found: dict[str, list[Record]] = {}
-        for name, partition, value in values:
+        for name, partition, (headers, value) in values:
             self._now += timedelta(seconds=1)
             offset = self._offsets.get((name, partition), 0)
             self._offsets[name, partition] = offset + 1
-            found.setdefault(name, []).append(Record(name, partition, offset, self._now, value))
+            found.setdefault(name, []).append(Record(name, partition, offset, self._now, value, headers))
         return {name: tuple(each) for name, each in found.items()}
 
-    def _values(self, epoch: Sequence[Event]) -> Iterator[tuple[str, int, bytes | None]]:
+    def _values(self, epoch: Sequence[Event]) -> Iterator[tuple[str, int, Sent]]:
         for event in epoch:
             topic = self._topics.carrier(event.type)
             while self._chance.random() < SPOILED:
                 yield topic.name, self._chance.randrange(topic.partitions), self._spoiled(event, event.time)
-            value = self._spoiled(event, event.time) if event.broken else written(self._body(event))
+            value = self._spoiled(event, event.time) if event.broken else self._sound(self._body(event))
             yield topic.name, event.partition, value
 
-    def _spoiled(self, event: Event, time: datetime) -> bytes | None:
+    def _sound(self, body: dict[str, Any]) -> Sent:
+        return in_headers(self._chance, body) if self._chance.random() < IN_HEADERS else (None, written(body))
+
+    def _spoiled(self, event: Event, time: datetime) -> Sent:
         """Of an event that was never sent, so it is no copy of one."""
         other = replace(event, id=f"other-{self._chance.randrange(40)}", time=time)
-        return self._chance.choice(KINDS)(self._chance, self._body(other))
+        if self._chance.random() < IN_HEADERS:
+            return spoiled_in_headers(self._chance, self._body(other))
+        return None, self._chance.choice(KINDS)(self._chance, self._body(other))
 
     def _body(self, event: Event) -> dict[str, Any]:
         chance, contract = self._chance, self._topics.newest(event.type)
