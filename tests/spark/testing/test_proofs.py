@@ -144,8 +144,8 @@ def test_a_rebuild_that_overlooks_late_events_is_found(
     rebuild = importlib.import_module("anabranch.compute.batch.rebuild")
     every = inputs.events_of
 
-    def on_time(landed: DataFrame, of: View, *, late: bool) -> DataFrame:
-        return every(landed, of, late=False)
+    def on_time(landed: DataFrame, of: View, *, late: bool, **more: Any) -> DataFrame:
+        return every(landed, of, late=False, **more)
 
     for module in (rebuild, inputs):
         if hasattr(module, "events_of"):

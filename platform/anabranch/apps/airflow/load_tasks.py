@@ -80,11 +80,13 @@ class LoadJob(SparkJob):
 def outcome(planned: dict[str, Any]) -> dict[str, Any]:
     """Writes what has landed, by decision, and each kind of problem to the run's note. Fails if a file was refused
     or the load has failed: the run's state is that of this task."""
+    from anabranch.ingest.files.load_files import REPORT
+
     run, settings = get_current_context()["dag_run"], load_settings()
-    path = Path(planned["report"])
-    if not path.exists():
+    stored = REPORT.read(Path(planned["report"]))
+    if stored is None:
         raise NeedsFix("the load has ended without a report\n  next:  its log says why; then clear it")
-    report: dict[str, Any] = json.loads(path.read_text())
+    report = dict(stored.report)
     tell(settings, run, outcome_note(report))
     if errors := [file["error"] for file in report["files"] if file["error"]]:
         raise NeedsFix(f"{len(errors)} of {len(report['files'])} files can't be read: {'; '.join(errors[:5])}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from anabranch.contracts import PlainJson, Topic
 from anabranch.contracts.records import Header, Record
 from anabranch.core.atomic_files import locked
+from anabranch.core.control_file import ControlFile
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings
 from anabranch.core.spark import hold_scratch
@@ -91,6 +92,14 @@ class LoadReport:
         }  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class StoredReport:
+    """``LoadReport.to_json``, for the process that has asked for the load."""
+
+    report: Mapping[str, Any] = field(hash=False)
+
+
+REPORT: Final = ControlFile("report of a load", StoredReport)
 Progress = Callable[[str], None]
 """Called with a line of text: which file, and how far."""
 

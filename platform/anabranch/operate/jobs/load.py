@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 
 from anabranch.contracts import load_declarations
-from anabranch.core.atomic_files import write_atomically
 from anabranch.core.die_with_parent import end_with_owners
 from anabranch.core.engine_end import engine, leave
 from anabranch.core.errors import AnabranchError, BadInput, exit_code
@@ -19,6 +18,7 @@ from anabranch.core.job_error import record_error
 from anabranch.core.settings import load_settings
 from anabranch.core.spark import OWN_CODE
 from anabranch.ingest.files import LoadReport, load
+from anabranch.ingest.files.load_files import REPORT, StoredReport
 
 
 def main() -> int:
@@ -33,7 +33,7 @@ def main() -> int:
         topic = load_declarations(settings.contracts_folder).topic(args.topic)
         with engine(settings, f"anabranch-load-{topic.name}", OWN_CODE) as spark:
             report = load(spark, settings, topic, json.loads(args.files), _tell)
-        write_atomically(Path(args.report), json.dumps(report.to_json()))
+        REPORT.write(Path(args.report), StoredReport(report.to_json()))
         check_whole(report)
     except AnabranchError as error:
         sys.stderr.write(f"{error}\n")
