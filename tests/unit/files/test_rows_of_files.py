@@ -225,3 +225,13 @@ def test_problems_once_per_kind() -> None:
     many = merge(Counter({f"kind {n}": n for n in range(1, 50)}), Counter({"kind 49": 1}))
     assert (len(many), many.total(), many["kind 49"]) == (MOST, sum(range(50)) + 1, 50)
     assert many[OTHER] == sum(range(1, 31))
+
+
+@pytest.mark.parametrize("name", ["", " ", "nothing.csv", "\x00", "x" * 5_000])
+def test_a_name_that_is_no_file_is_refused(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An empty one, too: to Python it is the current folder."""
+    (tmp_path / "here.csv").write_text("id\n1\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BadInput) as error:
+        find_files([name])
+    assert error.value.code == "LOAD_FILES"

@@ -49,6 +49,8 @@ def find_files(named: Sequence[str]) -> list[Address]:
 
 
 def _below(name: str) -> Iterator[Address]:
+    if not name.strip():  # Path("") is the current folder
+        raise _refused("an empty name is no file and no folder", "name files, folders, or s3://bucket/prefix")
     if is_remote(name):
         inside = [key for key in list_objects(name) if _loadable(key) or key == name]
     elif _is(name, Path.is_dir):
