@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Final
@@ -48,14 +50,17 @@ def run(world: World) -> Report:
     folder = world.scratch("files")
     jobs = {"parquet": most, **dict.fromkeys(("csv", "jsonl"), few)}
     seconds: dict[str, list[float]] = {kind: [] for kind in jobs}
+    numbers = count()
     for kind, rows in jobs.items():
         _write(rows, folder / f"payments.{kind}", kind)
     with world.spark(OWN_CODE) as spark:
         if world.size != "tiny":
-            _load(spark, world.fresh("load"), folder / "payments.csv", few)
+            _load(spark, world.fresh(f"load-{next(numbers)}"), folder / "payments.csv", few)
         for _ in range(world.runs):
             for kind, rows in jobs.items():
-                seconds[kind].append(_load(spark, world.fresh("load"), folder / f"payments.{kind}", rows))
+                # Another home each time: the lock in a home's scratch folder is held while this process lives.
+                home = world.fresh(f"load-{next(numbers)}")
+                seconds[kind].append(_load(spark, home, folder / f"payments.{kind}", rows))
     table = [
         (kind, f"{rows:,}", f"{median(seconds[kind]):.1f} s", f"{rows / median(seconds[kind]):,.0f}/s")
         for kind, rows in jobs.items()
@@ -99,4 +104,5 @@ def _load(spark: SparkSession, settings: Settings, file: Path, rows: int) -> flo
     wrong = rows // WRONG
     if report.decisions != {"loaded": rows - wrong, "quarantined": wrong, "duplicate": 0}:
         raise AssertionError(f"{rows} rows of {file.name} became {report.decisions}")
+    shutil.rmtree(settings.home)
     return took

@@ -36,6 +36,7 @@ def observed(number: int, origin: str) -> dict[str, Any]:
 
 def test_files_land_once_and_what_is_wrong_with_rows_is_said(client: Client, airflow_alone: Settings) -> None:
     folder = airflow_alone.load_folder
+    assert folder.is_relative_to(airflow_alone.home)
     folder.mkdir(exist_ok=True)
     rows = [observed(0, "JFK"), observed(1, "LGA"), observed(2, "nowhere")]
     (folder / "history.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

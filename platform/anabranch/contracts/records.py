@@ -145,8 +145,8 @@ class PlainJson:
             yield "time", "give a field, or Record.APPEND_TIME"
         if self.subject in (Record.OFFSET, Record.APPEND_TIME):
             yield "subject", "give a field, a Header, Record.KEY, or None"
-        named = [("id", part) for part in self.id_parts]
-        named += [("subject", self.subject), ("type", self.type and self.type.path)]
+        named: list[tuple[str, Part | None]] = [("id", part) for part in self.id_parts]
+        named += [("subject", self.subject), ("type", self.type.path if self.type else None)]
         yield from ((name, "a header needs a name") for name, part in named if part == Header(""))
         for path in self.id_fields:
             yield from _typed("id", path, contracts, {"string", "integer"})

@@ -76,7 +76,7 @@ class LoadJob(SparkJob):
         return nullcontext()
 
 
-@task(trigger_rule="all_done")
+@task(trigger_rule="all_done_min_one_success")
 def outcome(planned: dict[str, Any]) -> dict[str, Any]:
     """Writes what has landed, by decision, and each kind of problem to the run's note. Fails if a file was refused
     or the load has failed: the run's state is that of this task."""
@@ -89,7 +89,8 @@ def outcome(planned: dict[str, Any]) -> dict[str, Any]:
     report = dict(stored.report)
     tell(settings, run, outcome_note(report))
     if errors := [file["error"] for file in report["files"] if file["error"]]:
-        raise NeedsFix(f"{len(errors)} of {len(report['files'])} files can't be read: {'; '.join(errors[:5])}")
+        what = f"{len(errors)} of {len(report['files'])} files can't be read: {'; '.join(errors[:5])}"
+        raise NeedsFix(what, outcome_note(report))
     return report
 
 

@@ -37,7 +37,7 @@ def own_project(settings: Settings) -> Settings:
     target = settings.home / "project"
     for folder in ("dags", "spark_jobs"):
         shutil.copytree(settings.project / folder, target / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    return settings.model_copy(update={"project": target})
+    return settings.model_copy(update={"project": target, "load_folder": target / "data"})
 
 
 def send_late(settings: Settings, day: date, count: int) -> None:

@@ -145,8 +145,8 @@ def _plain(
     if (key or any(isinstance(part, Header) for part in records.id_parts)) and len(found) > 1:
         raise _one_key()
     for raw, content in found:
-        text = key or plain_key(records, topic.contracts[0], content)
-        yield Prepared(_text(text), raw.encode(), content, mapped)
+        own = key or plain_key(records, topic.contracts[0], content)
+        yield Prepared(_text(own), raw.encode(), content, mapped)
 
 
 def _decoded(body: bytes) -> str:

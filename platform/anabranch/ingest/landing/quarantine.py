@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +85,7 @@ def list_quarantined(settings: Settings, topic: Topic, offset: tuple[int, int] |
     headers = "q.headers" if "headers" in rows.table("rows").columns else "null"  # older files have none
     only = 'and q."partition" = ? and q."offset" = ?' if offset else ""
     found = rows.execute(f"select {columns}, {headers} {_UNRELEASED} {only} order by 2, 3", list(offset or ()))
-    return [Quarantined(*row, _pairs(headers)) for *row, headers in found.fetchall()]
+    return [replace(Quarantined(*row[:-1]), headers=_pairs(row[-1])) for row in found.fetchall()]
 
 
 def _pairs(headers: list[dict[str, Any]] | None) -> tuple[tuple[str, bytes | None], ...] | None:
