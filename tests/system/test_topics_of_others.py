@@ -156,11 +156,12 @@ def test_a_wider_contract_releases_what_was_in_quarantine(
 def test_events_in_binary_mode_are_landed_with_their_headers_and_released_by_them(
     spark: SparkSession, settings: Settings
 ) -> None:
-    topic = Topic(f"pushed_{secrets.token_hex(4)}", (PAID,), partitions=1)
+    pushed = Contract("payment.pushed", 1, PAID.schema)
+    topic = Topic(f"pushed_{secrets.token_hex(4)}", (pushed,), partitions=1)
     create_missing(settings, [topic])
     producer, sent = raw_producer(settings), []
     for number, cents in enumerate([100, -5]):
-        made = {"id": f"e-{number}", "source": "/till", "specversion": "1.0", "type": "payment.made", "time": FIRST}
+        made = {"id": f"e-{number}", "source": "/till", "specversion": "1.0", "type": pushed.name, "time": FIRST}
         data = {"paymentId": f"p-{number}", "cents": cents}
         message = to_binary(CloudEvent({**made, "datacontenttype": "application/json"}, data), JSONFormat())
         sent.append(message)
@@ -176,11 +177,11 @@ def test_events_in_binary_mode_are_landed_with_their_headers_and_released_by_the
     assert refused.reason == "contract: data.cents is below 0"
     assert refused.headers == tuple(sent[1].headers.items())
     schema = {**PAID.schema, "properties": {**PAID.schema["properties"], "cents": {"type": "integer"}}}
-    released = release(spark, settings, replace(topic, contracts=(Contract(PAID.name, 1, schema),)), None, "refunds")
+    released = release(spark, settings, replace(topic, contracts=(Contract(pushed.name, 1, schema),)), None, "refunds")
     assert (released.released, released.still) == (1, {})
     landed = DeltaTable(landing_table(settings, topic.name)).to_pyarrow_table().to_pylist()
     valid = {row["event_id"]: row for row in landed if row["decision"] == "valid"}
-    assert {name: row["payment_made"]["cents"] for name, row in valid.items()} == {"e-0": 100, "e-1": -5}
+    assert {name: row["payment_pushed"]["cents"] for name, row in valid.items()} == {"e-0": 100, "e-1": -5}
     assert [each["key"] for each in valid["e-1"]["headers"]] == list(sent[1].headers), "a release keeps them"
 
 
