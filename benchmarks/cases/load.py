@@ -62,7 +62,7 @@ def run(world: World) -> Report:
                 home = world.fresh(f"load-{next(numbers)}")
                 seconds[kind].append(_load(spark, home, folder / f"payments.{kind}", rows))
     table = [
-        (kind, f"{rows:,}", f"{median(seconds[kind]):.1f} s", f"{rows / median(seconds[kind]):,.0f}/s")
+        (kind, f"{rows:,}", f"{median(seconds[kind]):.1f} s", f"{rows / median(seconds[kind]):,.0f}")
         for kind, rows in jobs.items()
     ]
     return Report(
@@ -70,7 +70,7 @@ def run(world: World) -> Report:
         "Files into landing",
         f"Payments of a year in one file, one of {WRONG:,} against its contract, into an empty home, engine warm; "
         "every row is checked for duplicates of any age.",
-        (Table("", ("format", "rows", "time", "rows"), tuple(table)),),
+        (Table("", ("format", "rows", "time", "rows/s"), tuple(table)),),
         (
             Figure(
                 "load.parquet",

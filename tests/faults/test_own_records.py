@@ -22,17 +22,19 @@ from typer.testing import CliRunner
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 DECLARED = """
-from anabranch.contracts import Contract, PlainJson, Topic
+from anabranch.contracts import Contract, Header, PlainJson, Topic
 
 SALE = Contract("sale.made", 1, {{"type": "object", "properties": {{"cents": {{"type": "integer"}}}}}})
 VOID = Contract("sale.void", 1, {{"type": "object"}})
 BILL = Contract("bill.paid", 1, {{"type": "object", "required": ["bill"], "properties": {{
     "bill": {{"type": "string"}}, "at": {{"type": "string", "format": "date-time"}}}}}})
+PUSH = Contract("bill.pushed", 1, BILL.schema)
 SALES = Topic("sales_{name}", (SALE, VOID))
 BILLS = Topic("bills_{name}", (BILL,), records=PlainJson(id="bill", time="at"))
+PUSHES = Topic("pushes_{name}", (PUSH,), records=PlainJson(id=Header("push"), time="at"))
 """
 NAME = secrets.token_hex(4)
-SALES, BILLS = f"sales_{NAME}", f"bills_{NAME}"
+SALES, BILLS, PUSHES = f"sales_{NAME}", f"bills_{NAME}", f"pushes_{NAME}"
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +84,7 @@ def test_plain_records_are_sent_as_they_are(settings: Settings) -> None:
         (SALES, {"cents": 1}, {"type": "sale.lost"}, "has no 'sale.lost'"),
         (SALES, {"cents": "1"}, {"type": "sale.made"}, "data.cents"),
         (BILLS, {"at": "2026-01-01T00:00:00Z"}, {}, "bill"),
+        (PUSHES, {"bill": "a"}, {}, "header push: is missing"),
         (BILLS, {"bill": {1}}, {}, "can't be written as JSON"),
         (BILLS, {"bill": "a", "x": float("nan")}, {}, "can't be written as JSON"),
     ],
@@ -92,6 +95,19 @@ def test_what_is_wrong_is_not_sent(settings: Settings, topic: str, record: Any, 
         anabranch.send_all(topic, [*right, record], settings=settings, **given)
     assert what in str(refused.value)
     assert len(newest(settings, topic, 10_000)) == before
+
+
+def test_an_id_in_a_header_is_that_of_one_record(settings: Settings, run: Any) -> None:
+    bill = {"bill": "b-2"}
+    receipt = anabranch.send(PUSHES, bill, headers={"push": "p-1", "more": "x"}, settings=settings)
+    record = at(settings, PUSHES, receipt.partition, receipt.offset)
+    assert record is not None
+    assert record.headers == (("push", b"p-1"), ("more", b"x"))
+    with pytest.raises(BadInput, match="one id can't stand for several records"):
+        anabranch.send_all(PUSHES, [bill, bill], headers={"push": "p-2"}, settings=settings)
+    refused = run("produce", "records", PUSHES, "-", given='{"bill": "b-3"}\n')
+    assert "need headers (push), which lines can't carry" in refused.stderr
+    assert len(newest(settings, PUSHES, 10)) == 1
 
 
 def test_lines_are_sent_from_a_file_and_the_standard_input(run: Any, settings: Settings, tmp_path: Path) -> None:

@@ -30,8 +30,7 @@ class Comparison:
 
     ``changed``: partitions whose rows can differ between the build's cut and the speed table's. ``reusable``:
     partitions whose build is valid at both cuts, because they haven't changed and no event that is only in batch (late
-    or loaded) affects them; the
-    function doesn't run for them again.
+    or loaded) affects them; the function doesn't run for them again.
     """
 
     view: View

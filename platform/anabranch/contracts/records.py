@@ -108,6 +108,11 @@ class PlainJson:
         return tuple(str(part) for part in self.id_parts if is_field(part))
 
     @property
+    def shares_id(self) -> bool:
+        """Whether records with the same key and headers have the same id."""
+        return bool(self.id_parts) and not self.id_fields
+
+    @property
     def needed_parts(self) -> tuple[Part, ...]:
         """Where id and type come from: a record that lacks one of them isn't valid."""
         return self.id_parts if self.type is None else (*self.id_parts, self.type.path)

@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from anabranch.core.errors import AnabranchError, root_cause
+from anabranch.core.errors import AnabranchError, exit_code, root_cause
 
 ERROR_FILE: Final = "ANABRANCH_ERROR_FILE"
 """The environment variable with the path of the file that the job writes its error to."""
+
+
+def carried_out(work: Callable[[], None]) -> int:
+    """Do the work of a job, and return its exit code. An error is recorded; one that isn't ours is raised again."""
+    try:
+        work()
+    except AnabranchError as error:
+        sys.stderr.write(f"{error}\n")
+        record_error(error)
+        return exit_code(error)
+    except Exception as error:
+        record_error(error)
+        raise
+    return 0
 
 
 def record_error(error: Exception) -> None:

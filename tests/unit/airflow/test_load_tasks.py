@@ -46,8 +46,8 @@ def test_the_note_names_each_problem_once() -> None:
         "files": [{"skipped": True, "error": ""}, {"skipped": False, "error": "d.parquet: cut off"}],
     }  # fmt: skip
     assert outcome_note(report).splitlines() == [
-        "payments: 1,200 rows of 2 files have landed: 1,000 loaded, 150 quarantined, 50 duplicate.",
-        "1 files had landed before.",
+        "payments: landed 1,200 rows of 2 files: 1,000 loaded, 150 quarantined, 50 duplicate.",
+        "1 file had landed before.",
         "150 rows: column cents is no integer",
         "Not loaded: d.parquet: cut off",
     ]

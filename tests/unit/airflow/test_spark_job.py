@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowException
 from anabranch.apps.airflow.retry_policy import NeedsFix
 from anabranch.apps.airflow.spark_job import SparkJob
 from anabranch.core.errors import BadInput, Conflict, TryAgain, exit_code
-from anabranch.core.job_error import record_error
+from anabranch.core.job_error import ERROR_FILE, carried_out, record_error
 
 pytestmark = pytest.mark.unit
 
@@ -107,3 +107,20 @@ def test_each_engine_has_a_folder_of_its_own(ended: list[int], tmp_path: Path) -
     assert Path(made.conf["spark.local.dir"]).parent == tmp_path / "tmp"
     assert made.properties_file is not None
     assert "spark.local.dir" not in Path(made.properties_file).read_text()
+
+
+def test_a_job_records_its_error_and_ends_with_its_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "error"
+    monkeypatch.setenv(ERROR_FILE, str(file))
+
+    def fails(error: Exception) -> None:
+        raise error
+
+    assert carried_out(lambda: None) == 0
+    assert not file.exists()
+    refused = BadInput("DAY_NOT_LANDED", "no such day")
+    assert carried_out(lambda: fails(refused)) == exit_code(refused)
+    assert "no such day" in file.read_text()
+    with pytest.raises(ValueError, match="unforeseen"):
+        carried_out(lambda: fails(ValueError("unforeseen")))
+    assert file.read_text() == "ValueError: unforeseen"

@@ -12,6 +12,7 @@ from anabranch.apps.airflow.reprocess_tasks import NOTHING_STARTED, failing, tel
 from anabranch.apps.airflow.retry_policy import NeedsFix
 from anabranch.apps.airflow.spark_job import SparkJob
 from anabranch.core.errors import BadInput
+from anabranch.core.quantities import counted
 from anabranch.core.settings import Settings, load_settings
 
 from airflow.sdk import get_current_context, task
@@ -35,7 +36,11 @@ def plan_load() -> dict[str, Any]:
         named = allowed(settings, params["files"])
         found = find_files(named)
     report = settings.home / "control" / "loads" / f".{topic.name}-{run.run_id.replace('/', '_')}.report"
-    tell(settings, run, f"Planned: load {len(found)} files into {topic.name}: {', '.join(a.name for a in found[:6])}")
+    tell(
+        settings,
+        run,
+        f"Planned: load {counted(len(found), 'file')} into {topic.name}: {', '.join(a.name for a in found[:6])}",
+    )
     return {"topic": topic.name, "files": json.dumps(named), "report": str(report)}
 
 
@@ -76,21 +81,24 @@ class LoadJob(SparkJob):
         return nullcontext()
 
 
-@task(trigger_rule="all_done_min_one_success")
+@task
 def outcome(planned: dict[str, Any]) -> dict[str, Any]:
-    """Writes what has landed, by decision, and each kind of problem to the run's note. Fails if a file was refused
-    or the load has failed: the run's state is that of this task."""
+    """Writes what has landed, by decision, and each kind of problem to the run's note. Fails if a file was refused."""
     from anabranch.ingest.files.load_files import REPORT
 
     run, settings = get_current_context()["dag_run"], load_settings()
     stored = REPORT.read(Path(planned["report"]))
     if stored is None:
-        raise NeedsFix("the load has ended without a report\n  next:  its log says why; then clear it")
+        raise NeedsFix("the report of the load is gone\n  next:  start it again: what has landed is skipped")
     report = dict(stored.report)
     tell(settings, run, outcome_note(report))
     if errors := [file["error"] for file in report["files"] if file["error"]]:
-        what = f"{len(errors)} of {len(report['files'])} files can't be read: {'; '.join(errors[:5])}"
-        raise NeedsFix(what, outcome_note(report))
+        raise NeedsFix(
+            f"{len(errors)} of {counted(len(report['files']), 'file')} can't be read: {'; '.join(errors[:5])}\n"
+            "  state: nothing of them has landed\n"
+            "  next:  correct them, and start it again: what has landed is skipped",
+            outcome_note(report),
+        )
     return report
 
 
@@ -98,9 +106,10 @@ def outcome_note(report: dict[str, Any]) -> str:
     """The outcome in some lines."""
     counts = ", ".join(f"{report[name]:,} {name}" for name in ("loaded", "quarantined", "duplicate"))
     skipped, refused = sum(f["skipped"] for f in report["files"]), [f["error"] for f in report["files"] if f["error"]]
-    text = [f"{report['topic']}: {report['landed']:,} rows of {len(report['files'])} files have landed: {counts}."]
-    text += [f"{skipped} files had landed before."] if skipped else []
-    text += [f"{count:,} rows: {problem}" for problem, count in report["problems"].items()]
+    landed, files = counted(report["landed"], "row"), counted(len(report["files"]), "file")
+    text = [f"{report['topic']}: landed {landed} of {files}: {counts}."]
+    text += [f"{counted(skipped, 'file')} had landed before."] if skipped else []
+    text += [f"{counted(count, 'row')}: {problem}" for problem, count in report["problems"].items()]
     text += [f"Not loaded: {error}" for error in refused]
     return "\n".join(text)
 

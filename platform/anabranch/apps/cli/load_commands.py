@@ -49,11 +49,14 @@ def load_command(
 
 def report_text(report: LoadReport) -> str:
     """The summary of a load: files, rows by decision, and what is wrong with rows, each kind once."""
+    from anabranch.core.quantities import counted
+
     skipped = sum(file.skipped for file in report.files)
     counts = ", ".join(f"{count:,} {name}" for name, count in report.decisions.items())
     before = f", {skipped} of them had landed before" if skipped else ""
-    text = [f"{report.topic}: {len(report.files)} files{before}; {report.landed:,} rows have landed: {counts}"]
-    text += [f"  {count:,} rows: {problem}" for problem, count in report.problems.most_common()]
+    files, landed = counted(len(report.files), "file"), counted(report.landed, "row")
+    text = [f"{report.topic}: {files}{before}; landed {landed}: {counts}"]
+    text += [f"  {counted(count, 'row')}: {problem}" for problem, count in report.problems.most_common()]
     text += [f"  not loaded: {file.error}" for file in report.refused]
     if report.decisions["quarantined"]:
         text.append(f"anabranch quarantine list {report.topic} shows these rows; they can be released later")

@@ -237,13 +237,11 @@ def catch_up(spark: SparkSession, settings: Settings, view: View, topics: Source
 
 def stream_of(spark: SparkSession, location: StreamLocation, view: View, topics: Sources) -> DataFrame:
     """The view's rows as a streaming DataFrame over the landing tables, each of which is read once."""
-    landed = partial(_landed_topic, spark, location)
-    events = stream_of_events(view, topics, landed, replay=location.replay)
+    tables = location.landing
+    events = stream_of_events(
+        view, topics, lambda topic: landed_stream(spark, tables[topic.name]), replay=location.replay
+    )
     return rows_of(view, frames(_needed(events, view, location), view, topics))
-
-
-def _landed_topic(spark: SparkSession, location: StreamLocation, topic: Topic) -> DataFrame:
-    return landed_stream(spark, location.landing[topic.name])
 
 
 def _changes(spark: SparkSession, location: StreamLocation, view: View, topics: Sources) -> DataFrame:

@@ -142,7 +142,7 @@ def _plain(
     mapped = [(name, headers[name.lower()].encode()) for name in records.header_names if headers.get(name.lower())]
     if repeated and isinstance(records.id, Header) and records.id.name not in dict(mapped):
         mapped.append((records.id.name, repeated.encode()))
-    if (key or any(isinstance(part, Header) for part in records.id_parts)) and len(found) > 1:
+    if (key or (mapped and records.shares_id)) and len(found) > 1:
         raise _one_key()
     for raw, content in found:
         own = key or plain_key(records, topic.contracts[0], content)

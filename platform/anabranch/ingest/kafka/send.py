@@ -57,6 +57,8 @@ def send_all(
         headers: Headers = None
     else:
         headers = [(name, text.encode()) for name, text in given.pop("headers", {}).items()]
+        if found.records.shares_id and len(records := list(records)) > 1:
+            raise _unusable("id", "one id can't stand for several records", "send each with its own key or headers")
         prepared = [_plain(found, each, **given) for each in records]
     check = RecordCheck(found)
     for number, (_, value, named) in enumerate(prepared):

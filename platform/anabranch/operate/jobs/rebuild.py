@@ -23,8 +23,7 @@ from anabranch.compute.batch.rebuild import cut_at
 from anabranch.compute.batch.version_samples import try_each_version
 from anabranch.core.die_with_parent import end_with_owners
 from anabranch.core.engine_end import engine, leave
-from anabranch.core.errors import AnabranchError, exit_code
-from anabranch.core.job_error import record_error
+from anabranch.core.job_error import carried_out
 from anabranch.core.settings import Settings, load_settings
 from anabranch.core.spark import SMALL, SMALL_EVENTS
 from anabranch.lake.cut import parse_epochs
@@ -56,21 +55,17 @@ def main() -> int:
     registry = Project(settings).readable_views()
     view = registry.get(args.view, args.version)
     few = args.events is not None and args.events <= SMALL_EVENTS
-    try:
+
+    def work() -> None:
         with engine(settings, f"anabranch-rebuild-{view.name}", SMALL if few else {}) as spark:
             build, verdict = carry_out(spark, settings, registry, args)
-    except AnabranchError as error:
-        sys.stderr.write(f"{error}\n")
-        record_error(error)
-        return exit_code(error)
-    except Exception as error:
-        record_error(error)
-        raise
-    sys.stderr.write(verdict.report)
-    built = {k: v for k, v in MANIFEST.content(build).items() if k not in ("files", "partitions", "columns")}
-    judged = {k: v for k, v in VERDICT.content(verdict).items() if k in ("equal", "refused", "whole", "speed_version")}
-    sys.stdout.write(json.dumps({**built, **judged, "certified_at": verdict.cut}) + "\n")
-    return 0
+        sys.stderr.write(verdict.report)
+        built = {k: v for k, v in MANIFEST.content(build).items() if k not in ("files", "partitions", "columns")}
+        told = ("equal", "refused", "whole", "speed_version")
+        judged = {k: v for k, v in VERDICT.content(verdict).items() if k in told}
+        sys.stdout.write(json.dumps({**built, **judged, "certified_at": verdict.cut}) + "\n")
+
+    return carried_out(work)
 
 
 def carry_out(

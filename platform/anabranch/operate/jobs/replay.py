@@ -18,8 +18,7 @@ from anabranch.change.reprocess_plan import check_still_holds
 from anabranch.compute.batch.manifest import parse_days
 from anabranch.core.die_with_parent import end_with_owners
 from anabranch.core.engine_end import engine, leave
-from anabranch.core.errors import AnabranchError, exit_code
-from anabranch.core.job_error import record_error
+from anabranch.core.job_error import carried_out
 from anabranch.core.settings import load_settings
 from anabranch.lake.cut import parse_epochs
 from anabranch.views.project import Project
@@ -49,7 +48,8 @@ def main() -> int:
     lower_own_priority()
     settings = load_settings()
     registry = Project(settings).readable_views()
-    try:
+
+    def work() -> None:
         view = registry.get(args.view, args.version)
         check_still_holds(view, args.fingerprint or view.fingerprint)
         until, pace = parse_epochs(args.until), Pace(args.share, args.speed)
@@ -57,15 +57,9 @@ def main() -> int:
         with engine(settings, f"anabranch-replay-{view.name}") as spark:
             registry.register(spark, settings, [view])
             ended = replay(spark, settings, asked, lowest_priority=True)
-    except AnabranchError as error:
-        sys.stderr.write(f"{error}\n")
-        record_error(error)
-        return exit_code(error)
-    except Exception as error:
-        record_error(error)
-        raise
-    sys.stdout.write(json.dumps(ended.to_json()) + "\n")
-    return 0
+        sys.stdout.write(json.dumps(ended.to_json()) + "\n")
+
+    return carried_out(work)
 
 
 if __name__ == "__main__":
