@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from pathlib import Path
 
 import anabranch
 import pytest
+from anabranch.contracts import load_declarations
+from anabranch.contracts.record_check import RecordCheck
 from anabranch.core.settings import project_root
 from packaging.requirements import Requirement
 
@@ -53,3 +56,13 @@ def test_each_package_that_we_need_has_bounds_and_the_lock_keeps_them() -> None:
         operators = {one.operator for one in need.specifier}
         assert operators == {"=="} or {">=", "<"} <= operators, f"{need} has no lower and upper bound"
         assert need.specifier.contains(versions[need.name]), f"{need}, but the lock has {versions[need.name]}"
+
+
+def test_its_sample_events_are_whole_and_can_be_sent_or_loaded() -> None:
+    """As landing takes them: nothing is added to a line that is loaded from a file."""
+    topic = load_declarations(TEMPLATE / "spark_jobs" / "contracts").topic("orders")
+    check, lines = RecordCheck(topic), (TEMPLATE / "data" / "orders.jsonl").read_bytes().splitlines()
+    assert len(lines) > 100
+    # An event that names no contract follows the newest.
+    events = [{"dataschema": topic.newest("order.placed").uri, **json.loads(line)} for line in lines]
+    assert {check.problem(line, event) for line, event in zip(lines, events, strict=True)} == {None}

@@ -137,7 +137,7 @@ def verify(settings: Settings, topic: Topic) -> Proof:
     names missing files, FILE_UNREADABLE if one is torn. Writes nothing."""
     table = open_table(landing_table(settings, topic.name))
     if table is None:
-        raise BadInput("NOT_LANDED", f"{topic.name} has not been landed yet", next_step="anabranch up, or make demo")
+        raise BadInput("NOT_LANDED", f"{topic.name} has not been landed yet", next_step="anabranch up")
     _check_files(table)
     begin, end = begin_offsets(settings, topic.name), end_offsets(settings, topic.name)
     readable = readable_ends(settings, topic.name)
