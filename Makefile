@@ -2,7 +2,7 @@
 PYTHON ?= python3
 export PYTHON
 BIN := .venv/bin
-.PHONY: setup demo browser test screenshots tasks sweep crash soak lint up down status bench docs clean
+.PHONY: setup demo browser rabbitmq test screenshots tasks sweep crash soak lint up down status bench docs clean
 .DEFAULT_GOAL := demo
 
 setup:
@@ -15,7 +15,11 @@ demo: setup
 browser:
 	@infra/chromium.sh
 
-test: setup lint browser
+# Only tests of queues need it.
+rabbitmq:
+	@infra/rabbitmq.sh
+
+test: setup lint browser rabbitmq
 	@$(BIN)/python tests/lanes.py
 
 # The pictures of the docs, made anew by the test that clicks through them; in build/pages all pages, light, dark and narrow.

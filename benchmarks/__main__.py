@@ -20,7 +20,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from anabranch.core.settings import Settings, load_settings, project_root
+from anabranch.core.project_folder import project_root
+from anabranch.core.settings import Settings, load_settings
 from anabranch.operate.runtime import lifecycle
 from anabranch.operate.runtime.environment import environment
 

@@ -15,7 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import get_args
 
-from anabranch.core.settings import load_settings, project_root
+from anabranch.core.project_folder import project_root
+from anabranch.core.settings import load_settings
 
 from benchmarks.cases import CASES
 from benchmarks.figures import Origin, Report

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 from anabranch.lake import commit_history
-from anabranch.lake.archived_commits import commit_file
+from anabranch.lake.log.archived_commits import commit_file
 
 from benchmarks.figures import percentile
 

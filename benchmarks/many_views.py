@@ -7,12 +7,13 @@ import shutil
 from datetime import UTC, date, datetime, timedelta
 
 import pyarrow as pa
-from anabranch import lake
 from anabranch.certify.certificates import Certificate, Checksum, record
 from anabranch.core.settings import Settings
-from anabranch.lake import CommitMetadata, Cut, Position
+from anabranch.lake import CommitMetadata, commits
+from anabranch.lake.cut import Cut, Position
+from anabranch.lake.files import stage_arrow
 from anabranch.lake.layout import batch_table, speed_table
-from anabranch.views.definition import CHANGED, PARTITION_DATE
+from anabranch.views.model.definition import CHANGED, PARTITION_DATE
 
 SOURCE = '''
 from anabranch.views import view
@@ -69,9 +70,9 @@ def _make(settings: Settings, view: str) -> None:
         (speed_table(settings, view, 1), _SPEED, "speed"),
         (batch_table(settings, view, 1), _BATCH, "batch"),
     ):
-        table = lake.create(uri, schema, [PARTITION_DATE], CommitMetadata(f"{view}/{half}", "create", Cut()))
+        table = commits.create(uri, schema, [PARTITION_DATE], CommitMetadata(f"{view}/{half}", "create", Cut()))
         content = pa.Table.from_pydict({**rows, CHANGED: [3] * count} if half == "speed" else rows, schema)
         published = [{"from": f"{day}", "to": f"{day}", "cut": _CUT.to_json(), "run": "run-a"} for day in days]
         extra = {"published": published} if half == "batch" else {}
         note = CommitMetadata(f"{view}/{half}", "publish:run-a" if half == "batch" else "c:3", _CUT, extra=extra)
-        lake.replace(table, lake.stage_arrow(content, uri, "first", PARTITION_DATE), note, None)
+        commits.replace(table, stage_arrow(content, uri, "first", PARTITION_DATE), note, None)

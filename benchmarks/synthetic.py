@@ -11,9 +11,12 @@ import numpy as np
 import pyarrow as pa
 from anabranch.contracts import Topic
 from anabranch.core.settings import Settings
-from anabranch.ingest.landing.schema import EVENT_DATE, VALID, landing_schema
 from anabranch.ingest.landing.state import open_landing, writer_of
-from anabranch.lake import CommitMetadata, Cut, Position, append, stage_arrow
+from anabranch.ingest.landing.table.schema import EVENT_DATE, VALID, landing_schema
+from anabranch.lake import CommitMetadata
+from anabranch.lake.commits import append
+from anabranch.lake.cut import Cut, Position
+from anabranch.lake.files import stage_arrow
 
 from benchmarks.world import FIRST
 

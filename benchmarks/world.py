@@ -11,7 +11,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from anabranch.contracts import Declarations, Topic, load_declarations
+from anabranch.contracts import Topic, load_declarations
+from anabranch.contracts.model.declarations import Declarations
 from anabranch.core.settings import Settings
 from anabranch.views import View, load_views
 
@@ -96,7 +97,7 @@ class World:
     @contextmanager
     def spark(self, more: Mapping[str, str] = MappingProxyType({})) -> Iterator[SparkSession]:
         """The platform's own session, with ``more`` settings: both jobs of a pair run in it."""
-        from anabranch.core.spark import session
+        from anabranch.core.engine.spark import session
 
         if self.session is not None:
             yield self.session

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anabranch.core.engine_end import leave
+from anabranch.core.engine.lifetime import leave
 from anabranch.operate.jobs.replay import main
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PROJECT = Path(__file__).parent.parent
+# Spark's own variable for options of each engine, here of those in processes of their own. Most end before the JVM's
+# second compiler has paid off. Without it the JVM reserves a fifth of the space for compiled code (48 MB): an engine
+# that lives longer would fill it, and compile the same code again and again.
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_LIVED)
 TEST_OPTIONS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.default.parallelism": "2",
@@ -46,8 +52,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("system") and not any(item.path.is_relative_to(folder) for folder in folders):
             raise pytest.UsageError(f"{item.nodeid} is a system test, but in no folder of SYSTEM in tests/lanes.py")
     items.sort(key=shared)
+    if "PYTEST_XDIST_WORKER" in os.environ:  # files with an engine take longest: as the last ones, they run alone
+        with_engine = {item.path for item in items if "spark" in getattr(item, "fixturenames", ())}
+        items.sort(key=lambda item: item.path not in with_engine)
     for item in filter(shared, items):
         item.add_marker(pytest.mark.shared)
+
+
+def pytest_collection_finish() -> None:
+    """From here on nobody keeps byte code: of a view's file that a test changes twice within a second, into the same
+    size, Python would run the old one."""
+    sys.dont_write_bytecode = True
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -68,9 +84,11 @@ def engine_settings() -> Iterator[Settings]:
 @pytest.fixture(scope="session")
 def spark(engine_settings: Settings) -> Iterator[SparkSession]:
     """The shared session: made once, stopped at the end (a process that leaves it running may never exit)."""
-    from anabranch.core.spark import session
+    from anabranch.core.engine.spark import session
 
-    shared = session(engine_settings, "anabranch-tests")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("SPARK_SUBMIT_OPTS", raising=False)  # it lives for minutes
+        shared = session(engine_settings, "anabranch-tests")
     yield shared
     shared.stop()
 

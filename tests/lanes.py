@@ -24,6 +24,8 @@ PROJECT = Path(__file__).parent.parent
 OUTPUT = PROJECT / "build" / "tests"
 SYSTEM = ("tests/crash", "tests/faults", "tests/system")
 """Where tests with real servers are: reading all the others, to leave them out, takes up to a minute."""
+_ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+"""Containers often set that one: then each run rewrites the asserts of all tests again, for a quarter of a minute."""
 _OWN = "system and not sweep and not shared"
 
 
@@ -36,8 +38,10 @@ class Lane:
     beside: int = 0
 
 
+_WORKERS = ("-n", "3", "--dist", "loadfile", "--no-loadscope-reorder")
+"""The order of files is that of ``conftest``: xdist's own begins with those of most tests, which are the cheapest."""
 PHASES = (
-    (Lane("fast", {"fast": ("-m", "not system and not sweep", "-n", "3", "--dist", "loadfile")}),),
+    (Lane("fast", {"fast": ("-m", "not system and not sweep", *_WORKERS)}),),
     (
         # The tests of the one platform that they share, then faults: together as long as the other lane.
         Lane(
@@ -73,7 +77,7 @@ class _Running:
         command = [sys.executable, "-m", "pytest", *arguments, "--junitxml", str(OUTPUT / f"{name}.xml")]
         self.process = subprocess.Popen(
             command,
-            cwd=PROJECT, env={**os.environ, "TESTS_BESIDE": str(self.lane.beside), "PYTHONUNBUFFERED": "1"},
+            cwd=PROJECT, env={**_ENVIRONMENT, "TESTS_BESIDE": str(self.lane.beside), "PYTHONUNBUFFERED": "1"},
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
         )  # fmt: skip
         assert self.process.stdout is not None

@@ -22,6 +22,7 @@ CASES: Final = {
     case.name: case
     for case in (
         Case("landing", "benchmarks.cases.landing", log=True, timeout=3600),
+        Case("formats", "benchmarks.cases.formats", log=True, timeout=3600),
         Case("batch", "benchmarks.cases.batch", landed=True),
         Case("speed", "benchmarks.cases.speed", landed=True),
         Case("operators", "benchmarks.cases.operators", log=True, landed=True, timeout=5400),

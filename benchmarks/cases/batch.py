@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from uuid import uuid4
 
-from anabranch.compute.batch import publish, rebuild
+from anabranch.compute.batch.publish import publish
+from anabranch.compute.batch.rebuild import rebuild
 from anabranch.lake.layout import batch_table, landing_table
 
 from benchmarks.fairness import check_layout, check_same

@@ -16,8 +16,8 @@ from anabranch.compute.speed.table import SpeedTable
 from anabranch.lake.layout import speed_table
 from anabranch.operate.explain import Explanation
 from anabranch.views import Registry, View, load_views
-from anabranch.views.definition import CHANGED
-from anabranch.views.inputs import rows_at
+from anabranch.views.model.definition import CHANGED
+from anabranch.views.selection.inputs import rows_at
 
 from benchmarks.figures import Figure, Report, Table, percentile
 from benchmarks.world import World

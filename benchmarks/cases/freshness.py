@@ -14,8 +14,9 @@ import polars as pl
 from anabranch.apps.demo.run import check_oracle
 from anabranch.core.errors import TryAgain
 from anabranch.core.settings import Settings
-from anabranch.ingest.kafka import Producer, ensure_topics
-from anabranch.lake.commits import open_table
+from anabranch.ingest.kafka import Producer
+from anabranch.ingest.kafka.admin import ensure_topics
+from anabranch.lake import open_table
 from anabranch.lake.layout import landing_table, speed_table
 from anabranch.operate.runtime import lifecycle
 from anabranch.samples.flights import flight_events
@@ -75,7 +76,7 @@ class Live:
 
 def _seconds(world: World) -> tuple[int, int]:
     """How long is measured, and how long the warm-up is."""
-    return world.pick((5, 5), (20, 15), (150, 30))
+    return world.pick((4, 2), (20, 15), (150, 30))
 
 
 def _live(world: World, views: Sequence[str], name: str) -> Live:

@@ -10,7 +10,8 @@ from anabranch.apps.cli.produce_commands import produce_flights
 from anabranch.certify.reconciliation import reconcile
 from anabranch.change.reprocess_plan import make_plan
 from anabranch.change.reprocess_request import ReprocessRequest
-from anabranch.compute.batch import publish, rebuild
+from anabranch.compute.batch.publish import publish
+from anabranch.compute.batch.rebuild import rebuild
 from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.settings import Settings
 from anabranch.operate.runtime import lifecycle

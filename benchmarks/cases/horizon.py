@@ -18,9 +18,11 @@ import pyarrow as pa
 from anabranch.contracts import Topic
 from anabranch.ingest.landing.duplicates import Duplicates
 from anabranch.ingest.landing.id_index import IdIndex, Origin
-from anabranch.ingest.landing.schema import VALID
 from anabranch.ingest.landing.state import open_landing, writer_of
-from anabranch.lake import CommitMetadata, Cut, Position, append, latest_commit
+from anabranch.ingest.landing.table.schema import VALID
+from anabranch.lake import CommitMetadata, latest_commit
+from anabranch.lake.commits import append
+from anabranch.lake.cut import Cut, Position
 from anabranch.lake.layout import landing_index
 from deltalake import DeltaTable
 

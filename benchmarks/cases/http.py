@@ -12,7 +12,7 @@ from statistics import median
 
 from anabranch.core.settings import Settings
 from anabranch.ingest.http import access
-from anabranch.ingest.kafka import ensure_topics
+from anabranch.ingest.kafka.admin import ensure_topics
 from anabranch.operate.runtime import lifecycle
 
 from benchmarks.figures import Figure, Report, Table, percentile

@@ -6,7 +6,6 @@ import shutil
 import time
 
 from anabranch.core.settings import Settings
-from anabranch.core.spark import OWN_CODE
 from anabranch.ingest.landing.stream import start
 from anabranch.lake.layout import landing_table
 
@@ -35,7 +34,7 @@ COLUMNS = (
 def run(world: World) -> Report:
     settings, topic = world.settings, world.topic
     home = settings.home.parent / "landing-platform"
-    with world.spark(OWN_CODE) as spark:
+    with world.spark() as spark:
 
         def platform() -> Sample:
             fresh: Settings = world.fresh(home.name)

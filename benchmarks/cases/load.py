@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 import duckdb
 from anabranch.contracts import Contract, PlainJson, Topic
 from anabranch.core.settings import Settings
-from anabranch.core.spark import OWN_CODE
 from anabranch.ingest.files import load
 
 from benchmarks.figures import Figure, Report, Table
@@ -53,7 +52,7 @@ def run(world: World) -> Report:
     numbers = count()
     for kind, rows in jobs.items():
         _write(rows, folder / f"payments.{kind}", kind)
-    with world.spark(OWN_CODE) as spark:
+    with world.spark() as spark:
         if world.size != "tiny":
             _load(spark, world.fresh(f"load-{next(numbers)}"), folder / "payments.csv", few)
         for _ in range(world.runs):

@@ -12,12 +12,13 @@ from statistics import median
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from anabranch.compute.batch import publish, rebuild
+from anabranch.compute.batch.publish import publish
+from anabranch.compute.batch.rebuild import rebuild
 from anabranch.compute.speed.view_stream import catch_up
 from anabranch.ingest.landing.stream import start as start_landing
 from anabranch.lake.layout import batch_table, landing_table, speed_checkpoint, speed_table, view_folder
 from anabranch.views import View, load_views
-from anabranch.views.definition import is_own
+from anabranch.views.model.definition import is_own
 from anabranch.views.registry import sources_of
 from pyspark.cloudpickle import register_pickle_by_value
 

@@ -19,9 +19,12 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.fs as fs
 from anabranch.core.settings import Settings, load_settings
-from anabranch.lake import CommitMetadata, Cut, Position, create, replace, stage_arrow
+from anabranch.lake import CommitMetadata
+from anabranch.lake.commits import create, replace
+from anabranch.lake.cut import Cut, Position
+from anabranch.lake.files import stage_arrow
 from anabranch.lake.layout import speed_table
-from anabranch.views.definition import CHANGED, PARTITION_DATE
+from anabranch.views.model.definition import CHANGED, PARTITION_DATE
 from deltalake import DeltaTable, WriterProperties, write_deltalake
 
 from benchmarks.fairness import check_layout

@@ -10,8 +10,9 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from anabranch.compute.speed.view_stream import SpeedQuery, start
-from anabranch.testing.fake_landing import Event, Landing
-from anabranch.views.definition import Refresh, View
+from anabranch.testing import Event, Landing
+from anabranch.views import View
+from anabranch.views.model.definition import Refresh
 
 from benchmarks.figures import Figure, Report, Table
 from benchmarks.world import FIRST, World

@@ -18,8 +18,10 @@ import polars as pl
 from anabranch.change.replay.control import set_pace
 from anabranch.change.replay.rate_limit import DEFAULT_SHARE, Pace
 from anabranch.change.replay.state import PUBLISHED, ReplayState, list_states
-from anabranch.core.settings import Settings, project_root
-from anabranch.ingest.kafka import Producer, ensure_topics
+from anabranch.core.project_folder import project_root
+from anabranch.core.settings import Settings
+from anabranch.ingest.kafka import Producer
+from anabranch.ingest.kafka.admin import ensure_topics
 from anabranch.lake import latest_commit
 from anabranch.lake.layout import speed_table
 from anabranch.operate.runtime import lifecycle

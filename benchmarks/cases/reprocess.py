@@ -17,12 +17,13 @@ from anabranch.certify.certify_partitions import compare
 from anabranch.certify.data_docs import write_documents
 from anabranch.certify.late_changes import wrong_partitions
 from anabranch.certify.staged_build import StagedBuild
-from anabranch.compute.batch import Build, rebuild
+from anabranch.compute.batch.manifest import Build
+from anabranch.compute.batch.rebuild import rebuild
 from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import landing_table
 from anabranch.operate.runtime import lifecycle
-from anabranch.views.partition_events import count_for
+from anabranch.views.selection.partition_events import count_for
 
 from benchmarks.figures import Figure, Report, Sample, Samples, Table, all_seconds, jobs_table, ratios, stages_table
 from benchmarks.handwritten import batch as handwritten
@@ -76,11 +77,12 @@ def run(world: World) -> Report:
         month = world.at(settings, size=world.pick("tiny", "quick", "quick"))
         fill_log(month, days_late=DAYS_LATE)
         fill_landing(month)
-    large, each = world.fresh("reprocess-large"), world.pick(3_000, 300_000, 10_000_000) // LARGE_DAYS
-    land_days(large, world.topic, LARGE_DAYS, each, late=max(1, int(2 * DAYS_LATE * each)))
+    days = world.pick(3, LARGE_DAYS, LARGE_DAYS)
+    large, each = world.fresh("reprocess-large"), world.pick(3_000, 300_000, 10_000_000) // days
+    land_days(large, world.topic, days, each, late=max(1, int(2 * DAYS_LATE * each)))
     with world.spark() as spark:
         months = {
-            LARGE: _measured(world.at(large), spark, LARGE_DAYS),
+            LARGE: _measured(world.at(large), spark, days),
             SMALL: _measured(world.at(settings), spark, month.days),
         }
     return _report(months)

@@ -19,8 +19,8 @@ PLATFORM, HANDWRITTEN = "platform", "hand-written"
 STAGES = {
     "Spark computes and writes the files": "anabranch.compute.speed.table:SpeedTable.stage",
     "commit": "anabranch.compute.speed.table:SpeedTable.refresh",
-    "what the micro-batch covers": "anabranch.compute.speed.cut_resolver:CutResolver.resolve",
-    "rows dropped by the watermark looked for": "anabranch.compute.speed.dropped_rows:dropped_rows",
+    "what the micro-batch covers": "anabranch.compute.speed._cut_resolver:CutResolver.resolve",
+    "rows dropped by the watermark looked for": "anabranch.compute.speed._dropped_rows:dropped_rows",
 }
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from anabranch.contracts import Declarations, Topic, load_declarations
+from anabranch.contracts import Topic, load_declarations
+from anabranch.contracts.model.declarations import Declarations
 from anabranch.views import Registry, load_views
 
 _HERE: Final = Path(__file__).parent

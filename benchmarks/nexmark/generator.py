@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from anabranch.contracts import Declarations
+from anabranch.contracts.model.declarations import Declarations
 from anabranch.core.errors import BadInput
 from anabranch.samples.flights import COLUMNS
 

@@ -10,14 +10,16 @@ from uuid import uuid4
 
 from anabranch.certify.certify_partitions import certify
 from anabranch.certify.staged_build import StagedBuild
-from anabranch.compute.batch import publish, rebuild
+from anabranch.compute.batch.publish import publish
+from anabranch.compute.batch.rebuild import rebuild
 from anabranch.contracts import Topic
 from anabranch.core.settings import Settings
-from anabranch.lake import commit_history, stage_frame
+from anabranch.lake import commit_history
+from anabranch.lake.files import stage_frame
 from anabranch.lake.layout import batch_table, landing_table, speed_table
 from anabranch.views import View
-from anabranch.views.definition import CHANGED, PARTITION_DATE
-from anabranch.views.inputs import events_of, frames, rows_of
+from anabranch.views.model.definition import CHANGED, PARTITION_DATE
+from anabranch.views.selection.inputs import events_of, frames, rows_of
 
 from benchmarks.nexmark.oracle import Epoch, Oracle
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from anabranch.core.settings import Settings
-from anabranch.ingest.kafka import Producer, ensure_topics
+from anabranch.ingest.kafka import Producer
+from anabranch.ingest.kafka.admin import ensure_topics
 from anabranch.samples.publishing import Pace, Summary, publish
 
 from benchmarks.nexmark.declared import TOPIC, declarations

@@ -17,9 +17,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from anabranch.certify.reconciliation import reconcile
-from anabranch.change import migration
 from anabranch.change.dirty_partitions import dirty_partitions
-from anabranch.change.promotion_checks import Expectations
+from anabranch.change.migrate import migration
+from anabranch.change.migrate.promotion_checks import Expectations
 from anabranch.change.publish_run import publish_run, save_outcome
 from anabranch.change.replay.rate_limit import Pace
 from anabranch.change.replay.request import ReplayRequest as AskedReplay
@@ -30,12 +30,13 @@ from anabranch.change.reprocess_request import ReprocessRequest
 from anabranch.compute.batch.manifest import read_manifest
 from anabranch.compute.batch.rebuild import rebuild
 from anabranch.compute.speed.view_stream import catch_up
-from anabranch.contracts import Declarations, Topic, load_declarations
+from anabranch.contracts import Topic, load_declarations
+from anabranch.contracts.model.declarations import Declarations
 from anabranch.core.settings import Settings, load_settings
-from anabranch.ingest.landing.quarantine import list_quarantined, release
+from anabranch.ingest.landing.audit.quarantine import list_quarantined, release
 from anabranch.ingest.landing.stream import start
-from anabranch.operate.maintenance.report import Policy
-from anabranch.operate.maintenance.runner import maintain
+from anabranch.operate.maintenance import maintain
+from anabranch.operate.maintenance._report import Policy
 from anabranch.serve.retirement import drop, retire
 from anabranch.views import Registry, View, load_views
 from anabranch.views.retired_versions import retired_versions
@@ -164,7 +165,13 @@ _LANDING = ("ingest", "contracts")
 _SPEED = ("compute.speed", "views")
 _BATCH = ("compute.batch", "certify", "change", "views")
 _REPLAY = ("change.replay", "compute.speed", "compute.batch", "certify", "views")
-_ROUTES = ("serve", "change.migration", "change.migration_record", "change.promotion_checks", "views.retired_versions")
+_ROUTES = (
+    "serve",
+    "change.migrate.migration",
+    "change.migrate.migration_record",
+    "change.migrate.promotion_checks",
+    "views.retired_versions",
+)
 """Packages and modules of the platform that do the commits of an act."""
 
 
@@ -207,7 +214,7 @@ ACTS: Final[Mapping[str, Act]] = MappingProxyType({
 
 
 def main(name: str) -> int:
-    from anabranch.core.spark import session
+    from anabranch.core.engine.spark import session
 
     settings = load_settings()
     ACTS[name].carry_out(Stage(settings, session(settings, "anabranch-crash")))

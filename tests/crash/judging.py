@@ -7,10 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from anabranch.apps.cli.sample_oracle import oracle_check
-from anabranch.ingest.landing.verify import verify
-from anabranch.operate.doctor.context import Context
-from anabranch.operate.doctor.recompute import recompute_checks
-from anabranch.operate.doctor.run_checks import examine, log_of
+from anabranch.ingest.landing.audit.verify import verify
+from anabranch.operate.doctor import Context, examine, log_of, recompute_checks
 from anabranch.views import Registry
 
 from crash.acts import Act, Stage

@@ -10,8 +10,8 @@ from random import Random
 
 import pyarrow as pa
 import pytest
-from anabranch.lake import latest_commit, upsert
-from anabranch.lake.commits import open_table
+from anabranch.lake import latest_commit, open_table
+from anabranch.lake.commits import upsert
 from anabranch.lake.layout import speed_table
 
 from crash.acts import ACTS, DELAYS, Stage

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import socket
 import subprocess
@@ -14,9 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-from anabranch.core.settings import Settings, project_root
-from anabranch.core.spark import session
-from anabranch.ingest.kafka import Producer, ensure_topics
+from anabranch.core.engine.spark import session
+from anabranch.core.project_folder import project_root
+from anabranch.core.settings import Settings
+from anabranch.ingest.kafka import Producer
+from anabranch.ingest.kafka.admin import ensure_topics
 from anabranch.operate.runtime import lifecycle
 from anabranch.operate.runtime.environment import environment
 from anabranch.samples.faults import Faults, inject
@@ -152,7 +155,7 @@ class World:
         with log.open("wb") as output:
             done = subprocess.run(
                 [sys.executable, "-m", "crash.tracer", json.dumps(spec), "--", *program],
-                env={**environment(self.settings), "PYTHONPATH": str(Path(__file__).parents[1])},
+                env={**os.environ, **environment(self.settings), "PYTHONPATH": str(Path(__file__).parents[1])},
                 stdout=subprocess.PIPE,
                 stderr=output,
                 check=True,

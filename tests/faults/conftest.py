@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from anabranch.contracts import Declarations, Topic
+from anabranch.contracts import Topic
+from anabranch.contracts.model.declarations import Declarations
 from anabranch.core.settings import Settings, load_settings
 from anabranch.lake import latest_commit
-from anabranch.operate.doctor.context import Context
-from anabranch.operate.doctor.run_checks import CHECKS, Report, examine, log_of
+from anabranch.operate.doctor import CHECKS, Context, examine, log_of
+from anabranch.operate.doctor._run_checks import Report
 from support.full_disks import Disk
 from support.landed_sample import DECLARED, sample_views
 

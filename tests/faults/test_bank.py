@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 from anabranch.contracts import load_declarations
 from anabranch.core.settings import Settings
-from anabranch.ingest.kafka import ensure_topics
-from anabranch.ingest.landing.verify import verify
+from anabranch.ingest.kafka.admin import ensure_topics
+from anabranch.ingest.landing.audit.verify import verify
 from anabranch.operate.runtime import lifecycle
 from faults.bank.customers import TOPIC, Customers
 from faults.bank.operations import Kill, Operations, made_project

@@ -15,8 +15,8 @@ from anabranch.apps.cli.produce_commands import produce_flights
 from anabranch.core.errors import TryAgain
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.admin import existing_topics
-from anabranch.ingest.landing.verify import verify
-from anabranch.operate.doctor.run_checks import Report
+from anabranch.ingest.landing.audit.verify import verify
+from anabranch.operate.doctor._run_checks import Report
 from anabranch.operate.runtime import lifecycle
 from anabranch.operate.runtime.lag import lag
 from anabranch.samples.faults import Faults

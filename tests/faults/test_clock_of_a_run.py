@@ -13,11 +13,11 @@ from anabranch.certify.certificates import newest_certificates
 from anabranch.change.replay.state import PUBLISHED, list_states
 from anabranch.change.reprocess_plan import make_plan
 from anabranch.change.reprocess_request import ReprocessRequest
-from anabranch.compute.batch import publications
+from anabranch.compute.batch.publish import publications
 from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import batch_table
-from anabranch.operate.doctor.run_checks import Report
+from anabranch.operate.doctor._run_checks import Report
 from support.fake_time import Clock
 from support.landed_history import DELAYS, departed, history
 from support.landed_sample import FLIGHTS

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from anabranch.core.settings import Settings
-from anabranch.ingest.landing.quarantine import release
-from anabranch.operate.doctor.run_checks import Report
+from anabranch.ingest.landing.audit.quarantine import release
+from anabranch.operate.doctor._run_checks import Report
 from anabranch.operate.runtime.kafka_server import kafka_part
 from support.fake_time import Clock
 from support.parcels_topic import assert_sound, land, made_topic, parcel, rows_of, send

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from anabranch.apps.airflow.client import Run
 from anabranch.apps.demo.change import own_project
-from anabranch.compute.batch import publications
+from anabranch.compute.batch.publish import publications
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import batch_table
-from anabranch.operate.doctor.run_checks import Report
+from anabranch.operate.doctor._run_checks import Report
 from anabranch.operate.runtime import lifecycle
 from support.dag_requests import asking
 from support.fake_time import Clock

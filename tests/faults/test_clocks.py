@@ -12,7 +12,7 @@ import psutil
 import pytest
 from anabranch.core.clocks import TOLERATED_SECONDS, WallClock
 from anabranch.core.settings import Settings
-from anabranch.operate.runtime import lifecycle, process_registry, stop_services
+from anabranch.operate.runtime import _stop_services, lifecycle, process_registry
 from anabranch.operate.runtime.process_registry import Record
 
 pytestmark = pytest.mark.unit
@@ -70,7 +70,7 @@ def test_processes_are_known_and_stopped_after_the_clock_was_set(
     boot(monkeypatch, shift)
     assert abs(psutil.Process(sleeper.pid).create_time() - created) > DAY / 2, "the clock was not set"
     assert [part.state for part in lifecycle.status(settings)] == ["running"]
-    assert stop_services.stop(settings) == ["part"]
+    assert _stop_services.stop(settings) == ["part"]
     assert sleeper.wait(5) != 0
     assert process_registry.read(settings) == {}
 

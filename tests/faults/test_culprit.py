@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from anabranch.compute.speed.failing_event import FailingEvent
+from anabranch.compute.speed._failing_event import FailingEvent
 from anabranch.compute.speed.service import Slot, Speed
 from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.errors import BrokenState

@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-from anabranch.compute.batch import publish, rebuild
+from anabranch.compute.batch.publish import publish
+from anabranch.compute.batch.rebuild import rebuild
 from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import load_settings
-from anabranch.lake import CommitMetadata, Cut, append, create, stage_arrow, upsert
-from anabranch.lake.commits import open_table
+from anabranch.lake import CommitMetadata, open_table
+from anabranch.lake.commits import append, create, upsert
+from anabranch.lake.cut import Cut
+from anabranch.lake.files import stage_arrow
 from anabranch.lake.layout import speed_table
-from anabranch.operate.doctor.run_checks import Report
+from anabranch.operate.doctor._run_checks import Report
 from support.full_disks import Disk
 from support.landed_sample import FLIGHTS, Event, Landing, sample_views
 

@@ -13,7 +13,7 @@ from anabranch.core.errors import AnabranchError
 from anabranch.core.settings import Settings
 from anabranch.lake import latest_commit
 from anabranch.lake.layout import landing_checkpoint, landing_table
-from anabranch.operate.doctor.run_checks import Report
+from anabranch.operate.doctor._run_checks import Report
 from anabranch.operate.runtime import lifecycle
 from anabranch.operate.runtime.kafka_server import kafka_home
 from support.full_disks import Disk

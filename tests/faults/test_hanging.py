@@ -13,7 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 from anabranch.apps.cli.produce_commands import produce_flights
-from anabranch.core.settings import Settings, load_settings, project_root
+from anabranch.core.project_folder import project_root
+from anabranch.core.settings import Settings, load_settings
 from anabranch.lake import latest_commit
 from anabranch.lake.layout import speed_table
 from anabranch.operate.runtime import lifecycle
@@ -108,7 +109,7 @@ def test_a_view_whose_function_never_returns_is_started_again(settings: Settings
         assert LIMIT <= seconds < 4 * LIMIT
         assert "[STREAM_HANGS]" in stream.said
         assert "view/waiting/v1/speed is in micro-batch 3, without progress" in stream.said
-        assert "core/liveness.py" in stream.said  # the stacks of Python's threads
+        assert "core/engine/liveness.py" in stream.said  # the stacks of Python's threads
         assert "stream execution thread for view/waiting/v1/speed" in stream.said  # and of the engine's
         assert epoch(settings) == 3
 

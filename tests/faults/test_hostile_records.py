@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from anabranch.contracts import Topic
 from anabranch.core.settings import Settings
-from anabranch.ingest.landing.quarantine import list_quarantined
-from anabranch.operate.doctor.run_checks import Report
+from anabranch.ingest.landing.audit.quarantine import list_quarantined
+from anabranch.operate.doctor._run_checks import Report
 from support.damaged_bytes import accident, fuzzed
 from support.parcels_topic import MEGABYTE, assert_sound, land, made_topic, parcel, rows_of, send
 from support.sent_records import raw_producer

@@ -6,11 +6,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import os
 import secrets
 import ssl
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -26,16 +24,15 @@ import pytest
 from anabranch.contracts import load_declarations
 from anabranch.core.settings import Settings
 from anabranch.ingest.http import access
-from anabranch.ingest.http.sender import SLOW_SECONDS
-from anabranch.ingest.kafka import create_missing
+from anabranch.ingest.http._sender import SLOW_SECONDS
+from anabranch.ingest.kafka.admin import create_missing
+from anabranch.ingest.landing.audit.verify import verify
 from anabranch.ingest.landing.stream import start
-from anabranch.ingest.landing.verify import verify
-from anabranch.lake.commits import open_table
+from anabranch.lake import open_table
 from anabranch.lake.layout import landing_table
 from anabranch.operate.runtime import process_registry
-from anabranch.operate.runtime.environment import environment
-from anabranch.operate.runtime.http_server import answers
-from support.processes import eventually
+from anabranch.operate.runtime._http_server import answers
+from support.processes import eventually, started_part
 from support.tls_authority import authority
 
 if TYPE_CHECKING:
@@ -77,15 +74,7 @@ def bills(settings: Settings) -> str:
 
 
 def serve(settings: Settings) -> subprocess.Popen[bytes]:
-    settings.logs.mkdir(parents=True, exist_ok=True)
-    with (settings.logs / "http.log").open("ab") as log:
-        return subprocess.Popen(
-            [sys.executable, "-m", "anabranch.ingest.http"],
-            cwd=settings.project,
-            env={**os.environ, **environment(settings)},
-            stdout=log,
-            stderr=log,
-        )
+    return started_part(settings, "anabranch.ingest.http", "http.log")
 
 
 @contextmanager

@@ -23,7 +23,7 @@ import pytest
 from anabranch.apps.airflow.client import Run
 from anabranch.apps.cli.produce_commands import produce_flights
 from anabranch.apps.demo.change import CHANGED, caught_up, deploy, own_project, send_late
-from anabranch.change.migration import migration_of
+from anabranch.change.migrate.migration_record import migration_of
 from anabranch.core.settings import Settings
 from anabranch.operate.runtime import lifecycle, process_registry
 from anabranch.operate.runtime.environment import environment

@@ -11,13 +11,12 @@ import pytest
 from anabranch.contracts import Topic
 from anabranch.core.errors import BadInput, Conflict
 from anabranch.core.settings import Settings
-from anabranch.ingest.kafka import create_missing
-from anabranch.ingest.kafka.admin import existing_topics
-from anabranch.ingest.landing.accepted_losses import accept_log
+from anabranch.ingest.kafka.admin import create_missing, existing_topics
+from anabranch.ingest.landing.audit.accepted_losses import accept_log
 from anabranch.ingest.landing.service import RETRY_SECONDS, LandingStreams
 from anabranch.ingest.landing.stream import start
 from anabranch.lake.layout import landing_checkpoint, landing_table
-from anabranch.lake.writer_fencing import acquire
+from anabranch.lake.streams.writer_fencing import acquire
 from confluent_kafka.admin import AdminClient, NewPartitions
 from support.parcels_topic import assert_sound, land, made_topic, parcel, rows_of, send
 from support.processes import eventually

@@ -9,16 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from anabranch.compute.batch import publications, publish, rebuild
+from anabranch.compute.batch.publish import publications, publish
+from anabranch.compute.batch.rebuild import rebuild
 from anabranch.compute.speed.view_stream import catch_up
 from anabranch.contracts import Topic
 from anabranch.core.errors import TryAgain
 from anabranch.core.settings import Settings
-from anabranch.ingest.landing.quarantine import list_quarantined
+from anabranch.ingest.landing.audit.quarantine import list_quarantined
 from anabranch.ingest.landing.stream import start
-from anabranch.lake.commits import open_table
+from anabranch.lake import open_table
 from anabranch.lake.layout import batch_table, landing_table, speed_table
-from anabranch.operate.backup import create_backup, hashed_files, list_backups, restore_backup, verify_backups
+from anabranch.operate.backup import _hashed_files, create_backup, list_backups, restore_backup, verify_backups
 from anabranch.views import View
 from support.backed_up_home import furnished, kept
 from support.full_disks import Disk
@@ -142,7 +143,7 @@ def test_a_full_disk_of_backups_keeps_those_that_are_complete(
 ) -> None:
     """Space is checked before anything is copied; others may fill the disk meanwhile."""
     if not foreseen:
-        monkeypatch.setattr(hashed_files, "_RESERVE", -(10**9))
+        monkeypatch.setattr(_hashed_files, "_RESERVE", -(10**9))
     clinic, folder, there = furnished(tmp_path / "home"), disk.path / "backups", Settings(home=disk.path / "home")
     create_backup(clinic.settings, folder)
     for number in range(3):

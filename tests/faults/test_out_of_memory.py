@@ -16,12 +16,11 @@ from pathlib import Path
 
 import pytest
 from anabranch.compute.batch.manifest import manifest_path
-from anabranch.contracts import Topic
-from anabranch.contracts.declarations import load_declarations
-from anabranch.core.settings import Settings, load_settings, project_root
-from anabranch.ingest.kafka import create_missing
-from anabranch.lake import latest_commit
-from anabranch.lake.commits import open_table
+from anabranch.contracts import Topic, load_declarations
+from anabranch.core.project_folder import project_root
+from anabranch.core.settings import Settings, load_settings
+from anabranch.ingest.kafka.admin import create_missing
+from anabranch.lake import latest_commit, open_table
 from anabranch.lake.layout import batch_table, speed_table
 from anabranch.operate.runtime import lifecycle
 from anabranch.operate.runtime.environment import environment

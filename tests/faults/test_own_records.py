@@ -14,7 +14,7 @@ from anabranch.apps.cli.main import app
 from anabranch.contracts import load_declarations
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings
-from anabranch.ingest.kafka import create_missing
+from anabranch.ingest.kafka.admin import create_missing
 from anabranch.ingest.kafka.look import at, follow, newest
 from anabranch.operate.runtime.environment import environment
 from support.sent_records import raw_producer

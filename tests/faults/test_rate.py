@@ -11,8 +11,8 @@ from datetime import date
 import pytest
 from anabranch.apps.cli.produce_commands import produce_flights
 from anabranch.core.settings import Settings
-from anabranch.ingest.landing.verify import verify
-from anabranch.operate.doctor.run_checks import Report
+from anabranch.ingest.landing.audit.verify import verify
+from anabranch.operate.doctor._run_checks import Report
 from anabranch.operate.runtime import lifecycle
 from anabranch.operate.runtime.lag import lag
 from anabranch.samples.faults import Faults

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from anabranch.contracts import Topic
-from anabranch.ingest.landing.quarantine_reasons import reason
+from anabranch.ingest.landing.decoding._quarantine_reasons import reason
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.damaged_bytes import ACCIDENTS, fuzzed

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 import pytest
 from anabranch.core.settings import Settings
-from anabranch.operate.runtime import lifecycle, process_registry, stop_services
-from anabranch.operate.runtime.service import Service
-from anabranch.operate.runtime.supervisor import supervise
+from anabranch.operate.runtime import _stop_services, lifecycle, process_registry
+from anabranch.operate.runtime._service import Service
+from anabranch.operate.runtime._supervisor import supervise
 from support.full_disks import Disk
 from support.processes import alive, eventually, everything
 
@@ -30,7 +30,7 @@ def settings(disk: Disk) -> Iterator[Settings]:
     eventually(lambda: state(made) == "running", 15)
     yield made
     stop.set()
-    stop_services.stop(made)
+    _stop_services.stop(made)
 
 
 def state(settings: Settings) -> str:
@@ -51,5 +51,5 @@ def test_it_runs_again_and_is_known_when_there_is_space(settings: Settings, disk
     )
     assert again.process() is not None
     running = everything(settings)
-    assert stop_services.stop(settings) == ["stream"]
+    assert _stop_services.stop(settings) == ["stream"]
     eventually(lambda: not any(alive(process) for process in running), 5)

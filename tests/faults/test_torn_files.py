@@ -15,7 +15,7 @@ from anabranch.core.errors import AnabranchError, BrokenState
 from anabranch.core.settings import Settings
 from anabranch.lake import latest_commit
 from anabranch.lake.layout import landing_table, speed_checkpoint, speed_table
-from anabranch.operate.doctor.run_checks import Report
+from anabranch.operate.doctor._run_checks import Report
 from anabranch.operate.runtime.lag import lag
 from support.landed_sample import FLIGHTS, Event, Landing, sample_views
 

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import confluent_kafka
 import pytest
-from anabranch.change.replay.log_mirror import LogMirror, TopicSource
+from anabranch.change.replay._log_mirror import LogMirror, TopicSource
 from anabranch.contracts import Topic
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.admin import existing_topics
 from anabranch.ingest.landing import status
+from anabranch.ingest.landing._stream_watch import unlanded_position
+from anabranch.ingest.landing.audit.verify import verify
 from anabranch.ingest.landing.service import RETRY_SECONDS, LandingStreams
 from anabranch.ingest.landing.stream import start
-from anabranch.ingest.landing.stream_watch import unlanded_position
-from anabranch.ingest.landing.verify import verify
 from anabranch.lake import commit_history
 from anabranch.lake.layout import landing_table
-from anabranch.operate.doctor.run_checks import Report
+from anabranch.operate.doctor._run_checks import Report
 from anabranch.operate.runtime.lag import lag
 from confluent_kafka.admin import AdminClient, NewTopic
 from deltalake import DeltaTable

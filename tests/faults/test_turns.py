@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 from anabranch.compute.speed.service import Slot, Speed
 from anabranch.compute.speed.view_stream import SpeedQuery, acquire_fence, catch_up, start
-from anabranch.contracts import Sources
+from anabranch.contracts.model.topics import Sources
 from anabranch.core.errors import Conflict
 from anabranch.core.settings import Settings
 from anabranch.lake import latest_commit
 from anabranch.lake.layout import speed_table
-from anabranch.lake.writer_fencing import acquire
-from anabranch.operate.doctor.run_checks import Report
+from anabranch.lake.streams.writer_fencing import acquire
+from anabranch.operate.doctor._run_checks import Report
 from anabranch.views import View
 from support.landed_sample import FLIGHTS, Event, Landing, sample_views
 from support.processes import eventually

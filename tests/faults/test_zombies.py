@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from anabranch.core.settings import Settings
-from anabranch.ingest.landing.verify import verify
-from anabranch.operate.doctor.run_checks import Report
+from anabranch.ingest.landing.audit.verify import verify
+from anabranch.operate.doctor._run_checks import Report
 from anabranch.operate.runtime import lifecycle
 from support.landed_sample import FLIGHTS
 from support.processes import eventually

@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 from anabranch.change.reprocess_plan import make_plan
 from anabranch.change.reprocess_request import ReprocessRequest
-from anabranch.compute.batch import publications
+from anabranch.compute.batch.publish import publications
 from anabranch.core.settings import Settings
 from anabranch.lake import commit_history
 from anabranch.lake.layout import batch_table
-from anabranch.operate.doctor.run_checks import examine
+from anabranch.operate.doctor import examine
 from anabranch.operate.runtime.environment import environment
 from support.small_platform import DAYS, NAME, V1, Clinic, departed
 

@@ -13,7 +13,7 @@ from anabranch.core.errors import EXIT_NEEDS_FIX
 from anabranch.core.settings import Settings
 from anabranch.lake import commit_history
 from anabranch.lake.layout import speed_table
-from anabranch.operate.doctor.run_checks import Report
+from anabranch.operate.doctor._run_checks import Report
 from support.landed_history import DELAYS, history
 from support.real_programs import process
 from support.running_replay import in_the_middle, replay, standing

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from anabranch.contracts import Contract, Event
-from anabranch.contracts.validation import EventValidator
+from anabranch.contracts.sending import EventValidator
 from anabranch.core.errors import BadInput
 from hypothesis import given
 from hypothesis import strategies as st

@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from anabranch.compute.batch import publish, rebuild
+from anabranch.compute.batch.publish import publish
+from anabranch.compute.batch.rebuild import rebuild
 from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.settings import Settings, load_settings
-from anabranch.lake import Cut, Position, latest_commit
-from anabranch.lake.commits import open_table
+from anabranch.lake import latest_commit, open_table
+from anabranch.lake.cut import Cut, Position
 from anabranch.lake.layout import batch_table, landing_table, speed_checkpoint, speed_table
 from anabranch.views import View
-from anabranch.views.definition import CHANGED, WATERMARK
-from anabranch.views.inputs import events_of, frames, rows_of, watermark_of
+from anabranch.views.model.definition import CHANGED, WATERMARK
+from anabranch.views.selection.inputs import events_of, frames, rows_of, watermark_of
 from hypothesis import HealthCheck, given
 from hypothesis import settings as runs
 from hypothesis import strategies as st

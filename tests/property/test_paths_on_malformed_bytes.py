@@ -19,19 +19,19 @@ import pyarrow.parquet as pq
 import pytest
 from anabranch.certify.certify_partitions import certify
 from anabranch.certify.staged_build import StagedBuild
-from anabranch.compute.batch import rebuild
+from anabranch.compute.batch.rebuild import rebuild
 from anabranch.compute.speed.view_stream import StreamLocation, catch_up, start
 from anabranch.contracts import Topic
-from anabranch.core.settings import Settings, load_settings, project_root
-from anabranch.core.spark import small
-from anabranch.lake import latest_commit
-from anabranch.lake.commits import open_table
+from anabranch.core.engine.spark import small
+from anabranch.core.project_folder import project_root
+from anabranch.core.settings import Settings, load_settings
+from anabranch.lake import latest_commit, open_table
 from anabranch.lake.layout import batch_table, landing_table, speed_table
-from anabranch.testing.end_to_end import with_fault
-from anabranch.testing.engine import SmallSessions
-from anabranch.testing.evaluator import Case, Evaluator
-from anabranch.testing.rows import bag, differences, plain
-from anabranch.testing.scenario import Fault
+from anabranch.testing._end_to_end import with_fault
+from anabranch.testing._engine import SmallSessions
+from anabranch.testing._evaluator import Case, Evaluator
+from anabranch.testing._rows import bag, differences, plain
+from anabranch.testing._scenario import Fault
 from anabranch.views import View
 from anabranch.views.registry import sources_of
 from pyspark.errors import StreamingQueryException

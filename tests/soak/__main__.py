@@ -17,8 +17,8 @@ from anabranch.apps.demo.change import deploy, own_project
 from anabranch.contracts import load_declarations
 from anabranch.core.settings import Settings, load_settings
 from anabranch.lake.layout import landing_table
-from anabranch.operate.maintenance.report import DAY, Policy
-from anabranch.operate.maintenance.runner import maintain
+from anabranch.operate.maintenance import maintain
+from anabranch.operate.maintenance._report import DAY, Policy
 from anabranch.operate.runtime import lifecycle
 from anabranch.serve.routes import share_of
 from anabranch.views import load_views

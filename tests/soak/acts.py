@@ -12,9 +12,9 @@ from typing import Any
 
 from anabranch.apps.airflow.client import Run
 from anabranch.apps.demo.change import CHANGED
-from anabranch.change.migration import migration_of
+from anabranch.change.migrate.migration_record import migration_of
 from anabranch.change.replay.state import list_states
-from anabranch.compute.batch import publications
+from anabranch.compute.batch.publish import publications
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import batch_table
 from anabranch.serve.routes import route_of

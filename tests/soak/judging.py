@@ -8,7 +8,7 @@ from datetime import date
 from typing import Any, NamedTuple
 
 from anabranch.apps.airflow.client import Run
-from anabranch.change.migration_record import Migration
+from anabranch.change.migrate.migration_record import Migration
 from anabranch.change.replay.state import PUBLISHED, ReplayState
 from anabranch.change.run_names import run_key
 

@@ -10,7 +10,8 @@ from random import Random
 import polars as pl
 from anabranch.contracts import load_declarations
 from anabranch.core.settings import Settings
-from anabranch.ingest.kafka import Producer, ensure_topics
+from anabranch.ingest.kafka import Producer
+from anabranch.ingest.kafka.admin import ensure_topics
 from anabranch.samples.faults import SMALL, inject
 from anabranch.samples.flights import EVENT_TYPES, flight_events
 from anabranch.samples.publishing import Pace, Summary, publish

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from anabranch.apps.demo import readers
-from anabranch.apps.demo.readers import NAMES
+from anabranch.apps.demo import _readers
+from anabranch.apps.demo._readers import NAMES
 from anabranch.serve import read
 
 
-class Readers(readers.Readers):
+class Readers(_readers.Readers):
     pause = 0.5
 
     def everybody(self) -> dict[str, int]:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from anabranch.apps.airflow.client import Run
-from anabranch.change.migration_record import Migration
-from anabranch.change.promotion_checks import Expectations
+from anabranch.change.migrate.migration_record import Migration
+from anabranch.change.migrate.promotion_checks import Expectations
 from anabranch.change.replay.state import ReplayState
 from anabranch.change.run_names import run_key
 

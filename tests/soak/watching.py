@@ -10,8 +10,7 @@ from pathlib import Path
 from anabranch.core.errors import AnabranchError
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.admin import end_offsets
-from anabranch.lake import latest_commit
-from anabranch.lake.commits import open_table
+from anabranch.lake import latest_commit, open_table
 from anabranch.lake.layout import speed_table
 from anabranch.lake.table_refs import EVERY, existing_tables
 from anabranch.operate.runtime import lifecycle

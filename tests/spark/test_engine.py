@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from anabranch.core.engine.spark import class_archive, java_options, scratch
 from anabranch.core.settings import Settings, load_settings
-from anabranch.core.spark import class_archive, java_options, scratch
 from anabranch.operate.runtime.environment import environment
 
 if TYPE_CHECKING:
@@ -43,6 +43,15 @@ def test_an_engine_maps_the_archive_of_its_classes(spark: SparkSession, engine_s
     assert str(class_archive(engine_settings)) in maps
 
 
+def test_checkpoints_are_written_without_other_programs(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark's default asks the program `readlink` where each name of a checkpoint leads, eight times for each file."""
+    assert spark._jvm is not None
+    streaming = spark._jvm.org.apache.spark.sql.execution.streaming.checkpointing
+    where = spark._jvm.org.apache.hadoop.fs.Path(f"{tmp_path}")
+    files = streaming.CheckpointFileManager.create(where, spark._jsparkSession.sessionState().newHadoopConf())
+    assert files.getClass().getSimpleName() == "FileSystemBasedCheckpointFileManager"
+
+
 def test_without_an_archive_an_engine_is_given_none(tmp_path: Path) -> None:
     settings = load_settings(jars=tmp_path)
     assert "SharedArchiveFile" not in java_options(settings)
@@ -52,7 +61,7 @@ def test_without_an_archive_an_engine_is_given_none(tmp_path: Path) -> None:
 
 OWN = """
 from anabranch.core.settings import load_settings
-from anabranch.core.spark import scratch, session
+from anabranch.core.engine.spark import scratch, session
 
 settings = load_settings()
 jvm = session(settings, "own")._jvm

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from anabranch.core.engine_check import check_values, refusal
+from anabranch.core.engine._settings_check import check_values, refusal
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import load_settings
 from anabranch.operate.runtime.environment import environment
@@ -23,7 +23,7 @@ START = """
 import json
 from anabranch.core.errors import AnabranchError
 from anabranch.core.settings import load_settings
-from anabranch.core.spark import session
+from anabranch.core.engine.spark import session
 
 try:
     session(load_settings(), "refused")

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 from anabranch.certify.certify_partitions import certify
 from anabranch.certify.staged_build import StagedBuild
-from anabranch.compute.batch import publish, rebuild
+from anabranch.compute.batch.publish import publish
+from anabranch.compute.batch.rebuild import rebuild
 from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.settings import Settings, load_settings
-from anabranch.lake import latest_commit
-from anabranch.lake.commits import open_table
+from anabranch.lake import latest_commit, open_table
 from anabranch.lake.layout import batch_table, speed_table
 from anabranch.views import View
 from anabranch.views.check import check

@@ -12,14 +12,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from anabranch.apps.cli.main import app
-from anabranch.compute.batch import rebuild
+from anabranch.compute.batch.rebuild import rebuild
 from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.errors import AnabranchError, BadDefinition, Conflict
-from anabranch.core.settings import Settings, project_root
-from anabranch.lake.commits import open_table
+from anabranch.core.project_folder import project_root
+from anabranch.core.settings import Settings
+from anabranch.lake import open_table
 from anabranch.lake.layout import batch_table, speed_table
 from anabranch.views import Registry, View, load_views
-from anabranch.views.definition import CHANGED, PARTITION_DATE
+from anabranch.views.model.definition import CHANGED, PARTITION_DATE
 from support.landed_sample import DECLARED, FLIGHTS, Event, Landing
 from typer.testing import CliRunner
 

@@ -9,8 +9,8 @@ from anabranch.certify.certificates import certificate_rows
 from anabranch.core.settings import Settings
 from anabranch.lake import commit_history
 from anabranch.lake.layout import landing_table
-from anabranch.operate.backup.backup_folder import BackupFolder
-from anabranch.serve.named_readers import record_reader
+from anabranch.operate.backup._backup_folder import BackupFolder
+from anabranch.serve._named_readers import record_reader
 from anabranch.serve.routes import route_history, set_route
 
 from support.landed_sample import FLIGHTS

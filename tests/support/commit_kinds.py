@@ -14,20 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from anabranch.lake import (
-    CommitMetadata,
-    Cut,
-    Position,
-    StagedFile,
-    append,
-    create,
-    replace,
-    stage_arrow,
-    upsert,
-    widen,
-)
-from anabranch.lake.commits import configure
+from anabranch.lake import CommitMetadata
+from anabranch.lake.commits import append, configure, create, replace, upsert, widen
+from anabranch.lake.cut import Cut, Position
 from anabranch.lake.file_commits import commit_move, commit_rewrite, data_files
+from anabranch.lake.files import StagedFile, stage_arrow
+from anabranch.lake.log.delta_tables import folder_of
 from deltalake import DeltaTable
 
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64()), ("day", pa.date32())])
@@ -71,7 +63,7 @@ def note(batch: str) -> CommitMetadata:
 
 
 def log_of(table: DeltaTable) -> Path:
-    return Path(table.table_uri.removeprefix("file://")) / "_delta_log"
+    return folder_of(table) / "_delta_log"
 
 
 def read(table: DeltaTable) -> list[dict[str, Any]]:

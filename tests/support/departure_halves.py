@@ -13,13 +13,17 @@ import pyarrow as pa
 from anabranch import lake
 from anabranch.certify.comparison_inputs import function_rows
 from anabranch.certify.staged_build import StagedBuild
-from anabranch.contracts.declarations import load_declarations
-from anabranch.core.settings import Settings, project_root
-from anabranch.ingest.landing.schema import VALID, landing_schema
-from anabranch.lake import CommitMetadata, Cut, Position
+from anabranch.contracts import load_declarations
+from anabranch.core.project_folder import project_root
+from anabranch.core.settings import Settings
+from anabranch.ingest.landing.table.schema import VALID, landing_schema
+from anabranch.lake import CommitMetadata, commits
+from anabranch.lake.cut import Cut, Position
+from anabranch.lake.files import stage_arrow
 from anabranch.lake.layout import batch_table, landing_table, speed_table
-from anabranch.views.definition import CHANGED, PARTITION_DATE, View
-from anabranch.views.inputs import events_at
+from anabranch.views import View
+from anabranch.views.model.definition import CHANGED, PARTITION_DATE
+from anabranch.views.selection.inputs import events_at
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -75,7 +79,7 @@ def land(settings: Settings, epochs: Sequence[Sequence[Departure]]) -> Cut:
     """Land each list as the next epoch; the offsets of partition 0 count up over all of them, from 0."""
     uri = landing_table(settings, TOPIC.name)
     schema = landing_schema(TOPIC)
-    table = lake.create(uri, schema, ["event_date"], CommitMetadata("landing/flights", "0", Cut()))
+    table = commits.create(uri, schema, ["event_date"], CommitMetadata("landing/flights", "0", Cut()))
     committed = lake.latest_commit(table)
     epoch, offset = (committed.note.cut.epoch(TOPIC.name), table.count()) if committed else (0, 0)
     for departures in epochs:
@@ -83,8 +87,8 @@ def land(settings: Settings, epochs: Sequence[Sequence[Departure]]) -> Cut:
         rows = [_landed(departure, offset + i, epoch) for i, departure in enumerate(departures)]
         offset += len(rows)
         data = pa.Table.from_pylist(rows, schema)
-        staged = lake.stage_arrow(data, uri, uuid4().hex, "event_date")
-        lake.append(table, staged, CommitMetadata("landing/flights", str(epoch), cut_at(epoch)))
+        staged = stage_arrow(data, uri, uuid4().hex, "event_date")
+        commits.append(table, staged, CommitMetadata("landing/flights", str(epoch), cut_at(epoch)))
     return cut_at(epoch)
 
 
@@ -125,7 +129,7 @@ def stream(spark: SparkSession, settings: Settings, view: View, cut: Cut) -> Non
 
 
 def speed_rows_of(settings: Settings, view: View) -> pa.Table:
-    table = lake.commits.open_table(speed_table(settings, view.name, view.version))
+    table = commits.open_table(speed_table(settings, view.name, view.version))
     assert table is not None
     return table.to_pyarrow_table()
 
@@ -135,8 +139,8 @@ def spoil(settings: Settings, view: View, cut: Cut, rows: pa.Table) -> None:
     uri = speed_table(settings, view.name, view.version)
     partition = None if view.kappa else PARTITION_DATE
     note = CommitMetadata(f"{view.writer}/speed", uuid4().hex, cut, view.fingerprint)
-    table = lake.create(uri, rows.schema, [partition] if partition else [], note)
-    lake.replace(table, lake.stage_arrow(rows, uri, uuid4().hex, partition), note, None)
+    table = commits.create(uri, rows.schema, [partition] if partition else [], note)
+    commits.replace(table, stage_arrow(rows, uri, uuid4().hex, partition), note, None)
 
 
 def build(spark: SparkSession, settings: Settings, view: View, cut: Cut, partitions: Sequence[date]) -> StagedBuild:
@@ -152,7 +156,7 @@ def stage(
     uri = uri or batch_table(settings, view.name, view.version)
     name = uuid4().hex
     files: dict[date, tuple[str, ...]] = {}
-    for staged in lake.stage_arrow(rows, uri, name, PARTITION_DATE):
+    for staged in stage_arrow(rows, uri, name, PARTITION_DATE):
         day = date.fromisoformat(str(staged.partition[PARTITION_DATE]))
         files[day] = (*files.get(day, ()), str(Path(uri) / staged.path))
     return StagedBuild(str(Path(uri) / "builds" / name), cut, tuple(partitions), files)

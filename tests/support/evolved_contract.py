@@ -10,16 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from anabranch.contracts import Declarations, Event, Topic
-from anabranch.contracts.declarations import load_declarations
+from anabranch.contracts import Event, Topic, load_declarations
+from anabranch.contracts.model.declarations import Declarations
 from anabranch.core.settings import Settings
-from anabranch.ingest.landing.decode import decode, raw_frame
-from anabranch.ingest.landing.schema import EVENT_DATE, epoch_build
-from anabranch.ingest.landing.schema_growth import versions_note
+from anabranch.ingest.landing.decoding import decode, raw_frame
 from anabranch.ingest.landing.state import open_landing, read_state, writer_of
+from anabranch.ingest.landing.table.schema import EVENT_DATE, epoch_build
+from anabranch.ingest.landing.table.schema_growth import versions_note
 from anabranch.ingest.landing.writer import SUMMARY_COLUMNS, arrow_with_epoch, summary
-from anabranch.lake import CommitMetadata, Cut, Position, append, stage_arrow
-from anabranch.lake.commits import open_table
+from anabranch.lake import CommitMetadata, open_table
+from anabranch.lake.commits import append
+from anabranch.lake.cut import Cut, Position
+from anabranch.lake.files import stage_arrow
 from anabranch.lake.layout import speed_table
 from anabranch.views import View, view
 

@@ -8,16 +8,17 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from anabranch.compute.batch import publish, rebuild
+from anabranch.compute.batch.publish import publish
+from anabranch.compute.batch.rebuild import rebuild
 from anabranch.compute.speed.table import SpeedTable
+from anabranch.core.engine.spark import small
 from anabranch.core.settings import Settings
-from anabranch.core.spark import small
-from anabranch.ingest.landing.schema import landing_schema
-from anabranch.lake import Cut, Position
+from anabranch.ingest.landing.table.schema import landing_schema
+from anabranch.lake.cut import Cut, Position
 from anabranch.lake.layout import speed_table
 from anabranch.views import Registry, View
-from anabranch.views.definition import CHANGED, PARTITION_DATE
-from anabranch.views.inputs import rows_at
+from anabranch.views.model.definition import CHANGED, PARTITION_DATE
+from anabranch.views.selection.inputs import rows_at
 
 from support import sample_events
 from support.landed_sample import DECLARED, FLIGHTS, Landing, flight_views

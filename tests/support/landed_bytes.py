@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from anabranch.contracts import Topic
+from anabranch.core.engine.spark import small
 from anabranch.core.settings import Settings
-from anabranch.core.spark import small
-from anabranch.ingest.landing.decode import decode, raw_frame
+from anabranch.ingest.landing.decoding import decode, raw_frame
 from anabranch.ingest.landing.state import open_landing
 from anabranch.ingest.landing.stream import STREAM_CONF, take_turn
 from anabranch.ingest.landing.writer import LandingWriter

@@ -7,13 +7,16 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 import pyarrow as pa
-from anabranch.contracts import Topic
-from anabranch.contracts.declarations import load_declarations
-from anabranch.core.settings import Settings, project_root
-from anabranch.ingest.landing.schema import epoch_build, landing_schema
-from anabranch.lake import CommitMetadata, Cut, Position, append, create, stage_arrow
+from anabranch.contracts import Topic, load_declarations
+from anabranch.core.project_folder import project_root
+from anabranch.core.settings import Settings
+from anabranch.ingest.landing.table.schema import epoch_build, landing_schema
+from anabranch.lake import CommitMetadata
+from anabranch.lake.commits import append, create
+from anabranch.lake.cut import Cut, Position
+from anabranch.lake.files import stage_arrow
 from anabranch.lake.layout import batch_table, landing_table
-from anabranch.views.definition import View
+from anabranch.views import View
 
 TOPIC: Topic = load_declarations(project_root() / "spark_jobs" / "contracts").topic("flights")
 FIRST, SECOND, THIRD = (date(2013, 1, day) for day in (1, 2, 3))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from anabranch.contracts import Declarations, Topic
-from anabranch.contracts.declarations import load_declarations
-from anabranch.core.settings import project_root
-from anabranch.testing import fake_landing
-from anabranch.testing.fake_landing import Event
+from anabranch.contracts import Topic, load_declarations
+from anabranch.contracts.model.declarations import Declarations
+from anabranch.core.project_folder import project_root
+from anabranch.testing import Event, _fake_landing
 from anabranch.views import Registry, View, load_views
 
 __all__ = ["ALL_DECLARED", "DECLARED", "FLIGHTS", "Event", "Landing", "flight_views", "gallery", "sample_views"]
@@ -35,7 +34,7 @@ def flight_views() -> list[View]:
 
 
 @dataclass
-class Landing(fake_landing.Landing):
+class Landing(_fake_landing.Landing):
     """Lands flights unless it is told otherwise."""
 
     topic: Topic = FLIGHTS

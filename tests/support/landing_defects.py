@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from anabranch.ingest.landing.schema import DUPLICATE, QUARANTINED, VALID
+from anabranch.ingest.landing.table.schema import DUPLICATE, QUARANTINED, VALID
 from anabranch.lake.layout import landing_checkpoint, landing_index, speed_table
 from deltalake import DeltaTable
 

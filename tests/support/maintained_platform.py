@@ -10,10 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from anabranch.core.settings import Settings
-from anabranch.lake.archived_commits import ARCHIVE, LOG, archive_commits
 from anabranch.lake.layout import speed_table
-from anabranch.operate.doctor.run_checks import Report, examine
-from anabranch.operate.maintenance.report import DAY, Policy
+from anabranch.lake.log.archived_commits import ARCHIVE, LOG, archive_commits
+from anabranch.operate.doctor import examine
+from anabranch.operate.doctor._run_checks import Report
+from anabranch.operate.maintenance._report import DAY, Policy
 from deltalake import DeltaTable
 
 from support.small_platform import DAYS, NAME, V1, Clinic, departed

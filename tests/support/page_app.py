@@ -28,8 +28,8 @@ with pytest.MonkeyPatch.context() as patched:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     patched.setenv("_AIRFLOW__AS_LIBRARY", "1")
     patched.setenv("AIRFLOW_HOME", folder)
-    from anabranch.apps.web import airflow_runs, pages
-    from anabranch.apps.web.app import app
+    from anabranch.apps.web import _airflow_runs, _pages
+    from anabranch.apps.web._app import app
 
 __all__ = ["Become", "TestClient", "mount", "serving"]
 Become = Callable[[str | None], None]
@@ -46,12 +46,12 @@ def mount(
     from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
     from airflow.api_fastapi.core_api.security import get_user
     from airflow.models.dag import DagModel
-    from anabranch.apps.web.dirty_days import Lookup, LookupResult
+    from anabranch.apps.web._dirty_days import Lookup, LookupResult
 
     manager = SimpleAuthManager()  # type: ignore[no-untyped-call]  # Airflow declares no types for it
     monkeypatch.setattr(_AuthManagerState, "instance", manager)
     monkeypatch.setattr(DagModel, "get_team_name", lambda dag_id: None)
-    monkeypatch.setattr(pages, "LOOKUP", Lookup(find=lambda settings, keys: {key: LookupResult() for key in keys}))
+    monkeypatch.setattr(_pages, "LOOKUP", Lookup(find=lambda settings, keys: {key: LookupResult() for key in keys}))
     monkeypatch.setattr(app, "dependency_overrides", {})
     airflow = airflow or FastAPI()
     server = FastAPI()
@@ -64,8 +64,8 @@ def mount(
             return SimpleAuthManagerUser(username="anna", role=None if role == "NOBODY" else role)
 
         app.dependency_overrides = {
-            pages.platform: lambda: settings,
-            airflow_runs.airflow_app: lambda: airflow,
+            _pages.platform: lambda: settings,
+            _airflow_runs.airflow_app: lambda: airflow,
             get_user: user,
         }
 

@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pyarrow as pa
-from anabranch import lake
 from anabranch.certify.certificates import Certificate, Checksum, record
 from anabranch.certify.late_changes import LateChanges
 from anabranch.certify.verdict import Verdict, write_verdict
-from anabranch.change.migration import advance, start
-from anabranch.change.promotion_checks import Expectations
+from anabranch.change.migrate.migration import advance, start
+from anabranch.change.migrate.promotion_checks import Expectations
 from anabranch.core.settings import Settings
-from anabranch.lake import CommitMetadata, Cut, Position
-from anabranch.lake.commits import open_table
+from anabranch.lake import CommitMetadata, commits, open_table
+from anabranch.lake.cut import Cut, Position
+from anabranch.lake.files import stage_arrow
 from anabranch.lake.layout import batch_table, landing_table, speed_table
-from anabranch.views.definition import CHANGED, PARTITION_DATE, View
+from anabranch.views import View
+from anabranch.views.model.definition import CHANGED, PARTITION_DATE
 
 if TYPE_CHECKING:
     from fastapi.testclient import TestClient
@@ -44,11 +45,14 @@ def at(epoch: int) -> Cut:
     return Cut({"flights": Position(epoch, {0: epoch})})
 
 
-def declare(settings: Settings, name: str = VIEW, *versions: int, doc: str = "Delays by hour.") -> None:
+def declare(
+    settings: Settings, name: str = VIEW, *versions: int, doc: str = "Delays by hour.", partition_by: str | None = "t"
+) -> None:
     folder = settings.project / "spark_jobs" / "views"
     folder.mkdir(parents=True, exist_ok=True)
     source = "".join(
-        f"@view(name={name!r}, version={version}, events=['flight.departed'], key=['origin'], partition_by='t')\n"
+        f"@view(name={name!r}, version={version}, events=['flight.departed'], key=['origin'], "
+        f"partition_by={partition_by!r})\n"
         f"def v{version}(departed):\n    '''{doc}'''\n\n"
         for version in versions or (1,)
     )
@@ -58,10 +62,10 @@ def declare(settings: Settings, name: str = VIEW, *versions: int, doc: str = "De
 def speed(settings: Settings, epoch: int, days: Sequence[date] = DAYS, view: str = VIEW, version: int = 1) -> None:
     """The speed half, replaced as a whole."""
     uri = speed_table(settings, view, version)
-    table = lake.create(uri, _SPEED, [PARTITION_DATE], CommitMetadata(f"{view}/speed", "create", Cut()))
+    table = commits.create(uri, _SPEED, [PARTITION_DATE], CommitMetadata(f"{view}/speed", "create", Cut()))
     rows = pa.Table.from_pylist([_row(day) | {CHANGED: epoch} for day in days], _SPEED)
-    staged = lake.stage_arrow(rows, uri, uuid4().hex, PARTITION_DATE)
-    lake.replace(table, staged, CommitMetadata(f"{view}/speed", f"c:{epoch}", at(epoch)), None)
+    staged = stage_arrow(rows, uri, uuid4().hex, PARTITION_DATE)
+    commits.replace(table, staged, CommitMetadata(f"{view}/speed", f"c:{epoch}", at(epoch)), None)
 
 
 def _row(day: date) -> dict[str, object]:
@@ -71,11 +75,11 @@ def _row(day: date) -> dict[str, object]:
 
 def kappa(settings: Settings, epoch: int, view: str) -> None:
     uri = speed_table(settings, view, 1)
-    table = lake.create(uri, _KAPPA, [], CommitMetadata(f"{view}/speed", "create", Cut()))
+    table = commits.create(uri, _KAPPA, [], CommitMetadata(f"{view}/speed", "create", Cut()))
     rows = pa.Table.from_pylist([{"origin": "JFK", CHANGED: epoch}], _KAPPA)
-    lake.replace(
+    commits.replace(
         table,
-        lake.stage_arrow(rows, uri, uuid4().hex, None),
+        stage_arrow(rows, uri, uuid4().hex, None),
         CommitMetadata(f"{view}/speed", f"c:{epoch}", at(epoch)),
         None,
     )
@@ -87,13 +91,13 @@ def publish(
 ) -> dict[date, tuple[int, str]]:  # fmt: skip
     """Publish ``days`` by ``run`` at ``epoch``; returns all that is published then, for the next one's ``before``."""
     uri = batch_table(settings, view, version)
-    table = lake.create(uri, _BATCH, [PARTITION_DATE], CommitMetadata(f"{view}/batch", "create", Cut()))
+    table = commits.create(uri, _BATCH, [PARTITION_DATE], CommitMetadata(f"{view}/batch", "create", Cut()))
     rows = pa.Table.from_pylist([_row(day) for day in days], _BATCH)
     shown = {**(before or {}), **dict.fromkeys(days, (epoch, run))}
     told = [{"from": f"{d}", "to": f"{d}", "cut": at(e).to_json(), "run": r} for d, (e, r) in sorted(shown.items())]
     note = CommitMetadata(f"{view}/batch", f"publish:{run}", at(epoch), extra={"published": told})
-    lake.replace(
-        table, lake.stage_arrow(rows, uri, uuid4().hex, PARTITION_DATE), note, (PARTITION_DATE, [f"{d}" for d in days])
+    commits.replace(
+        table, stage_arrow(rows, uri, uuid4().hex, PARTITION_DATE), note, (PARTITION_DATE, [f"{d}" for d in days])
     )
     return shown
 
@@ -102,11 +106,11 @@ def land(settings: Settings, *epochs: int, topic: str = "flights") -> None:
     """Commits of landing that say so: of no rows, which nobody reads here."""
     uri = landing_table(settings, topic)
     schema = pa.schema([("epoch", pa.int64())])
-    lake.create(uri, schema, [], CommitMetadata(f"landing/{topic}", "create", Cut()))
+    commits.create(uri, schema, [], CommitMetadata(f"landing/{topic}", "create", Cut()))
     for epoch in epochs:
         table = open_table(uri)
         assert table is not None
-        lake.append(table, [], CommitMetadata(f"landing/{topic}", f"e:{epoch}", at(epoch)))
+        commits.append(table, [], CommitMetadata(f"landing/{topic}", f"e:{epoch}", at(epoch)))
 
 
 def certify(

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch.contracts import Contract, Topic
 from anabranch.core.settings import Settings
-from anabranch.ingest.kafka import create_missing
+from anabranch.ingest.kafka.admin import create_missing
+from anabranch.ingest.landing.audit.verify import verify
 from anabranch.ingest.landing.stream import LandingQuery, start
-from anabranch.ingest.landing.verify import verify
 from anabranch.lake.layout import landing_table
 from deltalake import DeltaTable
 

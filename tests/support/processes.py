@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,6 +14,7 @@ from typing import Any, Final, NamedTuple
 import psutil
 from anabranch.core.settings import Settings
 from anabranch.operate.runtime import process_registry
+from anabranch.operate.runtime.environment import environment
 
 SLOW: Final = 3
 """Limits are those of two idle cores; nothing is wrong on a machine that is so many times slower."""
@@ -18,12 +22,12 @@ SLOW: Final = 3
 
 def eventually(holds: Callable[[], Any], seconds: float = 60) -> Any:
     """What ``holds`` gives when it is true; it fails after so many seconds, ``SLOW`` times. Not for a limit that is a
-    promise: that is measured."""
+    promise: that is measured. What takes long to ask is asked less often: what is waited for needs the processor."""
     deadline = time.monotonic() + seconds * SLOW
-    while time.monotonic() < deadline:
+    while (asked := time.monotonic()) < deadline:
         if found := holds():
             return found
-        time.sleep(0.1)
+        time.sleep(min(max(0.1, 3 * (time.monotonic() - asked)), 1))
     raise AssertionError(f"not within {seconds * SLOW} s")
 
 
@@ -38,6 +42,20 @@ def alive(process: psutil.Process) -> bool:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+def started_part(settings: Settings, module: str, log: str) -> subprocess.Popen[bytes]:
+    """A part as `anabranch up` starts it, without its supervisor, which pauses longer from kill to kill. ``log``: the
+    file below the home's logs that gets what it prints."""
+    settings.logs.mkdir(parents=True, exist_ok=True)
+    with (settings.logs / log).open("ab") as out:
+        return subprocess.Popen(
+            [sys.executable, "-m", module],
+            cwd=settings.project,
+            env={**os.environ, **environment(settings)},
+            stdout=out,
+            stderr=out,
+        )
 
 
 class Listener(NamedTuple):

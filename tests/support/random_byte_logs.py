@@ -9,12 +9,14 @@ from datetime import UTC, date, datetime, timedelta
 from random import Random
 from typing import Any
 
-from anabranch.contracts import Contract, Declarations, Sources
-from anabranch.contracts.envelope import rfc3339
-from anabranch.testing.fake_landing import Event
-from anabranch.testing.log_generator import LogGenerator
-from anabranch.testing.scenario import Fault
-from anabranch.testing.values import pool_key
+from anabranch.contracts import Contract
+from anabranch.contracts.model.declarations import Declarations
+from anabranch.contracts.model.topics import Sources
+from anabranch.contracts.sending import rfc3339
+from anabranch.testing import Event
+from anabranch.testing._log_generator import LogGenerator
+from anabranch.testing._scenario import Fault
+from anabranch.testing._values import pool_key
 from anabranch.views import View
 from anabranch.views.function_source import read
 from anabranch.views.registry import sources_of

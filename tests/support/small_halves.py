@@ -7,11 +7,12 @@ from datetime import UTC, date, datetime, timedelta
 from uuid import uuid4
 
 import pyarrow as pa
-from anabranch import lake
 from anabranch.core.settings import Settings
-from anabranch.lake import CommitMetadata, Cut, Position
+from anabranch.lake import CommitMetadata, commits
+from anabranch.lake.cut import Cut, Position
+from anabranch.lake.files import stage_arrow
 from anabranch.lake.layout import batch_table, speed_table
-from anabranch.views.definition import CHANGED, PARTITION_DATE
+from anabranch.views.model.definition import CHANGED, PARTITION_DATE
 
 VIEW = "delays"
 KEYS = 48
@@ -54,27 +55,27 @@ def start_speed(
 ) -> None:
     """``schema``: all of the columns, or some of them, or with other types."""
     uri = speed_table(settings, VIEW, version)
-    table = lake.create(uri, schema, [PARTITION_DATE], CommitMetadata("view/delays/v1/speed", "create", Cut()))
+    table = commits.create(uri, schema, [PARTITION_DATE], CommitMetadata("view/delays/v1/speed", "create", Cut()))
     rows = rows_at(epoch, days).select(schema.names).cast(schema)
-    staged = lake.stage_arrow(rows, uri, uuid4().hex, PARTITION_DATE)
-    lake.replace(table, staged, CommitMetadata("view/delays/v1/speed", f"c:{epoch}", cut_at(epoch)), None)
+    staged = stage_arrow(rows, uri, uuid4().hex, PARTITION_DATE)
+    commits.replace(table, staged, CommitMetadata("view/delays/v1/speed", f"c:{epoch}", cut_at(epoch)), None)
 
 
 def merge_speed(settings: Settings, epoch: int, days: Sequence[date], version: int = 1) -> None:
-    table = lake.commits.open_table(speed_table(settings, VIEW, version))
+    table = commits.open_table(speed_table(settings, VIEW, version))
     assert table is not None
     note = CommitMetadata("view/delays/v1/speed", f"c:{epoch}", cut_at(epoch))
-    lake.upsert(table, rows_at(epoch, days), ["window_start"], note, PARTITION_DATE)
+    commits.upsert(table, rows_at(epoch, days), ["window_start"], note, PARTITION_DATE)
 
 
 def publish(settings: Settings, published: Mapping[date, int], days: Sequence[date], version: int = 1) -> None:
     """Publish ``days``; ``published`` is the whole map afterwards."""
     uri = batch_table(settings, VIEW, version)
-    table = lake.create(uri, BATCH_SCHEMA, [PARTITION_DATE], CommitMetadata("view/delays/v1/batch", "create", Cut()))
+    table = commits.create(uri, BATCH_SCHEMA, [PARTITION_DATE], CommitMetadata("view/delays/v1/batch", "create", Cut()))
     staged = [
         file
         for day in days
-        for file in lake.stage_arrow(
+        for file in stage_arrow(
             rows_at(published[day], [day]).drop_columns([CHANGED]), uri, uuid4().hex, PARTITION_DATE
         )
     ]
@@ -84,4 +85,4 @@ def publish(settings: Settings, published: Mapping[date, int], days: Sequence[da
     ]
     newest = cut_at(max(published.values()))
     note = CommitMetadata("view/delays/v1/batch", uuid4().hex, newest, extra={"published": ranges})
-    lake.replace(table, staged, note, (PARTITION_DATE, [str(day) for day in days]))
+    commits.replace(table, staged, note, (PARTITION_DATE, [str(day) for day in days]))

@@ -26,10 +26,12 @@ from anabranch.core.settings import Settings
 from anabranch.ingest.landing.duplicates import Duplicates
 from anabranch.ingest.landing.empty_offsets import add_counts, ranges_note
 from anabranch.ingest.landing.loaded_files import LoadedFile, Loads
-from anabranch.ingest.landing.schema import EVENT_DATE, LOADED, QUARANTINED, VALID, epoch_build, landing_schema
 from anabranch.ingest.landing.state import growth_note, lateness_note, open_landing, read_state, writer_of
+from anabranch.ingest.landing.table.schema import EVENT_DATE, LOADED, QUARANTINED, VALID, epoch_build, landing_schema
 from anabranch.ingest.landing.writer import SUMMARY_COLUMNS, summary
-from anabranch.lake import CommitMetadata, Cut, Position, StagedFile
+from anabranch.lake import CommitMetadata, commits
+from anabranch.lake.cut import Cut, Position
+from anabranch.lake.files import StagedFile, stage_arrow
 from anabranch.lake.layout import (
     batch_table,
     landing_checkpoint,
@@ -39,11 +41,11 @@ from anabranch.lake.layout import (
     speed_checkpoint,
     speed_table,
 )
-from anabranch.operate.doctor.context import Context
-from anabranch.testing.fake_landing import Decisions
+from anabranch.operate.doctor import Context
+from anabranch.testing._fake_landing import Decisions
 from anabranch.views import Registry, View
-from anabranch.views.definition import CHANGED, PARTITION_DATE
 from anabranch.views.definition_registry import write_definition
+from anabranch.views.model.definition import CHANGED, PARTITION_DATE
 from deltalake import Schema
 
 from support.landed_sample import DECLARED, FLIGHTS, Event, sample_views
@@ -136,10 +138,10 @@ class Clinic:
         before = read_state(self.table, FLIGHTS)
         data = pa.Table.from_pylist(list(rows), landing_schema(FLIGHTS))
         epoch = said.pop("epoch", before.epoch + 1)
-        staged = lake.stage_arrow(data, self.uri, epoch_build(epoch), EVENT_DATE)
+        staged = stage_arrow(data, self.uri, epoch_build(epoch), EVENT_DATE)
         extra = {**summary(data.select(SUMMARY_COLUMNS), before), **lateness_note(FLIGHTS), **said}
         cut = Cut({FLIGHTS.name: Position(epoch, offsets)})
-        lake.append(self.table, staged, CommitMetadata(writer_of(FLIGHTS), f"c:{epoch}", cut, extra=extra))
+        commits.append(self.table, staged, CommitMetadata(writer_of(FLIGHTS), f"c:{epoch}", cut, extra=extra))
 
     def load(self, count: int, **other: Any) -> None:
         """A file of so many events of years ago, as `anabranch load` lands it."""
@@ -209,7 +211,7 @@ class Clinic:
     def grow(self) -> None:
         self.table.update_incremental()
         column = f"grown_{uuid4().hex[:6]}"
-        lake.widen(
+        commits.widen(
             self.table,
             pa.schema([(column, pa.int64())]),
             growth_note(read_state(self.table, FLIGHTS), FLIGHTS, [column]),
@@ -243,7 +245,7 @@ class Clinic:
         rows = rows_on(days, cut.epoch(FLIGHTS.name), origin=origin)
         note = table.note(f"{owner}:{batch}", cut, watermark_ms=None, rows=rows.num_rows)
         if batch == 0:
-            table.refresh(lake.stage_arrow(rows, table.uri, f"speed-{uuid4().hex}", PARTITION_DATE), note)
+            table.refresh(stage_arrow(rows, table.uri, f"speed-{uuid4().hex}", PARTITION_DATE), note)
         else:
             table.merge_small(rows, batch, note)
         checkpoint(speed_checkpoint(self.settings, NAME, view.version), owner, batch, [{"reservoirId": "x"}])
@@ -252,7 +254,7 @@ class Clinic:
 
     def build(self, run: str, days: Sequence[date], view: View = V1, *, cut: Cut | None = None) -> Build:
         uri = batch_table(self.settings, NAME, view.version)
-        staged = lake.stage_arrow(rows_on(days), uri, f"{run}-{uuid4().hex}", PARTITION_DATE)
+        staged = stage_arrow(rows_on(days), uri, f"{run}-{uuid4().hex}", PARTITION_DATE)
         columns = Schema.from_arrow(BATCH.remove(BATCH.get_field_index(PARTITION_DATE))).to_json()
         count = sum(file.rows for file in staged)
         files: tuple[StagedFile, ...] = tuple(staged)

@@ -7,8 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from anabranch.contracts import Contract, Topic
-from anabranch.ingest.landing.decode import decode, raw_frame
-from anabranch.ingest.landing.quarantine_reasons import with_reasons
+from anabranch.ingest.landing.decoding import decode, raw_frame, with_reasons
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,6 +22,8 @@ MADE = Contract(
             "origin": {"type": "string", "pattern": "^[A-Z]{3}$"},
             "n": {"type": "integer", "minimum": 0, "maximum": 2**62},
             "x": {"type": "number"},
+            "shares": {"type": "array", "items": {"type": "number"}},
+            "rates": {"type": "object", "additionalProperties": {"type": "number"}},
             "at": {"type": "string", "format": "date-time"},
             "on": {"type": "string", "format": "date"},
             "ok": {"type": "boolean"},
@@ -31,7 +32,21 @@ MADE = Contract(
             "tags": {"type": "array", "items": {"type": "string"}},
             "counts": {"type": "array", "items": {"type": "integer"}},
             "stamps": {"type": "array", "items": {"type": "string", "format": "date-time"}},
-            "lines": {"type": "array", "items": {"type": "object", "properties": {"n": {"type": "integer"}}}},
+            "lines": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "n": {"type": "integer"},
+                        "x": {"type": "number"},
+                        "sku": {"type": "string"},
+                        "on": {"type": "string", "format": "date"},
+                        "at": {"type": "string", "format": "date-time"},
+                        "codes": {"type": "array", "items": {"type": "string"}},
+                    },
+                },
+            },
+            "grid": {"type": "array", "items": {"type": "array", "items": {"type": "string"}}},
             "where": {
                 "type": "object",
                 "required": ["city"],
@@ -55,14 +70,38 @@ BASE: dict[str, Any] = {
 }
 
 
-def decided(spark: SparkSession, values: Mapping[str, bytes | None], topic: Topic = TOPIC) -> dict[str, dict[str, Any]]:
+def decided(
+    spark: SparkSession, values: Mapping[str, bytes | None], topic: Topic = TOPIC, key: bytes | None = b"k"
+) -> dict[str, dict[str, Any]]:
     """The rows of landing, by the names of the records."""
     appended = int(APPENDED.timestamp() * 1_000_000)
     records = [
-        {"partition": 0, "offset": n, "append_time": appended, "key": b"k", "value": value}
+        {"partition": 0, "offset": n, "append_time": appended, "key": key, "value": value}
         for n, value in enumerate(values.values())
     ]
     names = list(values)
     rows = with_reasons(decode(raw_frame(spark, topic, records), topic).toArrow(), topic).to_pylist()
     assert sorted(row["offset"] for row in rows) == list(range(len(records)))
     return {names[row["offset"]]: row for row in rows}
+
+
+def unexpected(rows: Mapping[str, Mapping[str, Any]], reasons: Mapping[str, str | None]) -> dict[str, Any]:
+    """Rows whose reason doesn't begin as expected (None: it is valid), each with both."""
+    found = {name: rows[name]["reason"] for name in reasons}
+    return {
+        name: (found[name], expected)
+        for name, expected in reasons.items()
+        if (found[name] is None) != (expected is None) or not (found[name] or "").startswith(expected or "")
+    }
+
+
+def as_dicts(value: Any, node: Mapping[str, Any]) -> Any:
+    """Arrow gives a map as a list of pairs; each key must be there once."""
+    if value is None:
+        return None
+    if "additionalProperties" in node:
+        assert len({key for key, _ in value}) == len(value)
+        return {key: as_dicts(each, node["additionalProperties"]) for key, each in value}
+    if node["type"] == "object":
+        return {name: as_dicts(value[name], child) for name, child in node["properties"].items()}
+    return [as_dicts(each, node["items"]) for each in value] if node["type"] == "array" else value

@@ -8,9 +8,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from anabranch.contracts.declarations import load_declarations, load_module
+from anabranch.contracts import load_declarations
+from anabranch.contracts.model.declarations import load_module
 from anabranch.testing import ProofFailed, prove
-from anabranch.views import View, collecting
+from anabranch.views import View
+from anabranch.views.registry import collecting
 
 HERE = Path(__file__).parents[1] / "spark" / "testing"
 SHOP = load_declarations(HERE / "contracts")

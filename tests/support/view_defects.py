@@ -19,13 +19,15 @@ import pyarrow as pa
 from anabranch import lake
 from anabranch.certify.certificates import SCHEMA, Certificate
 from anabranch.certify.certificates import record as record_certificates
-from anabranch.change.migration import Migration
-from anabranch.change.promotion_checks import Expectations
+from anabranch.change.migrate.migration_record import Migration
+from anabranch.change.migrate.promotion_checks import Expectations
+from anabranch.change.migrate.run_heartbeat import record_heartbeat
 from anabranch.change.replay.state import REFUSED, state_file
-from anabranch.change.run_heartbeat import record_heartbeat
 from anabranch.compute.batch.publish import publish
 from anabranch.compute.speed.checkpoint_handover import REPLAY
-from anabranch.lake import CommitMetadata, Cut, Position
+from anabranch.lake import CommitMetadata, commits
+from anabranch.lake.cut import Cut, Position
+from anabranch.lake.files import stage_arrow
 from anabranch.lake.layout import (
     batch_table,
     certificates_table,
@@ -34,11 +36,11 @@ from anabranch.lake.layout import (
     speed_checkpoint,
     speed_table,
 )
-from anabranch.lake.version_checksum import metadata_of
+from anabranch.lake.log.version_checksum import metadata_of
 from anabranch.operate.runtime import process_registry
 from anabranch.operate.runtime.process_registry import Record
 from anabranch.serve.routes import set_route
-from anabranch.views.definition import CHANGED, PARTITION_DATE
+from anabranch.views.model.definition import CHANGED, PARTITION_DATE
 from deltalake import DeltaTable, write_deltalake
 
 from support.landing_defects import Defects
@@ -54,10 +56,8 @@ def noted(clinic: Clinic, rows: pa.Table | None = None, kind: str = "speed", **o
     table = half(clinic, kind)
     before = lake.latest_commit(table)
     assert before is not None
-    staged = (
-        lake.stage_arrow(rows, table.table_uri.removeprefix("file://"), uuid4().hex, PARTITION_DATE) if rows else []
-    )
-    lake.append(table, staged, replace(before.note, **other))
+    staged = stage_arrow(rows, table.table_uri.removeprefix("file://"), uuid4().hex, PARTITION_DATE) if rows else []
+    commits.append(table, staged, replace(before.note, **other))
 
 
 def cut(epoch: int) -> Cut:
@@ -177,8 +177,8 @@ def certificate_wrong(c: Clinic) -> None:
     made = Certificate(NAME, 1, DAYS[4], "x", c.cut, 1, "f", "build", SAME, SAME, 0, datetime.now(UTC))
     uri = certificates_table(c.settings)
     rows = pa.Table.from_pylist([{**made.to_row(), "equal": False}], SCHEMA)
-    lake.append(
-        DeltaTable(uri), lake.stage_arrow(rows, uri, uuid4().hex, "view"), CommitMetadata("certificates", "x", c.cut)
+    commits.append(
+        DeltaTable(uri), stage_arrow(rows, uri, uuid4().hex, "view"), CommitMetadata("certificates", "x", c.cut)
     )
 
 
@@ -191,7 +191,9 @@ def certified_nothing(c: Clinic) -> None:
 
 def route(c: Clinic, shares: Mapping[str, int], **more: Any) -> None:
     said = {"shares": shares, "by": "anna", "why": "test", "changed_at": datetime.now(UTC).isoformat(), **more}
-    lake.append(DeltaTable(routes_table(c.settings, NAME)), [], CommitMetadata(f"route/{NAME}", "2", Cut(), extra=said))
+    commits.append(
+        DeltaTable(routes_table(c.settings, NAME)), [], CommitMetadata(f"route/{NAME}", "2", Cut(), extra=said)
+    )
 
 
 def route_shares(c: Clinic) -> None:
@@ -211,7 +213,7 @@ def writer_gone(c: Clinic) -> None:
 
 
 def topic_gone(c: Clinic) -> None:
-    lake.create(landing_table(c.settings, "nobody"), BATCH, [], CommitMetadata("landing/nobody", "create", Cut()))
+    commits.create(landing_table(c.settings, "nobody"), BATCH, [], CommitMetadata("landing/nobody", "create", Cut()))
 
 
 # leftovers
@@ -223,7 +225,7 @@ def build_gone(c: Clinic) -> None:
 
 
 def build_orphaned(c: Clinic) -> None:
-    lake.stage_arrow(rows_on(DAYS[:1]), batch_table(c.settings, NAME, 1), "lost-run", PARTITION_DATE)
+    stage_arrow(rows_on(DAYS[:1]), batch_table(c.settings, NAME, 1), "lost-run", PARTITION_DATE)
 
 
 def replay_stopped(c: Clinic) -> None:

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from anabranch.apps.airflow import assets
+from anabranch.apps.airflow import _assets
 from anabranch.apps.airflow.client import Client
 from anabranch.core.airflow_settings import airflow_address
 from anabranch.core.settings import Settings
-from anabranch.operate.jobs.landed_events import AirflowAssets, LandedEvents
+from anabranch.operate.jobs._landed_events import AirflowAssets, LandedEvents
 from anabranch.operate.runtime.secret_files import airflow_login
 from support.processes import SLOW, eventually
 
@@ -54,16 +54,16 @@ def test_a_view_is_an_asset_with_its_producers(client: Client) -> None:
 
 
 def test_a_plan_knows_the_dags_that_wait(settings: Settings, client: Client) -> None:
-    assert assets.downstream_dags(settings, VIEW) == ["dashboard", "dashboard_of_a_day"]
-    assert assets.downstream_dags(settings, "route_day") == []
+    assert _assets.downstream_dags(settings, VIEW) == ["dashboard", "dashboard_of_a_day"]
+    assert _assets.downstream_dags(settings, "route_day") == []
 
 
 def test_dags_that_wait_run_when_days_are_published(settings: Settings, client: Client) -> None:
     """One at once for all days, the other once for each; a step that is repeated starts nothing again."""
-    assets.announce(settings, VIEW, DAYS[:2], FACTS)
+    _assets.announce(settings, VIEW, DAYS[:2], FACTS)
     eventually(lambda: runs(client, "dashboard"), 90)
-    assets.announce(settings, VIEW, DAYS, FACTS)  # the step is repeated, and has published one day more
-    assets.announce(settings, VIEW, DAYS, FACTS)
+    _assets.announce(settings, VIEW, DAYS, FACTS)  # the step is repeated, and has published one day more
+    _assets.announce(settings, VIEW, DAYS, FACTS)
 
     def of_days() -> bool:
         return sorted(run["partition_key"] for run in runs(client, "dashboard_of_a_day")) == DAYS

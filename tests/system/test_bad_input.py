@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from anabranch.contracts import Contract, Declarations, Event, Topic
+from anabranch.contracts import Contract, Event, Topic
+from anabranch.contracts.model.declarations import Declarations
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings
-from anabranch.ingest.kafka import Producer, create_missing
-from anabranch.ingest.landing.quarantine import list_quarantined, release
+from anabranch.ingest.kafka import Producer
+from anabranch.ingest.kafka.admin import create_missing
+from anabranch.ingest.landing.audit.quarantine import list_quarantined, release
+from anabranch.ingest.landing.audit.verify import verify
 from anabranch.ingest.landing.stream import start
-from anabranch.ingest.landing.verify import verify
 from anabranch.lake.layout import landing_table
 from deltalake import DeltaTable
 from support.hostile_texts import CANARY, HOSTILE

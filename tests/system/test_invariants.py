@@ -29,15 +29,16 @@ from anabranch.compute.speed.view_stream import catch_up
 from anabranch.contracts import Contract, Topic
 from anabranch.core.errors import AnabranchError, BadDefinition, BadInput, BrokenState
 from anabranch.core.settings import Settings, load_settings
-from anabranch.ingest.kafka import create_missing
-from anabranch.ingest.landing import resume, stream, writer
+from anabranch.ingest.kafka.admin import create_missing
+from anabranch.ingest.landing import _resume, stream, writer
+from anabranch.ingest.landing.audit.verify import verify
 from anabranch.ingest.landing.id_index import IdIndex
-from anabranch.ingest.landing.verify import verify
-from anabranch.lake import Cut, latest_verified_commit
+from anabranch.lake import latest_verified_commit
+from anabranch.lake.cut import Cut
 from anabranch.lake.layout import landing_checkpoint, landing_table, speed_checkpoint, speed_table
 from anabranch.serve import read
 from anabranch.views import View, load_views
-from anabranch.views import inputs as view_inputs
+from anabranch.views.selection import inputs as view_inputs
 from deltalake import DeltaTable, write_deltalake
 from pyspark.errors import StreamingQueryException
 from support.landed_sample import DECLARED, FLIGHTS, Event, Landing, sample_views
@@ -350,7 +351,7 @@ def test_8_a_start_that_was_killed_early_starts_again(
     broker, topic = parcels
     send(broker, topic, [parcel(1)])
     killed_before_its_first_plan(landing_checkpoint(broker, topic.name))
-    with without(resume, "clear_unstarted", lambda _: None), pytest.raises(StreamingQueryException):
+    with without(_resume, "clear_unstarted", lambda _: None), pytest.raises(StreamingQueryException):
         stream.start(spark, broker, topic, once=True).awaitTermination(240)
     assert stream.start(spark, broker, topic, once=True).awaitTermination(240)
     assert verify(broker, topic).sound

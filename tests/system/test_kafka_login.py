@@ -12,15 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from anabranch.change.replay.log_mirror import LogMirror, TopicSource
-from anabranch.contracts import Contract, Declarations, Event, Topic
+from anabranch.change.replay._log_mirror import LogMirror, TopicSource
+from anabranch.contracts import Contract, Event, Topic
+from anabranch.contracts.model.declarations import Declarations
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings
-from anabranch.ingest.kafka import Producer, create_missing, drift, end_offsets
-from anabranch.ingest.kafka.admin import Admin
+from anabranch.ingest.kafka import Producer
+from anabranch.ingest.kafka.admin import Admin, create_missing, drift, end_offsets
+from anabranch.ingest.landing.audit.verify import verify
 from anabranch.ingest.landing.kafka_source import read_range
 from anabranch.ingest.landing.stream import start
-from anabranch.ingest.landing.verify import verify
 from anabranch.lake.layout import landing_table
 from anabranch.operate.runtime import lifecycle
 from confluent_kafka.admin import (

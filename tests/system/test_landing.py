@@ -19,15 +19,15 @@ import pytest
 from anabranch.contracts import Contract, Topic
 from anabranch.core.errors import BrokenState, Conflict
 from anabranch.core.settings import Settings
-from anabranch.ingest.kafka import create_missing, end_offsets
-from anabranch.ingest.kafka.admin import existing_topics
-from anabranch.ingest.landing import quarantine
-from anabranch.ingest.landing.accepted_losses import accept_loss
+from anabranch.ingest.kafka.admin import create_missing, end_offsets, existing_topics
+from anabranch.ingest.landing.audit import quarantine
+from anabranch.ingest.landing.audit.accepted_losses import accept_loss
+from anabranch.ingest.landing.audit.quarantine import list_quarantined, release
+from anabranch.ingest.landing.audit.verify import conflicts, verify
 from anabranch.ingest.landing.epoch_pacing import run_first
-from anabranch.ingest.landing.quarantine import list_quarantined, release
 from anabranch.ingest.landing.stream import start
-from anabranch.ingest.landing.verify import conflicts, verify
-from anabranch.lake import append, commit_history
+from anabranch.lake import commit_history
+from anabranch.lake.commits import append
 from anabranch.lake.layout import landing_checkpoint, landing_table
 from confluent_kafka.admin import AdminClient
 from deltalake import DeltaTable

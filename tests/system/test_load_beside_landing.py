@@ -14,11 +14,11 @@ import pytest
 from anabranch.contracts import Contract, PlainJson, Topic
 from anabranch.core.settings import Settings
 from anabranch.ingest.files import load
-from anabranch.ingest.kafka import create_missing
-from anabranch.ingest.landing.sql import landed_rows
+from anabranch.ingest.kafka.admin import create_missing
+from anabranch.ingest.landing.audit.verify import verify
 from anabranch.ingest.landing.state import open_landing, read_state
 from anabranch.ingest.landing.stream import start
-from anabranch.ingest.landing.verify import verify
+from anabranch.ingest.landing.table.sql import landed_rows
 from support.processes import eventually
 from support.sent_records import raw_producer
 

@@ -10,8 +10,8 @@ import pytest
 from anabranch.apps.airflow.client import Client, Run
 from anabranch.core.airflow_settings import airflow_address
 from anabranch.core.settings import Settings
-from anabranch.ingest.landing.sql import landed_rows
-from anabranch.lake.commits import open_table
+from anabranch.ingest.landing.table.sql import landed_rows
+from anabranch.lake import open_table
 from anabranch.lake.layout import landing_table
 from anabranch.operate.runtime.secret_files import airflow_login
 from support.processes import SLOW

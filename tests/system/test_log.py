@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,15 @@ import confluent_kafka
 import polars as pl
 import pytest
 import typer
-from anabranch.apps.cli import produce_commands, topics_commands
-from anabranch.contracts import Contract, Declarations, Event, Topic, load_declarations
+from anabranch.apps.cli import _topics_commands, produce_commands
+from anabranch.contracts import Contract, Event, Topic, load_declarations
+from anabranch.contracts.model.declarations import Declarations
 from anabranch.core.errors import BadInput, Conflict, TryAgain
-from anabranch.core.settings import Settings, project_root
-from anabranch.ingest.kafka import Producer, begin_offsets, create_missing, drift, end_offsets, ensure_topics
+from anabranch.core.project_folder import project_root
+from anabranch.core.settings import Settings
+from anabranch.ingest.kafka import Producer
+from anabranch.ingest.kafka.admin import begin_offsets, create_missing, drift, end_offsets, ensure_topics
+from anabranch.operate.runtime._retention import retention_alarm
 from anabranch.operate.runtime.kafka_server import unpacked
 from anabranch.samples.faults import Faults, inject
 from anabranch.samples.flights import flight_events
@@ -126,6 +131,39 @@ def test_drift_is_reported_and_refused(broker: Settings, parcels: Declarations) 
     assert {d.setting for d in caught.value.fields["drift"]} == set(found)
 
 
+def test_copies_that_the_broker_does_not_keep_are_drift(broker: Settings, parcels: Declarations) -> None:
+    topic = only(parcels)
+    create_missing(broker, [topic])
+    wanted = replace(topic, replication=2, min_insync_replicas=2)
+    found = {d.setting: (d.declared, d.found) for d in drift(broker, [wanted])}
+    assert found == {"replication": ("2", "1"), "min.insync.replicas": ("2", "1")}
+    assert drift(broker, [replace(topic, replication=1, min_insync_replicas=1)]) == ()
+
+
+def test_what_retention_may_soon_take_is_an_alarm(broker: Settings, parcels: Declarations) -> None:
+    topic = replace(only(parcels), retention=timedelta(days=2))
+    create_missing(broker, [topic])
+    change(broker, topic.name, "message.timestamp.type", "CreateTime")
+    now = datetime.now(UTC)
+
+    def alarm(*hours_old: int, partition: int = 0, landed: int = 0, limit: int = 12) -> str:
+        for hours in hours_old:
+            moment = int((now - timedelta(hours=hours)).timestamp() * 1000)
+            producer.produce(topic.name, b"{}", partition=partition, timestamp=moment)
+        producer.flush(10)
+        ends = end_offsets(broker, topic.name)
+        return retention_alarm(broker, topic.name, {0: landed}, ends, timedelta(hours=limit), now)
+
+    producer = confluent_kafka.Producer({"bootstrap.servers": broker.brokers})
+    assert alarm() == ""
+    assert alarm(40, 1) == "ALARM: in 7 h 30 min retention may delete what has not landed"
+    assert alarm(limit=6) == ""
+    assert alarm(landed=1) == "", "what is old has landed"
+    assert alarm(50, partition=1, landed=2) == "ALARM: at any time retention may delete what has not landed"
+    change(broker, topic.name, "retention.ms", "-1")
+    assert alarm() == ""
+
+
 def test_a_receipt_says_where_the_event_is(broker: Settings, parcels: Declarations) -> None:
     topic = only(parcels).name
     create_missing(broker, parcels.topics.values())
@@ -207,7 +245,7 @@ def in_file(file: Path) -> dict[tuple[str, int, int], tuple[bytes | None, bytes 
 def test_the_producers_file_is_what_the_log_holds(project: Settings) -> None:
     app = typer.Typer()
     produce_commands.register(app)
-    topics_commands.register(app)
+    _topics_commands.register(app)
     command = ["produce", "flights", "--days", "2", "--faults", "--malformed", "0.01", "--json"]
     answer = CliRunner().invoke(app, command, catch_exceptions=False)
     summary = json.loads(answer.stdout)

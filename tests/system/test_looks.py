@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anabranch.apps.web import pages
-from anabranch.apps.web.dirty_days import Lookup, LookupResult, NewEvents
-from anabranch.certify.run_checks import CheckResult
-from anabranch.change.migration import advance, rollback, start
-from anabranch.change.promotion_checks import Expectations
+from anabranch.apps.web import _pages
+from anabranch.apps.web._dirty_days import Lookup, LookupResult, NewEvents
+from anabranch.certify._run_checks import CheckResult
+from anabranch.change.migrate.migration import advance, rollback, start
+from anabranch.change.migrate.promotion_checks import Expectations
 from anabranch.change.replay.state import PUBLISHED, ReplayState, write_state
 from anabranch.compute.speed import status
 from anabranch.compute.speed.status import ViewStatus
 from anabranch.core.settings import Settings
-from anabranch.views.definition import View
+from anabranch.views import View
 from playwright.sync_api import Page, expect
 from support.browser import Picture, browsing, chromium, picture
 from support.page_app import mount, serving
@@ -125,7 +125,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     looked = LookupResult({DIRTY: NewEvents(5, 4, "flights@2")}, 7, {date(2012, 12, 31): 2})
     with pytest.MonkeyPatch.context() as patched:
         server, become = mount(settings, patched)
-        patched.setattr(pages, "LOOKUP", Lookup(find=lambda settings, keys: dict.fromkeys(keys, looked)))
+        patched.setattr(_pages, "LOOKUP", Lookup(find=lambda settings, keys: dict.fromkeys(keys, looked)))
         become("USER")
         with serving(server) as address:
             yield f"{address}/anabranch"
@@ -136,7 +136,7 @@ def browser_page(address: str) -> Iterator[Page]:
     with browsing() as page:
         expect.set_options(timeout=10_000)
         page.goto(f"{address}/")
-        pages.LOOKUP.wait(10)
+        _pages.LOOKUP.wait(10)
         yield page
 
 

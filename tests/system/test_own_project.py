@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from anabranch.core.settings import project_root
+from anabranch.core.project_folder import project_root
 from support.processes import eventually
 
 pytestmark = pytest.mark.system
@@ -113,6 +113,9 @@ def test_a_project_is_made_proven_run_and_read_outside_of_any_checkout(installed
     shop = installed.folder / "shop"
     assert "done" in installed.run("anabranch", "setup", cwd=shop)
     assert "1 passed" in installed.run("pytest", "-q", cwd=shop)
+    tried = installed.run("anabranch", "topics", "try", "orders", "data/orders.jsonl", cwd=shop)
+    assert " 203 valid\n" in tried
+    assert "nothing was landed, sent or stored" in tried
     try:
         installed.run("anabranch", "up", cwd=shop)
         assert "203 events" in installed.run("anabranch", "produce", "events", "data/orders.jsonl", cwd=shop)

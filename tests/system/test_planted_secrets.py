@@ -16,10 +16,10 @@ import pytest
 from anabranch.apps.airflow.client import Client
 from anabranch.core.airflow_settings import airflow_address
 from anabranch.core.settings import Settings, load_settings
-from anabranch.ingest.kafka import end_offsets
+from anabranch.ingest.kafka.admin import end_offsets
 from anabranch.operate.runtime import lifecycle, process_registry
+from anabranch.operate.runtime._postgres_server import dsn
 from anabranch.operate.runtime.environment import environment
-from anabranch.operate.runtime.postgres_server import dsn
 from anabranch.operate.runtime.secret_files import airflow_login
 from psycopg import sql
 from support.hostile_texts import CANARY

@@ -21,10 +21,10 @@ from anabranch.core.errors import BrokenState, Conflict, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.admin import existing_topics
 from anabranch.operate.runtime import lifecycle, process_registry
+from anabranch.operate.runtime._services import catalog
 from anabranch.operate.runtime.environment import environment
 from anabranch.operate.runtime.process_registry import SUPERVISOR
 from anabranch.operate.runtime.secret_files import airflow_login
-from anabranch.operate.runtime.services import catalog
 from support.processes import SLOW, Listener, alive, eventually, everything, listening
 
 pytestmark = pytest.mark.system

@@ -19,12 +19,12 @@ from anabranch.apps.airflow.client import Client, Run
 from anabranch.certify.certificates import newest_certificates
 from anabranch.change import estimates
 from anabranch.change.dirty_partitions import dirty_partitions
-from anabranch.compute.batch import publications
+from anabranch.compute.batch.publish import publications
 from anabranch.core.airflow_settings import airflow_address
 from anabranch.core.errors import BadInput, BrokenState
 from anabranch.core.settings import Settings
-from anabranch.lake import CommitMetadata, latest_commit, upsert
-from anabranch.lake.commits import open_table
+from anabranch.lake import CommitMetadata, latest_commit, open_table
+from anabranch.lake.commits import upsert
 from anabranch.lake.layout import batch_table, speed_table
 from anabranch.operate.runtime.environment import environment
 from anabranch.operate.runtime.secret_files import airflow_login

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -18,16 +19,16 @@ from anabranch.compute.speed.checkpoint_handover import owner_of
 from anabranch.core.airflow_settings import airflow_address
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings
-from anabranch.lake import Commit, latest_commit, upsert
-from anabranch.lake.commits import open_table
+from anabranch.lake import Commit, latest_commit, open_table
+from anabranch.lake.commits import upsert
 from anabranch.lake.layout import replay_checkpoints, speed_checkpoint, speed_table
-from anabranch.lake.stream_checkpoint import checkpoint_id
+from anabranch.lake.streams.stream_checkpoint import checkpoint_id
 from anabranch.operate.runtime.environment import environment
 from anabranch.operate.runtime.secret_files import airflow_login
 from anabranch.samples.faults import Faults
 from anabranch.samples.publishing import Pace
 from support.processes import SLOW, eventually
-from support.sent_records import landed, speed_is_level
+from support.sent_records import VIEWS, landed, speed_is_level
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(2_700)]
 VIEW = "departure_delays"
@@ -114,8 +115,10 @@ def test_a_replay_is_killed_goes_on_faster_and_mends_the_live_table(platform: Se
     before = rows(platform)  # other tests may have left wrong ones, too
     key = spoil(platform)
     assert rows(platform)[key] == before[key] + 1000
-    run = asked_for(client, speed=A_DAY_IN_TEN_SECONDS, source="log")
-    killed = eventually(lambda: streaming(platform), 180)
+    # Of its priority, the lowest, little is left beside other tests: a tenth of that would be minutes.
+    run = asked_for(client, speed=A_DAY_IN_TEN_SECONDS, share=100, source="log")
+    killed = eventually(lambda: streaming(platform) or client.run(run.dag_id, run.run_id).finished, 180)
+    assert isinstance(killed, ReplayState), (client.run(run.dag_id, run.run_id).note, list_states(platform, VIEW, 1))
     kill_replay(platform)
     assert "no speed limit" in command(platform, "pace", VIEW, "--speed", "0", "--share", "100")
     send(platform, date(2013, 1, 22), 1)  # the stream of its own goes on beside it
@@ -136,12 +139,17 @@ def test_a_replay_is_killed_goes_on_faster_and_mends_the_live_table(platform: Se
 
 
 def leftovers(settings: Settings) -> list[str]:
-    """But for the checkpoint with which the live stream goes on, or will when it is started again."""
-    folder, owner = replay_checkpoints(settings, VIEW, 1), owner_of(head(settings).note)
-    heirs = [path for path in folder.glob("*") if (path / "metadata").exists() and checkpoint_id(path) == owner]
+    """But for the checkpoints with which live streams go on, or will when they are started again."""
+    heirs = [path for view in VIEWS for path in heirs_of(settings, view)]
     roots = (settings.home / "replays", settings.checkpoints / "replay", *settings.lake.glob("views/*/*/replay"))
     files = (path for root in roots if root.exists() for path in root.rglob("*") if path.is_file())
     return [str(path) for path in files if not any(path.is_relative_to(heir) for heir in heirs)]
+
+
+def heirs_of(settings: Settings, view: str) -> list[Path]:
+    folder, live = replay_checkpoints(settings, view, 1), latest_commit(speed_table(settings, view, 1))
+    owner = owner_of(live.note) if live is not None else None
+    return [path for path in folder.glob("*") if (path / "metadata").exists() and checkpoint_id(path) == owner]
 
 
 @pytest.mark.sweep

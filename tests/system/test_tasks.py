@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from anabranch.apps.airflow.client import Client, Run
 from anabranch.apps.demo.change import CHANGED, CHECK, NEW, VIEW, caught_up, deploy, own_project, send_late, wrong_row
-from anabranch.change.migration_record import newest_migration
+from anabranch.change.migrate.migration_record import newest_migration
 from anabranch.core.airflow_settings import airflow_address
 from anabranch.core.settings import Settings
-from anabranch.lake.commits import open_table
+from anabranch.lake import open_table
 from anabranch.lake.layout import speed_table
 from anabranch.operate.runtime import lifecycle
 from anabranch.operate.runtime.secret_files import airflow_login

@@ -13,18 +13,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from anabranch.certify.reconciliation import reconcile
-from anabranch.compute.batch import publish, rebuild
+from anabranch.compute.batch.publish import publish
+from anabranch.compute.batch.rebuild import rebuild
 from anabranch.compute.speed.view_stream import catch_up
-from anabranch.contracts import Contract, Declarations, PlainJson, TimeField, Topic
+from anabranch.contracts import Contract, PlainJson, TimeField, Topic
+from anabranch.contracts.model.declarations import Declarations
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings
-from anabranch.ingest.kafka import create_missing, drift
-from anabranch.ingest.landing.quarantine import list_quarantined, release
+from anabranch.ingest.files import try_records
+from anabranch.ingest.kafka.admin import create_missing, drift
+from anabranch.ingest.kafka.look import newest
+from anabranch.ingest.landing.audit.quarantine import list_quarantined, release
+from anabranch.ingest.landing.audit.verify import verify
 from anabranch.ingest.landing.stream import start
-from anabranch.ingest.landing.verify import verify
 from anabranch.lake.layout import landing_table
-from anabranch.operate.doctor.context import Context
-from anabranch.operate.doctor.run_checks import examine, log_of
+from anabranch.operate.doctor import Context, examine, log_of
 from anabranch.serve import read
 from anabranch.views import Registry, view
 from cloudevents.core.bindings.kafka import to_binary
@@ -113,6 +116,10 @@ def test_a_topic_of_others_is_landed_as_it_is_and_its_view_is_certified(
     send(settings, topic, [json.dumps(each, ensure_ascii=False).encode() for each in payments] + broken + twice)
     assert create_missing(settings, [topic]) == ()
     assert drift(settings, [topic]) == ()
+    tried = try_records(spark, settings, topic, newest(settings, topic.name, 2_000))
+    assert (tried.valid, tried.repeated, tried.quarantined) == (860, 2, 4)
+    assert sum(problem.count for problem in tried.problems.values()) == 4
+    assert not Path(landing_table(settings, topic.name)).exists(), "nothing has landed yet"
 
     land(spark, settings, topic)
     proof = verify(settings, topic)
@@ -167,6 +174,8 @@ def test_events_in_binary_mode_are_landed_with_their_headers_and_released_by_the
         sent.append(message)
         producer.produce(topic.name, value=message.value, headers=dict(message.headers))
     assert producer.flush(30) == 0
+    tried = try_records(spark, settings, topic, newest(settings, topic.name, 10))
+    assert (tried.valid, [*tried.problems]) == (1, ["field cents is below 0"]), "headers are read, too"
 
     land(spark, settings, topic)
 

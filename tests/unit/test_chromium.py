@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from anabranch.core.settings import project_root
+from anabranch.core.project_folder import project_root
 
 pytestmark = pytest.mark.unit
 SCRIPT = project_root() / "infra" / "chromium.sh"

@@ -12,20 +12,32 @@ from typing import Any
 
 import pytest
 import yaml
-from anabranch.apps.airflow import reprocess_tasks
+from anabranch.apps.airflow import _reprocess_tasks
 from anabranch.core.airflow_settings import airflow_api, passwords_file
+from anabranch.core.engine.spark import scratch, scratch_conf
 from anabranch.core.errors import BadInput
-from anabranch.core.settings import Settings, load_settings, project_root
-from anabranch.core.spark import scratch, scratch_conf
+from anabranch.core.project_folder import project_root
+from anabranch.core.settings import Settings, load_settings
+from anabranch.ingest.http import access
+from anabranch.operate.runtime._postgres_server import OPTIONS, dsn
+from anabranch.operate.runtime._services import STREAMS, catalog
+from anabranch.operate.runtime._ways_in import WAYS_IN, ways_in
 from anabranch.operate.runtime.airflow_parts import COMPONENTS, MIGRATION, airflow_environment, constants
 from anabranch.operate.runtime.kafka_server import BROKER_SETTINGS
-from anabranch.operate.runtime.postgres_server import OPTIONS, dsn
-from anabranch.operate.runtime.services import STREAMS, catalog
 
 pytestmark = pytest.mark.unit
 ROOT = project_root()
 SERVICES: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
-OURS = [MIGRATION, *(f"airflow-{name}" for name in COMPONENTS), *STREAMS]
+OURS = [MIGRATION, *(f"airflow-{name}" for name in COMPONENTS), *STREAMS, *WAYS_IN]
+
+
+QUEUE = """
+from anabranch.contracts import Queue, Topic
+from anabranch.contracts.model.metrics import METRIC
+
+SALES = Topic("sales", (METRIC,))
+FROM_SALES = Queue("shop.sales", "sales")
+"""
 
 
 def locked(package: str) -> str:
@@ -46,8 +58,9 @@ def test_the_image_has_every_file_that_the_package_is_built_from() -> None:
 
 
 def test_the_parts_are_the_same(settings: Settings) -> None:
-    expected = {part.name for part in catalog(settings)} | set(STREAMS)
+    expected = {part.name for part in catalog(settings)} | {*STREAMS, *WAYS_IN}
     assert set(SERVICES) == expected
+    assert {name for name in SERVICES if "profiles" in SERVICES[name]} == set(WAYS_IN), "they start on demand"
 
 
 def test_the_images_have_the_versions_of_the_locks() -> None:
@@ -106,13 +119,20 @@ def test_airflow_has_the_same_settings(name: str, settings: Settings) -> None:
 
 
 def inside(name: str, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """The settings of a process in this container."""
+    """The settings of a process in this container, where .env leaves out what may be left out."""
     for variable in [variable for variable in os.environ if variable.startswith("ANABRANCH_")]:
         monkeypatch.delenv(variable)
     for variable, value in SERVICES[name]["environment"].items():
         if variable.startswith("ANABRANCH_"):
-            monkeypatch.setenv(variable, value)
+            monkeypatch.setenv(variable, re.sub(r"\$\{\w+:-(.*)\}", r"\1", value))
     return load_settings()
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_registry_is_set_in_env(name: str) -> None:
+    given = {variable: value for variable, value in SERVICES[name]["environment"].items() if "REGISTRY" in variable}
+    settings = {f"ANABRANCH_SCHEMA_REGISTRY_{setting}" for setting in ("URL", "USER", "PASSWORD")}
+    assert given == {variable: f"${{{variable}:-}}" for variable in settings}
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -121,14 +141,14 @@ def test_notes_of_runs_are_posted_to_the_container_that_takes_them(name: str, mo
     settings, server = inside(name, monkeypatch), "airflow-api-server"
     port = SERVICES[server]["environment"]["AIRFLOW__API__PORT"]
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", SERVICES[name]["environment"]["AIRFLOW__API__BASE_URL"])
-    assert reprocess_tasks.api_address(settings) == airflow_api(settings) == f"http://{server}:{port}"
+    assert _reprocess_tasks.api_address(settings) == airflow_api(settings) == f"http://{server}:{port}"
     execution = SERVICES[name]["environment"]["AIRFLOW__CORE__EXECUTION_API_SERVER_URL"]
     assert execution == f"{airflow_api(settings)}/execution/"
 
 
 def test_without_the_setting_notes_go_where_airflow_says(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "http://127.0.0.1:18999/")
-    assert reprocess_tasks.api_address(settings) == "http://127.0.0.1:18999"
+    assert _reprocess_tasks.api_address(settings) == "http://127.0.0.1:18999"
     assert airflow_api(settings) == "http://127.0.0.1:18080"
 
 
@@ -168,7 +188,25 @@ def test_airflow_is_called_the_same(name: str, settings: Settings) -> None:
     assert shlex.split(SERVICES[name]["command"]) == ["airflow", *part.command[1:]]
 
 
+@pytest.mark.parametrize("name", WAYS_IN)
+def test_a_way_in_is_called_the_same_and_takes_its_settings(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``load_settings`` refuses what would open a port without a login or TLS, unless something in front guards it."""
+    given = inside(name, monkeypatch)
+    access.allow(Settings(home=tmp_path), "till", ["sales"])
+    (tmp_path / "spark_jobs" / "contracts").mkdir(parents=True)
+    (tmp_path / "spark_jobs" / "contracts" / "shop.py").write_text(QUEUE)
+    declared = {"home": tmp_path, "project": tmp_path, "amqp_url": "amqp://rabbit", "statsd_topic": "sales"}
+    part = next(part for part in ways_in(given.model_copy(update=declared)) if part.name == name)
+    assert shlex.split(SERVICES[name]["command"]) == ["python", *part.command[1:]]
+    port = {"http": given.http_port, "statsd": given.statsd_port}.get(name)
+    assert [each.split(":")[1:] for each in SERVICES[name].get("ports", [])] == (
+        [] if port is None else [[str(port), f"{port}/udp" if name == "statsd" else str(port)]]
+    )
+
+
 def test_ports_are_published_on_loopback_only() -> None:
     published = [port for service in SERVICES.values() for port in service.get("ports", [])]
-    assert len(published) == 2
+    assert len(published) == 4
     assert all(port.startswith("127.0.0.1:") for port in published)

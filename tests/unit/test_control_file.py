@@ -12,15 +12,18 @@ from threading import Thread
 
 import anabranch
 import pytest
+from anabranch.certify._run_checks import CheckResult
 from anabranch.certify.late_changes import LateChanges
-from anabranch.certify.run_checks import CheckResult
 from anabranch.certify.verdict import VERDICT, Verdict
 from anabranch.change.replay.rate_limit import Pace
 from anabranch.change.replay.state import CONTROL, ControlRequest
 from anabranch.compute.batch.manifest import MANIFEST, Build
 from anabranch.core.control_file import ControlFile, renamed
 from anabranch.core.errors import BrokenState
-from anabranch.lake import Cut, Position, StagedFile
+from anabranch.core.formats import package_version
+from anabranch.core.storage import storage_of
+from anabranch.lake.cut import Cut, Position
+from anabranch.lake.files import StagedFile
 
 pytestmark = pytest.mark.unit
 DAY = date(2013, 1, 2)
@@ -37,11 +40,12 @@ FIRST = ControlFile("count", Counted)
 NEWER = ControlFile("count", Counted, (renamed({"on": "day"}),))
 
 
-def test_a_value_is_read_as_it_was_written(tmp_path: Path) -> None:
-    file, value = tmp_path / "a" / "count.json", Counted(DAY, {"x": 1})
+def test_a_value_is_read_as_it_was_written(place: Path) -> None:
+    file, value = place / "a" / "count.json", Counted(DAY, {"x": 1})
     assert FIRST.read(file) is None
     assert FIRST.read(FIRST.write(file, value)) == value
-    assert json.loads(file.read_text()) == {"kind": "count", "format": 1, "day": "2013-01-02", "of": {"x": 1}}
+    head = {"kind": "count", "format": 1, "written_by": package_version()}
+    assert json.loads(storage_of(file).read(file)) == {**head, "day": "2013-01-02", "of": {"x": 1}}
 
 
 def test_an_older_format_is_upgraded_while_it_is_read(tmp_path: Path) -> None:
@@ -55,9 +59,12 @@ def test_an_older_format_is_upgraded_while_it_is_read(tmp_path: Path) -> None:
 
 def test_a_newer_format_is_refused(tmp_path: Path) -> None:
     file = NEWER.write(tmp_path / "count.json", Counted(DAY, {}))
-    with pytest.raises(BrokenState, match="install the version of Anabranch that wrote it") as error:
+    with pytest.raises(BrokenState, match=f"install anabranch {package_version()}, or") as error:
         FIRST.read(file)
     assert (error.value.code, error.value.fields["format"]) == ("FORMAT_NEWER", 2)
+    file.write_text('{"kind": "count", "format": 2}')
+    with pytest.raises(BrokenState, match="install the version of Anabranch that wrote it"):
+        FIRST.read(file)
 
 
 @pytest.mark.parametrize(
@@ -81,8 +88,16 @@ def test_a_field_that_would_be_hidden_is_refused_when_it_is_declared() -> None:
         ControlFile("hidden", Hidden)
 
 
-def test_of_concurrent_changes_none_is_lost(tmp_path: Path) -> None:
-    file = tmp_path / "count.json"
+def test_of_two_who_create_a_file_the_first_one_wins(place: Path) -> None:
+    file = place / "below" / "count.json"
+    assert FIRST.create(file, Counted(DAY, {"a": 1}))
+    assert not FIRST.create(file, Counted(DAY, {"b": 2}))
+    assert FIRST.read(file) == Counted(DAY, {"a": 1})
+    assert FIRST.stored_format(file) == 1
+
+
+def test_of_concurrent_changes_none_is_lost(place: Path) -> None:
+    file = place / "count.json"
 
     def add(name: str) -> None:
         def one_more(known: Counted | None) -> Counted:
@@ -124,10 +139,11 @@ def test_files_from_before_formats_had_numbers_are_read(tmp_path: Path) -> None:
 
 
 OTHER_PEOPLES = {
-    "contracts/contract.py", "core/old_names.py", "ingest/landing/id_index.py", "lake/stream_checkpoint.py",
-    "lake/version_checksum.py", "operate/backup/backup_folder.py", "operate/doctor/checksums.py",
-    "operate/doctor/landing_consistency.py", "operate/jobs/landed_events.py", "operate/maintenance/log_retention.py",
-    "testing/saved_counterexample.py",
+    "apps/demo/_shop_sender.py", "contracts/model/contract.py", "core/old_names.py", "ingest/landing/id_index.py",
+    "lake/streams/stream_checkpoint.py",
+    "lake/log/version_checksum.py", "operate/backup/_backup_folder.py", "operate/doctor/_checksums.py",
+    "operate/doctor/_landing_consistency.py", "operate/jobs/_landed_events.py", "operate/maintenance/_log_retention.py",
+    "testing/_saved_counterexample.py",
 }  # fmt: skip
 """Files of Delta, Spark, Airflow and authors; and those with a format of their own: the index of ids, backups."""
 
@@ -136,7 +152,7 @@ def test_nobody_else_parses_a_file_of_the_home() -> None:
     def parses(tree: ast.Module) -> bool:
         calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
         loads = [call for call in calls if ast.unparse(call.func) in ("json.loads", "json.load")]
-        return any("read_text" in ast.unparse(call) or ".open(" in ast.unparse(call) for call in loads)
+        return any(part in ast.unparse(call) for call in loads for part in ("read_text", ".open(", "storage_of"))
 
     package = Path(anabranch.__file__).parent
     found = {str(file.relative_to(package)) for file in package.rglob("*.py") if parses(ast.parse(file.read_text()))}

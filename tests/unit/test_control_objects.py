@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from anabranch.core.atomic_files import abandoned_drafts
 from anabranch.core.control_objects import change, current, put, remove
+from anabranch.core.storage import storage_of
+from support.object_store import Faults, object_store
 
 pytestmark = pytest.mark.unit
 ADD = """
@@ -21,8 +25,8 @@ for _ in range(100):
 """
 
 
-def test_a_state_follows_the_one_that_was_read(tmp_path: Path) -> None:
-    path = tmp_path / "below" / "object"
+def test_a_state_follows_the_one_that_was_read(place: Path) -> None:
+    path = place / "below" / "object"
     assert current(path) == (0, None)
     assert put(path, 0, "one")
     assert not put(path, 0, "another one")
@@ -35,8 +39,8 @@ def always(text: str) -> Callable[[str | None], str]:
     return lambda _: text
 
 
-def test_who_slept_through_many_states_is_turned_away(tmp_path: Path) -> None:
-    path = tmp_path / "object"
+def test_who_slept_through_many_states_is_turned_away(place: Path) -> None:
+    path = place / "object"
     number, _ = current(path)
     for text in "abc":
         change(path, always(text))
@@ -56,15 +60,37 @@ def test_processes_that_add_at_once_lose_nothing(tmp_path: Path) -> None:
 def test_a_state_that_was_made_and_whose_answer_got_lost_is_made_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: OSError
 ) -> None:
-    path, link = tmp_path / "object", Path.hardlink_to
+    path, link = tmp_path / "object", os.link
 
-    def unanswered(state: Path, draft: Path) -> None:
-        link(state, draft)
+    def unanswered(draft: Path, state: Path) -> None:
+        link(draft, state)
         raise lost
 
-    monkeypatch.setattr(Path, "hardlink_to", unanswered)
+    monkeypatch.setattr(os, "link", unanswered)
     assert change(path, lambda text: str(int(text or 0) + 1)) == "1"
     assert current(path) == (1, "1")
+
+
+def test_of_answers_that_get_lost_none_is_a_change_that_is_lost_or_made_twice(tmp_path: Path) -> None:
+    """Some of the changes are made, and some aren't, and each of their writers is told of a failure."""
+    path, made, failed = tmp_path / "object", list[str](), list[str]()
+
+    def add(name: str) -> None:
+        try:
+            change(path, lambda text: f"{text or ''} {name}")
+        except OSError:
+            failed.append(name)
+        else:
+            made.append(name)
+
+    with object_store(tmp_path) as store:
+        with store.failing(Faults(lost=0.25, refused=0.25)), ThreadPoolExecutor(3) as pool:
+            list(pool.map(add, [f"c{number}" for number in range(60)]))
+        found = (current(path)[1] or "").split()
+    assert sorted(found) == sorted(made)
+    assert len(made) + len(failed) == 60
+    assert made
+    assert failed
 
 
 def test_a_draft_that_a_kill_left_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,11 +100,11 @@ def test_a_draft_that_a_kill_left_is_found(tmp_path: Path, monkeypatch: pytest.M
     assert len(abandoned_drafts(tmp_path)) == 1
 
 
-def test_what_is_removed_begins_anew(tmp_path: Path) -> None:
-    path = tmp_path / "object"
+def test_what_is_removed_begins_anew(place: Path) -> None:
+    path = place / "object"
     put(path, 0, "one")
-    put(tmp_path / "object.other", 0, "stays")
+    put(place / "object.other", 0, "stays")
     remove(path)
     assert current(path) == (0, None)
-    assert current(tmp_path / "object.other") == (1, "stays")
-    assert not [file for file in tmp_path.iterdir() if file.name.startswith(".")]
+    assert current(place / "object.other") == (1, "stays")
+    assert not [name for name in storage_of(place).names(place) if name.startswith(".")]

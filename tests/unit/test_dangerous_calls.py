@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 import pytest
-from anabranch.core.settings import project_root
+from anabranch.core.project_folder import project_root
 
 pytestmark = pytest.mark.unit
 
@@ -23,12 +23,12 @@ CALLED = {
 }
 ALLOWED = {
     (
-        "platform/anabranch/views/processor_stream.py",
+        "platform/anabranch/views/_processor_stream.py",
         "pickle.loads",
     ): "a processor's state from Spark's state store, where "
     "this very module has put it; whoever may write to checkpoints may change the view's code as well",
     (
-        "platform/anabranch/contracts/declarations.py",
+        "platform/anabranch/contracts/model/declarations.py",
         "importlib.util.spec_from_file_location",
     ): "contracts and views are "
     "code of the owner, in the project's own two folders; no name from outside chooses the file",
@@ -39,7 +39,7 @@ ALLOWED = {
         "importlib.import_module",
     ): "notifiers of Airflow, by a setting of the owner, who may change the project's code as well",
     ("platform/anabranch/core/old_names.py", "importlib.import_module"): "our own modules, by a table of constants",
-    ("platform/anabranch/testing/__init__.py", "importlib.import_module"): "our own modules, by a table of constants",
+    ("platform/anabranch/_lazy_exports.py", "importlib.import_module"): "our own modules, by a table of constants",
 }
 """Spark itself carries functions to its Python workers by cloudpickle: from our own driver to its own children, over
 loopback or an authenticated connection. Nothing of it comes from outside, and no call of ours is in it."""

@@ -9,14 +9,14 @@ from contextlib import suppress
 
 import psutil
 import pytest
-from anabranch.core.die_with_parent import OWNERS
+from anabranch.core.engine.die_with_parent import OWNERS
 from support.processes import alive, eventually
 
 pytestmark = pytest.mark.unit
 
 DRIVER = """
 import time
-from anabranch.core.die_with_parent import end_with_owners
+from anabranch.core.engine.die_with_parent import end_with_owners
 end_with_owners()
 print(1, flush=True)
 {work}
@@ -24,7 +24,7 @@ print(1, flush=True)
 ENGINE = "import subprocess, sys; sys.exit(subprocess.run([sys.executable, '-c', sys.argv[1]]).returncode)"
 TASK = """
 import subprocess, sys
-from anabranch.core.die_with_parent import mark_as_owner
+from anabranch.core.engine.die_with_parent import mark_as_owner
 mark_as_owner()
 subprocess.run([sys.executable, "-c", sys.argv[1], sys.argv[2]])
 """

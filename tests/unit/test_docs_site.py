@@ -9,7 +9,7 @@ from html import unescape
 from pathlib import Path
 
 import pytest
-from anabranch.core.settings import project_root
+from anabranch.core.project_folder import project_root
 
 pytestmark = pytest.mark.unit
 ROOT = project_root()

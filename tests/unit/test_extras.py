@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 from anabranch.core.extras import EXTRAS, missing_extra
-from anabranch.core.settings import Settings, project_root
+from anabranch.core.project_folder import project_root
+from anabranch.core.settings import Settings
 from support import small_halves
 
 pytestmark = pytest.mark.unit
@@ -113,5 +114,5 @@ def test_a_module_of_nobody_is_not_ours() -> None:
 def test_the_extra_brings_the_module(module: str, extra: str) -> None:
     declared = tomllib.loads((project_root() / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     names = {re.split(r"[<>=\[]", need)[0].replace("-", "_") for need in declared[extra]}
-    wanted = {"airflow": "apache_airflow", "delta": "delta_spark"}.get(module, module)
+    wanted = {"airflow": "apache_airflow", "delta": "delta_spark", "google": "protobuf"}.get(module, module)
     assert wanted in names

@@ -14,9 +14,8 @@ from typing import Any
 import httpx
 import pyarrow as pa
 import pytest
-from anabranch import lake
 from anabranch.apps.airflow.client import Client
-from anabranch.apps.cli.census_commands import census_table
+from anabranch.apps.cli._census_commands import census_table
 from anabranch.apps.cli.main import app
 from anabranch.certify.differences import Cell, Difference
 from anabranch.certify.rendering import render_differences, shown_value
@@ -25,14 +24,16 @@ from anabranch.change.run_names import run_key
 from anabranch.compute.batch.manifest import manifest_path
 from anabranch.core.errors import EXIT_NEEDS_FIX, AnabranchError, BadInput
 from anabranch.core.settings import Settings
-from anabranch.core.terminal_text import cell, printable
-from anabranch.ingest.landing.contract_usage import Producer, VersionUsage
-from anabranch.ingest.landing.quarantine import Quarantined
-from anabranch.ingest.landing.report import kinds_table, quarantine_table
-from anabranch.ingest.landing.sql import landed_rows
-from anabranch.lake import CommitMetadata, Cut
+from anabranch.core.text.terminal_text import cell, printable
+from anabranch.ingest.landing.audit.quarantine import Quarantined
+from anabranch.ingest.landing.audit.report import kinds_table, quarantine_table
+from anabranch.ingest.landing.table.contract_usage import Producer, VersionUsage
+from anabranch.ingest.landing.table.sql import landed_rows
+from anabranch.lake import CommitMetadata, commits
+from anabranch.lake.cut import Cut
+from anabranch.lake.files import stage_arrow
 from anabranch.lake.layout import landing_table
-from anabranch.operate.explain.missing_row import shown
+from anabranch.operate.explain._missing_row import shown
 from anabranch.serve.routes import set_route
 from rich.console import Console, RenderableType
 from support import small_halves
@@ -199,12 +200,10 @@ def test_a_home_of_any_name_is_only_a_folder(tmp_path: Path) -> None:
     settings = Settings(home=home)
     uri = landing_table(settings, "flights")
     schema = pa.schema([("epoch", pa.int64()), ("event_date", pa.date32())])
-    table = lake.create(uri, schema, ["event_date"], CommitMetadata("landing/flights", "create", Cut()))
+    table = commits.create(uri, schema, ["event_date"], CommitMetadata("landing/flights", "create", Cut()))
     rows = pa.Table.from_pylist([{"epoch": 7, "event_date": date(2013, 1, 1)}], schema)
-    lake.append(
-        table, lake.stage_arrow(rows, uri, "one", "event_date"), CommitMetadata("landing/flights", "e:1", Cut())
-    )
-    opened = lake.commits.open_table(uri)
+    commits.append(table, stage_arrow(rows, uri, "one", "event_date"), CommitMetadata("landing/flights", "e:1", Cut()))
+    opened = commits.open_table(uri)
     assert opened is not None
     with landed_rows(opened) as found:
         assert found.execute("select epoch from rows").fetchall() == [(7,)]

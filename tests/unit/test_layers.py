@@ -13,11 +13,14 @@ pytestmark = pytest.mark.unit
 
 PACKAGE = Path(anabranch.__file__).parent
 ORDER = (
-    "core", "contracts", "ingest.kafka", "ingest.http", "samples", "lake", "ingest.landing", "ingest.files",
-    "views", "compute.speed", "compute.batch",
-    "certify", "serve", "change.replay", "change", "operate.setup", "operate.explain", "operate.trial", "operate.jobs",
-    "operate.runtime", "operate.maintenance", "operate.backup",
-    "operate.doctor", "testing", "apps.airflow", "apps.web", "apps.cli", "apps.demo",
+    "core.text", "core", "core.engine", "contracts.fields", "contracts.formats", "contracts.model", "contracts.sending",
+    "contracts", "ingest.kafka", "ingest.http", "ingest.queues", "ingest.statsd", "samples", "lake.files", "lake.log",
+    "lake.streams", "lake", "ingest.schema_registry", "ingest.landing.table", "ingest.landing.decoding",
+    "ingest.landing", "ingest.landing.audit", "ingest.files", "views.model", "views.selection", "views.saved_searches",
+    "views", "compute.speed", "compute.batch", "certify", "serve", "change.replay", "change", "change.migrate",
+    "operate.setup", "operate.explain", "operate.trial", "operate.jobs", "operate.runtime", "operate.maintenance",
+    "operate.backup", "operate.upgrade", "operate.doctor", "testing", "apps.airflow", "apps.web", "apps.cli",
+    "apps.demo",
 )  # fmt: skip
 """Packages in the order in which data takes them (ADR 0035); what stands in none of them is listed in ``PARENTS``."""
 PARENTS = {"", "ingest", "compute", "operate", "apps"}
@@ -30,6 +33,7 @@ def _imports(file: Path) -> Iterator[tuple[int, str]]:
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module:
             yield node.lineno, node.module
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
         elif isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
 

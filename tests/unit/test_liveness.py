@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import pytest
+from anabranch.core.engine.liveness import TIMES_FIRST, BackgroundAnswer, Batches, Stream, Watch, Watcher, seconds_of
 from anabranch.core.errors import TryAgain
-from anabranch.core.liveness import TIMES_FIRST, BackgroundAnswer, Batches, Stream, Watch, Watcher, seconds_of
 from anabranch.core.settings import Settings
 
 pytestmark = pytest.mark.unit

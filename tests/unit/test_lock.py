@@ -12,7 +12,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from anabranch.core.settings import project_root
+from anabranch.core.project_folder import project_root
 
 pytestmark = pytest.mark.unit
 ROOT = project_root()

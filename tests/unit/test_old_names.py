@@ -11,10 +11,10 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from anabranch.contracts import Declarations
-from anabranch.contracts.declarations import load_declarations
+from anabranch.contracts import load_declarations
+from anabranch.contracts.model.declarations import Declarations
 from anabranch.core.old_names import first_name, renamed
-from anabranch.core.settings import project_root
+from anabranch.core.project_folder import project_root
 from anabranch.views import load_views
 
 pytestmark = pytest.mark.unit
@@ -56,6 +56,19 @@ def test_each_old_module_gives_the_new_one(old: str, new: str) -> None:
         target = import_module(f"anabranch.{new}")
         for name, now in ((n, now) for n, now in renamed().names.items() if n.split(":")[0] == old):
             assert getattr(module, name.split(":")[1]) is getattr(target, now)
+
+
+def test_an_old_module_does_not_hide_what_its_package_offers_under_the_same_name() -> None:
+    """In a process of its own, which has fetched neither of them yet."""
+    program = (
+        "import anabranch\n"
+        "from anabranch.operate.trial.landed_events import landed_events as old\n"
+        "from anabranch.operate.trial import landed_events\n"
+        "assert anabranch.landed_events is landed_events is old, landed_events\n"
+        "import anabranch.operate.trial.chosen_days\n"
+        "assert anabranch.operate.trial.chosen_days.read_days, 'what it does not offer is there as before'"
+    )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True)
 
 
 def test_every_name_that_a_dag_a_job_a_view_or_our_docs_imported_is_still_there() -> None:

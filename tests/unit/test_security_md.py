@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from anabranch.core.settings import Settings, project_root
+from anabranch.core.project_folder import project_root
+from anabranch.core.settings import Settings
 
 pytestmark = pytest.mark.unit
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import anabranch
 import pytest
 from anabranch.contracts import load_declarations
-from anabranch.contracts.record_check import RecordCheck
-from anabranch.core.settings import project_root
+from anabranch.contracts.sending import RecordCheck
+from anabranch.core.project_folder import project_root
 from packaging.requirements import Requirement
 
 pytestmark = pytest.mark.unit

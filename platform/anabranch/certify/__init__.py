@@ -5,8 +5,38 @@ verdict that says which partitions may be published, and Data Docs.
 
 ``reconciliation`` runs the steps in this order: ``staged_build`` and ``comparison_inputs`` read both sides;
 ``certify_partitions`` compares them (with ``affected_partitions`` and ``row_hashes``), and ``certificates`` stores the
-result; ``late_changes`` counts the rows that late events changed; ``check_inputs``, ``checks`` and ``run_checks`` run
-the data checks; ``differences`` and ``source_events`` explain unequal rows; ``verdict`` is written last. ``rendering``
-prints results, ``data_docs`` (with ``expectations`` and ``static_pages``) shows them as HTML. ``compare_versions``
-(with ``version_rows`` and ``breaking_changes``) compares two versions of one view, for a migration.
+result; ``late_changes`` counts the rows that late events changed; ``_check_inputs``, ``_checks`` and ``_run_checks``
+run the data checks; ``differences`` and ``_source_events`` explain unequal rows; ``verdict`` is written last.
+``rendering`` prints results, ``data_docs`` (with ``_expectations`` and ``_static_pages``) shows them as HTML.
+``compare_versions`` (with ``_version_rows`` and ``breaking_changes``) compares two versions of one view, for a
+migration.
+
+A day that differs stops nothing here: ``verdict`` refuses it, the task *publish* leaves it out and fails, and readers
+keep what they had.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anabranch._lazy_exports import lazy_exports
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_exports(__name__)
+
+__all__ = [
+    "affected_partitions",
+    "breaking_changes",
+    "certificates",
+    "certify_partitions",
+    "compare_versions",
+    "comparison_inputs",
+    "data_docs",
+    "differences",
+    "late_changes",
+    "reconciliation",
+    "rendering",
+    "row_hashes",
+    "staged_build",
+    "verdict",
+]

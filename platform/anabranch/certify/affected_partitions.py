@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 
-from anabranch.contracts import Sources
+from anabranch.contracts.model.topics import Sources
 from anabranch.core.settings import Settings
-from anabranch.ingest.landing.event_counts import EventCount
-from anabranch.lake import Cut
-from anabranch.views.definition import View
-from anabranch.views.inputs import watermark_of
-from anabranch.views.partition_events import count_for
-from anabranch.views.partitions import passed_partitions
+from anabranch.ingest.landing.table.event_counts import EventCount
+from anabranch.lake.cut import Cut
+from anabranch.views import View
+from anabranch.views.selection.inputs import watermark_of
+from anabranch.views.selection.partition_events import count_for
+from anabranch.views.selection.partitions import passed_partitions
 
 
 def count_affected_events(

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from anabranch.core.settings import Settings
-from anabranch.lake.commits import open_table
+from anabranch.lake import open_table
 from anabranch.lake.layout import speed_table
-from anabranch.views.definition import is_own
+from anabranch.views.model.definition import is_own
 
 
 @dataclass(frozen=True, slots=True)

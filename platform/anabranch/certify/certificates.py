@@ -20,9 +20,12 @@ from deltalake import DeltaTable, QueryBuilder
 
 from anabranch.core.errors import Conflict
 from anabranch.core.settings import Settings
-from anabranch.lake import CommitMetadata, Cut, append, commit_history, create, stage_arrow, widen
-from anabranch.lake.commits import open_table
+from anabranch.lake import CommitMetadata, commit_history, open_table
+from anabranch.lake.commits import append, create, widen
+from anabranch.lake.cut import Cut
+from anabranch.lake.files import stage_arrow
 from anabranch.lake.layout import certificates_table, safe_name
+from anabranch.lake.log.delta_tables import folder_of
 from anabranch.lake.optimistic import until_committed
 
 RECOMPUTED: Final = "recomputed"
@@ -54,6 +57,8 @@ SCHEMA: Final = pa.schema(
         ("sequence", pa.int64()),
     ]
 )
+CERTIFICATES_FORMAT: Final = 2
+"""Of the table: 1 had no ``sequence``."""
 _TRIES = 20
 
 
@@ -150,16 +155,35 @@ def record(settings: Settings, certificates: Sequence[Certificate]) -> None:
         assert table is not None  # noqa: S101 - it was created above
         if any(commit.note.batch == batch for commit in commit_history(table, 200)):
             return
-        if "sequence" not in pa.schema(table.schema().to_arrow()).names:
-            widen(table, SCHEMA, CommitMetadata("certificates", "grown", Cut()))
+        _grow(table)
         _append(table, certificates, note)
 
     until_committed("certificates", attempt, _TRIES)
 
 
+def table_format(schema: pa.Schema) -> int:
+    """The format of a table of certificates with these columns."""
+    return CERTIFICATES_FORMAT if "sequence" in schema.names else 1
+
+
+def grow_table(uri: str) -> None:
+    """Let an existing table have the columns of the newest format. Safe to repeat."""
+
+    def attempt() -> None:
+        if (table := open_table(uri)) is not None:
+            _grow(table)
+
+    until_committed("certificates", attempt, _TRIES)
+
+
+def _grow(table: DeltaTable) -> None:
+    if table_format(pa.schema(table.schema().to_arrow())) < CERTIFICATES_FORMAT:
+        widen(table, SCHEMA, CommitMetadata("certificates", "grown", Cut()))
+
+
 def _append(table: DeltaTable, certificates: Sequence[Certificate], note: CommitMetadata) -> None:
     numbered = [replace(each, sequence=table.version() + 1).to_row() for each in certificates]
-    uri = table.table_uri.removeprefix("file://")
+    uri = str(folder_of(table))
     staged = stage_arrow(pa.Table.from_pylist(numbered, SCHEMA), uri, uuid4().hex, "view")
     try:
         append(table, staged, note)

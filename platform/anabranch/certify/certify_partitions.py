@@ -12,11 +12,11 @@ from anabranch.certify.certificates import BUILD, RECOMPUTED, Certificate, Check
 from anabranch.certify.comparison_inputs import SpeedState, build_rows, function_rows, speed_rows, speed_state
 from anabranch.certify.row_hashes import checksums
 from anabranch.certify.staged_build import StagedBuild
-from anabranch.contracts import Sources
+from anabranch.contracts.model.topics import Sources
 from anabranch.core.settings import Settings
-from anabranch.ingest.landing.event_counts import EventCount
-from anabranch.views.definition import View
-from anabranch.views.inputs import events_at
+from anabranch.ingest.landing.table.event_counts import EventCount
+from anabranch.views import View
+from anabranch.views.selection.inputs import events_at
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -15,14 +15,16 @@ import pyarrow as pa
 import pyarrow.types as kinds
 from deltalake import DeltaTable
 
+from anabranch.certify._version_rows import count_partitions, differing_cells, differing_days, join_versions
 from anabranch.certify.breaking_changes import BreakingChange, breaking_columns, own_columns
-from anabranch.certify.version_rows import count_partitions, differing_cells, differing_days, join_versions
 from anabranch.core.errors import BadInput, TryAgain
 from anabranch.core.settings import Settings
-from anabranch.lake import Cut, commit_history
-from anabranch.lake.commits import open_table
+from anabranch.lake import commit_history, open_table
+from anabranch.lake.cut import Cut
 from anabranch.lake.layout import speed_table
-from anabranch.views.definition import View, is_own
+from anabranch.lake.log.delta_tables import delta_table
+from anabranch.views import View
+from anabranch.views.model.definition import is_own
 
 _COMMITS = 2_000
 """How many of each table's newest commits are searched for a common cut."""
@@ -182,7 +184,7 @@ def _at_one_cut(settings: Settings, old: View, new: View) -> tuple[Cut, list[Del
             next_step="wait until both have caught up (anabranch status), and compare again",
         )
     versions = [known[common[0]][0] for known in cuts]
-    return cuts[0][common[0]][1], [DeltaTable(u, version=v) for u, v in zip(uris, versions, strict=True)]
+    return cuts[0][common[0]][1], [delta_table(u, v) for u, v in zip(uris, versions, strict=True)]
 
 
 def _is_exact_number(kind: pa.DataType) -> bool:

@@ -10,17 +10,17 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from deltalake import DeltaTable
-
-from anabranch.contracts import Sources
+from anabranch.contracts.model.topics import Sources
 from anabranch.core.errors import Conflict, TryAgain
 from anabranch.core.settings import Settings
-from anabranch.lake import Cut, latest_verified_commit
-from anabranch.lake.commits import open_table
+from anabranch.lake import latest_verified_commit, open_table
+from anabranch.lake.cut import Cut
 from anabranch.lake.frames import table_rows
 from anabranch.lake.layout import speed_table
-from anabranch.views.definition import PARTITION_DATE, View, is_changed
-from anabranch.views.inputs import frames, loaded_in, rows_of
+from anabranch.lake.log.delta_tables import delta_table
+from anabranch.views import View
+from anabranch.views.model.definition import PARTITION_DATE, is_changed
+from anabranch.views.selection.inputs import frames, loaded_in, rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -80,7 +80,7 @@ def state_at(view: View, uri: str) -> SpeedState:
 def speed_rows(spark: SparkSession, view: View, state: SpeedState, partitions: Sequence[date] | None) -> DataFrame:
     """Return the rows of ``partitions`` (None: all) in the speed table at ``state``."""
     days = None if partitions is None or view.kappa else frozenset(partitions)
-    table = DeltaTable(state.uri, version=state.version)
+    table = delta_table(state.uri, state.version)
     rows = table_rows(spark, table, None if days is None else days.__contains__)
     rows = rows.drop(*filter(is_changed, rows.columns))
     return _side(rows, view)

@@ -2,7 +2,7 @@
 
 The checks have already run in one Spark job (``run_checks``). Great Expectations only renders their results, after the
 publication, because its import alone takes seconds; it is imported inside functions only. Its pages would need a
-network: ``static_pages`` makes them do without. Each run has its own site below ``data_docs/``, so concurrent runs
+network: ``_static_pages`` makes them do without. Each run has its own site below ``data_docs/``, so concurrent runs
 don't collide; ``data_docs/index.html`` lists them.
 """
 
@@ -17,8 +17,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from anabranch.certify.run_checks import CheckResult
-from anabranch.certify.static_pages import make_static, write_listing, write_run_index
+from anabranch.certify._run_checks import CheckResult
+from anabranch.certify._static_pages import make_static, write_listing, write_run_index
 from anabranch.certify.verdict import Verdict
 from anabranch.compute.batch.manifest import manifest_path
 from anabranch.core.settings import SAFE_NAME, Settings
@@ -55,7 +55,7 @@ def great_expectations() -> Any:
         warnings.simplefilter("ignore")  # it imports deprecated modules of Python
         import great_expectations as gx
 
-        import anabranch.certify.expectations  # noqa: F401 - registers our expectation class
+        import anabranch.certify._expectations  # noqa: F401 - registers our expectation class
     return gx
 
 
@@ -103,7 +103,7 @@ def _store_results(context: Any, table: str, results: Sequence[CheckResult], run
         ValidationResultIdentifier,
     )
 
-    from anabranch.certify.expectations import ExpectNoPartitionToOffend, outcome_of
+    from anabranch.certify._expectations import ExpectNoPartitionToOffend, outcome_of
 
     expected = [ExpectNoPartitionToOffend.of(result) for result in results]
     context.suites.add(gx.ExpectationSuite(table, expectations=expected))

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any, Literal
 
+from anabranch.certify._source_events import EventRef, find_source_events
 from anabranch.certify.comparison_inputs import SpeedState, function_rows, speed_rows, speed_state
-from anabranch.certify.source_events import EventRef, find_source_events
-from anabranch.contracts import Sources
+from anabranch.contracts.model.topics import Sources
 from anabranch.core.settings import Settings
-from anabranch.views.definition import PARTITION_DATE, View
-from anabranch.views.inputs import events_at
+from anabranch.views import View
+from anabranch.views.model.definition import PARTITION_DATE
+from anabranch.views.selection.inputs import events_at
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

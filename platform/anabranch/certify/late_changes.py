@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.dataset as ds
-from deltalake import DeltaTable
 
 from anabranch.certify.certify_partitions import Comparison
 from anabranch.certify.comparison_inputs import SpeedState, build_rows, function_rows
 from anabranch.certify.row_hashes import checksums
 from anabranch.certify.staged_build import StagedBuild
-from anabranch.contracts import Sources
+from anabranch.contracts.model.topics import Sources
 from anabranch.core.settings import Settings
-from anabranch.views.definition import PARTITION_DATE, View, is_changed
-from anabranch.views.inputs import events_at
+from anabranch.lake.log.delta_tables import delta_table
+from anabranch.views import View
+from anabranch.views.model.definition import PARTITION_DATE, is_changed
+from anabranch.views.selection.inputs import events_at
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,7 +81,7 @@ def _changes(
     """
     import duckdb
 
-    table = DeltaTable(state.uri, version=state.version)
+    table = delta_table(state.uri, state.version)
     schema = pa.schema([f for f in pa.schema(table.schema().to_arrow()) if not is_changed(f.name)])
     before = table.file_uris(file_pruning_predicate=[(PARTITION_DATE, "in", partitions)])
     with duckdb.connect(config={"autoinstall_known_extensions": False}) as connection:

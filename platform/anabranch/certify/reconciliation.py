@@ -9,20 +9,20 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING
 
+from anabranch.certify._check_inputs import subjects_of
+from anabranch.certify._run_checks import CheckResult, run_checks
 from anabranch.certify.certificates import Certificate, record
 from anabranch.certify.certify_partitions import Comparison, certificates_of, compare
-from anabranch.certify.check_inputs import subjects_of
 from anabranch.certify.differences import differences
 from anabranch.certify.late_changes import LateChanges, late_changes, wrong_partitions
 from anabranch.certify.rendering import render_differences
-from anabranch.certify.run_checks import CheckResult, run_checks
 from anabranch.certify.staged_build import StagedBuild
 from anabranch.certify.verdict import Verdict, write_verdict
 from anabranch.compute.batch.manifest import Build
-from anabranch.contracts import Sources
+from anabranch.contracts.model.topics import Sources
 from anabranch.core.errors import Conflict
 from anabranch.core.settings import Settings
-from anabranch.views.definition import View
+from anabranch.views import View
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,9 +32,16 @@ _EXPLAINED = 3
 
 
 def reconcile(
-    spark: SparkSession, settings: Settings, view: View, topics: Sources, run: str, build: Build | None
+    spark: SparkSession,
+    settings: Settings,
+    view: View,
+    topics: Sources,
+    run: str,
+    build: Build | None,
+    days: Sequence[date] = (),
 ) -> Verdict:
-    """Reconcile ``build`` (None: a kappa view, compared as a whole), and return its verdict.
+    """Reconcile ``build``, and return its verdict. Without a build the live table is compared on its own: a kappa view
+    as a whole, another view on ``days``.
 
     Writes only the certificates table and the verdict file; a repeat replaces the verdict. An unequal partition raises
     no error here: publishing holds it back, and publishes the others. Raises Conflict DEFINITION_CHANGED.
@@ -47,8 +54,8 @@ def reconcile(
             next_step="rebuild it; a changed definition needs a new version",
         )
     staged = StagedBuild.of(settings, build) if build else None
-    days = list(build.partitions) if build else []
-    with _persisted(compare(spark, settings, view, topics, days, staged)) as comparison:
+    partitions = list(build.partitions) if build else list(days)
+    with _persisted(compare(spark, settings, view, topics, partitions, staged)) as comparison:
         certificates, changes = compute_certificates(comparison, staged, run)
         record(settings, certificates)
         suspects = [change.partition for change in changes if change.doubtful]

@@ -14,9 +14,9 @@ from anabranch.certify.breaking_changes import undeclared_text
 from anabranch.certify.certificates import Certificate
 from anabranch.certify.compare_versions import VersionComparison
 from anabranch.certify.differences import Difference
-from anabranch.core.terminal_text import cell as shown
-from anabranch.core.terminal_text import printable
-from anabranch.views.definition import View
+from anabranch.core.text.terminal_text import cell as shown
+from anabranch.core.text.terminal_text import printable
+from anabranch.views import View
 
 _WIDTH = 140
 

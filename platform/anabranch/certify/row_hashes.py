@@ -8,7 +8,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from anabranch.certify.certificates import Checksum
-from anabranch.views.definition import PARTITION_DATE
+from anabranch.views.model.definition import PARTITION_DATE
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

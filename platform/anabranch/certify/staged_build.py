@@ -9,9 +9,9 @@ from pathlib import Path
 
 from anabranch.compute.batch.manifest import Build
 from anabranch.core.settings import Settings
-from anabranch.lake import Cut
+from anabranch.lake.cut import Cut
 from anabranch.lake.layout import batch_table
-from anabranch.views.definition import PARTITION_DATE
+from anabranch.views.model.definition import PARTITION_DATE
 
 
 @dataclass(frozen=True, slots=True)

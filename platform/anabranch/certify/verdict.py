@@ -8,8 +8,8 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from anabranch.certify._run_checks import CheckResult
 from anabranch.certify.late_changes import LateChanges
-from anabranch.certify.run_checks import CheckResult
 from anabranch.compute.batch.manifest import manifest_path
 from anabranch.core.control_file import ControlFile
 from anabranch.core.errors import BrokenState

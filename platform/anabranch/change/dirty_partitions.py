@@ -12,18 +12,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from anabranch.compute.batch import publications
-from anabranch.compute.batch.publish import Published
+from anabranch.compute.batch.publish import Published, publications
 from anabranch.compute.batch.rebuild import cut_at
-from anabranch.contracts import Sources, Topic
+from anabranch.contracts import Topic
+from anabranch.contracts.model.topics import Sources
 from anabranch.core.settings import Settings
-from anabranch.ingest.landing.event_counts import events_since
-from anabranch.lake import Cut
-from anabranch.lake.commits import open_table
+from anabranch.ingest.landing.table.event_counts import events_since
+from anabranch.lake import open_table
+from anabranch.lake.cut import Cut
 from anabranch.lake.layout import batch_table, landing_table
-from anabranch.views.definition import View
-from anabranch.views.inputs import watermark_of
-from anabranch.views.partitions import passed_partitions, reach, touched_partitions
+from anabranch.views import View
+from anabranch.views.selection.inputs import watermark_of
+from anabranch.views.selection.partitions import passed_partitions, reach, touched_partitions
 
 AffectedDays = Callable[[date], Sequence[date]]
 """Maps the day of an event to the published days whose rows can depend on it."""

@@ -1,7 +1,7 @@
 """Estimate the time and size of a reprocess or a replay from earlier runs of the same view version.
 
 Each published run stores an outcome in the folder of its build; replays have their states. An estimate is made from
-the newest ones (``time_fit``), and says how far such estimates were off. With too few runs, or for a run that is much
+the newest ones (``_time_fit``), and says how far such estimates were off. With too few runs, or for a run that is much
 larger than all of them, there is none, and the text says why.
 """
 
@@ -15,11 +15,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from anabranch.change.time_fit import fit
+from anabranch.change._time_fit import fit
 from anabranch.compute.batch.manifest import builds_folder, manifest_path
 from anabranch.core.control_file import ControlFile
-from anabranch.core.quantities import counted, duration
 from anabranch.core.settings import Settings
+from anabranch.core.text.quantities import counted, duration
 
 NEWEST = 40
 """How many of the newest runs an estimate uses."""
@@ -83,8 +83,8 @@ class Estimate:
             past = f"the last one took within {self.error:.0%} of its estimate"
         else:
             past = f"{self.close} of the last {self.judged} took within {self.error:.0%} of their estimates"
-        size = f"{self.bytes / 1e6:,.2f} MB"
-        return f"takes about {duration(self.seconds)} and {size}, by {self.runs} earlier runs; {past}"
+        size = f" and {self.bytes / 1e6:,.2f} MB" if self.bytes else ""
+        return f"takes about {duration(self.seconds)}{size}, by {self.runs} earlier runs; {past}"
 
 
 def estimate(

@@ -11,7 +11,8 @@ from anabranch.certify.data_docs import write_documents
 from anabranch.certify.verdict import Verdict, read_verdict
 from anabranch.change.estimates import Outcome, record_outcome
 from anabranch.change.reprocess_plan import check_built, published_in_plan
-from anabranch.compute.batch import publications, publish, read_manifest
+from anabranch.compute.batch.manifest import read_manifest
+from anabranch.compute.batch.publish import publications, publish
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import batch_table
 from anabranch.views.project import Project

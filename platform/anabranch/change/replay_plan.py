@@ -8,8 +8,6 @@ from datetime import UTC, date, datetime
 from functools import partial
 from typing import Any
 
-from deltalake import DeltaTable
-
 from anabranch.change.estimates import NEWEST, Estimate, Outcome, estimate
 from anabranch.change.replay.landing_mirror import LandedCommit, LandedCommits
 from anabranch.change.replay.rate_limit import Pace
@@ -19,19 +17,20 @@ from anabranch.change.replay_request import ReplayParameters
 from anabranch.compute.batch.manifest import days as each_day
 from anabranch.compute.batch.manifest import days_text
 from anabranch.compute.batch.rebuild import cut_at
-from anabranch.contracts import Sources
+from anabranch.contracts.model.topics import Sources
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings
-from anabranch.ingest.landing.event_counts import count_events, events_since
-from anabranch.lake import Cut
-from anabranch.lake.commits import open_table
+from anabranch.ingest.landing.table.event_counts import count_events, events_since
+from anabranch.lake import open_table
+from anabranch.lake.cut import Cut
 from anabranch.lake.layout import landing_table, speed_table
+from anabranch.lake.log.delta_tables import delta_table
 from anabranch.serve.routes import check_not_retired, share_of
-from anabranch.views.definition import View
-from anabranch.views.inputs import watermark_of
-from anabranch.views.partition_events import count_for
-from anabranch.views.partitions import reach, touched_partitions
+from anabranch.views import View
 from anabranch.views.retired_versions import retired_versions
+from anabranch.views.selection.inputs import watermark_of
+from anabranch.views.selection.partition_events import count_for
+from anabranch.views.selection.partitions import reach, touched_partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +195,7 @@ def _events(settings: Settings, view: View, topics: Sources, days: Sequence[date
     total = 0
     for topic in topics.each:
         types = [name for name in view.events if name in topic.event_types]
-        table = DeltaTable(landing_table(settings, topic.name))
+        table = delta_table(landing_table(settings, topic.name))
         total += sum(c.events for c in count_events(table, types, None, cut.epoch(topic.name)).values())
     return total
 

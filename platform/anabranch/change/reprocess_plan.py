@@ -12,23 +12,21 @@ from typing import Any
 
 from anabranch.change.estimates import Estimate, estimate, outcomes
 from anabranch.change.reprocess_request import ReprocessRequest
-from anabranch.compute.batch import Build, Published, publications
-from anabranch.compute.batch.manifest import days_text, parse_days
+from anabranch.compute.batch.manifest import Build, days_text, parse_days
 from anabranch.compute.batch.missing_days import Missing, missing
-from anabranch.compute.batch.publish import check_published, entries_of, from_entries
+from anabranch.compute.batch.publish import Published, check_published, entries_of, from_entries, publications
 from anabranch.compute.batch.rebuild import cut_at
-from anabranch.contracts import Sources
+from anabranch.contracts.model.topics import Sources
 from anabranch.core.errors import BadDefinition, BadInput, Conflict
-from anabranch.core.quantities import counted
 from anabranch.core.settings import Settings
-from anabranch.ingest.landing.event_counts import landed_days
-from anabranch.lake import Cut
-from anabranch.lake.cut import parse_epochs
+from anabranch.core.text.quantities import counted
+from anabranch.ingest.landing.table.event_counts import landed_days
+from anabranch.lake.cut import Cut, parse_epochs
 from anabranch.lake.layout import batch_table
 from anabranch.serve.routes import check_not_retired, share_of
-from anabranch.views.definition import View
-from anabranch.views.partition_events import count_for
+from anabranch.views import View
 from anabranch.views.retired_versions import retired_versions
+from anabranch.views.selection.partition_events import count_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +133,7 @@ def make_plan(settings: Settings, view: View, topics: Sources, request: Reproces
         raise BadDefinition(
             "VIEW_KAPPA",
             f"{view.origin}: {view.name} v{view.version} has no time partition, so it has no batch half",
-            next_step="replay its stream instead",
+            next_step=f"anabranch certify {view.name} compares its rows, anabranch replay start repairs them",
         )
     check_not_retired(view.name, [view.version], retired_versions(settings, view.name))
     cut = cut_at(settings, topics, request.epochs)

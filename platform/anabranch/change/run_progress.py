@@ -16,8 +16,8 @@ from anabranch.change.replay.state import list_states
 from anabranch.compute.batch.manifest import builds_folder, manifest_path
 from anabranch.core.control_file import ControlFile
 from anabranch.core.errors import AnabranchError
-from anabranch.core.quantities import counted, duration
 from anabranch.core.settings import SAFE_NAME, Settings
+from anabranch.core.text.quantities import counted, duration
 
 REBUILD: Final = "rebuild"
 RECONCILE: Final = "reconcile"
@@ -30,9 +30,9 @@ _REPLAY_SILENT_SECONDS: Final = 3_600.0
 
 @dataclass(frozen=True, slots=True)
 class RunProgress:
-    """``written`` of ``days`` are written, from ``events``. ``tasks`` of ``all_tasks`` Spark tasks of the stages that
-    run now have ended. ``estimated``: the expected seconds of the whole run (None: no estimate). Times are Unix
-    seconds; ``began``: of the job."""
+    """``written`` of ``days`` (0: the whole of a kappa view) are written, from ``events``. ``tasks`` of ``all_tasks``
+    Spark tasks of the stages that run now have ended. ``estimated``: the expected seconds of the whole run (None: no
+    estimate). Times are Unix seconds; ``began``: of the job."""
 
     view: str
     version: int
@@ -54,7 +54,7 @@ class RunProgress:
         return left if left > 0 else None
 
     def __str__(self) -> str:
-        days = counted(self.days, "day")
+        days = counted(self.days, "day") if self.days else "the whole view"
         what = f"{self.written:,} of {days} written" if self.step == REBUILD else days
         tasks = f", {self.tasks:,} of {self.all_tasks:,} Spark tasks of this stage" if self.all_tasks else ""
         if self.left is not None:

@@ -1,9 +1,8 @@
-"""Atomic writes of small files that several processes read without a lock, and file locks for the rest."""
+"""Small files of one machine, written atomically so that several processes read them without a lock; and file locks."""
 
 from __future__ import annotations
 
 import fcntl
-import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +10,8 @@ from pathlib import Path
 from typing import Final
 
 import psutil
+
+from anabranch.core.storage import DISK
 
 ATOMIC_FOLDERS: Final = ("control", "run", "secrets")
 """The folders of a home whose files are written with ``write_atomically``."""
@@ -20,24 +21,8 @@ _DRAFT = re.compile(r"\..+\.([0-9]+)(?:\.new)?")
 def write_atomically(path: Path, text: str) -> Path:
     """Write ``path`` atomically (draft, then rename) and create its folders. Of two concurrent writes the later
     wins."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_text(text)
-    return draft.replace(path)
-
-
-def create_once(path: Path, text: str) -> bool:
-    """Write ``path`` atomically unless it exists; whether it was written. Of two concurrent writes the first wins."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.urandom(4).hex()}.{os.getpid()}")
-    draft.write_text(text)
-    try:
-        path.hardlink_to(draft)
-    except FileExistsError:
-        return False
-    finally:
-        draft.unlink()
-    return True
+    DISK.write(path, text.encode())
+    return path
 
 
 def abandoned_drafts(folder: Path) -> list[Path]:

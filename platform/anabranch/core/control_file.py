@@ -1,7 +1,7 @@
 """Small files that processes leave for each other, as JSON with a format version.
 
 A ``ControlFile`` says how values of one type are stored: a dataclass, validated by pydantic when it is read. A file
-without a version is of format 1. Older formats are upgraded while they are read; a newer one than this code knows is
+without a format is of format 1. Older formats are upgraded while they are read; a newer one than this code knows is
 refused, because what it says would be misunderstood.
 """
 
@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from anabranch.core import control_objects
-from anabranch.core.atomic_files import create_once, write_atomically
-from anabranch.core.errors import BrokenState
+from anabranch.core.formats import WRITTEN_BY, newer_format, package_version
+from anabranch.core.storage import storage_of
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -38,7 +38,7 @@ class ControlFile(Generic[T]):
     upgrades: tuple[Upgrade, ...] = field(default=())
 
     def __post_init__(self) -> None:
-        if taken := {_KIND, _FORMAT} & getattr(self.type_, "__dataclass_fields__", {}).keys():
+        if taken := {_KIND, _FORMAT, WRITTEN_BY} & getattr(self.type_, "__dataclass_fields__", {}).keys():
             raise TypeError(f"{self.kind}: fields {sorted(taken)} would be hidden by what every control file holds")
 
     @property
@@ -52,7 +52,9 @@ class ControlFile(Generic[T]):
         return found
 
     def to_text(self, value: T) -> str:
-        return json.dumps({_KIND: self.kind, _FORMAT: self.format, **self.content(value)})
+        return json.dumps(
+            {_KIND: self.kind, _FORMAT: self.format, WRITTEN_BY: package_version(), **self.content(value)}
+        )
 
     def from_text(self, text: str, path: Path) -> T:
         """The stored value. Raises ValueError if it can't be read, BrokenState FORMAT_NEWER if it was written by a
@@ -62,11 +64,11 @@ class ControlFile(Generic[T]):
             raise ValueError(f"{path} holds no JSON object")
         if (kind := content.pop(_KIND, self.kind)) != self.kind:
             raise ValueError(f"{path} is a {kind}, not a {self.kind}")
-        stored = content.pop(_FORMAT, 1)
+        stored, written_by = content.pop(_FORMAT, 1), content.pop(WRITTEN_BY, "")
         if not isinstance(stored, int) or stored < 1:
             raise ValueError(f"{path} names no format: {stored!r}")
         if stored > self.format:
-            raise newer_format(path, self.kind, stored, self.format)
+            raise newer_format(path, self.kind, stored, self.format, written_by)
         try:
             for upgrade in self.upgrades[stored - 1 :]:
                 content = upgrade(content)
@@ -76,18 +78,31 @@ class ControlFile(Generic[T]):
 
     def create(self, path: Path, value: T) -> bool:
         """Write the file unless there is one already; whether it was written. Raises OSError."""
-        return create_once(path, self.to_text(value))
+        return storage_of(path).create(path, self.to_text(value).encode())
 
     def write(self, path: Path, value: T) -> Path:
         """Replace the file atomically. For files that one process writes. Raises OSError."""
-        return write_atomically(path, self.to_text(value))
+        storage_of(path).write(path, self.to_text(value).encode())
+        return path
 
     def read(self, path: Path) -> T | None:
         """The value; None if there is no file. Raises OSError, and as ``from_text``."""
         try:
-            return self.from_text(path.read_text(), path)
+            return self.from_text(storage_of(path).read(path).decode(), path)
         except FileNotFoundError:
             return None
+
+    def stored_format(self, path: Path) -> int | None:
+        """The format of a file; None if there is none. One that is no control file counts as format 1. Raises
+        OSError."""
+        try:
+            text = storage_of(path).read(path)
+            found = json.loads(text).get(_FORMAT, 1)
+        except FileNotFoundError:
+            return None
+        except (ValueError, AttributeError):
+            return 1
+        return found if isinstance(found, int) else 1
 
     def current(self, path: Path) -> T | None:
         """The newest state of an object that several processes change; None before the first. Raises as ``read``."""
@@ -107,18 +122,6 @@ class ControlFile(Generic[T]):
         from pydantic import TypeAdapter
 
         return TypeAdapter(self.type_)
-
-
-def newer_format(path: Path, kind: str, stored: int, known: int) -> BrokenState:
-    """The error FORMAT_NEWER."""
-    return BrokenState(
-        "FORMAT_NEWER",
-        f"{path} is a {kind} of format {stored}; this version of Anabranch knows formats up to {known}",
-        state="nothing was changed",
-        next_step="install the version of Anabranch that wrote it, or a newer one",
-        file=str(path),
-        format=stored,
-    )
 
 
 def renamed(names: Mapping[str, str]) -> Upgrade:

@@ -1,16 +1,17 @@
 """Small objects that several processes change by compare-and-set: the first writer wins, the other one decides again.
 
-Each state is a numbered file that is created only if it doesn't exist, as an object store offers it with a conditional
-put. There are no locks, so nothing waits for a stopped process. States are kept until the object is removed: if a
-number became free again, a process that had slept meanwhile could write an outdated state under it.
+Each state is a numbered file that is created only if it doesn't exist. There are no locks, so nothing waits for a
+stopped process. States are kept until the object is removed: if a number became free again, a process that had slept
+meanwhile could write an outdated state under it.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+
+from anabranch.core.storage import storage_of
 
 _TRIES = 1_000
 
@@ -19,7 +20,7 @@ def current(path: Path) -> tuple[int, str | None]:
     """The number and the text of the newest state of ``path``; 0 and None before the first. Raises OSError."""
     number = max(_numbers(path), default=0)
     with suppress(FileNotFoundError):  # removed between the listing and the read
-        return (number, _state(path, number).read_text()) if number else (0, None)
+        return (number, storage_of(path).read(_state(path, number)).decode()) if number else (0, None)
     return 0, None
 
 
@@ -27,22 +28,7 @@ def put(path: Path, after: int, text: str) -> bool:
     """Write ``text`` as the state that follows number ``after``. Returns False, and does nothing, if ``after`` isn't
     the newest. A kill leaves the state written or not written, never torn. An error counts as success if the state was
     written all the same. Raises OSError."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # A name that ``atomic_files.abandoned_drafts`` finds.
-    draft = path.with_name(f".{path.name}.{os.urandom(4).hex()}.{os.getpid()}")
-    state = _state(path, after + 1)
-    try:
-        draft.write_text(text)
-        state.hardlink_to(draft)
-    except OSError as error:
-        if state.exists() and draft.exists() and state.samefile(draft):  # written, but the answer was lost
-            return True
-        if isinstance(error, FileExistsError):
-            return False
-        raise
-    finally:
-        draft.unlink(missing_ok=True)
-    return True
+    return storage_of(path).create(_state(path, after + 1), text.encode())
 
 
 def change(path: Path, update: Callable[[str | None], str]) -> str:
@@ -58,12 +44,13 @@ def change(path: Path, update: Callable[[str | None], str]) -> str:
 def remove(path: Path) -> None:
     """Delete all states."""
     for number in sorted(_numbers(path)):
-        _state(path, number).unlink(missing_ok=True)
+        storage_of(path).remove(_state(path, number))
 
 
 def _numbers(path: Path) -> list[int]:
-    names = (entry.name for entry in path.parent.glob(f"{path.name}.*")) if path.parent.is_dir() else ()
-    return [int(found) for name in names if (found := name.removeprefix(f"{path.name}.")).isdecimal()]
+    first = f"{path.name}."
+    names = (name.removeprefix(first) for name in storage_of(path).names(path.parent) if name.startswith(first))
+    return [int(number) for number in names if number.isdecimal()]
 
 
 def _state(path: Path, number: int) -> Path:

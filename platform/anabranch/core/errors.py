@@ -21,6 +21,7 @@ from typing import Any
 _RAISED = re.compile(r"([a-z_]\w*\.)*(\w*(Error|Exception)|TryAgain|Conflict|BadInput|BrokenState|BadDefinition):")
 
 _CALLING = "An error occurred while calling "
+_CALL_SITE = re.compile(r'^== DataFrame ==\s+"[^"]*" was called from\s+(\S.*:\d+)$', re.MULTILINE)
 _SPARK = re.compile(r"\[[A-Z][A-Z_.]+\]")
 
 
@@ -50,7 +51,21 @@ class AnabranchError(Exception):
 
 def root_cause(error: BaseException | None) -> str:
     """The most informative line of an error's text: the last error of a Python traceback, the causes of a Java call,
-    otherwise the first line."""
+    otherwise the first line; and the line of the call that made the failing expression, if Spark knows it
+    (``engine.call_sites``)."""
+    site = _CALL_SITE.search(str(error))
+    return f"{_informative(error)} (called at {_shortened(site[1])})" if site else _informative(error)
+
+
+def _shortened(place: str) -> str:
+    """``file:line``, from the project's folder on if it lies in there."""
+    from anabranch.core.project_folder import current_project
+
+    project = current_project()
+    return place.removeprefix(f"{project}/") if project else place
+
+
+def _informative(error: BaseException | None) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if lines and lines[0].startswith(_CALLING):
         return _caused(lines)

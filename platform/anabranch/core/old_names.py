@@ -1,8 +1,11 @@
-"""Keeps imports by old module names working after the packages were regrouped (ADR 0035); a warning gives the new name.
+"""Keeps imports by old names working after modules were regrouped (ADR 35, 43); a warning gives the new name.
 
-``old_names.json`` maps old module -> new module, and ``old module:old name`` -> new name, all below ``anabranch.``.
-A view's fingerprint spells our imports by their old names, so that a definition keeps its fingerprint when its file
-switches to the new ones (``views.fingerprint``). If you move a module that view authors import, add it to the file.
+``old_names.json``, all below ``anabranch.``: ``modules`` maps old module -> next name, and a chain of renames is
+followed to its end; ``names`` maps ``old module:old name`` -> new name; ``doors`` maps ``package:name``, what a package
+offered earlier -> ``module:name``. If you move a module that people's files import, add it to the file.
+
+A view's fingerprint spells our modules by their first names, so that a definition keeps its fingerprint when its file
+switches to the new ones (``views._fingerprint``).
 """
 
 from __future__ import annotations
@@ -20,32 +23,54 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 _ROOT = "anabranch."
+_PASSED = (__file__, str(Path(__file__).parents[1] / "_lazy_exports.py"))
+"""Files whose lines don't count as the line that imports."""
 
 
 class Renamed(NamedTuple):
-    """``modules``: old -> new. ``names``: ``old module:old name`` -> new name."""
+    """``modules``: old -> newest. ``first``: newest -> first. ``names``: ``old module:old name`` -> new name.
+    ``doors``: ``package:name`` -> ``module:name``."""
 
     modules: Mapping[str, str]
+    first: Mapping[str, str]
     names: Mapping[str, str]
+    doors: Mapping[str, str]
 
 
 @cache
 def renamed() -> Renamed:
-    """The table (20 kB), read once."""
+    """The table (50 kB), read once."""
     content = json.loads(Path(__file__).with_suffix(".json").read_text())
-    return Renamed(content["modules"], content["names"])
+    step: dict[str, str] = content["modules"]
+    back = {new: old for old, new in step.items()}
+    newest = {old: _end(old, step) for old in step}
+    first = {new: _end(new, back) for new in newest.values()}
+    return Renamed(newest, first, content["names"], content["doors"])
 
 
-@cache
-def _first_names() -> Mapping[str, str]:
-    return {new: old for old, new in renamed().modules.items()}
+def _end(name: str, steps: Mapping[str, str]) -> str:
+    while name in steps:
+        name = steps[name]
+    return name
 
 
 def first_name(module: str) -> str:
     """The first name of one of our modules; any other module's name unchanged."""
     if not module.startswith(_ROOT):
         return module
-    return _ROOT + _first_names().get(module.removeprefix(_ROOT), module.removeprefix(_ROOT))
+    name = module.removeprefix(_ROOT)
+    newest = renamed().modules.get(name, name)
+    return _ROOT + renamed().first.get(newest, newest)
+
+
+def offered_earlier(package: str, name: str) -> Any:
+    """What ``package`` offered as ``name`` before it moved, with a FutureWarning. Raises AttributeError."""
+    target = renamed().doors.get(f"{package.removeprefix(_ROOT)}:{name}")
+    if target is None:
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+    module, _, now = target.partition(":")
+    _warn(f"{package}.{name} has moved: from {_ROOT}{module} import {now}")
+    return getattr(import_module(_ROOT + module), now)
 
 
 class _OldModule(ModuleType):
@@ -62,14 +87,31 @@ class _OldModule(ModuleType):
         return getattr(self._new, renamed().names.get(old, name))
 
 
+class _OfferingPackage(ModuleType):
+    """A package that offers something under the name of one of its old modules, which mustn't take that name from it:
+    an import sets a module as an attribute of its package."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (isinstance(value, _OldModule) and name in self.__all__):
+            super().__setattr__(name, value)
+
+
 class _OldLoader(Loader):
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         new = _ROOT + renamed().modules[spec.name.removeprefix(_ROOT)]
-        _warn(f"{spec.name} was renamed to {new}: import that")
+        package, _, name = new.rpartition(".")
+        if name.startswith("_"):
+            _warn(f"{spec.name} was renamed to {new}, which is private: import what {package} offers")
+        else:
+            _warn(f"{spec.name} was renamed to {new}: import that")
         return _OldModule(spec.name, import_module(new))
 
     def exec_module(self, module: ModuleType) -> None:
-        """Does nothing: the new module has already been executed, and must not run twice."""
+        """The new module has already been executed, and must not run twice."""
+        parent, _, name = module.__name__.rpartition(".")
+        package = sys.modules[parent]
+        if name in getattr(package, "__all__", ()):
+            package.__class__ = _OfferingPackage
 
 
 class _OldNames(MetaPathFinder):
@@ -86,9 +128,7 @@ class _OldNames(MetaPathFinder):
 def _warn(message: str) -> None:
     """Warn at the line that imports, skipping the frames of the import system."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and (
-        frame.f_code.co_filename == __file__ or "importlib" in frame.f_code.co_filename
-    ):
+    while frame.f_back is not None and (frame.f_code.co_filename in _PASSED or "importlib" in frame.f_code.co_filename):
         frame = frame.f_back
     place = frame.f_globals.setdefault("__warningregistry__", {})
     # Not a DeprecationWarning: Python hides those for imported files, and all files of views and DAGs are imported.

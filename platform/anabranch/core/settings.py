@@ -1,19 +1,17 @@
 """Settings of one platform: folders, ports, connections, limits.
 
 Every field can be set by an environment variable ``ANABRANCH_<FIELD>`` (``ANABRANCH_KAFKA_PORT=29092``) or
-a line of ``anabranch.env`` in the project's folder. Nothing is written, and no connection is opened.
+a line of ``anabranch.env`` in the project's folder. Nothing is written or connected to; the home's format is read.
 """
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError, model_validator
+from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import (
     BaseSettings,
     DotEnvSettingsSource,
@@ -22,39 +20,21 @@ from pydantic_settings import (
     SettingsError,
 )
 
+from anabranch.core._setting_types import File, Folder, Host, Port
+from anabranch.core._ways_in_settings import WaysIn
 from anabranch.core.airflow_settings import Login, Notifier, Role
 from anabranch.core.errors import BadInput
+from anabranch.core.home_format import check_home
 from anabranch.core.project_folder import check_project, current_project, working_folder
 from anabranch.core.project_folder import project_root as project_root  # imported from here by most
+from anabranch.core.settings_checks import CHECKS
 
-Port = Annotated[int, Field(ge=1024, le=65535)]
 SAFE_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
-_SECRET = re.compile(r"(?i)secret|password|token|access\.?key|jaas|username|mechanism|\.pem$|oauthbearer\.config")
-"""Names of options that hold a secret or a user name. Their values would show up in Spark's plans and in ``ps``."""
-_URL_ENCODED = re.compile(r'[^\x21-\x7e]|["#%:<>?`{}|\\^\[\]]')
-"""Characters that delta-rs and Hadoop encode differently when they take a path for a URL."""
 _INTERVAL = r"^\d+(\.\d+)? (millisecond|second|minute|hour)s?$"
 """The format of Spark's triggers."""
-UNFIT = re.compile(r'["\\\x00-\x1f\x7f]')
-"""Characters that a password of Kafka's Java client can't hold."""
-UNFIT_PASSWORD = (
-    "a password with quotes, backslashes or line breaks can't be given to Kafka's Java client",
-    "choose another one; a file is written without a line break by: printf %s 'the password' > FILE",
-)
 
 
-def _absolute(path: Path) -> Path:
-    return path.expanduser().absolute()
-
-
-Folder = Annotated[Path, AfterValidator(_absolute)]
-File = Annotated[
-    Path | None, BeforeValidator(lambda value: value or None), AfterValidator(lambda p: p and _absolute(p))
-]
-"""None if empty."""
-
-
-class Settings(BaseSettings):
+class Settings(WaysIn, BaseSettings):
     """All settings, validated on creation. Times are seconds unless the name says otherwise."""
 
     model_config = SettingsConfigDict(env_prefix="ANABRANCH_", extra="forbid", frozen=True, hide_input_in_errors=True)
@@ -79,7 +59,7 @@ class Settings(BaseSettings):
     kafka_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "PLAIN"
     kafka_ca: File = None
     """CA certificates (PEM) for the broker's certificate; without a user: TLS without a login."""
-    kafka_host: str = Field(default="127.0.0.1", pattern=r"^[A-Za-z0-9.-]{1,253}$")
+    kafka_host: Host = "127.0.0.1"
     """The address that the embedded broker listens on and advertises; beyond loopback only with a login."""
     kafka_certificate: File = None
     """Key and certificate of the embedded broker in one file (PEM): it then accepts TLS with a login only."""
@@ -87,18 +67,20 @@ class Settings(BaseSettings):
     kafka_controller_port: Port = 19093
     postgres_port: Port = 15432
     airflow_port: Port = 18080
-    http_host: str = Field(default="127.0.0.1", pattern=r"^[A-Za-z0-9.-]{1,253}$")
-    """The address that the HTTP server for events listens on; beyond loopback only with a certificate."""
-    http_port: Port = 18090
-    http_certificate: File = None
-    """Key and certificate of the HTTP server in one file (PEM): it then speaks TLS only."""
-    http_checked_topics: tuple[str, ...] = ()
-    """Topics whose events the HTTP server holds to their contracts before it sends them, as a JSON list. Those of other
-    topics are quarantined by landing if they are wrong."""
     airflow_url: str = Field(default="", pattern=r"^(https?://[A-Za-z0-9.-]+(:\d{1,5})?(/[\w./-]*)?)?$")
     """Where our processes reach Airflow when it runs in another container or on another machine: tasks write the notes
     of their runs there. Empty: the address from Airflow's own settings; for the CLI ``airflow_port`` of this
     machine."""
+
+    schema_registry_url: str = Field(default="", pattern=r"^(https?://[A-Za-z0-9.-]+(:\d{1,5})?(/[\w./-]*)?)?$")
+    """The schema registry of topics whose records name their schema by its id (Confluent's wire format)."""
+    schema_registry_user: str = Field(default="", pattern=r"^[\w.@/+=$-]{0,200}$")
+    """The user for the registry; empty: no login. The password comes from one of the next two."""
+    schema_registry_password: SecretStr = SecretStr("")
+    schema_registry_password_file: File = None
+    """A file that holds only the password."""
+    schema_registry_ca: File = None
+    """CA certificates (PEM) for the registry's certificate, if it isn't signed by a public one."""
 
     spark_master: str = Field(default="local[2]", pattern=r"^(local(\[(\d+|\*)(,\d+)?\])?|yarn|(spark|k8s)://\S+)$")
     spark_driver_memory: str = Field(default="2g", pattern=r"^[1-9]\d*[kmgtKMGT]$")
@@ -119,7 +101,7 @@ class Settings(BaseSettings):
     """The minimum duration of an epoch while an Airflow run rebuilds days: streams run one micro-batch for each epoch,
     and with fewer of them the run gets more of the cores. 0: no difference."""
     hang_seconds: float = Field(default=60.0, ge=1)
-    """A busy stream that makes no progress for this long (or longer, see ``core.liveness``) is restarted."""
+    """A busy stream that makes no progress for this long (or longer, see ``core.engine.liveness``) is restarted."""
     trigger_interval: str = Field(default="0 seconds", pattern=_INTERVAL)
     """How often a view's stream polls for new data; zero means as soon as the last micro-batch is done."""
 
@@ -162,54 +144,9 @@ class Settings(BaseSettings):
         return init_settings, env_settings, DotEnvSettingsSource(settings_cls, env_file=file)
 
     @model_validator(mode="after")
-    def _check_secrets(self) -> Self:
-        of_kafka = "use ANABRANCH_KAFKA_USER, _PASSWORD_FILE and _MECHANISM, or an option that names a file"
-        given_options: list[tuple[str, Mapping[str, Any], str]]
-        given_options = [("kafka_options", self.kafka_options, of_kafka), ("spark_conf", self.spark_conf, of_kafka)]
-        of_airflow = "store it as a connection in Airflow, and give the notifier the name of the connection"
-        given_options += [("notifiers", each.arguments, of_airflow) for each in self.notifiers]
-        for field, options, advice in given_options:
-            for name in options:
-                if _SECRET.search(name) and not name.endswith((".file", ".location")):
-                    raise _refused(field, f"{name} isn't allowed here: logs, plans and ps show options", advice)
-        if self.kafka_user and "security.protocol" in self.kafka_options:
-            raise _refused("kafka_options", "security.protocol: a login always uses TLS (SASL_SSL)", "leave it out")
-        given = bool(self.kafka_password.get_secret_value()) + bool(self.kafka_password_file)
-        if given > 1:
-            raise _refused("kafka_password_file", "the password is given twice", "unset ANABRANCH_KAFKA_PASSWORD")
-        if given != bool(self.kafka_user):
-            advice = "set ANABRANCH_KAFKA_USER and ANABRANCH_KAFKA_PASSWORD_FILE (or ..._PASSWORD), or neither"
-            raise _refused("kafka_user", "a user needs a password, and a password a user", advice)
-        if UNFIT.search(self.kafka_password.get_secret_value()):
-            raise _refused("kafka_password", *UNFIT_PASSWORD)
-        return self
-
-    @model_validator(mode="after")
-    def _check_home_path(self) -> Self:
-        if found := _URL_ENCODED.search(str(self.home)):
-            advice = "choose another folder: its path may be ASCII only, without spaces, colons, brackets, %, # and ?"
-            raise _refused("home", f"{str(self.home)!r} holds {found[0]!r}", advice)
-        return self
-
-    @model_validator(mode="after")
-    def _check_network_access(self) -> Self:
-        tls = "set ANABRANCH_KAFKA_USER, ..._PASSWORD_FILE, ..._CERTIFICATE (the broker's) and ..._CA (its clients')"
-        if not self.bootstrap_servers:
-            if not is_loopback(self.kafka_host) and not self.kafka_certificate:
-                what = f"{self.kafka_host} is not loopback: without a login anyone who reaches it can use the log"
-                raise _refused("kafka_host", what, tls)
-            if len({bool(self.kafka_certificate), bool(self.kafka_user), bool(self.kafka_ca)}) > 1:
-                raise _refused("kafka_certificate", "the embedded broker needs both a login and TLS, or neither", tls)
-            if not re.fullmatch(r"[A-Za-z0-9_-]*", self.kafka_user):
-                raise _refused("kafka_user", "the embedded broker's user is letters, digits, - and _ only", "rename it")
-        if not is_loopback(self.http_host) and not self.http_certificate:
-            what = f"{self.http_host} is not loopback: without TLS anyone on the way can read the tokens"
-            raise _refused("http_host", what, "set ANABRANCH_HTTP_CERTIFICATE, or leave TLS to a proxy on this machine")
-        conf = {name.lower(): value for name, value in self.spark_conf.items()}
-        for name in ("spark.driver.bindaddress", "spark.driver.host"):
-            if not is_loopback(conf.get(name, "127.0.0.1")) and conf.get("spark.authenticate", "").lower() != "true":
-                what = f"{name}={conf[name]} lets anyone who reaches it run code in Spark's driver"
-                raise _refused("spark_conf", what, "set spark.authenticate=true too")
+    def _check_together(self) -> Self:
+        for check in CHECKS:
+            check(self)
         return self
 
     @property
@@ -262,28 +199,11 @@ def heap_bytes(settings: Settings) -> int:
     raise AssertionError("spark_driver_memory has a pattern")
 
 
-def is_loopback(host: str) -> bool:
-    """Whether ``host`` is reachable from this machine only. A name other than localhost may be any address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def _refused(field: str, what: str, advice: str) -> BadInput:
-    return BadInput(
-        "SETTINGS_REFUSED",
-        f"ANABRANCH_{field.upper()}: {what}",
-        state="nothing was started",
-        next_step=advice,
-        settings=[field],
-    )
-
-
 def load_settings(**overrides: object) -> Settings:
-    """The settings of this process; ``overrides`` win over the environment. Raises BadInput SETTINGS_REFUSED."""
+    """The settings of this process; ``overrides`` win over the environment. Raises BadInput SETTINGS_REFUSED, and
+    BrokenState FORMAT_NEWER or HOME_UNREADABLE: a newer version has written the home."""
     try:
-        return Settings(**overrides)  # type: ignore[arg-type]
+        settings = Settings(**overrides)  # type: ignore[arg-type]
     except ValidationError as refused:
         names = [f"ANABRANCH_{'_'.join(map(str, e['loc'])).upper()}: {e['msg']}" for e in refused.errors()]
         raise BadInput(
@@ -294,3 +214,5 @@ def load_settings(**overrides: object) -> Settings:
         ) from None
     except SettingsError as unreadable:  # its text names the field; its cause holds the value, which may be a secret
         raise BadInput("SETTINGS_REFUSED", str(unreadable), next_step="write the value as JSON") from None
+    check_home(settings.home)
+    return settings

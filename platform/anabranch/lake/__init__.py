@@ -3,47 +3,57 @@
 In: rows from Spark or Arrow. Out: tables whose every commit carries its writer, batch and cut. The steps of a write:
 
 1. ``layout`` and ``table_refs`` give the paths, ``cut`` the position of the log that a commit covers;
-2. ``staging`` writes data files below the table's folder, with ``statistics``;
-3. ``writer_fencing`` checks that no newer process has taken over; ``optimistic`` repeats a decision after a conflict;
-4. ``commits`` adds the files in one delta-rs commit (``file_commits``: compactions and large merges), repeated after
-   compactions by ``rewrite_commits``, checked by ``commit_outcome`` after an error, with a ``version_checksum``;
-5. ``commit_metadata`` and ``commit_log`` read commits back, ``frames`` the rows; ``commit_errors`` has the errors.
-
-``archived_commits`` keeps the log short for readers, ``stream_checkpoint`` reads Spark's checkpoints.
+2. the package ``files`` stages data files below the table's folder; ``streams`` checks that no newer process writes;
+3. ``optimistic`` repeats a decision after a conflict; ``commits`` adds the files in one delta-rs commit
+   (``file_commits``: compactions and large merges), with the help of the package ``log``;
+4. ``_commit_metadata`` (``latest_commit``, ``commit_history``) reads commits back, ``frames`` the rows.
 """
 
-from anabranch.lake.commits import (
-    Commit,
-    CommitMetadata,
-    append,
-    commit_history,
-    configure,
-    create,
-    latest_commit,
-    latest_verified_commit,
-    replace,
-    upsert,
-    widen,
-)
-from anabranch.lake.cut import Cut, Position
-from anabranch.lake.staging import StagedFile, restage, stage_arrow, stage_frame
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anabranch._lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from anabranch.lake._commit_metadata import (
+        COMMIT_FORMAT,
+        Commit,
+        CommitMetadata,
+        commit_history,
+        latest_commit,
+        latest_verified_commit,
+        open_table,
+    )
+else:
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "_commit_metadata": (
+                "COMMIT_FORMAT",
+                "Commit",
+                "CommitMetadata",
+                "commit_history",
+                "latest_commit",
+                "latest_verified_commit",
+                "open_table",
+            )
+        },
+    )
 
 __all__ = [
+    "COMMIT_FORMAT",
     "Commit",
     "CommitMetadata",
-    "Cut",
-    "Position",
-    "StagedFile",
-    "append",
     "commit_history",
-    "configure",
-    "create",
+    "commits",
+    "cut",
+    "file_commits",
+    "frames",
     "latest_commit",
     "latest_verified_commit",
-    "replace",
-    "restage",
-    "stage_arrow",
-    "stage_frame",
-    "upsert",
-    "widen",
+    "layout",
+    "open_table",
+    "optimistic",
+    "table_refs",
 ]

@@ -2,8 +2,8 @@
 
 Every commit carries ``CommitMetadata``: its writer, its batch, the definition's fingerprint and the cut that it covers.
 A writer reads the newest metadata before it writes, so it knows, and logs, whether its batch is already committed.
-After an error ``lake.commit_outcome`` reads from the log whether the commit was written, so an error always means that
-it wasn't. A commit makes exactly the version after the one that was read, or fails with TABLE_MOVED: its file is
+After an error ``lake.log.commit_outcome`` reads from the log whether the commit was written, so an error always means
+that it wasn't. A commit makes exactly the version after the one that was read, or fails with TABLE_MOVED: its file is
 created only if none has its name, so two writers can't both win, and there is no lock that a stopped writer would keep
 (ADR 0033). A compaction that was faster has changed no row, so the commit is repeated after it. Spark only stages
 files: its own commits check first and rename then, which isn't atomic. Delta's own ``txnAppId`` is never used: Delta
@@ -14,15 +14,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import DeltaError
 
 from anabranch.core.errors import BrokenState
-from anabranch.lake.commit_errors import commit_error
-from anabranch.lake.commit_metadata import (
+from anabranch.core.storage import path_of, storage_of
+from anabranch.lake._commit_metadata import (
     Commit,
     CommitMetadata,
     commit_history,
@@ -30,10 +29,11 @@ from anabranch.lake.commit_metadata import (
     latest_verified_commit,
     open_table,
 )
-from anabranch.lake.commit_outcome import commit_or_confirm, new_mark
-from anabranch.lake.rewrite_commits import retry_over_rewrites
-from anabranch.lake.staging import StagedFile, add_actions
-from anabranch.lake.version_checksum import discard, prepare, publish
+from anabranch.lake.files import StagedFile, add_actions
+from anabranch.lake.log.commit_errors import commit_error
+from anabranch.lake.log.commit_outcome import commit_or_confirm, new_mark
+from anabranch.lake.log.rewrite_commits import retry_over_rewrites
+from anabranch.lake.log.version_checksum import prepare, publish
 
 __all__ = [
     "LOG_DAYS",
@@ -75,16 +75,18 @@ def create(
     TABLE_UNREADABLE."""
     if (known := open_table(uri)) is not None:
         return known
-    Path(uri).mkdir(parents=True, exist_ok=True)
+    folder = path_of(uri)
+    storage = storage_of(folder)
     nullable = pa.schema([f.with_nullable(True) for f in schema])
     try:
         return DeltaTable.create(
-            uri,
+            storage.uri(folder),
             schema=Schema.from_arrow(nullable),
             mode="ignore",
             partition_by=list(partition_by),
             configuration={**TABLE_PROPERTIES, **(properties or {})},
             commit_properties=_properties(note.to_text()),
+            storage_options=dict(storage.delta_options) or None,
         )
     except (DeltaError, OSError):  # another process was faster ("ignore" isn't atomic), or the commit was written
         made = open_table(uri)
@@ -97,7 +99,7 @@ def widen(table: DeltaTable, schema: pa.Schema, note: CommitMetadata) -> int:
     """Add the columns and nested fields of ``schema`` that the table lacks, all nullable; returns the new version.
 
     Writes no data file: readers see null where a file lacks a field. Raises Conflict TABLE_MOVED like ``append``. The
-    caller must check first that no existing field has another type: see ``ingest.landing.schema_growth``.
+    caller must check first that no existing field has another type: see ``ingest.landing.table.schema_growth``.
     """
     fields = Schema.from_arrow(pa.schema([f.with_nullable(True) for f in schema])).fields
     return _commit_once(table, note, lambda props: table.alter.add_columns(list(fields), commit_properties=props))
@@ -181,14 +183,9 @@ def _commit(
 
     def commit(props: CommitProperties) -> None:
         checksum = prepare(table, files) if mode == "append" and files else None
-        try:
-            table.create_write_transaction(
-                add_actions(files), mode, table.schema(), columns, filters, commit_properties=props
-            )
-        except (DeltaError, OSError):
-            if checksum:
-                discard(checksum)
-            raise
+        table.create_write_transaction(
+            add_actions(files), mode, table.schema(), columns, filters, commit_properties=props
+        )
         if checksum:
             publish(checksum)
 
@@ -198,7 +195,7 @@ def _commit(
 def _commit_once(table: DeltaTable, note: CommitMetadata, commit: Callable[[CommitProperties], object]) -> int:
     """Run ``commit``, which commits the version after the one of ``table``; returns that version.
 
-    After an error the log says whether it was written (``commit_outcome``). Conflict TABLE_MOVED and BrokenState
+    After an error the log says whether it was written (``log.commit_outcome``). Conflict TABLE_MOVED and BrokenState
     COMMIT_UNWRITTEN mean that it wasn't.
     """
     uri, read, mark = table.table_uri, table.version(), new_mark()

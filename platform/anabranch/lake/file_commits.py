@@ -1,30 +1,29 @@
 """Commits that replace some data files of a table with others: a compaction, which changes no row, or a large merge.
 
 delta-rs can only replace whole partitions, so this module writes the commit file itself, as Delta's protocol defines
-it. The file gets its name by a hard link, which fails if another commit has that version.
+it: it is created only if no other commit has that version.
 """
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
-from uuid import uuid4
 
 import pyarrow as pa
 from deltalake import DeltaTable
 
 from anabranch.core.errors import BrokenState
-from anabranch.lake.commit_errors import table_moved
-from anabranch.lake.commit_log import log_line
-from anabranch.lake.commit_metadata import CommitMetadata, latest_verified_commit
-from anabranch.lake.commit_outcome import commit_or_confirm, new_mark
-from anabranch.lake.rewrite_commits import MOVED, log_of
-from anabranch.lake.staging import StagedFile
-from anabranch.lake.version_checksum import discard, prepare, publish
+from anabranch.core.storage import storage_of
+from anabranch.lake._commit_metadata import CommitMetadata, latest_verified_commit
+from anabranch.lake.files import StagedFile
+from anabranch.lake.log.commit_errors import table_moved
+from anabranch.lake.log.commit_log import log_line
+from anabranch.lake.log.commit_outcome import commit_or_confirm, new_mark
+from anabranch.lake.log.rewrite_commits import MOVED, log_of
+from anabranch.lake.log.version_checksum import prepare, publish
 
 _PLAIN = "/=-_.~"
 """Characters, besides letters and digits, that a path in Delta's log holds unescaped."""
@@ -91,22 +90,17 @@ def _commit(
 ) -> int:
     mark = new_mark()
     path = log_of(table) / f"{table.version() + 1:020d}.json"
-    draft = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
     checksum = prepare(table, made, [file.size for file in gone])
-    committed = False
+    text = "".join(map(log_line, _actions(note.to_text(mark), gone, made, operation, changes_rows)))
+
+    def commit() -> None:
+        if not storage_of(path).create(path, text.encode(), durable=True):
+            raise FileExistsError(path)
+
     try:
-        with draft.open("w", encoding="utf-8") as file:
-            file.writelines(map(log_line, _actions(note.to_text(mark), gone, made, operation, changes_rows)))
-            file.flush()
-            os.fsync(file.fileno())
-        commit_or_confirm(table.table_uri, table.version(), mark, lambda: os.link(draft, path))
-        committed = True
+        commit_or_confirm(table.table_uri, table.version(), mark, commit)
     except FileExistsError as error:
         raise table_moved(table.table_uri, table.version()) from error
-    finally:
-        draft.unlink(missing_ok=True)
-        if not committed:
-            discard(checksum)
     publish(checksum)
     table.update_incremental()
     return int(path.stem)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from anabranch.lake.commit_log import folder_of
+from anabranch.lake.log.delta_tables import folder_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -56,6 +56,11 @@ def loaded_files(settings: Settings, topic: str) -> Path:
     return settings.home / "control" / "loads" / safe_name(topic, "topic")
 
 
+def topic_schemas(settings: Settings, topic: str) -> Path:
+    """The schemas of a registry that records of a topic name."""
+    return settings.home / "control" / "schemas" / safe_name(topic, "topic")
+
+
 def load_lock(settings: Settings, topic: str) -> Path:
     """Held while a process loads files into a topic's landing table."""
     return settings.locks / f"load-{safe_name(topic, 'topic')}"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from anabranch.core.settings import SAFE_NAME, Settings
+from anabranch.core.storage import storage_of
 from anabranch.lake.layout import certificates_table
 
 Kind = Literal["landing", "speed", "batch", "certificates", "routes"]
@@ -48,9 +49,8 @@ class TableRef:
 
 def existing_tables(settings: Settings, *kinds: Kind) -> list[TableRef]:
     """The existing tables of these kinds."""
-    return [
-        place for kind in kinds for place in _candidates(settings, kind) if (Path(place.uri) / "_delta_log").is_dir()
-    ]
+    logs = ((place, Path(place.uri) / "_delta_log") for kind in kinds for place in _candidates(settings, kind))
+    return [place for place, log in logs if storage_of(log).holds(log)]
 
 
 def _candidates(settings: Settings, kind: Kind) -> Iterator[TableRef]:
@@ -58,10 +58,14 @@ def _candidates(settings: Settings, kind: Kind) -> Iterator[TableRef]:
     if kind == "certificates":
         yield TableRef(kind, certificates_table(settings))
     elif kind in ("speed", "batch"):
-        for folder in sorted((lake / "views").glob(f"*/v*/{kind}")):
-            view, version = folder.parents[1].name, folder.parent.name[1:]
-            if SAFE_NAME.fullmatch(view) and version.isdecimal():
-                yield TableRef(kind, str(folder), view, int(version))
+        for view in _names(lake / "views"):
+            for version in _names(lake / "views" / view):
+                if SAFE_NAME.fullmatch(view) and version[:1] == "v" and version[1:].isdecimal():
+                    yield TableRef(kind, str(lake / "views" / view / version / kind), view, int(version[1:]))
     else:
-        found = sorted((lake / kind).glob("*"))
-        yield from (TableRef(kind, str(folder), folder.name) for folder in found if SAFE_NAME.fullmatch(folder.name))
+        found = (name for name in _names(lake / kind) if SAFE_NAME.fullmatch(name))
+        yield from (TableRef(kind, str(lake / kind / name), name) for name in found)
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(storage_of(folder).names(folder))

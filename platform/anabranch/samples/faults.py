@@ -16,8 +16,8 @@ import numpy as np
 import polars as pl
 
 from anabranch.core.errors import BadInput
-from anabranch.samples import bad_bytes
-from anabranch.samples.rendering import render
+from anabranch.samples import _bad_bytes
+from anabranch.samples._rendering import render
 
 KINDS = ("duplicate", "conflict", "malformed", "broken_contract", "absurd_time", "wrong_clock", "days_late")
 _DAY = 86_400
@@ -79,13 +79,13 @@ def _again(hit: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
 
 
 def _other_payload(hit: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
-    data = [bad_bytes.other_payload(text) for text in hit["data"]]
+    data = [_bad_bytes.other_payload(text) for text in hit["data"]]
     return _again(hit, rng).with_columns(pl.Series("data", data, pl.String))
 
 
 def _malformed(hit: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
     """Noise between the events; some of it without a key."""
-    values = [bad_bytes.malformed(value, rng) for value in render(hit)["value"]]
+    values = [_bad_bytes.malformed(value, rng) for value in render(hit)["value"]]
     return _again(hit, rng).with_columns(
         pl.Series("value", values, pl.Binary),
         pl.lit(None, pl.String).alias("event_type"),
@@ -119,8 +119,8 @@ _MAKERS: dict[str, Callable[[pl.DataFrame, np.random.Generator], pl.DataFrame]] 
     "duplicate": _again,
     "conflict": _other_payload,
     "malformed": _malformed,
-    "broken_contract": _rewritten(bad_bytes.broken_contract),
-    "absurd_time": _rewritten(bad_bytes.absurd_time),
+    "broken_contract": _rewritten(_bad_bytes.broken_contract),
+    "absurd_time": _rewritten(_bad_bytes.absurd_time),
     "wrong_clock": _wrong_clock,
     "days_late": _days_late,
 }

@@ -18,7 +18,7 @@ from typing import Any
 
 import polars as pl
 
-from anabranch.contracts import Declarations
+from anabranch.contracts.model.declarations import Declarations
 from anabranch.core.errors import BadInput
 from anabranch.samples import nycflights
 

@@ -27,7 +27,7 @@ from confluent_kafka import KafkaError, Message
 
 from anabranch.core.errors import BadInput
 from anabranch.ingest.kafka import Producer
-from anabranch.samples.rendering import render
+from anabranch.samples._rendering import render
 
 SLICE = 50_000
 _PROGRESS_EVERY = 2_000

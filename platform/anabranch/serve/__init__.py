@@ -3,15 +3,38 @@
 In: a view's name, optionally a version, a predicate, columns, days, and a reader's name. Out: a ``Reading``, pinned to
 one version and one cut, for Spark, Polars, DuckDB, pandas or Arrow.
 
-``read_api`` takes the request. ``routes`` says which version the reader gets, ``served_versions`` which ones exist, and
-``table_snapshots`` which files each half has; ``half_choice`` picks the half of each partition, and ``read_plan`` pins
-the result. ``predicates`` parses and validates the reader's ``where``; ``pushdown`` and ``file_pruning`` skip files by
-it; ``reading`` and ``scanning`` read the rows, with DuckDB instances from ``duckdb_pool``. ``reader_log``,
-``named_readers`` and ``spark_failures`` record what migrations and retirements need to know. ``retirement`` takes
+``_read_api`` takes the request. ``routes`` stores which version each reader gets, ``served_versions`` which ones exist,
+and ``table_snapshots`` which files each half has; ``half_choice`` picks the half of each partition, and ``read_plan``
+pins the result. ``_predicates`` parses and validates the reader's ``where``; ``_pushdown`` and ``_file_pruning`` skip
+files by it; ``_reading`` and ``_scanning`` read the rows, with DuckDB instances from ``_duckdb_pool``. ``reader_log``,
+``_named_readers`` and ``_spark_failures`` record what migrations and retirements need to know. ``retirement`` takes
 versions out of service.
 """
 
-from anabranch.serve.read_api import read, read_untracked
-from anabranch.serve.reading import Freshness, Reading
+from __future__ import annotations
 
-__all__ = ["Freshness", "Reading", "read", "read_untracked"]
+from typing import TYPE_CHECKING
+
+from anabranch._lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from anabranch.serve._read_api import read, read_untracked
+    from anabranch.serve._reading import Freshness, Reading
+else:
+    __getattr__, __dir__ = lazy_exports(
+        __name__, {"_read_api": ("read", "read_untracked"), "_reading": ("Freshness", "Reading")}
+    )
+
+__all__ = [
+    "Freshness",
+    "Reading",
+    "half_choice",
+    "read",
+    "read_plan",
+    "read_untracked",
+    "reader_log",
+    "retirement",
+    "routes",
+    "served_versions",
+    "table_snapshots",
+]

@@ -7,7 +7,8 @@ from datetime import date, timedelta
 from typing import Final, Literal, get_args
 
 from anabranch.core.errors import BadInput
-from anabranch.lake import CommitMetadata, Cut
+from anabranch.lake import CommitMetadata
+from anabranch.lake.cut import Cut
 
 Prefer = Literal["default", "complete", "fresh", "speed"]
 HalfName = Literal["batch", "speed"]

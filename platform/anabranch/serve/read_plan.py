@@ -11,15 +11,17 @@ from pathlib import Path
 from threading import Lock
 
 from anabranch.core.errors import AnabranchError, BrokenState
+from anabranch.core.home_format import check_home
 from anabranch.core.settings import Settings
-from anabranch.lake import CommitMetadata, Cut, commit_history
+from anabranch.lake import CommitMetadata, commit_history
+from anabranch.lake.cut import Cut
 from anabranch.lake.layout import batch_table, routes_table, safe_name
 from anabranch.serve.half_choice import BATCH, HalfName, Prefer, choose, published_cuts
 from anabranch.serve.reader_log import record_behind, record_failed
 from anabranch.serve.routes import Route, check_not_retired, covers, route_of, this_reader
 from anabranch.serve.served_versions import newest_speed
 from anabranch.serve.table_snapshots import Snapshot, forget, snapshot, snapshot_at
-from anabranch.views.definition import PARTITION_DATE
+from anabranch.views.model.definition import PARTITION_DATE
 
 BACK_SECONDS = 2.0
 """How long after a rollback a reader keeps the newest cut that it has seen, while the old version may catch up."""
@@ -87,8 +89,9 @@ def pin(
 
     A reader whose route changed to another version keeps the newest cut that it has seen, until that version covers it
     (ADR 0031). Raises BadInput VERSION_RETIRED; BrokenState CUT_WENT_BACK when the table covers less than this process
-    has seen.
+    has seen, or FORMAT_NEWER when a newer version has written the home.
     """
+    check_home(settings.home)
     route = route_of(settings, safe_name(view, "view"))
     if version is not None:
         check_not_retired(view, [version], route.retired if route else ())

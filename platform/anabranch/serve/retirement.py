@@ -9,8 +9,8 @@ from pathlib import Path
 from anabranch.core.errors import BadInput, Conflict
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import replay_checkpoints, replay_mirrors, speed_checkpoint, view_folder
-from anabranch.lake.stream_checkpoint import delete
-from anabranch.serve.named_readers import named_readers
+from anabranch.lake.streams.stream_checkpoint import delete
+from anabranch.serve._named_readers import named_readers
 from anabranch.serve.routes import ACTIVE, Route, route_history, route_of, set_route
 from anabranch.serve.served_versions import served_versions
 

@@ -21,9 +21,12 @@ from deltalake import DeltaTable
 from anabranch.core.clocks import Moment
 from anabranch.core.errors import AnabranchError, BadInput, Conflict, TryAgain
 from anabranch.core.settings import Settings
-from anabranch.lake import CommitMetadata, Cut, append, create, stage_arrow
-from anabranch.lake.commits import Commit, open_table
+from anabranch.lake import Commit, CommitMetadata, open_table
+from anabranch.lake.commits import append, create
+from anabranch.lake.cut import Cut
+from anabranch.lake.files import stage_arrow
 from anabranch.lake.layout import routes_table, safe_name
+from anabranch.lake.log.delta_tables import folder_of
 from anabranch.lake.optimistic import until_committed
 from anabranch.serve.served_versions import newest_speed
 from anabranch.serve.table_snapshots import snapshot
@@ -35,7 +38,7 @@ ROLLED_BACK = "rolled back"
 PATIENCE = 5.0
 """How many seconds ``set_route`` waits for a version to cover what the others cover, before it raises
 VERSION_BEHIND."""
-_COLUMNS = pa.schema(
+COLUMNS = pa.schema(
     [
         ("number", pa.int64()),
         ("changed_at", pa.timestamp("us", "UTC")),
@@ -152,7 +155,7 @@ def set_route(
         for version in wanted:
             newest_speed(settings, view, version)
     uri = routes_table(settings, view)
-    create(uri, _COLUMNS, [], CommitMetadata(f"route/{view}", "create", Cut()))
+    create(uri, COLUMNS, [], CommitMetadata(f"route/{view}", "create", Cut()))
 
     def attempt() -> Route:
         table, before = open_table(uri), route_of(settings, view)
@@ -191,8 +194,8 @@ def _append(table: DeltaTable, route: Route) -> None:
     extra |= {"migration": route.migration} if route.migration else {}
     extra |= {RETIRED: sorted(route.retired)} if route.retired else {}
     extra |= {"moment": route.moment.to_json()} if route.moment else {}
-    uri = table.table_uri.removeprefix("file://")
-    staged = stage_arrow(pa.Table.from_pylist([row], _COLUMNS), uri, f"route-{route.number}-{time.time_ns()}", None)
+    uri = str(folder_of(table))
+    staged = stage_arrow(pa.Table.from_pylist([row], COLUMNS), uri, f"route-{route.number}-{time.time_ns()}", None)
     append(table, staged, CommitMetadata(f"route/{route.view}", str(route.number), Cut(), extra=extra))
 
 

@@ -21,11 +21,12 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from anabranch.core.errors import AnabranchError
-from anabranch.lake import Commit, Cut, Position, latest_verified_commit
-from anabranch.lake.archived_commits import commit_file
-from anabranch.lake.commit_errors import unreadable_file
-from anabranch.lake.commits import open_table
-from anabranch.views.definition import EMPTIED, PARTITION_DATE, changed_columns
+from anabranch.lake import Commit, latest_verified_commit, open_table
+from anabranch.lake.cut import Cut, Position
+from anabranch.lake.log.archived_commits import commit_file
+from anabranch.lake.log.commit_errors import unreadable_file
+from anabranch.lake.log.delta_tables import delta_table
+from anabranch.views.model.definition import EMPTIED, PARTITION_DATE, changed_columns
 
 Epochs = dict[str, int]
 """By topic."""
@@ -107,7 +108,7 @@ def snapshot_at(uri: str, table_id: str, version: int) -> Snapshot | None:
             return None
         if key not in _earlier or _earlier[key][1] != commit:
             try:
-                table = DeltaTable(uri, version=version)
+                table = delta_table(uri, version)
                 if str(table.metadata().id) != table_id:
                     return None
                 _earlier[key] = _snapshot_of(uri, table, {}), commit

@@ -8,36 +8,29 @@
         prove(departure_delays)
 
 In: a view with its topics. Out: a ``Proof``, or ``ProofFailed`` with a minimal counterexample and a file that replays
-it. In the order in which they act: ``log_generator`` draws logs (``scenario``) from ``values`` that the contracts
-allow; ``fake_landing`` decides about their records; ``evaluator`` applies the view's function and ``properties`` check
-it; ``end_to_end`` runs both real paths; ``shrinking`` minimises a failure (``counterexample``); ``diagnosis`` and
-``failure_report`` explain it; ``saved_counterexample`` saves it. ``proof`` calls all of these.
+it. In the order in which they act: ``_log_generator`` draws logs (``_scenario``) from ``_values`` that the contracts
+allow; ``_fake_landing`` decides about their records; ``_evaluator`` applies the view's function and ``_properties``
+check it; ``_end_to_end`` runs both real paths; ``_shrinking`` minimises a failure (``_counterexample``); ``_diagnosis``
+and ``_failure_report`` explain it; ``_saved_counterexample`` saves it. ``_proof`` calls all of these, as often as
+``_options`` say, in the session of ``_engine``. ``_rows`` compares rows, ``_proof_failure`` is raised.
 
 Importing this package imports neither Spark nor hypothesis, because every pytest run loads its ``plugin``.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from anabranch._lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from anabranch.testing.fake_landing import Event, Landing
-    from anabranch.testing.proof import Proof, prove
-    from anabranch.testing.proof_failure import ProofFailed
+    from anabranch.testing._fake_landing import Event, Landing
+    from anabranch.testing._proof import Proof, prove
+    from anabranch.testing._proof_failure import ProofFailed
+else:
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {"_fake_landing": ("Event", "Landing"), "_proof": ("Proof", "prove"), "_proof_failure": ("ProofFailed",)},
+    )
 
-__all__ = ["Event", "Landing", "Proof", "ProofFailed", "prove"]
-_MODULES = {
-    "Event": "fake_landing",
-    "Landing": "fake_landing",
-    "Proof": "proof",
-    "ProofFailed": "proof_failure",
-    "prove": "proof",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"anabranch.testing.{_MODULES[name]}"), name)
+__all__ = ["Event", "Landing", "Proof", "ProofFailed", "plugin", "prove"]

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from anabranch.testing.options import Options, set_options
+from anabranch.testing._options import Options, set_options
 
 if TYPE_CHECKING:
     import pytest
@@ -47,6 +47,6 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 def pytest_unconfigure() -> None:
     """Stops the session that proofs created, if any."""
-    engine = sys.modules.get("anabranch.testing.engine")
+    engine = sys.modules.get("anabranch.testing._engine")
     if engine is not None:
         engine.close()

@@ -11,16 +11,19 @@ import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from anabranch.contracts import Declarations, Sources, Topic
+from anabranch.contracts import Topic
+from anabranch.contracts.model.declarations import Declarations
+from anabranch.contracts.model.topics import Sources
+from anabranch.core.engine.call_sites import call_sites
 from anabranch.core.errors import AnabranchError
-from anabranch.ingest.landing.schema import landing_schema
-from anabranch.views import catalyst, plan_rules
-from anabranch.views.definition import CHANGED, COLUMN, ENVELOPE, PARTITION_DATE, View, is_own
-from anabranch.views.definition_errors import definition_error
+from anabranch.ingest.landing.table.schema import landing_schema
+from anabranch.views import _catalyst, _plan_rules
+from anabranch.views._upcasting import check_upcasters
 from anabranch.views.function_source import Source, read
-from anabranch.views.inputs import events_of, frames, rows_of, stream_of_events, union_topics
+from anabranch.views.model.definition import CHANGED, COLUMN, ENVELOPE, PARTITION_DATE, View, is_own
+from anabranch.views.model.definition_errors import definition_error
 from anabranch.views.registry import sources_of
-from anabranch.views.upcasting import check_upcasters
+from anabranch.views.selection.inputs import events_of, frames, rows_of, stream_of_events, union_topics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,11 +46,11 @@ def check(view: View, spark: SparkSession, declarations: Declarations) -> None:
     inputs = frames(events_of(events, view, late=False), view, topics)
     rows = apply(view, inputs, source)
     _check_columns(view, rows)
-    plan = catalyst.analysed(rows)
-    plan_rules.check_sources(view, plan, catalyst.analysed(events))
-    plan_rules.check_expressions(view, source, plan)
-    plan_rules.check_nodes(view, plan)
-    if not plan_rules.python_in(plan) and not plan.sameResult(catalyst.analysed(apply(view, inputs, source))):
+    plan = _catalyst.analysed(rows)
+    _plan_rules.check_sources(view, plan, _catalyst.analysed(events))
+    _plan_rules.check_expressions(view, source, plan)
+    _plan_rules.check_nodes(view, plan)
+    if not _plan_rules.python_in(plan) and not plan.sameResult(_catalyst.analysed(apply(view, inputs, source))):
         raise definition_error(
             "VIEW_IMPURE",
             view,
@@ -56,9 +59,9 @@ def check(view: View, spark: SparkSession, declarations: Declarations) -> None:
         )
     if view.refresh == "partitions":
         return
-    stream = catalyst.analysed(apply(view, _streams(spark, view, topics), source))
-    plan_rules.check_closed(view, stream)
-    plan_rules.check_watermark(view, stream)
+    stream = _catalyst.analysed(apply(view, _streams(spark, view, topics), source))
+    _plan_rules.check_closed(view, stream)
+    _plan_rules.check_watermark(view, stream)
     _check_streamable(spark, view, plan, stream)
 
 
@@ -68,11 +71,12 @@ def apply(view: View, inputs: Sequence[DataFrame], source: Source) -> DataFrame:
     from pyspark.sql import DataFrame
 
     try:
-        if not isinstance(view.function(*inputs), DataFrame):
-            raise definition_error(
-                "VIEW_COLUMNS", view, "it doesn't return a DataFrame", next_step="return the DataFrame"
-            )
-        return rows_of(view, inputs)
+        with call_sites():
+            if not isinstance(view.function(*inputs), DataFrame):
+                raise definition_error(
+                    "VIEW_COLUMNS", view, "it doesn't return a DataFrame", next_step="return the DataFrame"
+                )
+            return rows_of(view, inputs)
     except AnabranchError:
         raise
     except AnalysisException as error:

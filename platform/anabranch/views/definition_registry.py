@@ -11,9 +11,9 @@ from typing import Final
 from anabranch.core.control_file import ControlFile
 from anabranch.core.errors import Conflict
 from anabranch.core.settings import Settings
-from anabranch.views.definition import View
-from anabranch.views.fingerprint import definition_text
+from anabranch.views._fingerprint import definition_text
 from anabranch.views.function_source import read
+from anabranch.views.model.definition import View
 
 _MAX_DIFF_LINES = 12
 

@@ -1,6 +1,6 @@
 """Read a view's source: its function as a syntax tree, with everything in its own module that it uses.
 
-Both ``fingerprint`` and ``purity`` read this, so what is checked is what is fingerprinted.
+Both ``fingerprint`` and ``_purity`` read this, so what is checked is what is fingerprinted.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from anabranch.core.errors import BadDefinition
 from anabranch.core.project_folder import current_project
-from anabranch.views import sql_text
+from anabranch.views import _sql_text
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -48,7 +48,7 @@ class Source:
     @cached_property
     def calls(self) -> tuple[ast.Call, ...]:
         if self.sql is not None:
-            return tuple(_call(*found, self) for found in sql_text.calls(self.sql))
+            return tuple(_call(*found, self) for found in _sql_text.calls(self.sql))
         return tuple(node for tree in self.trees for node in ast.walk(tree) if isinstance(node, ast.Call))
 
     @cached_property

@@ -8,7 +8,7 @@ from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING
 
-from anabranch.views.definition import duration, names
+from anabranch.views.model.definition import duration, names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
-from anabranch.views.definition import WATERMARK, duration
+from anabranch.views.model.definition import WATERMARK, duration
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -99,7 +99,7 @@ def process(
         raise ValueError(f"{wrong} can't be a key of process: cast it to decimal or string")
     forget = None if forget_after is None else duration(forget_after)
     if events.isStreaming:
-        from anabranch.views.processor_stream import as_stream
+        from anabranch.views._processor_stream import as_stream
 
         if forget is None:
             raise ValueError('process would keep the state of each key forever in a stream: set forget_after="2 days"')

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from anabranch.contracts import Declarations, Sources, load_declarations
+from anabranch.contracts import load_declarations
+from anabranch.contracts.model.declarations import Declarations
+from anabranch.contracts.model.topics import Sources
 from anabranch.core.project_folder import no_project
 from anabranch.core.settings import Settings
-from anabranch.views.definition import View
+from anabranch.views.model.definition import View
 from anabranch.views.registry import Registry, load_views, readable_views
 
 

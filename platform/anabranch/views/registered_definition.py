@@ -13,8 +13,8 @@ from typing import Any, NoReturn
 from anabranch.core.errors import AnabranchError, BrokenState
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import safe_name
-from anabranch.views.definition import View
 from anabranch.views.definition_registry import RECORD, record_file
+from anabranch.views.model.definition import View
 
 _LINE = re.compile(r"(events|key|partition_by|lookback|lookahead|refresh|closes|tables)=(.*)")
 _TIMEDELTA = re.compile(r"(?:(\d+) days?, )?(\d+):(\d\d):(\d\d)(?:\.(\d{6}))?")

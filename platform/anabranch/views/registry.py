@@ -13,19 +13,19 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anabranch.contracts import Declarations, Sources, Topics
-from anabranch.contracts.declarations import load_module
+from anabranch.contracts.model.declarations import Declarations, load_module
+from anabranch.contracts.model.topics import Sources, Topics
 from anabranch.core.errors import BadDefinition, BadInput, root_cause
 from anabranch.core.project_folder import view_files
 from anabranch.core.settings import Settings
-from anabranch.views.definition import Origin, Refresh, View, duration, names
-from anabranch.views.definition_errors import definition_error
+from anabranch.views._fingerprint import fingerprint
+from anabranch.views._purity import check_python
+from anabranch.views._sql_query import SqlQuery, origin_of, query_of
 from anabranch.views.definition_registry import is_registered, write_definition
-from anabranch.views.fingerprint import fingerprint
 from anabranch.views.function_source import display_path, read
-from anabranch.views.purity import check_python
+from anabranch.views.model.definition import Origin, Refresh, View, duration, names
+from anabranch.views.model.definition_errors import definition_error
 from anabranch.views.sql_file import read_sql_file
-from anabranch.views.sql_query import SqlQuery, origin_of, query_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

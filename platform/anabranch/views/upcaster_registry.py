@@ -12,14 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from anabranch.contracts import Contract, Sources, Upcaster
-from anabranch.contracts.contract_registry import check_registered, contract_folder
+from anabranch.contracts import Contract, Upcaster
+from anabranch.contracts.model.contract_registry import check_registered, contract_folder
+from anabranch.contracts.model.topics import Sources
 from anabranch.core.control_file import ControlFile, renamed
 from anabranch.core.errors import Conflict
 from anabranch.core.settings import Settings
-from anabranch.views.fingerprint import code_text, definition_text
+from anabranch.views._fingerprint import code_text, definition_text
+from anabranch.views._upcasting import check_upcaster, steps_of
 from anabranch.views.function_source import read
-from anabranch.views.upcasting import check_upcaster, steps_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,7 +45,7 @@ STEP: Final = ControlFile("step between contract versions", Step, (renamed({"fro
 def register_upcasters(spark: SparkSession, settings: Settings, topics: Sources, event_types: Collection[str]) -> None:
     """Checks and persists new steps. Called at every start of a writer that reads these event types.
 
-    Raises what ``upcasting.check_upcaster`` raises; Conflict UPCASTER_CHANGED when a step differs from the registered
+    Raises what ``_upcasting.check_upcaster`` raises; Conflict UPCASTER_CHANGED when a step differs from the registered
     one; CONTRACT_CHANGED and CONTRACT_VANISHED as landing does.
     """
     for topic in topics.each:

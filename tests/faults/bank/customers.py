@@ -10,7 +10,8 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
-from anabranch.contracts import Declarations, Event
+from anabranch.contracts import Event
+from anabranch.contracts.model.declarations import Declarations
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka import Producer
 from confluent_kafka import KafkaError

@@ -19,19 +19,20 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import psutil
 from anabranch.certify.reconciliation import reconcile
 from anabranch.change.dirty_partitions import dirty_partitions
-from anabranch.change.migration import migration_of
+from anabranch.change.migrate.migration_record import migration_of
 from anabranch.change.replay.state import CERTIFYING, PUBLISHED, STREAMING, read_state
 from anabranch.change.reprocess_plan import make_plan
 from anabranch.change.reprocess_request import ReprocessRequest
-from anabranch.compute.batch import rebuild
 from anabranch.compute.batch.manifest import manifest_path, parse_days
+from anabranch.compute.batch.rebuild import rebuild
 from anabranch.core.errors import EXIT_NEEDS_FIX
-from anabranch.core.settings import Settings, project_root
-from anabranch.ingest.landing.event_counts import landed_days
-from anabranch.lake import Cut, latest_commit
-from anabranch.lake.cut import parse_epochs
+from anabranch.core.project_folder import project_root
+from anabranch.core.settings import Settings
+from anabranch.ingest.landing.table.event_counts import landed_days
+from anabranch.lake import latest_commit
+from anabranch.lake.cut import Cut, parse_epochs
+from anabranch.lake.files import BUILDS
 from anabranch.lake.layout import batch_table, landing_table, speed_table
-from anabranch.lake.staging import BUILDS
 from anabranch.views import Registry, View
 from anabranch.views.project import Project
 from faults.bank.customers import TOPIC

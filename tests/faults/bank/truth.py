@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from anabranch.core.settings import Settings
-from anabranch.ingest.landing.schema import VALID
+from anabranch.ingest.landing.table.schema import VALID
 from anabranch.lake.layout import landing_table
 from deltalake import DeltaTable
 from faults.bank.customers import TOPIC

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
-from anabranch.compute.batch import Build, discard, publications, publish, read_manifest, rebuild
+from anabranch.compute.batch.manifest import Build, discard, read_manifest
+from anabranch.compute.batch.publish import publications, publish
+from anabranch.compute.batch.rebuild import rebuild
 from anabranch.core.errors import BadDefinition, BadInput, BrokenState, Conflict, TryAgain
 from anabranch.core.settings import Settings
-from anabranch.lake import latest_commit
-from anabranch.lake.commits import open_table
+from anabranch.lake import latest_commit, open_table
 from anabranch.lake.layout import batch_table
 from support.landed_sample import FLIGHTS, Event, Landing, sample_views
 

@@ -11,7 +11,7 @@ from anabranch.certify.certificates import BUILD, RECOMPUTED, newest_certificate
 from anabranch.certify.certify_partitions import certify
 from anabranch.core.errors import Conflict, TryAgain
 from anabranch.core.settings import Settings
-from anabranch.lake import Cut
+from anabranch.lake.cut import Cut
 from support import departure_halves
 from support.departure_halves import DAYS, DELAYS, NEWEST, TOPIC, Departure
 

@@ -11,7 +11,7 @@ from anabranch.certify.differences import Cell, Difference, differences
 from anabranch.certify.late_changes import LateChanges, late_changes, wrong_partitions
 from anabranch.certify.rendering import render_differences
 from anabranch.core.settings import Settings
-from anabranch.lake import Cut
+from anabranch.lake.cut import Cut
 from anabranch.views import View
 from support import departure_halves
 from support.departure_halves import DAYS, DELAYS, NEWEST, TOPIC, Departure

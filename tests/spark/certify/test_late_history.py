@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import anabranch
 import pytest
 from anabranch.apps.cli.main import app
-from anabranch.apps.web.dirty_job import _answer
+from anabranch.apps.web._dirty_job import _answer
 from anabranch.certify.reconciliation import reconcile
 from anabranch.change.publish_run import publish_run
 from anabranch.change.reprocess_plan import Plan, make_plan
@@ -17,8 +17,7 @@ from anabranch.change.reprocess_request import parse_reprocess_request
 from anabranch.compute.batch.rebuild import rebuild
 from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.settings import Settings
-from anabranch.operate.doctor.context import Context
-from anabranch.operate.doctor.run_checks import examine
+from anabranch.operate.doctor import Context, examine
 from anabranch.operate.runtime.late_status import late_missing
 from support.landed_sample import DECLARED, FLIGHTS, Event, Landing, sample_views
 from typer.testing import CliRunner

@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from anabranch.certify._checks import Check, landing_checks
+from anabranch.certify._run_checks import CheckResult, Subject, run_checks
 from anabranch.certify.certificates import newest_certificates
-from anabranch.certify.checks import Check, landing_checks
 from anabranch.certify.data_docs import write_documents
 from anabranch.certify.reconciliation import reconcile
-from anabranch.certify.run_checks import CheckResult, Subject, run_checks
 from anabranch.certify.verdict import Verdict, read_verdict, verdict_path
-from anabranch.compute.batch import Build, publish, rebuild
+from anabranch.compute.batch.manifest import Build
+from anabranch.compute.batch.publish import publish
+from anabranch.compute.batch.rebuild import rebuild
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
-from anabranch.lake import Cut
+from anabranch.lake.cut import Cut
 from anabranch.lake.layout import batch_table
 from support import departure_halves
 from support.departure_halves import DAYS, DELAYS, EPOCHS, NEWEST, TOPIC
@@ -116,14 +118,16 @@ def test_a_day_that_the_build_lacks_and_a_key_that_is_there_twice_are_refused(
 
 def test_landing_itself_is_checked(spark: SparkSession, settings: Settings, cut: Cut, build: Build) -> None:
     from anabranch import lake
+    from anabranch.lake import commits
+    from anabranch.lake.files import stage_arrow
     from anabranch.lake.layout import landing_table
 
-    table = lake.commits.open_table(landing_table(settings, TOPIC.name))
+    table = commits.open_table(landing_table(settings, TOPIC.name))
     assert table is not None
     rows = table.to_pyarrow_table()
     again = pa.Table.from_pylist([r for r in rows.to_pylist() if r["event_date"] == DAYS[1]], rows.schema)
-    staged = lake.stage_arrow(again, landing_table(settings, TOPIC.name), "again", "event_date")
-    lake.append(table, staged, lake.CommitMetadata("landing/flights", "again", cut))
+    staged = stage_arrow(again, landing_table(settings, TOPIC.name), "again", "event_date")
+    commits.append(table, staged, lake.CommitMetadata("landing/flights", "again", cut))
 
     verdict = reconcile(spark, settings, DELAYS, TOPIC, "run-1", build)
 

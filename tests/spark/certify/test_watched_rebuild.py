@@ -9,7 +9,7 @@ import pytest
 from anabranch.certify.reconciliation import reconcile
 from anabranch.change import run_progress
 from anabranch.change.run_progress import REBUILD, RECONCILE, RunProgress, read_progress
-from anabranch.compute.batch import rebuild
+from anabranch.compute.batch.rebuild import rebuild
 from anabranch.core.settings import Settings
 from anabranch.operate.jobs import _watch
 from anabranch.operate.jobs._watch import watched

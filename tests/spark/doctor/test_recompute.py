@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-from anabranch.compute.batch import publish, rebuild
+from anabranch.compute.batch.publish import publish
+from anabranch.compute.batch.rebuild import rebuild
 from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.settings import Settings
-from anabranch.lake import latest_commit, upsert
-from anabranch.lake.commits import open_table
+from anabranch.lake import latest_commit, open_table
+from anabranch.lake.commits import upsert
 from anabranch.lake.layout import batch_table, speed_table
-from anabranch.operate.doctor.context import Context
-from anabranch.operate.doctor.findings import Finding
-from anabranch.operate.doctor.recompute import recompute_checks
-from anabranch.operate.doctor.run_checks import examine
+from anabranch.operate.doctor import Context, Finding, examine, recompute_checks
 from support.landed_sample import DECLARED, FLIGHTS, Event, Landing, sample_views
 
 if TYPE_CHECKING:

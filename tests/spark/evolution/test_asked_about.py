@@ -9,16 +9,16 @@ from uuid import uuid4
 import anabranch
 import pyarrow as pa
 import pytest
-from anabranch import lake
 from anabranch.certify.certify_partitions import certify
 from anabranch.certify.differences import differences
 from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.settings import Settings
-from anabranch.lake import CommitMetadata, Cut
-from anabranch.lake.commits import open_table
+from anabranch.lake import CommitMetadata, commits, open_table
+from anabranch.lake.cut import Cut
+from anabranch.lake.files import stage_arrow
 from anabranch.lake.layout import speed_table
-from anabranch.operate.explain.candidates import candidates
-from anabranch.operate.explain.rendering import rendered
+from anabranch.operate.explain import rendered
+from anabranch.operate.explain._candidates import candidates
 from anabranch.views import Registry
 from rich.console import Console
 from support.evolved_contract import DAYS, MIXED, ONE, TWO, Departure, declared, delays_to, departures_from, land
@@ -48,11 +48,11 @@ def _spoiled(settings: Settings, cut: Cut) -> None:
     assert table is not None
     rows = table.to_pyarrow_table()
     wrong = [{**r, "late": 999} if {k: r[k] for k in KEY} == KEY else r for r in rows.to_pylist()]
-    staged = lake.stage_arrow(
+    staged = stage_arrow(
         pa.Table.from_pylist(wrong, rows.schema), table.table_uri.removeprefix("file://"), uuid4().hex, "partition_date"
     )
     note = CommitMetadata(f"{delays_to.writer}/speed", uuid4().hex, cut, delays_to.fingerprint)
-    lake.replace(table, staged, note, None)
+    commits.replace(table, staged, note, None)
 
 
 def test_certificates_are_equal_over_both_versions(spark: SparkSession, settings: Settings, cut: Cut) -> None:

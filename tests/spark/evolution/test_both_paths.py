@@ -11,14 +11,15 @@ import pytest
 from anabranch.compute.batch.rebuild import rebuild
 from anabranch.compute.speed.service import Slot, Speed
 from anabranch.compute.speed.view_stream import SpeedQuery, catch_up, start
-from anabranch.contracts import Sources, Topic
+from anabranch.contracts import Topic
+from anabranch.contracts.model.topics import Sources
 from anabranch.core.errors import Conflict, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.ingest.landing.state import open_landing
 from anabranch.lake.layout import batch_table
 from anabranch.views import View
-from anabranch.views.definition import ENVELOPE
-from anabranch.views.inputs import events_at, frames
+from anabranch.views.model.definition import ENVELOPE
+from anabranch.views.selection.inputs import events_at, frames
 from support.evolved_contract import (
     DAYS,
     MIXED,

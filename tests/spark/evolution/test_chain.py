@@ -9,14 +9,16 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from anabranch.contracts import Compatibility, Contract, Event, Topic, Topics, Upcaster
+from anabranch.contracts import Contract, Event, Topic, Upcaster
+from anabranch.contracts.model.contract import Compatibility
+from anabranch.contracts.model.topics import Topics
 from anabranch.core.settings import Settings
-from anabranch.lake import Cut
-from anabranch.lake.commits import open_table
+from anabranch.lake import open_table
+from anabranch.lake.cut import Cut
 from anabranch.lake.layout import landing_table
 from anabranch.views import view
-from anabranch.views.inputs import events_at, frames
-from anabranch.views.upcasting import check_upcasters
+from anabranch.views._upcasting import check_upcasters
+from anabranch.views.selection.inputs import events_at, frames
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from support.evolved_contract import TWO, Departure, land

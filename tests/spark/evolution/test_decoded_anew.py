@@ -16,17 +16,17 @@ import pyarrow as pa
 import pytest
 from anabranch.contracts import Topic
 from anabranch.core.settings import Settings
-from anabranch.ingest.landing.decode import decode, raw_frame
+from anabranch.ingest.landing.decoding import decode, raw_frame
 from anabranch.ingest.landing.duplicates import mark_duplicates
-from anabranch.ingest.landing.schema import EVENT_DATE, epoch_build
 from anabranch.ingest.landing.state import open_landing, read_state, writer_of
+from anabranch.ingest.landing.table.schema import EVENT_DATE, epoch_build
 from anabranch.ingest.landing.writer import SUMMARY_COLUMNS, arrow_with_epoch, summary
-from anabranch.lake import CommitMetadata, Cut, Position, append, stage_arrow
+from anabranch.lake import CommitMetadata
+from anabranch.lake.commits import append
+from anabranch.lake.cut import Cut, Position
+from anabranch.lake.files import stage_arrow
 from anabranch.lake.layout import landing_table
-from anabranch.operate.doctor.context import Context
-from anabranch.operate.doctor.findings import Finding
-from anabranch.operate.doctor.run_checks import examine
-from anabranch.operate.doctor.typed_columns import decode_check
+from anabranch.operate.doctor import Context, Finding, decode_check, examine
 from anabranch.views import Registry
 from deltalake import DeltaTable, write_deltalake
 from support.evolved_contract import ONE, TWO, TYPE, Departure, declared

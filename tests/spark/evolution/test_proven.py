@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from anabranch.contracts import Topic, Upcaster
-from anabranch.testing import ProofFailed, prove
-from anabranch.testing.fake_landing import Event
-from anabranch.testing.log_generator import draw
-from anabranch.testing.saved_counterexample import read as read_replay
-from anabranch.testing.scenario import as_dicts, valid
+from anabranch.testing import Event, ProofFailed, prove
+from anabranch.testing._log_generator import draw
+from anabranch.testing._saved_counterexample import read as read_replay
+from anabranch.testing._scenario import as_dicts, valid
 from anabranch.views.function_source import read
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -66,7 +65,7 @@ def test_events_of_all_versions_are_drawn_and_land_as_such() -> None:
 
 
 def test_an_event_that_says_no_version_is_of_the_newest() -> None:
-    from anabranch.testing.fake_landing import Decisions
+    from anabranch.testing._fake_landing import Decisions
 
     (row,) = Decisions(TWO).decide([Event(TYPE, datetime(2013, 1, 1, tzinfo=UTC), "a", {"dest": "ATL"})])
     assert (row["contract_version"], row["flight_departed"]) == (2, {})

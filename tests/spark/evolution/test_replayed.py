@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from anabranch.change.replay import log_mirror
+from anabranch.change.replay import _log_mirror
 from anabranch.change.replay.rate_limit import Pace
 from anabranch.change.replay.request import ReplayRequest
 from anabranch.change.replay.runner import replay
@@ -16,8 +16,8 @@ from anabranch.compute.speed.view_stream import catch_up
 from anabranch.contracts import Topic
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
-from anabranch.ingest.landing.decode import decode, raw_frame
-from anabranch.lake.commits import open_table
+from anabranch.ingest.landing.decoding import decode, raw_frame
+from anabranch.lake import open_table
 from anabranch.lake.layout import landing_table
 from support.evolved_contract import MIXED, ONE, TWO, Departure, delays_to, land, speed_rows
 
@@ -30,8 +30,8 @@ pytestmark = pytest.mark.spark
 @pytest.fixture
 def history(spark: SparkSession, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """What the log holds: an epoch by the first contract alone, from before there was a second one, then both."""
-    monkeypatch.setattr("anabranch.change.replay.feed._FIRST_RECORDS", 1)
-    monkeypatch.setattr("anabranch.change.replay.feed.next_size", lambda *_: 1)
+    monkeypatch.setattr("anabranch.change.replay._feed._FIRST_RECORDS", 1)
+    monkeypatch.setattr("anabranch.change.replay._feed.next_size", lambda *_: 1)
     first = [each for each in MIXED[0] if each.version == 1]
     for topic, epoch in ((ONE, first), (TWO, MIXED[1]), (TWO, MIXED[2])):
         land(spark, settings, topic, epoch)
@@ -49,8 +49,8 @@ def history(spark: SparkSession, settings: Settings, monkeypatch: pytest.MonkeyP
         held = [row for row in log if offsets[row["partition"]][0] <= row["offset"] < offsets[row["partition"]][1]]
         return raw_frame(spark, topic, held)
 
-    monkeypatch.setattr(log_mirror, "read_range", read_range)
-    monkeypatch.setattr(log_mirror, "begin_offsets", lambda *_: begins)
+    monkeypatch.setattr(_log_mirror, "read_range", read_range)
+    monkeypatch.setattr(_log_mirror, "begin_offsets", lambda *_: begins)
     return rows
 
 
@@ -75,7 +75,7 @@ def test_epochs_from_before_a_contract_had_its_fields(
 def test_what_the_log_holds_no_more_is_landings(
     spark: SparkSession, settings: Settings, history: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_mirror, "begin_offsets", lambda *_: {0: 2})
+    monkeypatch.setattr(_log_mirror, "begin_offsets", lambda *_: {0: 2})
     del history[:2]
     ended = replayed(spark, settings, source="log")
     assert (ended.phase, ended.mended) == (PUBLISHED, 0), ended.said
@@ -102,7 +102,7 @@ def test_data_that_landing_has_wrong_is_found_by_the_log(
         column = topic.newest("flight.departed").column
         return decode(records, topic).withColumn(column, F.col(column).withField("dest", F.lit("XXX")))
 
-    monkeypatch.setattr(log_mirror, "decode", mended)
+    monkeypatch.setattr(_log_mirror, "decode", mended)
     ended = replayed(spark, settings, source="log")
     assert ended.phase == REFUSED
     assert "certificates differ" in ended.said

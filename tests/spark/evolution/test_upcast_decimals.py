@@ -11,11 +11,10 @@ import pyarrow as pa
 import pytest
 from anabranch.contracts import Contract, Event, Topic, Upcaster
 from anabranch.core.errors import BadDefinition
-from anabranch.ingest.landing.decode import decode, raw_frame
-from anabranch.ingest.landing.quarantine_reasons import with_reasons
-from anabranch.ingest.landing.schema import landing_schema
-from anabranch.views.upcast_select import select_newest
-from anabranch.views.upcasting import check_upcasters
+from anabranch.ingest.landing.decoding import decode, raw_frame, with_reasons
+from anabranch.ingest.landing.table.schema import landing_schema
+from anabranch.views._upcasting import check_upcasters
+from anabranch.views.selection.upcast_select import select_newest
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession

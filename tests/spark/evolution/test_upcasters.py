@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from anabranch.contracts import Contract, Declarations, Topic, Upcaster
-from anabranch.contracts.declarations import load_module
+from anabranch.contracts import Contract, Topic, Upcaster
+from anabranch.contracts.model.declarations import Declarations, load_module
 from anabranch.core.errors import BadDefinition, Conflict
 from anabranch.core.settings import Settings
 from anabranch.views import Registry, view
+from anabranch.views._upcasting import check_upcasters
 from anabranch.views.check import check
 from anabranch.views.definition_registry import record_path, write_definition
 from anabranch.views.upcaster_registry import register_upcasters
-from anabranch.views.upcasting import check_upcasters
 from pyspark.sql import functions as F
 from support.evolved_contract import ONE, TWO, TYPE, declared, delays_to, departures_from
 

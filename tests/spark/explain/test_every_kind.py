@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 import anabranch
 import pyarrow as pa
 import pytest
-from anabranch.core.spark import small
-from anabranch.ingest.landing.schema import landing_schema
+from anabranch.core.engine.spark import small
+from anabranch.ingest.landing.table.schema import landing_schema
 from anabranch.operate.explain import Part
-from anabranch.testing.scenario import watermark
+from anabranch.testing._scenario import watermark
 from anabranch.views import View
-from anabranch.views.canonical import canonical
-from anabranch.views.definition import WATERMARK
-from anabranch.views.inputs import events_of, frames
+from anabranch.views.model.canonical import canonical
+from anabranch.views.model.definition import WATERMARK
+from anabranch.views.selection.inputs import events_of, frames
 from support.explained_views import REGISTRY, VIEWS, World
 from support.landed_sample import FLIGHTS
+from support.processes import SLOW
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,7 +80,9 @@ def test_the_named_events_make_the_row(spark: SparkSession, serving: Callable[..
     rows = anabranch.read(view.name, settings=world.settings).to_arrow().to_pylist()
     row = random.Random(view.name).choice(rows)
     key = {name: row[name] for name in view.key}
-    found = anabranch.explain(view.name, key, settings=world.settings, registry=REGISTRY, spark=spark, seconds=4.0)
+    found = anabranch.explain(
+        view.name, key, settings=world.settings, registry=REGISTRY, spark=spark, seconds=4.0 * SLOW
+    )
     oracle, places = Oracle(spark, world, view), [event.place for event in found.events]
 
     assert found.verified

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import anabranch
 import pytest
-from anabranch.apps.cli.read_commands import plain
+from anabranch.apps.cli._read_commands import plain
 from anabranch.core.errors import BadInput, Conflict
-from anabranch.operate.explain import Explanation
-from anabranch.operate.explain.rendering import rendered
+from anabranch.operate.explain import Explanation, rendered
 from anabranch.views import Registry, view
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

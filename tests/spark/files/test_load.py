@@ -20,17 +20,19 @@ from anabranch.compute.batch.rebuild import rebuild
 from anabranch.compute.speed.view_stream import catch_up
 from anabranch.contracts import Contract, PlainJson, Topic
 from anabranch.core.settings import Settings
-from anabranch.ingest.files import file_epochs, load, load_files
-from anabranch.ingest.landing import verify as proofs
-from anabranch.ingest.landing.decode import decode, raw_frame
-from anabranch.ingest.landing.quarantine import list_quarantined, release
-from anabranch.ingest.landing.schema import EVENT_DATE, epoch_build
-from anabranch.ingest.landing.sql import landed_rows
+from anabranch.ingest.files import _file_epochs, _load_files, load
+from anabranch.ingest.landing.audit import verify as proofs
+from anabranch.ingest.landing.audit.quarantine import list_quarantined, release
+from anabranch.ingest.landing.decoding import decode, raw_frame
 from anabranch.ingest.landing.state import lateness_note, open_landing, read_state, writer_of
+from anabranch.ingest.landing.table.schema import EVENT_DATE, epoch_build
+from anabranch.ingest.landing.table.sql import landed_rows
 from anabranch.ingest.landing.writer import arrow_with_epoch, summary
-from anabranch.lake import CommitMetadata, Cut, Position, append, stage_arrow
-from anabranch.views import view
-from anabranch.views.definition import View
+from anabranch.lake import CommitMetadata
+from anabranch.lake.commits import append
+from anabranch.lake.cut import Cut, Position
+from anabranch.lake.files import stage_arrow
+from anabranch.views import View, view
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -214,10 +216,10 @@ def test_killed_anywhere(
         return called
 
     where = {
-        "before a commit": (file_epochs, "append", False),
-        "after a commit": (file_epochs, "append", True),
-        "before the record": (load_files, "record_file", False),
-        "while it decodes": (file_epochs, "decode", False),
+        "before a commit": (_file_epochs, "append", False),
+        "after a commit": (_file_epochs, "append", True),
+        "before the record": (_load_files, "record_file", False),
+        "while it decodes": (_file_epochs, "decode", False),
     }[step]
     with monkeypatch.context() as patched:
         module, function, after = where
@@ -242,7 +244,7 @@ def test_a_landing_that_is_faster_is_noticed(
             land(spark, settings, payment(9 + calls, NEW))
         return append(*args)
 
-    monkeypatch.setattr(file_epochs, "append", overtaken)
+    monkeypatch.setattr(_file_epochs, "append", overtaken)
     report = load(spark, settings, TOPIC, [lines(tmp_path / "a.jsonl", payment(10, OLD), payment(12, OLD))])
     assert (calls, report.decisions) == (3, {"loaded": 1, "quarantined": 0, "duplicate": 1})
     rows = landed(settings, 'epoch, "partition", "offset", decision')

@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 from anabranch.core.settings import Settings
-from anabranch.lake import CommitMetadata, Cut, append, create, stage_arrow, widen
+from anabranch.lake import CommitMetadata
+from anabranch.lake.commits import append, create, widen
+from anabranch.lake.cut import Cut
+from anabranch.lake.files import stage_arrow
 from anabranch.lake.frames import table_rows
 from deltalake import DeltaTable
 from support.landed_sample import Event, Landing

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from anabranch.contracts import Contract, Header, PlainJson, Record, Topic, TypeField
-from anabranch.core.spark import LIVE
-from anabranch.ingest.landing.decode import decode, raw_frame
-from anabranch.ingest.landing.mapping import identity
-from anabranch.ingest.landing.quarantine_reasons import with_reasons
+from anabranch.core.engine.spark import LIVE
+from anabranch.ingest.landing.decoding import decode, identity, raw_frame, with_reasons
 from cloudevents.core.bindings.kafka import to_binary, to_structured
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
-from support.things_topic import APPENDED, BASE, MADE, TOPIC
+from support.things_topic import APPENDED, BASE, MADE, TOPIC, unexpected
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -100,14 +98,8 @@ def test_every_record_gets_its_decision(spark: SparkSession, settings: Mapping[s
         own.conf.set(key, value)
     tombstone: Sent = (by_sdk()[0], None)
     rows = decided(own, TOPIC, {**{name: sent for name, (sent, _) in CASES.items()}, "no value": tombstone})
-    found = {name: row["reason"] for name, row in rows.items()}
     expected = {**{name: reason for name, (_, reason) in CASES.items()}, "no value": "empty"}
-    wrong = {
-        name: (found[name], reason)
-        for name, reason in expected.items()
-        if (found[name] is None) != (reason is None) or not (found[name] or "").startswith(reason or "")
-    }
-    assert wrong == {}
+    assert unexpected(rows, expected) == {}
     good, whole = rows["good"], rows["structured, by its content type"]
     assert (good["event_id"], good["source"], good["type"]) == ("i-1", "/s", "thing.made")
     assert good["event_time"] == APPENDED

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from anabranch.contracts import Contract, PlainJson, Record, Topic
-from anabranch.contracts.decimals import WrittenFloat, problem, type_name
-from anabranch.core.spark import LIVE
-from anabranch.ingest.landing.decode import decode, raw_frame
-from anabranch.ingest.landing.quarantine_reasons import with_reasons
-from anabranch.ingest.landing.schema import landing_schema
-from anabranch.ingest.landing.schema_projection import node_of
+from anabranch.contracts.fields.decimals import WrittenFloat, problem, type_name
+from anabranch.core.engine.spark import LIVE
+from anabranch.ingest.landing.decoding import decode, raw_frame, with_reasons
+from anabranch.ingest.landing.table.schema import landing_schema
+from anabranch.ingest.landing.table.schema_projection import node_of
 from support import naive_reader
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from anabranch.contracts import Contract, Topic
-from anabranch.core.spark import LIVE
-from anabranch.samples import bad_bytes
-from support.things_topic import APPENDED, BASE, MADE, PRICED, decided
+from anabranch.core.engine.spark import LIVE
+from anabranch.samples import _bad_bytes
+from support.things_topic import APPENDED, BASE, MADE, PRICED, decided, unexpected
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,6 +41,14 @@ HOSTILE = (
     "'); DROP TABLE flights; --", "{{ 7*7 }}{% raw %}", "../../etc/passwd", "<script>alert(1)</script>", "[red]x[/]",
     "${jndi:ldap://127.0.0.1/x}", "`touch /tmp/pwned`", "a\u0000b", "=1+1", "\u202eevil", "null", "[1, 2]x", " ",
 )  # fmt: skip
+LINE = {"n": 1, "sku": "a", "on": "2013-01-31", "at": "2013-01-01T00:00:00Z", "codes": ["x"]}
+BAD_IN_LINES: dict[str, tuple[Any, ...]] = {
+    "sku": (12, 1.5, True, {}, ["a"]),
+    "on": ("2013", "2013-02-30", "", 15_000),
+    "at": ("2013", "now", 1_357_000_000),
+    "codes": ("x", [1], [None]),
+}
+BEYOND_DOUBLES = {"1e400": "1e400", "-1e999": "-1e999", "a one and 400 zeros": "1" + 400 * "0"}
 CASES: dict[str, tuple[bytes | None, str | None]] = {
     "good": (GOOD, VALID),
     "spaces around it": (b" \n" + GOOD + b"\r\n ", VALID),
@@ -139,6 +147,19 @@ CASES: dict[str, tuple[bytes | None, str | None]] = {
     "an integer for a number": (data(x=5), VALID),
     "a text for a number": (data(x="1.5"), "contract: data.x is no number"),
     "the text NaN for a number": (data(x="NaN"), "contract: data.x is no number"),
+    "the largest double": (raw('"x":-1.7976931348623157e308'), VALID),
+    "a number that rounds to zero": (raw('"x":1e-400'), VALID),
+    "numbers in an array and a map": (data(shares=[1, 2.5], rates={"a": 1e308, "b": 3}), VALID),
+    **{
+        f"{what} for {where}": (raw(text.replace("X", number)), f"contract: {path}")
+        for what, number in BEYOND_DOUBLES.items()
+        for where, (text, path) in {
+            "a number": ('"x":X', "data.x is beyond"),
+            "a number in an array": ('"shares":[1.5,X]', "data.shares holds"),
+            "a number in a map": ('"rates":{"a":1,"b":X}', "data.rates['b'] is beyond"),
+            "a number in an array of objects": ('"lines":[{"n":1},{"x":X}]', "data.lines holds"),
+        }.items()
+    },
     "a number for a truth": (data(ok=1), "contract: data.ok is no boolean"),
     "a text for a truth": (data(ok="true"), "contract: data.ok is no boolean"),
     "a time with an offset": (data(at="2013-01-01T10:00:00.123456+05:30"), VALID),
@@ -158,6 +179,17 @@ CASES: dict[str, tuple[bytes | None, str | None]] = {
     "a year among times": (data(stamps=["2013-01-01T00:00:00Z", "2013"]), "contract: data.stamps holds"),
     "an array of objects": (data(lines=[{"n": 1}, {}]), VALID),
     "a text in an array of objects": (data(lines=[{"n": "x"}]), "contract: data.lines holds"),
+    "all fields in an array of objects": (data(lines=[LINE, {**LINE, "sku": "12"}]), VALID),
+    "nulls in an array of objects": (data(lines=[{"n": None, "sku": None, "on": None, "codes": None}]), VALID),
+    **{
+        f"{name} {value!r} in an array of objects": (data(lines=[LINE, {**LINE, name: value}]), "contract: data.lines")
+        for name, values in BAD_IN_LINES.items()
+        for value in values
+    },
+    "null among objects": (data(lines=[LINE, None]), "contract: data.lines holds"),
+    "arrays of texts in an array": (data(grid=[["a", "12"], []]), VALID),
+    "a number among texts in an array in an array": (data(grid=[["a"], [12]]), "contract: data.grid holds"),
+    "null in an array in an array": (data(grid=[["a"], [None]]), "contract: data.grid holds"),
     "an object": (data(where={"city": "Rome", "since": "2013-01-01"}), VALID),
     "an object that lacks a field": (data(where={}), "contract: data.where.city is missing"),
     "a text for an object": (data(where="Rome"), "contract: data.where is no object"),
@@ -179,13 +211,7 @@ def rows(spark: SparkSession, request: pytest.FixtureRequest) -> dict[str, dict[
 
 
 def test_every_record_gets_the_decision_that_it_deserves(rows: dict[str, dict[str, Any]]) -> None:
-    found = {name: row["reason"] for name, row in rows.items()}
-    wrong = {
-        name: (found[name], expected)
-        for name, (_, expected) in CASES.items()
-        if (found[name] is None) != (expected is None) or not (found[name] or "").startswith(expected or "")
-    }
-    assert wrong == {}
+    assert unexpected(rows, {name: reason for name, (_, reason) in CASES.items()}) == {}
     assert all((row["decision"] == "valid") == (row["reason"] is None) for row in rows.values())
 
 
@@ -221,7 +247,7 @@ FLIGHT = json.dumps(
 def test_every_fault_of_the_samples_ends_in_quarantine(spark: SparkSession) -> None:
     schema = {**MADE.schema["properties"], "flight": {"type": "integer", "minimum": 1}}
     topic = Topic("things", (Contract("thing.made", 1, {**MADE.schema, "properties": schema}),))
-    makers = (bad_bytes.malformed, bad_bytes.broken_contract, bad_bytes.absurd_time)
+    makers = (_bad_bytes.malformed, _bad_bytes.broken_contract, _bad_bytes.absurd_time)
     made = {f"{make.__name__} {n}": make(FLIGHT, np.random.default_rng(n)) for make in makers for n in range(50)}
     assert len({value for value in made.values() if value}) > 25
     found = decided(spark, {**made, "good": FLIGHT}, topic)

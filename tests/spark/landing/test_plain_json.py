@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from anabranch.contracts import Contract, PlainJson, Record, TimeField, Topic, TypeField
-from anabranch.core.spark import LIVE
-from anabranch.ingest.landing.decode import decode, raw_frame
-from anabranch.ingest.landing.mapping import identity
-from anabranch.ingest.landing.quarantine_reasons import with_reasons
+from anabranch.core.engine.spark import LIVE
+from anabranch.ingest.landing.decoding import decode, identity, raw_frame
+from support.things_topic import APPENDED, decided, unexpected
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +36,6 @@ PAID = Contract(
 )
 MAPPING = PlainJson(id="paymentId", time=TimeField("createdAt", unit="ms"), subject="customer.id", source="billing")
 PAYMENTS = Topic("payments", (PAID,), records=MAPPING)
-APPENDED = datetime(2020, 1, 1, 12, tzinfo=UTC)
 NOON = 1_577_880_000_000
 GOOD = {"paymentId": 7, "createdAt": NOON, "amount": 5, "customer": {"id": "ann"}}
 VALID = None
@@ -81,33 +79,13 @@ CASES: dict[str, tuple[bytes | None, str | None]] = {
 }
 
 
-def decided(
-    spark: SparkSession, topic: Topic, values: Mapping[str, bytes | None], key: bytes | None = b"k"
-) -> dict[str, dict[str, Any]]:
-    appended = int(APPENDED.timestamp() * 1_000_000)
-    records = [
-        {"partition": 0, "offset": n, "append_time": appended, "key": key, "value": value}
-        for n, value in enumerate(values.values())
-    ]
-    names = list(values)
-    rows = with_reasons(decode(raw_frame(spark, topic, records), topic).toArrow(), topic).to_pylist()
-    assert sorted(row["offset"] for row in rows) == list(range(len(records)))
-    return {names[row["offset"]]: row for row in rows}
-
-
 @pytest.mark.parametrize("settings", [{}, LIVE], ids=["compiled", "interpreted"])
 def test_every_record_gets_its_decision(spark: SparkSession, settings: Mapping[str, str]) -> None:
     own = spark.newSession()
     for key, value in {"spark.sql.codegen.wholeStage": "false", **settings}.items():
         own.conf.set(key, value)
-    rows = decided(own, PAYMENTS, {name: value for name, (value, _) in CASES.items()})
-    found = {name: row["reason"] for name, row in rows.items()}
-    wrong = {
-        name: (found[name], expected)
-        for name, (_, expected) in CASES.items()
-        if (found[name] is None) != (expected is None) or not (found[name] or "").startswith(expected or "")
-    }
-    assert wrong == {}
+    rows = decided(own, {name: value for name, (value, _) in CASES.items()}, PAYMENTS)
+    assert unexpected(rows, {name: reason for name, (_, reason) in CASES.items()}) == {}
     good = rows["good"]
     assert (good["event_id"], good["source"], good["type"], good["subject"]) == ("7", "billing", "payment.made", "ann")
     assert good["event_time"] == good["device_time"] == APPENDED
@@ -118,7 +96,7 @@ def test_every_record_gets_its_decision(spark: SparkSession, settings: Mapping[s
 def one(spark: SparkSession, mapping: PlainJson, key: bytes | None = b"k", **changed: Any) -> dict[str, Any]:
     """The row of one record, read by another mapping."""
     topic = Topic("payments", (PAID,), records=mapping)
-    return decided(spark, topic, {"it": raw(**changed)}, key)["it"]
+    return decided(spark, {"it": raw(**changed)}, topic, key)["it"]
 
 
 def test_ids(spark: SparkSession) -> None:
@@ -164,7 +142,7 @@ def test_types(spark: SparkSession) -> None:
     topic = Topic("payments", (PAID, refunded), records=mapping)
     values = {"Paid": raw(note="Paid"), "as it is": raw(note="payment.refunded"), "other": raw(note="lost"),
               "none": raw(note=...)}  # fmt: skip
-    rows = decided(spark, topic, values)
+    rows = decided(spark, values, topic)
     assert [(row["type"], row["reason"]) for row in rows.values()] == [
         ("payment.made", None), ("payment.refunded", None), ("lost", "unknown_type: lost"),
         (None, "mapping: type: data.note is missing or no string"),
@@ -209,7 +187,7 @@ def test_fields_have_the_names_of_the_contract(spark: SparkSession, settings: Ma
     for key, value in {"spark.sql.codegen.wholeStage": "false", **settings}.items():
         own.conf.set(key, value)
     topic = Topic("readings", (RENAMED,), records=PlainJson(id="device_id", time="taken", subject="place.town"))
-    rows = decided(own, topic, {name: json.dumps(body).encode() for name, (body, _) in READINGS.items()})
+    rows = decided(own, {name: json.dumps(body).encode() for name, (body, _) in READINGS.items()}, topic)
     assert {name: row["reason"] for name, row in rows.items()} == {name: why for name, (_, why) in READINGS.items()}
     good = rows["good"]
     assert (good["event_id"], good["subject"], good["event_time"]) == ("d1", "Ulm", APPENDED)
@@ -226,7 +204,7 @@ def test_fields_have_the_names_of_the_contract(spark: SparkSession, settings: Ma
 def test_fields_of_events_are_renamed_too(spark: SparkSession) -> None:
     topic = Topic("readings", (RENAMED,))
     body = {"specversion": "1.0", "id": "1", "source": "/s", "type": "reading.taken", "time": READING["time"]}
-    row = decided(spark, topic, {"it": json.dumps({**body, "data": READING}).encode()})["it"]
+    row = decided(spark, {"it": json.dumps({**body, "data": READING}).encode()}, topic)["it"]
     assert (row["reason"], row["reading_taken"]["channel"]) == (None, "web")
 
 

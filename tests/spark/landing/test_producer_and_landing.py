@@ -11,7 +11,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from anabranch.contracts.validation import EventValidator
+from anabranch.contracts.sending import EventValidator
 from anabranch.core.errors import BadInput
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

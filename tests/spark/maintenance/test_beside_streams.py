@@ -10,24 +10,22 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from anabranch.change.replay.feed import LandingFeed
+from anabranch.change.replay._feed import LandingFeed
 from anabranch.change.replay.rate_limit import Pace
 from anabranch.change.replay.request import ReplayRequest
 from anabranch.change.replay.runner import replay
 from anabranch.change.replay.state import PUBLISHED
-from anabranch.compute.speed import large_merge
+from anabranch.compute.speed import _large_merge
 from anabranch.compute.speed.view_stream import catch_up, start
 from anabranch.core.settings import Settings
-from anabranch.lake import commit_history, latest_commit
-from anabranch.lake.commits import open_table
+from anabranch.lake import commit_history, latest_commit, open_table
 from anabranch.lake.file_commits import commit_rewrite
 from anabranch.lake.layout import speed_checkpoint, speed_table
-from anabranch.operate.doctor.context import Context
-from anabranch.operate.doctor.run_checks import examine
-from anabranch.operate.maintenance.report import DAY, Policy, Report
-from anabranch.operate.maintenance.runner import maintain
+from anabranch.operate.doctor import Context, examine
+from anabranch.operate.maintenance import maintain
+from anabranch.operate.maintenance._report import DAY, Policy, Report
 from anabranch.views import Registry
-from anabranch.views.inputs import rows_at
+from anabranch.views.selection.inputs import rows_at
 from deltalake import DeltaTable
 from support.landed_sample import DECLARED, FLIGHTS, Event, Landing, sample_views
 
@@ -189,7 +187,7 @@ def test_a_compaction_that_is_quicker_than_a_large_merge_makes_it_read_again(
             versions.append(DeltaTable(uri).version())
         return commit_rewrite(table, *given)
 
-    monkeypatch.setattr(large_merge, "commit_rewrite", late)
+    monkeypatch.setattr(_large_merge, "commit_rewrite", late)
     catch_up(spark, settings.model_copy(update={"small_commit_rows": 0}), DELAYS, FLIGHTS)
     first, compacted = versions
     assert (compacted, DeltaTable(uri).version()) == (first + 1, first + 2)
@@ -232,8 +230,8 @@ def test_a_replay_under_way_is_not_disturbed(
     """Maintained between its slices, and a year later."""
     catch_up(spark, settings, DELAYS, FLIGHTS)
     live, release_next = rows_of(settings), LandingFeed.release_next
-    monkeypatch.setattr("anabranch.change.replay.feed._FIRST_RECORDS", 2)
-    monkeypatch.setattr("anabranch.change.replay.feed.next_size", lambda *_: 2)
+    monkeypatch.setattr("anabranch.change.replay._feed._FIRST_RECORDS", 2)
+    monkeypatch.setattr("anabranch.change.replay._feed.next_size", lambda *_: 2)
     given = list[Any]()
 
     def maintained(slices: Any, *limit: Any) -> Any:

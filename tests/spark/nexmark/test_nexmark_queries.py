@@ -16,14 +16,14 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from anabranch.certify.staged_build import StagedBuild
-from anabranch.compute.batch import rebuild
+from anabranch.compute.batch.rebuild import rebuild
 from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.settings import Settings, load_settings
 from anabranch.lake.layout import batch_table
-from anabranch.samples.rendering import render
-from anabranch.testing.fake_landing import Event, Landing
+from anabranch.samples._rendering import render
+from anabranch.testing import Event, Landing
 from anabranch.views import View
-from anabranch.views.definition import PARTITION_DATE
+from anabranch.views.model.definition import PARTITION_DATE
 
 from benchmarks.nexmark import paths
 from benchmarks.nexmark.declared import declarations, topic, views

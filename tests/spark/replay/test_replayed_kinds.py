@@ -16,11 +16,10 @@ from anabranch.change.replay.runner import replay
 from anabranch.change.replay.state import PUBLISHED, ReplayState
 from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.settings import Settings, load_settings
-from anabranch.lake import latest_commit
-from anabranch.lake.commits import open_table
+from anabranch.lake import latest_commit, open_table
 from anabranch.lake.layout import speed_table
 from anabranch.views import View
-from anabranch.views.definition import is_changed
+from anabranch.views.model.definition import is_changed
 from support import sample_events
 from support.landed_sample import ALL_DECLARED, Landing, gallery
 
@@ -73,8 +72,8 @@ class World:
 
 @pytest.fixture
 def world(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    monkeypatch.setattr("anabranch.change.replay.feed._FIRST_RECORDS", 1)
-    monkeypatch.setattr("anabranch.change.replay.feed.next_size", lambda *_: 1)
+    monkeypatch.setattr("anabranch.change.replay._feed._FIRST_RECORDS", 1)
+    monkeypatch.setattr("anabranch.change.replay._feed.next_size", lambda *_: 1)
     settings = load_settings(home=tmp_path / "home", shuffle_partitions=2)
     found = World(spark, settings, {name: Landing(settings, t) for name, t in ALL_DECLARED.topics.items()})
     events = {"flights": sample_events.flights(DAYS, 7, late=0.01)}

@@ -30,12 +30,13 @@ from anabranch.compute.speed.table import SpeedTable
 from anabranch.compute.speed.view_stream import catch_up, start
 from anabranch.core.errors import AnabranchError, BrokenState, Conflict, TryAgain
 from anabranch.core.settings import Settings
-from anabranch.lake import Commit, Cut, latest_commit, upsert
-from anabranch.lake.commits import open_table
+from anabranch.lake import Commit, latest_commit, open_table
+from anabranch.lake.commits import upsert
+from anabranch.lake.cut import Cut
 from anabranch.lake.layout import speed_checkpoint, speed_table
-from anabranch.lake.stream_checkpoint import checkpoint_id
+from anabranch.lake.streams.stream_checkpoint import checkpoint_id
 from anabranch.views import View
-from anabranch.views.definition import CHANGED
+from anabranch.views.model.definition import CHANGED
 from deltalake import write_deltalake
 from support.landed_sample import FLIGHTS, Event, Landing, sample_views
 
@@ -117,7 +118,7 @@ def test_a_wrong_state_is_mended_and_the_stream_goes_on_with_the_right_one(
     shutil.rmtree(speed_table(settings, DELAYS.name, 1))
     with monkeypatch.context() as patched:
         patched.setattr("anabranch.compute.speed.view_stream.events_of", _without_the_first)
-        patched.setattr("anabranch.views.inputs.events_of", _without_the_first)
+        patched.setattr("anabranch.views.selection.inputs.events_of", _without_the_first)
         catch_up(spark, settings, DELAYS, FLIGHTS)
     assert [row["flights"] for row in rows_of(settings)] == [1, 1, 1]
     before = head(settings)
@@ -350,8 +351,8 @@ def test_killed_in_the_middle_of_history_it_goes_on_there(
 ) -> None:
     catch_up(spark, settings, DELAYS, FLIGHTS)
     right, slices = rows_of(settings), []
-    monkeypatch.setattr("anabranch.change.replay.feed._FIRST_RECORDS", 1)
-    monkeypatch.setattr("anabranch.change.replay.feed.next_size", lambda *_: 1)
+    monkeypatch.setattr("anabranch.change.replay._feed._FIRST_RECORDS", 1)
+    monkeypatch.setattr("anabranch.change.replay._feed.next_size", lambda *_: 1)
     real = runner._Replay._rest
 
     def killed(self: Any, *args: Any) -> None:

@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pyarrow as pa
 import pytest
-from anabranch.lake import CommitMetadata, Cut, StagedFile, append, create, stage_arrow, stage_frame
+from anabranch.lake import CommitMetadata
+from anabranch.lake.commits import append, create
+from anabranch.lake.cut import Cut
+from anabranch.lake.files import StagedFile, stage_arrow, stage_frame
 from deltalake import DeltaTable
 from support import random_tables
 

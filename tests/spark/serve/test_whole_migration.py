@@ -14,9 +14,11 @@ import anabranch
 import pyarrow.compute as pc
 import pytest
 from anabranch.certify.reconciliation import reconcile
-from anabranch.change.migration import Migration, advance, halt, resume, rollback, start
-from anabranch.change.promotion_checks import Expectations
-from anabranch.compute.batch import publish, rebuild
+from anabranch.change.migrate.migration import advance, halt, resume, rollback, start
+from anabranch.change.migrate.migration_record import Migration
+from anabranch.change.migrate.promotion_checks import Expectations
+from anabranch.compute.batch.publish import publish
+from anabranch.compute.batch.rebuild import rebuild
 from anabranch.compute.speed import view_stream
 from anabranch.core.errors import TryAgain
 from anabranch.core.settings import Settings

@@ -14,17 +14,17 @@ import pyarrow as pa
 import pytest
 from anabranch.certify.certify_partitions import certify
 from anabranch.certify.staged_build import StagedBuild
-from anabranch.compute.batch import publish, rebuild
+from anabranch.compute.batch.publish import publish
+from anabranch.compute.batch.rebuild import rebuild
 from anabranch.compute.speed.view_stream import catch_up
-from anabranch.contracts import Contract, Declarations, PlainJson, Topic
+from anabranch.contracts import Contract, PlainJson, Topic
 from anabranch.contracts import Record as RecordPart
+from anabranch.contracts.model.declarations import Declarations
+from anabranch.core.engine.spark import LIVE, small
 from anabranch.core.settings import Settings
-from anabranch.core.spark import LIVE, small
-from anabranch.ingest.landing.schema import EVENT_DATE
+from anabranch.ingest.landing.table.schema import EVENT_DATE
 from anabranch.lake.layout import landing_table
-from anabranch.operate.doctor.context import Context
-from anabranch.operate.doctor.run_checks import examine
-from anabranch.operate.doctor.typed_columns import decode_check
+from anabranch.operate.doctor import Context, decode_check, examine
 from anabranch.views import Registry, view
 from anabranch.views.check import check
 from deltalake import DeltaTable, write_deltalake

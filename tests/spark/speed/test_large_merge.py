@@ -11,8 +11,12 @@ import pyarrow as pa
 import pytest
 from anabranch.compute.speed.table import SpeedTable
 from anabranch.core.errors import BadDefinition, Conflict
-from anabranch.lake import CommitMetadata, Cut, Position, append, stage_arrow
-from anabranch.views.definition import PARTITION_DATE, View
+from anabranch.lake import CommitMetadata
+from anabranch.lake.commits import append
+from anabranch.lake.cut import Cut, Position
+from anabranch.lake.files import stage_arrow
+from anabranch.views import View
+from anabranch.views.model.definition import PARTITION_DATE
 from deltalake import DeltaTable
 
 if TYPE_CHECKING:

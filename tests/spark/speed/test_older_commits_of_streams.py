@@ -13,10 +13,10 @@ from anabranch.compute.speed.view_stream import catch_up, start
 from anabranch.core.settings import Settings
 from anabranch.ingest.landing import log_trimming
 from anabranch.ingest.landing.log_trimming import LogTrimmer
-from anabranch.lake.archived_commits import LOG
-from anabranch.lake.commit_metadata import latest_commit
-from anabranch.lake.commits import configure, open_table
+from anabranch.lake import latest_commit, open_table
+from anabranch.lake.commits import configure
 from anabranch.lake.layout import speed_checkpoint, speed_table
+from anabranch.lake.log.archived_commits import LOG
 from support.landed_sample import FLIGHTS, Event, Landing, sample_views
 
 if TYPE_CHECKING:

@@ -15,9 +15,8 @@ from anabranch.certify.differences import differences
 from anabranch.compute.speed.view_stream import SpeedQuery, catch_up
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
-from anabranch.ingest.landing.schema import VALID
-from anabranch.lake import Commit, commit_history
-from anabranch.lake.commits import open_table
+from anabranch.ingest.landing.table.schema import VALID
+from anabranch.lake import Commit, commit_history, open_table
 from anabranch.lake.layout import speed_table
 from anabranch.views import View
 from anabranch.views.processor import Row, Timers, process, processed

@@ -14,7 +14,7 @@ import pytest
 from anabranch.compute.speed import service, status
 from anabranch.compute.speed.service import RETRY_SECONDS, WAIT_SECONDS, Slot, Speed, slots_of
 from anabranch.compute.speed.view_stream import SpeedQuery, start
-from anabranch.contracts import Sources
+from anabranch.contracts.model.topics import Sources
 from anabranch.core.errors import BadInput, Conflict, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.lake import latest_commit

@@ -13,12 +13,12 @@ import pytest
 from anabranch.compute.speed.view_stream import catch_up, start
 from anabranch.core.errors import BadDefinition, BrokenState, Conflict, TryAgain
 from anabranch.core.settings import Settings, load_settings
-from anabranch.lake import Commit, Cut, Position, commit_history, latest_commit
-from anabranch.lake.commits import open_table
+from anabranch.lake import Commit, commit_history, latest_commit, open_table
+from anabranch.lake.cut import Cut, Position
 from anabranch.lake.layout import speed_checkpoint, speed_table
 from anabranch.serve.table_snapshots import snapshot
 from anabranch.views import View
-from anabranch.views.definition import CHANGED
+from anabranch.views.model.definition import CHANGED
 from support.landed_sample import FLIGHTS, Event, Landing, gallery, sample_views
 
 if TYPE_CHECKING:

@@ -11,17 +11,17 @@ import anabranch
 import pytest
 from anabranch.certify.certify_partitions import certify
 from anabranch.certify.differences import differences
-from anabranch.compute.batch import publish, rebuild
+from anabranch.compute.batch.publish import publish
+from anabranch.compute.batch.rebuild import rebuild
 from anabranch.compute.speed.view_stream import catch_up
-from anabranch.contracts import Topics
+from anabranch.contracts.model.topics import Topics
 from anabranch.core.errors import TryAgain
 from anabranch.core.settings import Settings
-from anabranch.lake import commit_history, latest_commit
-from anabranch.lake.commits import open_table
+from anabranch.lake import commit_history, latest_commit, open_table
 from anabranch.lake.layout import speed_checkpoint, speed_table
 from anabranch.views import View, view
 from anabranch.views.check import check
-from anabranch.views.partition_events import count_for
+from anabranch.views.selection.partition_events import count_for
 from pyspark.sql import functions as F
 from support.landed_sample import ALL_DECLARED, FLIGHTS, Event, Landing, gallery
 

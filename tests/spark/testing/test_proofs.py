@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from anabranch.compute.speed.sink import Sink
+from anabranch.compute.speed._sink import Sink
 from anabranch.core.errors import BadDefinition, BadInput
-from anabranch.testing import Proof, ProofFailed, options, prove
-from anabranch.testing.options import Options
+from anabranch.testing import Proof, ProofFailed, _options, prove
+from anabranch.testing._options import Options
 from anabranch.views import View, view
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -87,12 +87,12 @@ def test_its_file_fails_again_in_the_same_way(spark: SparkSession, tmp_path: Pat
 
 
 def test_a_replay_of_the_command_line_is_for_its_own_view(spark: SparkSession, tmp_path: Path) -> None:
-    before = options.set_options(Options(replay=failed(numbered, tmp_path, seed=1).fields["replay"]))
+    before = _options.set_options(Options(replay=failed(numbered, tmp_path, seed=1).fields["replay"]))
     try:
         assert failed(numbered, tmp_path).code == "PROOF_ORDER"
         assert prove(hourly, declarations=SHOP).logs == 0
     finally:
-        options.set_options(before)
+        _options.set_options(before)
 
 
 @pytest.mark.sweep
@@ -128,7 +128,7 @@ def test_a_speed_layer_that_loses_a_row_is_found(
         whole(sink, frame.limit(max(frame.count() - 1, 0)), batch)
 
     monkeypatch.setattr(Sink, "_merge_small", loses_one)
-    monkeypatch.setattr(options, "USUAL", options.Effort(1, 6, 10.0))
+    monkeypatch.setattr(_options, "USUAL", _options.Effort(1, 6, 10.0))
     error = failed(hourly, tmp_path, seed=3)
     assert error.code in ("PROOF_SPEED", "PROOF_STREAM")
     assert "how they came" in str(error)
@@ -139,7 +139,7 @@ def test_a_rebuild_that_overlooks_late_events_is_found(
 ) -> None:
     import importlib
 
-    from anabranch.views import inputs
+    from anabranch.views.selection import inputs
 
     rebuild = importlib.import_module("anabranch.compute.batch.rebuild")
     every = inputs.events_of
@@ -150,7 +150,7 @@ def test_a_rebuild_that_overlooks_late_events_is_found(
     for module in (rebuild, inputs):
         if hasattr(module, "events_of"):
             monkeypatch.setattr(module, "events_of", on_time)
-    monkeypatch.setattr(options, "USUAL", options.Effort(1, 8, 10.0))
+    monkeypatch.setattr(_options, "USUAL", _options.Effort(1, 8, 10.0))
     error = failed(hourly, tmp_path, seed=3)
     assert error.code == "PROOF_BATCH"
 
@@ -164,7 +164,7 @@ def test_a_right_view_says_what_was_tried(spark: SparkSession, tmp_path: Path) -
 
 
 def test_a_session_that_is_not_the_platforms_is_refused(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("anabranch.core.spark._NEEDED", {"spark.sql.session.timeZone": "Asia/Kolkata"})
+    monkeypatch.setattr("anabranch.core.engine.spark._NEEDED", {"spark.sql.session.timeZone": "Asia/Kolkata"})
     with pytest.raises(BadInput) as caught:
         prove(hourly, declarations=SHOP)
     assert caught.value.code == "SESSION_UNFIT"
@@ -173,7 +173,7 @@ def test_a_session_that_is_not_the_platforms_is_refused(spark: SparkSession, mon
 def test_errors_of_spark_keep_their_own_logger() -> None:
     """In a process of its own: the first who asks for a logger decides what it is."""
     code = (
-        "import logging; from types import SimpleNamespace as N; from anabranch.testing.engine import quiet\n"
+        "import logging; from types import SimpleNamespace as N; from anabranch.testing._engine import quiet\n"
         "level = N(getLevel=lambda: 'INFO'); root = N(getRootLogger=lambda: level)\n"
         "jvm = N(org=N(apache=N(logging=N(log4j=N(LogManager=root)))))\n"
         "with quiet(N(sparkContext=N(setLogLevel=str), _jvm=jvm)): pass\n"

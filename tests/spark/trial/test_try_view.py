@@ -14,9 +14,9 @@ from anabranch.apps.cli.main import app
 from anabranch.compute.batch.rebuild import cut_at
 from anabranch.core.errors import AnabranchError
 from anabranch.core.settings import Settings, load_settings
-from anabranch.operate.trial import run_trial
-from anabranch.views.inputs import rows_at
+from anabranch.operate.trial import _run_trial
 from anabranch.views.registry import views_in
+from anabranch.views.selection.inputs import rows_at
 from support import sample_events
 from support.landed_sample import ALL_DECLARED, DECLARED, FLIGHTS, Landing, gallery
 from support.nine_days import START, flights
@@ -202,14 +202,14 @@ def test_an_interrupted_trial_leaves_no_file_and_no_stream(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(run_trial, "_wait", interrupted)
+    monkeypatch.setattr(_run_trial, "_wait", interrupted)
     with pytest.raises(KeyboardInterrupt):
         anabranch.try_view(files / "carrier_day.sql", days=DAYS, settings=live, declarations=DECLARED, spark=spark)
     assert session.sharedState().activeStreamingQueries().size() == before
 
 
 def test_an_edited_module_is_read_again(live: Settings, files: Path) -> None:
-    from anabranch.operate.trial.view_file import view_of
+    from anabranch.operate.trial._view_file import view_of
 
     first = view_of(files / "two.py", "aircraft")
     (files / "two.py").write_text(PYTHON.replace('F.max("event_time")', 'F.min("event_time")'))

@@ -13,7 +13,7 @@ import pytest
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import landing_table
 from anabranch.views import View
-from anabranch.views.inputs import events_of, frames
+from anabranch.views.selection.inputs import events_of, frames
 from support.landed_sample import FLIGHTS, Event, Landing, sample_views
 
 if TYPE_CHECKING:

@@ -12,21 +12,22 @@ import anabranch
 import pyarrow as pa
 import pytest
 from anabranch.certify.certify_partitions import certify
-from anabranch.compute.batch import publish, rebuild
-from anabranch.compute.batch.rebuild import cut_at
+from anabranch.compute.batch.publish import publish
+from anabranch.compute.batch.rebuild import cut_at, rebuild
 from anabranch.compute.speed.view_stream import catch_up
+from anabranch.core.engine.spark import small
 from anabranch.core.errors import BadDefinition, Conflict
 from anabranch.core.settings import Settings, load_settings
-from anabranch.core.spark import small
-from anabranch.lake.commits import open_table
+from anabranch.lake import open_table
 from anabranch.lake.layout import speed_table
 from anabranch.testing import prove
-from anabranch.testing.engine import SmallSessions
-from anabranch.views import Registry, View, collecting, load_views, view
+from anabranch.testing._engine import SmallSessions
+from anabranch.views import Registry, View, load_views, view
+from anabranch.views._sql_query import SqlQuery
 from anabranch.views.check import check
-from anabranch.views.definition import PARTITION_DATE, Origin, is_changed
-from anabranch.views.inputs import rows_at
-from anabranch.views.sql_query import SqlQuery
+from anabranch.views.model.definition import PARTITION_DATE, Origin, is_changed
+from anabranch.views.registry import collecting
+from anabranch.views.selection.inputs import rows_at
 from support.explained_views import World
 from support.landed_sample import DECLARED, FLIGHTS, Landing, gallery, sample_views
 from support.nine_days import START, flights

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from anabranch.apps.airflow import approval
-from anabranch.apps.airflow.approval import NO_BREAK, PlanApproval
-from anabranch.apps.airflow.retry_policy import NeedsFix
+from anabranch.apps.airflow import _approval
+from anabranch.apps.airflow._approval import NO_BREAK, PlanApproval
+from anabranch.apps.airflow._retry_policy import NeedsFix
 from anabranch.core.settings import Settings
 
 pytestmark = pytest.mark.unit
@@ -33,8 +33,8 @@ class Asked(Exception):
 @pytest.fixture
 def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     told: list[str] = []
-    monkeypatch.setattr(approval, "load_settings", lambda: Settings(approval_events=10))
-    monkeypatch.setattr(approval, "tell", lambda _, run, text: told.append(text))
+    monkeypatch.setattr(_approval, "load_settings", lambda: Settings(approval_events=10))
+    monkeypatch.setattr(_approval, "tell", lambda _, run, text: told.append(text))
 
     def wait(*_: Any) -> None:
         raise Asked
@@ -49,7 +49,7 @@ def context(tries: int, most: int = 1) -> Any:
 
 
 def task(monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any]) -> PlanApproval:
-    monkeypatch.setattr(approval, "hitl_detail", lambda *_: answer)
+    monkeypatch.setattr(_approval, "hitl_detail", lambda *_: answer)
     return PlanApproval(task_id="approve", planned=PLAN, retries=1)
 
 
@@ -73,7 +73,7 @@ def test_an_answer_that_came_too_soon_is_not_asked_for_again(said: list[str], mo
 
 def test_a_refusal_is_not_asked_for_again(said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a task that fails when it is rejected: its second try finds the same answer."""
-    monkeypatch.setattr(approval, "hitl_detail", lambda *_: {**ANSWER, "chosen_options": ["Reject"]})
+    monkeypatch.setattr(_approval, "hitl_detail", lambda *_: {**ANSWER, "chosen_options": ["Reject"]})
     asks = PlanApproval(task_id="approve", planned=PLAN, retries=1, fail_on_reject=True)
     with pytest.raises(NeedsFix, match=r"rejected by anna\n  state: nothing was rebuilt"):
         asks.execute(context(2))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from anabranch.apps.airflow.current_version import not_retired
+from anabranch.apps.airflow._current_version import not_retired
 from anabranch.apps.airflow.dags import project_views, reprocess_dags
 from anabranch.apps.airflow.static_views import declared_views
-from anabranch.change.migration import majority_version
+from anabranch.change.migrate.migration_record import majority_version
 from anabranch.core.settings import Settings
 from anabranch.serve import routes
 from anabranch.serve.routes import set_route

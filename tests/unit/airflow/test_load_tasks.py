@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anabranch.apps.airflow.load_tasks import allowed, outcome_note
+from anabranch.apps.airflow._load_tasks import allowed, outcome_note
 from anabranch.core.errors import BadInput
 from anabranch.core.project_folder import project_root
 from anabranch.core.settings import Settings
-from support.parsed_dags import HEAVY, parse
+from support.parsed_dags import HEAVY, Parse
 
 pytestmark = pytest.mark.unit
 
 
-def test_the_form_and_the_steps(tmp_path: Path) -> None:
+def test_the_form_and_the_steps(tmp_path: Path, parse: Parse) -> None:
     parsed = parse(tmp_path, project_root(), "load")
     assert HEAVY.isdisjoint(parsed["loaded"])
     assert (parsed["opened"], parsed["cpu"] < 1.0) == ([], True)

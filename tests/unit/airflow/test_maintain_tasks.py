@@ -7,19 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anabranch.apps.airflow import maintain_tasks
-from anabranch.apps.airflow.retry_policy import NeedsFix
+from anabranch.apps.airflow import _maintain_tasks
+from anabranch.apps.airflow._retry_policy import NeedsFix
 from anabranch.core.errors import Conflict
-from anabranch.core.settings import Settings, project_root
-from anabranch.operate.maintenance import runner
-from anabranch.operate.maintenance.report import Action, ActionKind, Report
-from support.parsed_dags import HEAVY, parse
+from anabranch.core.project_folder import project_root
+from anabranch.core.settings import Settings
+from anabranch.operate.maintenance import _runner
+from anabranch.operate.maintenance._report import Action, ActionKind, Report
+from support.parsed_dags import HEAVY, Parse
 
 pytestmark = pytest.mark.unit
 MERGED = Action(ActionKind.MERGED, "landing of flights", "small files", 1_200, 8_100_000, 3)
 
 
-def test_it_is_parsed_in_under_a_second_without_a_connection(tmp_path: Path) -> None:
+def test_it_is_parsed_in_under_a_second_without_a_connection(tmp_path: Path, parse: Parse) -> None:
     parsed = parse(tmp_path, project_root(), "maintain")
     assert parsed["cpu"] < 1.0
     assert parsed["opened"] == []
@@ -43,11 +44,11 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, done: Report | Exceptio
         return done
 
     monkeypatch.setattr(os, "nice", lambda _: 19)
-    monkeypatch.setattr(maintain_tasks, "load_settings", lambda: Settings(home=tmp_path))
-    monkeypatch.setattr(maintain_tasks, "get_current_context", lambda: {"dag_run": None})
-    monkeypatch.setattr(maintain_tasks, "tell", lambda _, __, text: told.append(text))
-    monkeypatch.setattr(runner, "maintain", maintain)
-    return maintain_tasks.maintain.function, told
+    monkeypatch.setattr(_maintain_tasks, "load_settings", lambda: Settings(home=tmp_path))
+    monkeypatch.setattr(_maintain_tasks, "get_current_context", lambda: {"dag_run": None})
+    monkeypatch.setattr(_maintain_tasks, "tell", lambda _, __, text: told.append(text))
+    monkeypatch.setattr(_runner, "maintain", maintain)
+    return _maintain_tasks.maintain.function, told
 
 
 def test_its_note_says_what_was_done(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowSkipException
 from airflow.sdk.execution_time.context import set_current_context
-from anabranch.apps.airflow import reprocess_tasks
-from anabranch.apps.airflow.retry_policy import NeedsFix
-from anabranch.apps.airflow.run_notes import planned_note
+from anabranch.apps.airflow import _reprocess_tasks
+from anabranch.apps.airflow._retry_policy import NeedsFix
+from anabranch.apps.airflow._run_notes import planned_note
 from anabranch.core.settings import Settings
 from anabranch.views.project import Project
 from support.small_platform import DAYS, NAME, Clinic, departed
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.unit
 def clinic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clinic:
     """Late events of two days that were never published. No Airflow answers: the note is only logged."""
     monkeypatch.setenv("ANABRANCH_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(reprocess_tasks, "api_address", lambda _: "http://127.0.0.1:9")
+    monkeypatch.setattr(_reprocess_tasks, "api_address", lambda _: "http://127.0.0.1:9")
     made = Clinic(Settings(home=tmp_path / "home"))
     made.land([departed(10, DAYS[4])], [departed(1, DAYS[0]), departed(2, DAYS[0]), departed(3, DAYS[1])])
     made.speed(DAYS[4:])
@@ -44,19 +44,19 @@ def planned(task: Any, *arguments: Any, run_type: str = "manual", **params: Any)
 
 
 def test_one_run_takes_every_day_that_has_late_events_or_was_never_published(clinic: Clinic) -> None:
-    plan = planned(reprocess_tasks.plan, NAME, missing=True, version=1)
+    plan = planned(_reprocess_tasks.plan, NAME, missing=True, version=1)
     assert (plan["days"], plan["late"], plan["late_missing"]) == ("2013-01-01..2013-01-02,2013-01-05", 3, 3)
     assert "3 never published days; 3 late events are in no half" in plan["text"]
     assert "All days that were never published or lack late events (3 of them)." in planned_note(plan)
     clinic.reprocess("all", [DAYS[0], DAYS[1], DAYS[4]])
     with pytest.raises(AirflowSkipException, match="every day with events is published, and no late event is in"):
-        planned(reprocess_tasks.plan, NAME, missing=True)
+        planned(_reprocess_tasks.plan, NAME, missing=True)
 
 
 def test_a_form_that_names_days_as_well_is_refused(clinic: Clinic) -> None:
     form: dict[str, Any] = {"missing": True, "from": "2013-01-01"}
     with pytest.raises(NeedsFix, match="RANGE_TWICE"):
-        planned(reprocess_tasks.plan, NAME, **form)
+        planned(_reprocess_tasks.plan, NAME, **form)
 
 
 def test_a_repair_takes_published_days_only_and_says_what_it_leaves(
@@ -66,7 +66,7 @@ def test_a_repair_takes_published_days_only_and_says_what_it_leaves(
         caplog.at_level(logging.INFO),
         pytest.raises(AirflowSkipException, match="every published day of departure_delays includes"),
     ):
-        planned(reprocess_tasks.plan_repair, NAME, 1)
+        planned(_reprocess_tasks.plan_repair, NAME, 1)
     left = "2 days of departure_delays with late events were never published, 2013-01-01 to 2013-01-02"
     assert (
         f"Nothing to do: every published day of departure_delays includes everything that has landed for it. {left}"
@@ -76,7 +76,7 @@ def test_a_repair_takes_published_days_only_and_says_what_it_leaves(
     caplog.clear()
     clinic.reprocess("all", [DAYS[0], DAYS[1]])
     clinic.land([departed(4, DAYS[1])])
-    assert planned(reprocess_tasks.plan_repair, NAME, 1)["days"] == "2013-01-02"
+    assert planned(_reprocess_tasks.plan_repair, NAME, 1)["days"] == "2013-01-02"
     assert "never published" not in caplog.text
 
 
@@ -92,5 +92,5 @@ def test_a_schedule_builds_the_version_of_its_dag_and_a_form_the_one_that_it_nam
     known = Project.registered
     monkeypatch.setattr(Project, "registered", registered)
     for run_type in ("scheduled", "manual", "backfill"):
-        planned(reprocess_tasks.plan, NAME, 2, run_type=run_type, missing=True, version=1)
+        planned(_reprocess_tasks.plan, NAME, 2, run_type=run_type, missing=True, version=1)
     assert asked == [2, 1, 1]

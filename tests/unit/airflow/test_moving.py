@@ -9,19 +9,21 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from anabranch.apps.airflow import migrate_tasks
-from anabranch.apps.airflow.migrate_tasks import ShiftReaders
-from anabranch.apps.airflow.retry_policy import NeedsFix
-from anabranch.change.migration import migration_of, rollback, skip_soak
-from anabranch.change.promotion_checks import CheckOutcome, run_checks
-from anabranch.change.run_heartbeat import last_heartbeat
+from anabranch.apps.airflow import _migrate_tasks
+from anabranch.apps.airflow._migrate_tasks import ShiftReaders
+from anabranch.apps.airflow._retry_policy import NeedsFix
+from anabranch.change.migrate.migration import rollback, skip_soak
+from anabranch.change.migrate.migration_record import migration_of
+from anabranch.change.migrate.promotion_checks import CheckOutcome, run_checks
+from anabranch.change.migrate.run_heartbeat import last_heartbeat
 from anabranch.core.settings import Settings
-from anabranch.lake import CommitMetadata, Cut, create
+from anabranch.lake import CommitMetadata
+from anabranch.lake.commits import create
+from anabranch.lake.cut import Cut
 from anabranch.lake.layout import speed_table
 from anabranch.serve import routes
 from anabranch.serve.routes import route_history
-from anabranch.views import Registry
-from anabranch.views.definition import View
+from anabranch.views import Registry, View
 from anabranch.views.project import Project
 from support import small_halves
 from support.small_halves import VIEW
@@ -68,14 +70,14 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     registry = Registry(VERSIONS)
     monkeypatch.setattr(Registry, "topic", lambda self, view: None)
     monkeypatch.setattr(Project, "readable_views", lambda self: registry)
-    monkeypatch.setattr(migrate_tasks, "load_settings", lambda: settings)
+    monkeypatch.setattr(_migrate_tasks, "load_settings", lambda: settings)
     return settings
 
 
 @pytest.fixture
 def moving(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Moving:
     made = Moving(settings)
-    monkeypatch.setattr(migrate_tasks, "tell", lambda _, run, text: made.said.append(text))
+    monkeypatch.setattr(_migrate_tasks, "tell", lambda _, run, text: made.said.append(text))
     return made
 
 
@@ -137,7 +139,7 @@ def test_a_check_that_fails_ends_it_red_with_what_failed(moving: Moving, setting
 def test_a_step_that_a_person_takes_at_the_same_moment_is_seen(
     moving: Moving, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from anabranch.change import migration
+    from anabranch.change.migrate import migration
 
     moving.look()
     skip_soak(settings, VIEW, by="bob", why="now")
@@ -185,16 +187,16 @@ def test_a_breaking_change_that_nobody_declared_is_refused_before_anything_is_bu
     kept = pa.schema([field for field in small_halves.SPEED_SCHEMA if field.name != "mean_delay"])
     small_halves.start_speed(settings, 3, version=2, schema=kept)
     context = moving.context | {"dag_run": SimpleNamespace(dag_id="migrate", run_id="r", clear_number=0)}
-    monkeypatch.setattr(migrate_tasks, "get_current_context", lambda: context)
+    monkeypatch.setattr(_migrate_tasks, "get_current_context", lambda: context)
     sentence = "v2 breaks readers of v1, and this was not declared: mean_delay is removed"
     with pytest.raises(NeedsFix, match=sentence):
-        migrate_tasks.plan_migration.function()
+        _migrate_tasks.plan_migration.function()
     with pytest.raises(NeedsFix, match=sentence):  # the table may come later than the plan
-        migrate_tasks.compare.function(PLANNED)
+        _migrate_tasks.compare.function(PLANNED)
     with pytest.raises(NeedsFix, match=sentence):  # nobody leads readers past it
         moving.look()
     assert route_history(settings, VIEW) == []
     moving.context["params"]["changed"] = ["mean_delay"]
-    assert migrate_tasks.plan_migration.function()["new"] == 2
-    shown = migrate_tasks.compare.function(PLANNED).splitlines()
+    assert _migrate_tasks.plan_migration.function()["new"] == 2
+    shown = _migrate_tasks.compare.function(PLANNED).splitlines()
     assert shown[2] == "BREAKING, declared: mean_delay is removed", "what the approval shows begins with it"

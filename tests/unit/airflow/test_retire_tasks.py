@@ -7,9 +7,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from anabranch.apps.airflow import retire_tasks
-from anabranch.apps.airflow.retire_tasks import DropApproval
-from anabranch.apps.airflow.retry_policy import NeedsFix
+from anabranch.apps.airflow import _retire_tasks
+from anabranch.apps.airflow._retire_tasks import DropApproval
+from anabranch.apps.airflow._retry_policy import NeedsFix
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import view_folder
 from anabranch.serve import routes
@@ -35,16 +35,16 @@ def asked(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]
     set_route(settings, VIEW, {2: 100}, by="anna", why="all")
     params: dict[str, Any] = {"view": VIEW, "version": 1, "why": "v2 is it", "grace": "0 days"}
     context = {"params": params, "dag_run": SimpleNamespace(dag_id="retire", run_id="by-hand")}
-    monkeypatch.setattr(retire_tasks, "get_current_context", lambda: context)
-    monkeypatch.setattr(retire_tasks, "load_settings", lambda: settings)
-    monkeypatch.setattr(retire_tasks, "tell", lambda _, run, text: params.setdefault("said", []).append(text))
+    monkeypatch.setattr(_retire_tasks, "get_current_context", lambda: context)
+    monkeypatch.setattr(_retire_tasks, "load_settings", lambda: settings)
+    monkeypatch.setattr(_retire_tasks, "tell", lambda _, run, text: params.setdefault("said", []).append(text))
     return params
 
 
 def test_it_is_retired_once_and_dropped_when_a_person_says_so(asked: dict[str, Any], settings: Settings) -> None:
-    planned = retire_tasks.retire.function()
+    planned = _retire_tasks.retire.function()
     assert planned == {"view": VIEW, "version": 1, "size": planned["size"]}
-    assert retire_tasks.retire.function() == planned, "a step that is repeated must change nothing"
+    assert _retire_tasks.retire.function() == planned, "a step that is repeated must change nothing"
     route = route_of(settings, VIEW)
     assert route is not None
     assert (route.number, route.retired, route.changed_by, route.why) == (3, frozenset({1}), "run by-hand", "v2 is it")
@@ -52,7 +52,7 @@ def test_it_is_retired_once_and_dropped_when_a_person_says_so(asked: dict[str, A
     assert subject == f"Delete the tables of {VIEW} v1?"
     assert "can only be rebuilt from history" in text
     assert view_folder(settings, VIEW, 1).exists()
-    assert retire_tasks.drop.function(planned) == planned["size"] > 0
+    assert _retire_tasks.drop.function(planned) == planned["size"] > 0
     assert not view_folder(settings, VIEW, 1).exists()
     assert asked["said"][-1] == f"{VIEW} v1 is retired and its tables are deleted."
 
@@ -73,7 +73,7 @@ def test_it_is_refused_for_good(
 ) -> None:
     asked[field] = value
     with pytest.raises(NeedsFix, match=code):
-        retire_tasks.retire.function()
+        _retire_tasks.retire.function()
     route = route_of(settings, VIEW)
     assert route is not None
     assert route.retired == frozenset()

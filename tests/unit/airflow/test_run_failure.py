@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from airflow.sdk import RetryAction
 from airflow.sdk.exceptions import AirflowException
-from anabranch.apps.airflow import run_failure
-from anabranch.apps.airflow.reprocess_tasks import failing
-from anabranch.apps.airflow.retry_policy import DEFAULT_ARGS, NeedsFix
-from anabranch.apps.airflow.run_failure import failure_text, lost_text
-from anabranch.apps.airflow.run_notes import as_note
+from anabranch.apps.airflow import _run_failure
+from anabranch.apps.airflow._reprocess_tasks import failing
+from anabranch.apps.airflow._retry_policy import DEFAULT_ARGS, NeedsFix
+from anabranch.apps.airflow._run_failure import failure_text, lost_text
+from anabranch.apps.airflow._run_notes import as_note
 from anabranch.core.errors import BadInput, TryAgain
 
 pytestmark = pytest.mark.unit
@@ -60,7 +60,7 @@ def test_airflow_does_not_join_its_lines() -> None:
 @pytest.fixture
 def noted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     written = list[Any]()
-    monkeypatch.setattr(run_failure, "write_note", lambda *given: written.append(given[2:]))
+    monkeypatch.setattr(_run_failure, "write_note", lambda *given: written.append(given[2:]))
     return written
 
 

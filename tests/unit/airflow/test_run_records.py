@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from airflow.sdk.types import TaskInstanceKey
-from anabranch.apps.airflow.run_notes import listed, outcome_note, planned_note
-from anabranch.apps.airflow.spark_job import RebuildJob, SparkJob
+from anabranch.apps.airflow._run_notes import listed, outcome_note, planned_note
+from anabranch.apps.airflow._spark_job import RebuildJob, SparkJob
 from anabranch.certify.verdict import Verdict
 from anabranch.change.estimates import Estimate
 from anabranch.change.publish_run import NO_VERDICT, refusals

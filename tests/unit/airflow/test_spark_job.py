@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.exceptions import AirflowException
-from anabranch.apps.airflow.retry_policy import NeedsFix
-from anabranch.apps.airflow.spark_job import SparkJob
+from anabranch.apps.airflow._retry_policy import NeedsFix
+from anabranch.apps.airflow._spark_job import SparkJob
+from anabranch.core.engine.job_error import ERROR_FILE, carried_out, record_error
 from anabranch.core.errors import BadInput, Conflict, TryAgain, exit_code
-from anabranch.core.job_error import ERROR_FILE, carried_out, record_error
 
 pytestmark = pytest.mark.unit
 

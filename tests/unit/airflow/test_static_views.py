@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from anabranch.apps.airflow.static_views import declared_views
-from anabranch.contracts.declarations import load_declarations
-from anabranch.core.settings import project_root
-from anabranch.views.definition import duration
-from anabranch.views.registry import load_views
+from anabranch.contracts import load_declarations
+from anabranch.core.project_folder import project_root
+from anabranch.views import load_views
+from anabranch.views.model.definition import duration
 
 pytestmark = pytest.mark.unit
 JOBS = project_root() / "spark_jobs"

@@ -9,9 +9,9 @@ import pytest
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import landing_table, restoring
-from anabranch.operate.backup import create, create_backup, list_backups, restore_backup, verify_backups
-from anabranch.operate.backup.backup_folder import BackupFolder
-from anabranch.operate.runtime.preflight import check_restored
+from anabranch.operate.backup import _create, create_backup, list_backups, restore_backup, verify_backups
+from anabranch.operate.backup._backup_folder import BackupFolder
+from anabranch.operate.runtime._preflight import check_restored
 from deltalake import DeltaTable
 from support.backed_up_home import furnished, kept, needed, objects
 from support.killed_steps import killed_before, steps_of
@@ -59,7 +59,7 @@ def test_a_killed_backup_leaves_those_before_it_whole_and_the_next_one_goes_on(c
 
 def _remembering(settings: Settings, folder: Path) -> None:
     """A backup that remembers what it has copied after every ten files."""
-    create._FILES_AT_ONCE = 10
+    _create._FILES_AT_ONCE = 10
     create_backup(settings, folder)
 
 

@@ -15,19 +15,20 @@ from anabranch.apps.cli.main import app
 from anabranch.certify.certificates import certificate_rows
 from anabranch.core.atomic_files import locked
 from anabranch.core.errors import AnabranchError, BadInput, BrokenState, Conflict
+from anabranch.core.formats import package_version
 from anabranch.core.settings import Settings
 from anabranch.ingest.landing.state import open_landing, read_state
-from anabranch.lake import Cut, latest_commit
-from anabranch.lake.archived_commits import ARCHIVE, LOG, restore_commits, versions
+from anabranch.lake import latest_commit
+from anabranch.lake.cut import Cut
 from anabranch.lake.layout import landing_index, landing_table, restoring
+from anabranch.lake.log.archived_commits import ARCHIVE, LOG, restore_commits, versions
 from anabranch.lake.table_refs import TableRef
-from anabranch.operate.backup import chosen_files, create_backup, list_backups, restore_backup, verify_backups
-from anabranch.operate.backup.backup_folder import BackupFolder
-from anabranch.operate.backup.manifest import FORMAT, Manifest, SavedFile
-from anabranch.operate.doctor.context import Context
-from anabranch.operate.doctor.run_checks import examine
-from anabranch.operate.maintenance.runner import maintain
-from anabranch.operate.runtime.preflight import check_all
+from anabranch.operate.backup import FORMAT, _chosen_files, create_backup, list_backups, restore_backup, verify_backups
+from anabranch.operate.backup._backup_folder import BackupFolder
+from anabranch.operate.backup._manifest import Manifest, SavedFile
+from anabranch.operate.doctor import Context, examine
+from anabranch.operate.maintenance import maintain
+from anabranch.operate.runtime._preflight import check_all
 from anabranch.views import Registry
 from deltalake import DeltaTable
 from support.backed_up_home import furnished, kept, needed, objects
@@ -148,7 +149,7 @@ def test_whatever_is_committed_between_two_tables_a_backup_names_nothing_that_is
     clinic: Clinic, folder: Path, other: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before each table is chosen an epoch lands, and a certificate names it."""
-    chosen, number = chosen_files._table, iter(range(100))
+    chosen, number = _chosen_files._table, iter(range(100))
 
     def between(settings: Settings, place: TableRef) -> object:
         turn = next(number)
@@ -156,7 +157,7 @@ def test_whatever_is_committed_between_two_tables_a_backup_names_nothing_that_is
         clinic.certify(f"run-{turn}", DAYS[:1])
         return chosen(settings, place)
 
-    monkeypatch.setattr(chosen_files, "_table", between)
+    monkeypatch.setattr(_chosen_files, "_table", between)
     made = create_backup(clinic.settings, folder)
     monkeypatch.undo()
     restore_backup(other, folder)
@@ -172,7 +173,7 @@ def test_a_contract_that_is_registered_meanwhile_is_in_it(
     clinic: Clinic, folder: Path, other: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An event of it may land in the last moment before landing is chosen."""
-    chosen = chosen_files._table
+    chosen = _chosen_files._table
     record = clinic.settings.home / "control" / "contracts" / "seeded.v1.json"
 
     def between(settings: Settings, place: TableRef) -> object:
@@ -180,7 +181,7 @@ def test_a_contract_that_is_registered_meanwhile_is_in_it(
             record.write_text("{}")
         return chosen(settings, place)
 
-    monkeypatch.setattr(chosen_files, "_table", between)
+    monkeypatch.setattr(_chosen_files, "_table", between)
     create_backup(clinic.settings, folder)
     restore_backup(other, folder)
     assert (other.home / "control" / "contracts" / record.name).exists()
@@ -358,6 +359,8 @@ def test_a_manifest_of_a_newer_format_is_refused(clinic: Clinic, folder: Path, o
     path.write_bytes(gzip.compress(text))
     for act in (lambda: create_backup(clinic.settings, folder), lambda: restore_backup(other, folder)):
         assert code_of(act, BadInput) == "BACKUP_FORMAT"
+    with pytest.raises(BadInput, match=f"install anabranch {package_version()}, or"):
+        restore_backup(other, folder)
 
 
 def test_a_data_file_that_is_gone_stops_a_backup(clinic: Clinic, folder: Path) -> None:

@@ -9,11 +9,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from anabranch.apps.web.certificate_cache import all_certificates, newest_summaries
+from anabranch.apps.web._certificate_cache import all_certificates, newest_summaries
 from anabranch.certify.certificates import SCHEMA, Certificate, Checksum, newest_certificates, record
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings
-from anabranch.lake import CommitMetadata, Cut, Position, append, commit_history, create, stage_arrow
+from anabranch.lake import CommitMetadata, commit_history
+from anabranch.lake.commits import append, create
+from anabranch.lake.cut import Cut, Position
+from anabranch.lake.files import stage_arrow
 from anabranch.lake.layout import certificates_table
 
 pytestmark = pytest.mark.unit

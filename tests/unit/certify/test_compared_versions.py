@@ -15,9 +15,13 @@ from anabranch.certify.compare_versions import VersionComparison, compare_versio
 from anabranch.certify.rendering import version_lines
 from anabranch.core.errors import AnabranchError, BadInput, TryAgain
 from anabranch.core.settings import Settings
-from anabranch.lake import CommitMetadata, Cut, Position, create, replace, stage_arrow
+from anabranch.lake import CommitMetadata
+from anabranch.lake.commits import create, replace
+from anabranch.lake.cut import Cut, Position
+from anabranch.lake.files import stage_arrow
 from anabranch.lake.layout import speed_table
-from anabranch.views.definition import CHANGED, PARTITION_DATE, View
+from anabranch.views import View
+from anabranch.views.model.definition import CHANGED, PARTITION_DATE
 
 pytestmark = pytest.mark.unit
 FIRST, SECOND = date(2013, 1, 1), date(2013, 1, 2)

@@ -9,10 +9,10 @@ import pytest
 from anabranch.change.dirty_partitions import DirtyPartition, dirty_partitions
 from anabranch.compute.batch.manifest import days_text, parse_days
 from anabranch.core.settings import Settings
-from anabranch.ingest.landing.schema import epoch_build, epochs_of_file
-from anabranch.lake import Cut
+from anabranch.ingest.landing.table.schema import epoch_build, epochs_of_file
+from anabranch.lake.cut import Cut
 from anabranch.lake.layout import landing_table
-from anabranch.views.definition import View
+from anabranch.views import View
 from support.landed_rows import FIRST, SECOND, THIRD, TOPIC, a_view, at, land, landed, publish
 
 pytestmark = pytest.mark.unit

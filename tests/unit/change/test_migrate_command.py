@@ -11,9 +11,10 @@ from types import SimpleNamespace
 import anabranch
 import pyarrow as pa
 import pytest
-from anabranch.apps.cli import migrate_commands
+from anabranch.apps.cli import _migrate_commands
 from anabranch.apps.cli.main import app
-from anabranch.core.settings import Settings, project_root
+from anabranch.core.project_folder import project_root
+from anabranch.core.settings import Settings
 from anabranch.lake.layout import speed_table
 from anabranch.serve.retirement import retire
 from support import small_halves
@@ -120,7 +121,7 @@ def test_that_readers_follow_is_not_silent(settings: Settings, monkeypatch: pyte
     run(*START, "--changed", "written_by", "--yes")
     small_halves.merge_speed(settings, 4, DAYS[:1])
     run("migrate", "advance", VIEW)
-    monkeypatch.setattr(migrate_commands, "_POLL_SECONDS", 0)
+    monkeypatch.setattr(_migrate_commands, "_POLL_SECONDS", 0)
     looks: list[float] = []
 
     def stream_goes_on(seconds: float) -> None:
@@ -130,7 +131,7 @@ def test_that_readers_follow_is_not_silent(settings: Settings, monkeypatch: pyte
         if len(looks) == 4:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(migrate_commands, "time", SimpleNamespace(sleep=stream_goes_on))
+    monkeypatch.setattr(_migrate_commands, "time", SimpleNamespace(sleep=stream_goes_on))
     told = run("migrate", "run", VIEW).stderr
     assert told.count("[READERS_FOLLOW]") == 1
     assert "readers of v1 have seen flights@4, v2 doesn't cover it" in told

@@ -11,29 +11,19 @@ from typing import Any
 import anabranch
 import pytest
 from anabranch.certify.certificates import Certificate, Checksum, record
-from anabranch.change import migration
-from anabranch.change.migration import (
-    Migration,
-    advance,
-    days_to_build,
-    halt,
-    majority_version,
-    migration_of,
-    of_run,
-    resume,
-    rollback,
-    skip_soak,
-    start,
-)
-from anabranch.change.promotion_checks import CheckOutcome, Expectations, run_checks
+from anabranch.change.migrate import migration
+from anabranch.change.migrate.migration import advance, days_to_build, halt, resume, rollback, skip_soak, start
+from anabranch.change.migrate.migration_record import Migration, majority_version, migration_of, of_run
+from anabranch.change.migrate.promotion_checks import CheckOutcome, Expectations, run_checks
 from anabranch.core.errors import AnabranchError, BadInput, Conflict, TryAgain
 from anabranch.core.settings import Settings
-from anabranch.lake import CommitMetadata, append, create
+from anabranch.lake import CommitMetadata
+from anabranch.lake.commits import append, create
 from anabranch.lake.layout import landing_table, speed_table
 from anabranch.serve import routes
 from anabranch.serve.reader_log import failed_reads
 from anabranch.serve.routes import route_history, set_route
-from anabranch.views.definition import View
+from anabranch.views import View
 from support import small_halves
 from support.small_halves import DAYS, VIEW
 
@@ -192,7 +182,7 @@ def test_days_that_the_new_version_lacks_are_named_with_the_command_that_builds_
     ("day", "command"),
     [
         (DAYS[1], f"anabranch reprocess {VIEW} --version 2 --from {DAYS[1]} --to {DAYS[1]} (the DAG migrate does that"),
-        (None, f"anabranch replay start {VIEW} --version 2"),
+        (None, f"anabranch certify {VIEW} --version 2"),
     ],
 )
 def test_what_only_the_old_version_has_certified_is_named_with_its_command(
@@ -340,7 +330,7 @@ def test_reads_that_fail_lead_everybody_back(settings: Settings, monkeypatch: py
         def fail(*_: object, **__: object) -> None:
             raise TryAgain("VIEW_NOT_READY", "v2 is empty")
 
-        broken.setattr("anabranch.serve.read_api.pin", fail)
+        broken.setattr("anabranch.serve._read_api.pin", fail)
         for reader in led.values():
             with pytest.raises(TryAgain):
                 anabranch.read(VIEW, settings=settings, reader=reader)

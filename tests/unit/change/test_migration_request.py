@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from anabranch.change.migration_request import parse_migration_request, parse_retirement_request
-from anabranch.change.promotion_checks import Expectations
+from anabranch.change.migrate.migration_request import parse_migration_request, parse_retirement_request
+from anabranch.change.migrate.promotion_checks import Expectations
 from anabranch.core.errors import BadInput
 
 pytestmark = pytest.mark.unit

@@ -12,7 +12,7 @@ from anabranch.change.reprocess_request import parse_reprocess_request
 from anabranch.compute.batch import missing_days as module
 from anabranch.compute.batch.missing_days import Missing, MissingDay, missing, missing_now
 from anabranch.core.settings import Settings
-from anabranch.ingest.landing.late_events import Lateness, lateness_since
+from anabranch.ingest.landing.table.late_events import Lateness, lateness_since
 from anabranch.lake.layout import landing_table
 from support.landed_rows import FIRST, SECOND, THIRD, TOPIC, a_view, at, land, landed, publish
 

@@ -14,16 +14,16 @@ from typing import Any
 
 import pytest
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from anabranch.apps.airflow.retry_policy import NeedsFix
-from anabranch.apps.airflow.spark_job import RebuildJob
+from anabranch.apps.airflow._retry_policy import NeedsFix
+from anabranch.apps.airflow._spark_job import RebuildJob
 from anabranch.change.publish_run import publish_run
 from anabranch.change.reprocess_plan import check_still_counted, check_still_published, make_plan, published_in_plan
 from anabranch.change.reprocess_request import ReprocessRequest
-from anabranch.compute.batch import publications
+from anabranch.compute.batch.publish import publications
 from anabranch.compute.batch.rebuild import cut_at
 from anabranch.core.errors import AnabranchError, Conflict
 from anabranch.core.settings import Settings
-from anabranch.ingest.landing import accepted_losses
+from anabranch.ingest.landing.audit import accepted_losses
 from anabranch.lake.cut import parse_epochs
 from anabranch.lake.layout import batch_table, landing_table
 from anabranch.serve.retirement import retire

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anabranch.apps.airflow.params import replay_parameters
+from anabranch.apps.airflow._params import replay_parameters
 from anabranch.apps.cli.main import app
 from anabranch.change.replay.rate_limit import Pace
 from anabranch.change.replay.state import PUBLISHED, ReplayState, write_state

@@ -11,9 +11,11 @@ from anabranch.change.reprocess_plan import check_still_holds, make_plan
 from anabranch.change.reprocess_request import ReprocessRequest, parse_reprocess_request
 from anabranch.core.errors import AnabranchError, BadDefinition, BadInput, Conflict, TryAgain
 from anabranch.core.settings import Settings
-from anabranch.lake import CommitMetadata, Cut, Position, create
+from anabranch.lake import CommitMetadata
+from anabranch.lake.commits import create
+from anabranch.lake.cut import Cut, Position
 from anabranch.lake.layout import batch_table
-from anabranch.views.definition import View
+from anabranch.views import View
 from support.landed_rows import TOPIC, a_view, land, landed
 
 pytestmark = pytest.mark.unit

@@ -13,17 +13,17 @@ from typing import Any
 import anabranch
 import hypothesis.strategies as st
 import pytest
-from anabranch.change import migration
-from anabranch.change.promotion_checks import Expectations
+from anabranch.change.migrate import migration
+from anabranch.change.migrate.promotion_checks import Expectations
 from anabranch.core import clocks
 from anabranch.core.errors import AnabranchError
 from anabranch.core.settings import Settings
-from anabranch.lake import append
+from anabranch.lake.commits import append
 from anabranch.serve import read_plan, routes, table_snapshots
 from anabranch.serve.reader_log import failed_reads
 from anabranch.serve.retirement import reinstate, retire
 from anabranch.serve.routes import route_of, set_route
-from anabranch.views.definition import View
+from anabranch.views import View
 from hypothesis import HealthCheck, given
 from hypothesis import settings as run_with
 from support import small_halves

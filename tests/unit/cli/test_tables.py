@@ -6,15 +6,15 @@ import re
 from datetime import UTC, date, datetime
 
 import pytest
-from anabranch.apps.cli.census_commands import census_table
-from anabranch.apps.cli.tables import print_whole
+from anabranch.apps.cli._census_commands import census_table
+from anabranch.apps.cli._tables import print_whole
 from anabranch.certify.certificates import Certificate, Checksum
 from anabranch.certify.rendering import certificates_table
-from anabranch.ingest.landing.contract_usage import Producer, VersionUsage
-from anabranch.ingest.landing.quarantine import Quarantined
-from anabranch.ingest.landing.report import kinds_table, proof_table, quarantine_table
-from anabranch.ingest.landing.verify import PartitionProof, Proof
-from anabranch.lake import Cut, Position
+from anabranch.ingest.landing.audit.quarantine import Quarantined
+from anabranch.ingest.landing.audit.report import kinds_table, proof_table, quarantine_table
+from anabranch.ingest.landing.audit.verify import PartitionProof, Proof
+from anabranch.ingest.landing.table.contract_usage import Producer, VersionUsage
+from anabranch.lake.cut import Cut, Position
 from rich.table import Table
 
 pytestmark = pytest.mark.unit

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from anabranch.contracts import Compatibility, Contract, Topic
+from anabranch.contracts import Contract, Topic
+from anabranch.contracts.model.contract import Compatibility
 from anabranch.core.errors import BadDefinition
 
 pytestmark = pytest.mark.unit

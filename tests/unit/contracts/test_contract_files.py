@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anabranch.contracts import Compatibility, Contract, Declarations, load_declarations
+from anabranch.contracts import Contract, load_declarations
+from anabranch.contracts.model.contract import Compatibility
+from anabranch.contracts.model.declarations import Declarations
 from anabranch.core.errors import BadDefinition, BadInput
-from anabranch.core.settings import project_root
+from anabranch.core.project_folder import project_root
 
 pytestmark = pytest.mark.unit
 

@@ -13,15 +13,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from anabranch.contracts import Contract, Event, PlainJson, Record, TimeField, Topic
-from anabranch.contracts.compatibility import narrowed
-from anabranch.contracts.contract_registry import register
-from anabranch.contracts.decimals import WrittenFloat, pattern, problem
-from anabranch.contracts.field_types import ShapesClash, merge, shape
-from anabranch.contracts.infer import infer
-from anabranch.contracts.validation import EventValidator
+from anabranch.contracts.fields.decimals import WrittenFloat, pattern, problem
+from anabranch.contracts.fields.field_types import ShapesClash, merge, shape
+from anabranch.contracts.model.compatibility import narrowed
+from anabranch.contracts.model.contract_registry import register
+from anabranch.contracts.model.infer import infer
+from anabranch.contracts.sending import EventValidator
 from anabranch.core.errors import BadDefinition, BadInput, Conflict
 from anabranch.core.settings import load_settings
-from anabranch.ingest.landing.schema import landing_schema
+from anabranch.ingest.landing.table.schema import landing_schema
 
 pytestmark = pytest.mark.unit
 TEXT: dict[str, Any] = {"type": "string", "format": "decimal", "precision": 12, "scale": 2}

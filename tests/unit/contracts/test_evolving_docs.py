@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from anabranch.core.settings import project_root
+from anabranch.core.project_folder import project_root
 
 pytestmark = pytest.mark.unit
 TEXT = (project_root() / "docs" / "evolving-a-contract.md").read_text()

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from anabranch.apps.cli.main import app
 from anabranch.contracts import Contract, PlainJson, Record, TimeField, load_declarations
-from anabranch.contracts.contract import sent_name
-from anabranch.contracts.infer import Inferred, infer
+from anabranch.contracts.model.contract import sent_name
+from anabranch.contracts.model.infer import infer
+from anabranch.contracts.model.inferred import Inferred
 from anabranch.core.errors import BadInput
-from anabranch.core.settings import project_root
+from anabranch.core.project_folder import project_root
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner

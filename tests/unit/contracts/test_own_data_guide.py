@@ -9,11 +9,13 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from anabranch.contracts import Contract, PlainJson, Record, TimeField, Topic, load_declarations
-from anabranch.contracts.decimals import WrittenFloat, exact_value, problem
+from anabranch.contracts import Avro, Contract, PlainJson, Record, TimeField, Topic, load_declarations
+from anabranch.contracts.fields.decimals import WrittenFloat, exact_value, problem
+from anabranch.contracts.fields.registered_schema import RegisteredSchema
+from anabranch.contracts.model._mapping_check import problems
 from anabranch.core.errors import BadDefinition
-from anabranch.core.settings import project_root
-from anabranch.ingest.landing.quarantine_reasons import reason
+from anabranch.core.project_folder import project_root
+from anabranch.ingest.landing.decoding._quarantine_reasons import reason
 
 pytestmark = pytest.mark.unit
 OFFSETS = PlainJson(id=Record.OFFSET, time=Record.APPEND_TIME)
@@ -47,10 +49,25 @@ def test_its_decimals_are_declared_and_refused_as_it_says() -> None:
     fields = json.loads(block("json", '"decimal"'))
     topic = Topic("payments", (Contract("payment.made", 1, {"type": "object", "properties": fields}),), records=OFFSETS)
     found = reason(topic, b'{"amount": "1.505"}', datetime(2024, 3, 1, tzinfo=UTC))
-    assert found == block("text", "no decimal").strip()
+    assert found == block("text", "behind the point").strip()
 
 
-DECIMALS = re.findall(r"^\| (`[^|]+) \| (`[^|]+|quarantine) \|$", GUIDE.partition("### Decimals")[2], re.MULTILINE)
+def test_its_maps_are_declared_and_refused_as_it_says() -> None:
+    fields = json.loads(block("json", '"additionalProperties"'))
+    topic = Topic("shelves", (Contract("shelf.counted", 1, {"type": "object", "properties": fields}),), records=OFFSETS)
+    records = (
+        b'{"labels": {"north": 1}}',
+        b'{"stock": {"north": {"pieces": "1"}}}',
+        b'{"labels": {"north": null}}',
+        b'{"labels": {"north": "a", "north": "a"}}',
+    )
+    found = [reason(topic, record, datetime(2024, 3, 1, tzinfo=UTC)) for record in records]
+    assert found == block("text", "data.labels['north'] is no string").splitlines()
+
+
+DECIMALS = re.findall(
+    r"^\| (`[^|]+) \| (`[^|]+|quarantine) \|$", GUIDE.partition("### Decimals")[2].partition("### ")[0], re.MULTILINE
+)
 
 
 @pytest.mark.parametrize(("values", "lands"), DECIMALS)
@@ -68,10 +85,28 @@ def test_its_table_of_decimals_is_true(values: str, lands: str) -> None:
     assert all(text[-3] == "." for text in re.findall("`([^`]+)`", lands))
 
 
+def test_its_reasons_of_other_formats_are_those_of_landing() -> None:
+    """Each line of the block, from a record that is wrong in that way."""
+    fields = {"total": {"type": "number", "format": "decimal", "precision": 12, "scale": 2}}
+    contract = Contract("order.placed", 1, {"type": "object", "properties": fields})
+    schema = {"type": "record", "name": "Order", "fields": [{"name": "total", "type": "string"}]}
+    known = {7: RegisteredSchema("avro", json.dumps(schema))}
+    topic = Topic("orders", (contract,), records=Avro(id=Record.OFFSET, time=Record.APPEND_TIME, schemas=known))
+    text = b"a text of thirty bytes, and one"
+    records = [
+        b"\x00\x00\x00\x00\x63x",
+        b"\x00\x00\x00\x00\x07" + bytes([2 * len(text)]) + text[:25],
+        b'{"total": "1.00"}',
+        b"\x00\x00\x00\x00\x07\x081.00",
+    ]
+    found = [reason(topic, record, datetime(2024, 3, 1, tzinfo=UTC)) for record in records]
+    assert "\n".join(found) == block("text", "unknown_schema").strip()
+
+
 def test_its_table_of_decimals_is_read() -> None:
     assert len(DECIMALS) == 7
 
 
 def test_the_formats_that_it_names_are_known() -> None:
     for pattern in re.findall(r'format="([^"]+)"', GUIDE):
-        assert list(PlainJson(id="a", time=TimeField("a", format=pattern))._problems(()))[:1] == []
+        assert list(problems(PlainJson(id="a", time=TimeField("a", format=pattern)), ()))[:1] == []

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from anabranch.contracts import Contract, Header, PlainJson, Record, TimeField, Topic, TypeField
-from anabranch.contracts.contract_registry import register
-from anabranch.contracts.records import python_format
+from anabranch.contracts.model.contract_registry import register
+from anabranch.contracts.model.records import python_format
 from anabranch.core.errors import BadDefinition, Conflict
 from anabranch.core.settings import Settings
-from anabranch.ingest.landing.quarantine_reasons import mapped_moment
+from anabranch.ingest.landing.decoding._quarantine_reasons import mapped_moment
 
 pytestmark = pytest.mark.unit
 SCHEMA: dict[str, Any] = {

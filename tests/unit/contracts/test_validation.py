@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from anabranch.contracts import Contract, Event
-from anabranch.contracts.validation import EventValidator
+from anabranch.contracts.sending import EventValidator
 from anabranch.core.errors import BadInput
 
 pytestmark = pytest.mark.unit
@@ -28,6 +28,8 @@ CONTRACT = Contract(
             "big": {"type": "integer"},
             "weight": {"type": "number"},
             "parts": {"type": "array", "items": {"type": "object", "properties": {"n": {"type": "integer"}}}},
+            "sizes": {"type": "array", "items": {"type": "number"}},
+            "rates": {"type": "object", "additionalProperties": {"type": "number"}},
         },
     },
 )
@@ -76,6 +78,28 @@ def test_a_wrong_field_is_named(field: str, value: object) -> None:
         VALIDATOR.check({**BODY, "data": {**GOOD, field: value}})
     assert (caught.value.code, caught.value.fields["field"]) == ("EVENT_REFUSED", f"data.{field}")
     assert caught.value.fields["event_id"] == "1"
+
+
+@pytest.mark.parametrize(
+    "value", [float("inf"), float("-inf"), float("nan"), 10**400, -(10**400)], ids=["inf", "-inf", "nan", "10", "-10"]
+)
+@pytest.mark.parametrize(("field", "of"), [("weight", "X"), ("sizes.1", [1, "X"]), ("rates.b", {"a": 1, "b": "X"})])
+def test_a_number_that_no_double_holds_is_named(field: str, of: Any, value: float) -> None:
+    name = field.split(".")[0]
+    given = json.loads(json.dumps(of), object_hook=lambda each: {k: value if v == "X" else v for k, v in each.items()})
+    given = [value if each == "X" else each for each in given] if isinstance(given, list) else given
+    with pytest.raises(BadInput) as error:
+        VALIDATOR.check({**BODY, "data": {**GOOD, name: value if given == "X" else given}})
+    assert error.value.fields["field"] == f"data.{field}"
+
+
+@pytest.mark.parametrize("text", ["1e400", "-1e999", "1" + 400 * "0"], ids=["1e400", "-1e999", "digits"])
+def test_a_text_that_no_double_holds_is_refused(text: str) -> None:
+    body = json.dumps({**BODY, "data": {**GOOD, "weight": "X"}}).replace('"X"', text).encode()
+    with pytest.raises(BadInput) as error:
+        VALIDATOR.check_bytes(body)
+    assert error.value.fields["field"] == "data.weight"
+    VALIDATOR.check_bytes(body.replace(text.encode(), b"1.7976931348623157e308"))
 
 
 def test_a_wrong_field_inside_an_array_is_named_with_its_place() -> None:

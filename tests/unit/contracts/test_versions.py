@@ -8,13 +8,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from anabranch.contracts import Compatibility, Contract, Topic, Upcaster
-from anabranch.contracts.compatibility import required_from_upcaster
-from anabranch.contracts.contract_registry import check_registered, record_path, register
-from anabranch.contracts.field_types import ShapesClash, merge, shape
+from anabranch.contracts import Contract, Topic, Upcaster
+from anabranch.contracts.fields.field_types import ShapesClash, merge, shape
+from anabranch.contracts.model.compatibility import required_from_upcaster
+from anabranch.contracts.model.contract import Compatibility
+from anabranch.contracts.model.contract_registry import check_registered, record_path, register
 from anabranch.core.errors import BadDefinition, Conflict
 from anabranch.core.settings import Settings, load_settings
-from anabranch.ingest.landing.schema import landing_schema
+from anabranch.ingest.landing.table.schema import landing_schema
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,17 +15,18 @@ from uuid import uuid4
 import anabranch
 import pyarrow as pa
 import pytest
-from anabranch import lake
 from anabranch.apps.cli.main import app
 from anabranch.change.replay.control import exclusive
 from anabranch.compute.speed.table import SpeedTable
 from anabranch.core.settings import Settings
-from anabranch.lake import commit_log
+from anabranch.lake.files import stage_arrow
 from anabranch.lake.layout import speed_checkpoint, speed_table
-from anabranch.operate.doctor.run_checks import CHECKS, Report, examine
+from anabranch.lake.log import commit_log
+from anabranch.operate.doctor import CHECKS, examine
+from anabranch.operate.doctor._run_checks import Report
 from anabranch.serve.routes import set_route
 from anabranch.views import View
-from anabranch.views.definition import CHANGED, PARTITION_DATE
+from anabranch.views.model.definition import CHANGED, PARTITION_DATE
 from support.landed_sample import sample_views
 from support.landing_defects import IN_LANDING, Seed
 from support.small_platform import DAYS, NAME, V1, V2, Clinic, checkpoint, departed
@@ -175,7 +176,7 @@ def stream(clinic: Clinic, view: View, rows: list[dict[str, Any]]) -> None:
     """The first micro-batch of a stream, or that of a new checkpoint."""
     data, owner = pa.Table.from_pylist(rows), f"{view.name}-{uuid4().hex}"
     table = SpeedTable(speed_table(clinic.settings, view.name, 1), view, data.schema)
-    staged = lake.stage_arrow(data, table.uri, owner, table.partition)
+    staged = stage_arrow(data, table.uri, owner, table.partition)
     table.refresh(staged, table.note(f"{owner}:0", clinic.cut))
     checkpoint(speed_checkpoint(clinic.settings, view.name, 1), owner, 0, [{"reservoirId": "x"}])
 

@@ -15,9 +15,9 @@ import pytest
 from anabranch import lake
 from anabranch.change.replay.state import CANCELLED, PUBLISHED, REFUSED, list_states
 from anabranch.core.settings import Settings
-from anabranch.operate.doctor.run_checks import CHECKS, examine
-from anabranch.operate.maintenance.report import DAY, Policy
-from anabranch.operate.maintenance.runner import maintain
+from anabranch.operate.doctor import CHECKS, examine
+from anabranch.operate.maintenance import maintain
+from anabranch.operate.maintenance._report import DAY, Policy
 from anabranch.serve.retirement import drop, reinstate, retire
 from anabranch.serve.routes import route_of, set_route
 from deltalake import DeltaTable

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anabranch.change.run_heartbeat import last_heartbeat, record_heartbeat
-from anabranch.contracts import Declarations
+from anabranch.change.migrate.run_heartbeat import last_heartbeat, record_heartbeat
+from anabranch.contracts.model.declarations import Declarations
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import speed_table
-from anabranch.lake.version_checksum import metadata_of
-from anabranch.operate.doctor.findings import Severity
-from anabranch.operate.doctor.run_checks import CHECKS, examine
-from anabranch.operate.doctor.running_work import RUNNING, UNSEEN
+from anabranch.lake.log.version_checksum import metadata_of
+from anabranch.operate.doctor import CHECKS, examine
+from anabranch.operate.doctor._findings import Severity
+from anabranch.operate.doctor._running_work import RUNNING, UNSEEN
 from anabranch.operate.runtime import process_registry
 from anabranch.operate.runtime.process_registry import Record
 from deltalake import DeltaTable

@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from anabranch.core.errors import BadInput
-from anabranch.operate.explain.row_key import key_parts, typed_key
+from anabranch.operate.explain import key_parts
+from anabranch.operate.explain._row_key import typed_key
 
 pytestmark = pytest.mark.unit
 

@@ -16,11 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 from anabranch.contracts import CloudEvents, Contract, Header, PlainJson, Record, Topic, TypeField
 from anabranch.core.errors import BadInput
-from anabranch.ingest.files import avro_blocks
-from anabranch.ingest.files.addresses import find_files
-from anabranch.ingest.files.load_files import check_loadable
-from anabranch.ingest.files.prepare import prepare
-from anabranch.ingest.files.problems import MOST, OTHER, in_words, merge
+from anabranch.ingest.files import _avro_blocks, check_loadable, find_files
+from anabranch.ingest.files._prepare import prepare
+from anabranch.ingest.files._problems import MOST, OTHER, in_words, merge
 
 pytestmark = pytest.mark.unit
 PAID = Contract(
@@ -59,7 +57,7 @@ def test_a_line_is_its_bytes(tmp_path: Path) -> None:
     assert rows(tmp_path / "a.jsonl") == expected
     packed = tmp_path / "packed" / "a.jsonl.gz"
     packed.parent.mkdir()
-    packed.write_bytes(gzip.compress(text))
+    packed.write_bytes(gzip.compress(text, mtime=0))
     assert rows(packed) == expected
 
 
@@ -140,11 +138,11 @@ def test_avro_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert rows(whole) == expected
     content = whole.read_bytes()
     with whole.open("rb") as file:
-        header = avro_blocks._header(file)
+        header = _avro_blocks._header(file)
     twice = tmp_path / "two" / "a.avro"
     twice.parent.mkdir()
     twice.write_bytes(content + content[len(header) :])
-    monkeypatch.setattr(avro_blocks, "_AT_ONCE", 1)
+    monkeypatch.setattr(_avro_blocks, "_AT_ONCE", 1)
     assert rows(twice) == expected * 2
 
 
@@ -162,7 +160,7 @@ def test_avro_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         ("a.csv", b'paymentId,cents\na,1\n"b,2\n', "a quote that doesn't end"),
         ("a.csv", b"paymentId,cents\n\xff,2\n", "no UTF-8"),
         ("a.json", b' [{"cents": 1}]', "begins with an array"),
-        ("a.jsonl.gz", gzip.compress(b"{}\n" * 99)[:-9], "can't be read to its end"),
+        ("a.jsonl.gz", gzip.compress(b"{}\n" * 99, mtime=0)[:-9], "can't be read to its end"),
         ("a.parquet", b"PAR1 cut off", "Parquet"),
         ("a.avro", b"Obj\x01\x02", "cut off"),
         ("a.avro", b"hello", "no Avro container"),

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from anabranch.core.errors import BadInput, TryAgain
-from anabranch.ingest.files.addresses import find_files
-from anabranch.ingest.files.remote import copy_object
+from anabranch.ingest.files import find_files
+from anabranch.ingest.files._remote import copy_object
 from moto.server import ThreadedMotoServer
 
 pytestmark = pytest.mark.unit

@@ -9,10 +9,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from anabranch.contracts import Contract, Header, PlainJson, Topic, TypeField
-from anabranch.contracts.record_check import RecordCheck
-from anabranch.contracts.records import Record
-from anabranch.ingest.http.bodies import BATCH, JSON, LINES, STRUCTURED, Unreadable, prepare
+from anabranch.contracts import Contract, Header, PlainJson, Record, Topic, TypeField
+from anabranch.contracts.sending import RecordCheck
+from anabranch.ingest.http._bodies import BATCH, JSON, LINES, STRUCTURED, Unreadable, prepare
 from hypothesis import given
 from hypothesis import strategies as st
 

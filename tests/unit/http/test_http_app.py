@@ -13,13 +13,14 @@ from typing import Any
 
 import pytest
 from anabranch.apps.cli.main import app as command_line
-from anabranch.contracts import Contract, Declarations, Topic
+from anabranch.contracts import Contract, Topic
+from anabranch.contracts.model.declarations import Declarations
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings, load_settings
-from anabranch.ingest.http import access, app
-from anabranch.ingest.http.bodies import STRUCTURED, Prepared
-from anabranch.ingest.http.sender import Busy, Sender, Undelivered
-from anabranch.operate.runtime.services import catalog, parts_named
+from anabranch.ingest.http import _app, access
+from anabranch.ingest.http._bodies import STRUCTURED, Prepared
+from anabranch.ingest.http._sender import Busy, Sender, Undelivered
+from anabranch.operate.runtime._services import catalog, parts_named
 from support.page_app import TestClient
 from typer.testing import CliRunner
 
@@ -58,7 +59,7 @@ def given(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 @pytest.fixture
 def client(settings: Settings, given: list[Any]) -> Iterator[TestClient]:
-    with TestClient(app.application(settings, DECLARED)) as client:
+    with TestClient(_app.application(settings, DECLARED)) as client:
         yield client
 
 
@@ -147,7 +148,7 @@ def test_sizes_are_limited(client: TestClient, settings: Settings, given: list[A
     large = EVENT.replace(b'"data":{}', b'"data":{"x":"' + b"x" * 2_000 + b'"}')
     answer = client.post("/topics/other", content=large, headers=headers)
     assert (answer.status_code, "record 0" in answer.json()["what"]) == (413, True)
-    answer = client.post("/topics/other", content=b" " * (app.MOST_BYTES + 1), headers=headers)
+    answer = client.post("/topics/other", content=b" " * (_app.MOST_BYTES + 1), headers=headers)
     assert answer.status_code == 413
     assert not given
 

@@ -10,9 +10,9 @@ from anabranch.core.errors import AnabranchError, BadInput
 from anabranch.core.settings import Settings, load_settings
 from anabranch.ingest.kafka.auth import java_client, password
 from anabranch.ingest.kafka.client import client_config
+from anabranch.operate.runtime._preflight import check_certificate
 from anabranch.operate.runtime.environment import environment
 from anabranch.operate.runtime.kafka_server import properties
-from anabranch.operate.runtime.preflight import check_certificate
 from support.tls_authority import authority
 
 pytestmark = pytest.mark.unit

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from anabranch.contracts import Declarations
+from anabranch.contracts.model.declarations import Declarations
 from anabranch.core.errors import AnabranchError, BadInput, TryAgain
 from anabranch.core.settings import Settings
-from anabranch.ingest.kafka import Producer, begin_offsets, create_missing, drift, end_offsets
+from anabranch.ingest.kafka import Producer
+from anabranch.ingest.kafka.admin import begin_offsets, create_missing, drift, end_offsets
 from anabranch.ingest.kafka.client import client_config
 
 pytestmark = pytest.mark.unit

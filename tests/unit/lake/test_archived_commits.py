@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from anabranch.lake import CommitMetadata, Cut, Position, append, commit_history, create, latest_commit, stage_arrow
-from anabranch.lake.archived_commits import ARCHIVE, LOG, archive_commits, log_files, restore_commits, versions
-from anabranch.lake.commit_log import changes
-from anabranch.lake.commits import open_table
+from anabranch.lake import CommitMetadata, commit_history, latest_commit, open_table
+from anabranch.lake.commits import append, create
+from anabranch.lake.cut import Cut, Position
+from anabranch.lake.files import stage_arrow
+from anabranch.lake.log.archived_commits import ARCHIVE, LOG, archive_commits, log_files, restore_commits, versions
+from anabranch.lake.log.commit_log import changes
 from deltalake import DeltaTable
 
 pytestmark = pytest.mark.unit

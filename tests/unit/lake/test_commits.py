@@ -17,21 +17,13 @@ from uuid import uuid4
 import pyarrow as pa
 import pytest
 from anabranch.core.errors import BrokenState, Conflict
-from anabranch.lake import (
-    CommitMetadata,
-    Cut,
-    Position,
-    StagedFile,
-    append,
-    commit_history,
-    create,
-    latest_commit,
-    replace,
-    stage_arrow,
-    upsert,
-    widen,
-)
-from anabranch.lake.version_checksum import prepare
+from anabranch.core.storage import storage_of
+from anabranch.lake import CommitMetadata, commit_history, latest_commit
+from anabranch.lake.commits import append, create, replace, upsert, widen
+from anabranch.lake.cut import Cut, Position
+from anabranch.lake.files import StagedFile, stage_arrow
+from anabranch.lake.log.delta_tables import delta_table, folder_of
+from anabranch.lake.log.version_checksum import prepare
 from deltalake import DeltaTable
 
 pytestmark = pytest.mark.unit
@@ -54,20 +46,32 @@ def arrow(rows: Sequence[tuple[str | None, int | None, date | None]]) -> pa.Tabl
 
 
 def rows_of(table: DeltaTable | str) -> list[tuple[Any, ...]]:
-    read = DeltaTable(table) if isinstance(table, str) else table
+    read = delta_table(table) if isinstance(table, str) else table
     found = read.to_pyarrow_table(columns=SCHEMA.names).to_pylist()
     return sorted((tuple(row[name] for name in SCHEMA.names) for row in found), key=str)
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> DeltaTable:
-    made = create(str(tmp_path / "table"), SCHEMA, ["day"], note())
+def table(place: Path) -> DeltaTable:
+    return first_commits(place)
+
+
+def first_commits(place: Path) -> DeltaTable:
+    made = create(str(place / "table"), SCHEMA, ["day"], note())
     append(made, stage(uri_of(made), [("a", 1, ONE), ("b", 2, TWO), (None, None, None)]), note("1"))
     return made
 
 
 def uri_of(table: DeltaTable) -> str:
-    return str(table.table_uri).removeprefix("file://")
+    return str(folder_of(table))
+
+
+def log_file(table: DeltaTable, version: int, kind: str) -> Path:
+    return folder_of(table) / "_delta_log" / f"{version:020d}.{kind}"
+
+
+def text_of(file: Path) -> str:
+    return storage_of(file).read(file).decode()
 
 
 def losing(write: str, stale: DeltaTable, staged: list[StagedFile]) -> None:
@@ -87,7 +91,7 @@ def losing(write: str, stale: DeltaTable, staged: list[StagedFile]) -> None:
 @pytest.mark.parametrize("write", ["append", "replace", "replace everything", "upsert"])
 def test_the_loser_of_a_race_writes_nothing(table: DeltaTable, write: str) -> None:
     uri = uri_of(table)
-    stale = DeltaTable(uri)
+    stale = delta_table(uri)
     append(table, stage(uri, [("winner", 5, ONE)]), note("2"))
     before = rows_of(uri)
     with pytest.raises(Conflict) as caught:
@@ -107,16 +111,15 @@ def test_the_loser_of_a_race_writes_nothing(table: DeltaTable, write: str) -> No
 
 def test_a_loser_leaves_no_checksum_that_contradicts_the_winner(table: DeltaTable) -> None:
     uri = uri_of(table)
-    stale = DeltaTable(uri)
+    stale = delta_table(uri)
     append(table, stage(uri, [("w", 5, ONE), ("x", 5, TWO)]), note("2"))
     with pytest.raises(Conflict):
         append(stale, stage(uri, [("loser", 6, ONE)]), note("late"))
-    left = Path(uri) / "_delta_log" / f"{2:020d}.crc"
-    assert not left.exists() or f'"numFiles": {len(table.file_uris())}' in left.read_text()
+    left = log_file(table, 2, "crc")
+    assert not storage_of(left).exists(left) or f'"numFiles": {len(table.file_uris())}' in text_of(left)
     # The next append counts for itself, whatever is left.
     append(table, stage(uri, [("y", 6, ONE)]), note("3"))
-    written = (Path(uri) / "_delta_log" / f"{3:020d}.crc").read_text()
-    assert f'"numFiles": {len(table.file_uris())}' in written
+    assert f'"numFiles": {len(table.file_uris())}' in text_of(log_file(table, 3, "crc"))
 
 
 def test_replace_touches_only_the_partitions_it_names(table: DeltaTable) -> None:
@@ -165,12 +168,13 @@ def test_a_note_comes_back_as_it_was(table: DeltaTable, extra: Mapping[str, Any]
     assert committed.note.cut.to_json() == note().cut.to_json()
 
 
-@pytest.mark.parametrize("text", [None, "", "{", "[]", '"x"', "1", '{"anabranch": 2}', '{"other": 1}'])
+@pytest.mark.parametrize("text", [None, "", "{", "[]", '"x"', "1", '{"anabranch": "2"}', '{"other": 1}'])
 def test_what_is_no_note_is_no_error(text: str | None) -> None:
     assert CommitMetadata.from_text(text) is None
 
 
-def test_commits_of_others_are_passed_over(table: DeltaTable) -> None:
+def test_commits_of_others_are_passed_over(tmp_path: Path) -> None:
+    table = first_commits(tmp_path)
     for _ in range(22):
         append(table, stage(uri_of(table), [("c", 1, ONE)]), note("ours"))
     table.optimize.compact()
@@ -183,7 +187,7 @@ def test_commits_of_others_are_passed_over(table: DeltaTable) -> None:
 
 def test_what_came_after_a_table_was_opened_is_not_told_of_it(table: DeltaTable) -> None:
     """delta-rs's history() tells the newer commits, under the numbers of older ones: a cut that its rows don't have."""
-    opened = DeltaTable(uri_of(table))
+    opened = delta_table(uri_of(table))
     for batch in ("2", "3"):
         append(table, stage(uri_of(table), [("c", 3, TWO)]), note(batch))
     told = [(committed.version, committed.note.batch) for committed in commit_history(opened)]
@@ -200,7 +204,7 @@ def test_notes_end_where_the_kept_log_ends(table: DeltaTable) -> None:
         append(table, stage(uri_of(table), [("c", 3, TWO)]), note(batch))
     table.create_checkpoint()
     for version in (0, 1):
-        (Path(uri_of(table)) / "_delta_log" / f"{version:020d}.json").unlink()
+        storage_of(folder_of(table)).remove(log_file(table, version, "json"))
     assert [(committed.version, committed.note.batch) for committed in commit_history(uri_of(table))] == [
         (3, "3"),
         (2, "2"),
@@ -209,16 +213,17 @@ def test_notes_end_where_the_kept_log_ends(table: DeltaTable) -> None:
 
 def test_a_torn_commit_before_the_newest_is_named(table: DeltaTable) -> None:
     append(table, stage(uri_of(table), [("c", 3, TWO)]), note("2"))
-    torn = Path(uri_of(table)) / "_delta_log" / f"{1:020d}.json"
-    torn.write_text(torn.read_text()[:40])
+    torn = log_file(table, 1, "json")
+    storage_of(torn).write(torn, text_of(torn)[:40].encode())
     with pytest.raises(BrokenState, match=torn.name):
         list(commit_history(table))
 
 
-def test_a_table_without_any_note_says_so(tmp_path: Path) -> None:
-    uri = str(tmp_path / "foreign")
+def test_a_table_without_any_note_says_so(place: Path) -> None:
+    uri, storage = str(place / "foreign"), storage_of(place)
     assert latest_commit(uri) is None
-    DeltaTable.create(uri, schema=pa.schema([("n", pa.int64())]))
+    options = dict(storage.delta_options)
+    DeltaTable.create(storage.uri(place / "foreign"), schema=pa.schema([("n", pa.int64())]), storage_options=options)
     with pytest.raises(BrokenState) as caught:
         latest_commit(uri)
     assert caught.value.code == "NOTES_LOST"
@@ -227,8 +232,11 @@ def test_a_table_without_any_note_says_so(tmp_path: Path) -> None:
 STOPPED = """
 import os, signal, sys
 from anabranch.core.errors import Conflict
-from anabranch.lake import Cut, CommitMetadata, append, commits, stage_arrow
-from anabranch.lake.commits import open_table
+from anabranch.lake.cut import Cut
+from anabranch.lake import CommitMetadata, commits
+from anabranch.lake.commits import append
+from anabranch.lake.files import stage_arrow
+from anabranch.lake import open_table
 import pyarrow as pa, datetime
 
 commit_or_confirm = commits.commit_or_confirm
@@ -247,8 +255,9 @@ except Conflict as conflict:
 """
 
 
-def test_a_writer_that_is_stopped_inside_its_commit_holds_nobody_up(table: DeltaTable) -> None:
+def test_a_writer_that_is_stopped_inside_its_commit_holds_nobody_up(tmp_path: Path) -> None:
     """Its successor has the version's number when it wakes, so its own commit is refused then."""
+    table = first_commits(tmp_path)
     given = [sys.executable, "-c", STOPPED, uri_of(table)]
     sleeper = subprocess.Popen(given, stderr=subprocess.PIPE, text=True)
     try:
@@ -281,14 +290,13 @@ def test_creators_that_start_at_once_all_get_the_table(tmp_path: Path) -> None:
 
 def test_a_checksum_counts_what_the_commit_holds(table: DeltaTable) -> None:
     staged = stage(uri_of(table), [("c", 1, ONE), ("d", 1, TWO)])
-    announced = prepare(table, staged).read_text()
-    assert f'"numFiles": {len(table.file_uris()) + 2}' in announced
+    assert f'"numFiles": {len(table.file_uris()) + 2}' in prepare(table, staged).text
 
 
 def test_a_kill_before_the_commit_leaves_a_table_that_opens(table: DeltaTable) -> None:
     """delta-rs refuses a table whose newest checksum is ahead of its commits."""
     prepare(table, stage(uri_of(table), [("c", 1, ONE)]))
-    assert DeltaTable(uri_of(table)).version() == table.version()
+    assert delta_table(uri_of(table)).version() == table.version()
     append(table, stage(uri_of(table), [("d", 1, ONE)]), note("after"))
-    assert (Path(uri_of(table)) / "_delta_log" / f"{table.version():020d}.crc").exists()
-    assert DeltaTable(uri_of(table)).version() == table.version()
+    assert text_of(log_file(table, table.version(), "crc"))
+    assert delta_table(uri_of(table)).version() == table.version()

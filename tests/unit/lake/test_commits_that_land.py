@@ -5,15 +5,19 @@ from __future__ import annotations
 import ast
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from anabranch.core.errors import Conflict, TryAgain
-from anabranch.core.settings import project_root
-from anabranch.lake import append, latest_commit
+from anabranch.core.errors import BrokenState, Conflict, TryAgain
+from anabranch.core.project_folder import project_root
+from anabranch.lake import latest_commit
+from anabranch.lake.commits import append
+from anabranch.lake.log.delta_tables import delta_table
 from anabranch.lake.optimistic import until_committed
 from deltalake import DeltaTable
 from support.commit_kinds import FIRST, KINDS, SECOND, begun, log_of, moved, note, read, staged
+from support.object_store import Faults, object_store
 
 pytestmark = pytest.mark.unit
 
@@ -65,6 +69,48 @@ def test_a_link_that_was_made_and_whose_answer_got_lost(
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_an_answer_of_an_object_store_that_got_lost(tmp_path: Path, kind: str) -> None:
+    commit, expected = KINDS[kind]
+    with object_store(tmp_path) as store:
+        table = begun(str(tmp_path / "table"))
+        before = store.failures
+        with store.failing(Faults(lost=1.0, of=f"/{2:020d}.json")):
+            assert commit(table, note(kind)) == 2
+        assert store.failures == before + 1
+        found = delta_table(tmp_path / "table")
+        assert (found.version(), read(found)) == (2, expected)
+
+
+def test_of_writers_whose_answers_get_lost_each_row_is_in_once_or_its_writer_knows(tmp_path: Path) -> None:
+    written, refused, unknown = list[int](), list[int](), list[int]()
+
+    def write(number: int) -> None:
+        row = {"k": str(number), "n": number, "day": FIRST["day"]}
+
+        def attempt() -> int:
+            table = delta_table(tmp_path / "table")
+            return append(table, staged(table, row), note(str(number)))
+
+        try:
+            until_committed("a test", attempt, tries=50)
+        except (TryAgain, BrokenState) as error:
+            {"COMMIT_UNKNOWN": unknown, "COMMIT_UNWRITTEN": refused}[error.code].append(number)
+        else:
+            written.append(number)
+
+    with object_store(tmp_path) as store:
+        begun(str(tmp_path / "table"))
+        with store.failing(Faults(lost=0.25, refused=0.25, of=".json")), ThreadPoolExecutor(3) as pool:
+            list(pool.map(write, range(100, 130)))
+        found = [row["n"] for row in read(delta_table(tmp_path / "table"))][1:]
+    assert len(found) == len(set(found))
+    assert set(written) <= set(found) <= {*written, *unknown}
+    assert len(written) + len(refused) + len(unknown) == 30
+    assert written
+    assert refused
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_where_the_log_can_not_be_read_nobody_knows(table: DeltaTable, kind: str) -> None:
     """The next version's name leads nowhere: it is taken, and can't be read."""
     commit, _ = KINDS[kind]
@@ -96,9 +142,9 @@ def test_the_commit_of_another_is_not_taken_for_its_own(table: DeltaTable, kind:
 
 
 ASKING = {
-    "core/errors.py", "change/replay/runner.py", "compute/speed/large_merge.py",
+    "core/errors.py", "change/replay/runner.py", "compute/speed/_large_merge.py",
     "compute/speed/service.py", "lake/optimistic.py",
-    "lake/commit_errors.py",
+    "lake/log/commit_errors.py",
 }  # fmt: skip
 """Who tells TABLE_MOVED apart: whoever raises it, the one loop that decides again, and streams and replays, which begin
 anew. A large merge reads again only where a compaction was quicker."""

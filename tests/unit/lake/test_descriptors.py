@@ -6,12 +6,12 @@ from pathlib import Path
 
 import psutil
 import pytest
-from anabranch import lake
 from anabranch.compute.speed.table import SpeedTable
 from anabranch.core.settings import Settings
+from anabranch.lake.files import stage_arrow
 from anabranch.lake.layout import speed_table
-from anabranch.serve.read_api import read
-from anabranch.views.definition import PARTITION_DATE
+from anabranch.serve import read
+from anabranch.views.model.definition import PARTITION_DATE
 from support.small_platform import DAYS, NAME, SPEED, V1, Clinic, departed, rows_on
 
 pytestmark = pytest.mark.unit
@@ -27,7 +27,7 @@ def test_open_files_are_level_after_a_thousand_commits_and_reads(tmp_path: Path)
     table = SpeedTable(speed_table(clinic.settings, NAME, 1), V1, SPEED, unverified=True)
     rows, process, counts = rows_on(DAYS[:1], 1), psutil.Process(), dict[int, int]()
     for number in range(1, COMMITS + 1):
-        files = lake.stage_arrow(rows, table.uri, f"speed-{number}", PARTITION_DATE)
+        files = stage_arrow(rows, table.uri, f"speed-{number}", PARTITION_DATE)
         note = table.note(f"speed-v1:{number}", clinic.cut, watermark_ms=None, rows=rows.num_rows)
         table.replace(files, DAYS[:1], note)
         if number % 10 == 0:

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import load_settings
-from anabranch.lake import Cut, Position
-from anabranch.lake.cut import parse_epochs
+from anabranch.lake.cut import Cut, Position, parse_epochs
 from anabranch.lake.layout import batch_table, landing_checkpoint, landing_table, speed_checkpoint, view_folder
 
 pytestmark = pytest.mark.unit

@@ -12,7 +12,10 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
-from anabranch.lake import CommitMetadata, Cut, StagedFile, append, create, stage_arrow
+from anabranch.lake import CommitMetadata
+from anabranch.lake.commits import append, create
+from anabranch.lake.cut import Cut
+from anabranch.lake.files import StagedFile, stage_arrow
 from deltalake import DeltaTable
 
 pytestmark = pytest.mark.unit

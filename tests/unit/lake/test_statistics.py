@@ -17,12 +17,13 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from anabranch import lake
-from anabranch.lake import CommitMetadata, Cut, append, create, stage_arrow, widen
+from anabranch.lake import CommitMetadata
+from anabranch.lake.commits import append, create, widen
+from anabranch.lake.cut import Cut
 from anabranch.lake.file_commits import commit_move, data_files
-from anabranch.lake.staging import describe
-from anabranch.lake.statistics import INDEXED_LEAVES, footer_columns, statistics
-from anabranch.operate.maintenance.file_merging import Group, merge
+from anabranch.lake.files import StagedFile, describe, footer_columns, stage_arrow
+from anabranch.lake.files._statistics import INDEXED_LEAVES, statistics
+from anabranch.operate.maintenance._file_merging import Group, merge
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
 from support import random_tables
 from support.random_tables import LAST, OPERATORS, SCHEMA, Question
@@ -48,7 +49,7 @@ def filled(folder: Path, files: list[pa.Table], old: int = 0) -> DeltaTable:
     for number, rows in enumerate(files):
         (staged,) = stage_arrow(rows, str(folder), f"b{number}", None)
         if number < old:
-            staged = lake.StagedFile(staged.path, staged.size, staged.rows, {}, f'{{"numRecords": {staged.rows}}}')
+            staged = StagedFile(staged.path, staged.size, staged.rows, {}, f'{{"numRecords": {staged.rows}}}')
         append(table, [staged], NOTE)
     return DeltaTable(str(folder))
 

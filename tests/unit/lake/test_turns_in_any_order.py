@@ -10,9 +10,13 @@ from uuid import uuid4
 import pyarrow as pa
 import pytest
 from anabranch.core.errors import Conflict
-from anabranch.lake import CommitMetadata, Cut, Position, append, create, latest_commit, stage_arrow
-from anabranch.lake.commits import open_table
-from anabranch.lake.writer_fencing import WriterFence, acquire
+from anabranch.core.storage import DISK, storage_of
+from anabranch.lake import CommitMetadata, latest_commit, open_table
+from anabranch.lake.commits import append, create
+from anabranch.lake.cut import Cut, Position
+from anabranch.lake.files import stage_arrow
+from anabranch.lake.log.delta_tables import delta_table
+from anabranch.lake.streams.writer_fencing import WriterFence, acquire
 from deltalake import DeltaTable
 
 pytestmark = pytest.mark.unit
@@ -81,7 +85,7 @@ def orders(left: tuple[int, ...], begun: tuple[int, ...] = ()) -> Iterator[tuple
 
 
 def records(uri: str) -> list[int]:
-    return sorted(DeltaTable(uri).to_pyarrow_table()["record"].to_pylist())
+    return sorted(delta_table(uri).to_pyarrow_table()["record"].to_pylist())
 
 
 def carried_out(home: Path, order: tuple[int, ...]) -> None:
@@ -112,11 +116,12 @@ def carried_out(home: Path, order: tuple[int, ...]) -> None:
             assert lost.code == FENCED
 
 
-def test_two_writers_in_each_of_twenty_orders(tmp_path: Path) -> None:
+def test_two_writers_in_each_of_twenty_orders(place: Path) -> None:
+    """In an object store, where each takes seconds, in every fourth one."""
     every = list(orders((STEPS, STEPS)))
     assert len(set(every)) == 20
-    for number, order in enumerate(every):
-        carried_out(tmp_path / str(number), order)
+    for number, order in enumerate(every if storage_of(place) is DISK else every[::4]):
+        carried_out(place / str(number), order)
 
 
 @pytest.mark.sweep

@@ -10,14 +10,19 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pytest
-from anabranch.apps.cli import census_commands
+from anabranch.apps.cli import _census_commands
 from anabranch.apps.cli.main import app
-from anabranch.contracts import Compatibility, Contract, Declarations, Topic
+from anabranch.contracts import Contract, Topic
+from anabranch.contracts.model.contract import Compatibility
+from anabranch.contracts.model.declarations import Declarations
 from anabranch.core.settings import Settings, load_settings
-from anabranch.ingest.landing.contract_usage import Producer, census
-from anabranch.ingest.landing.schema import EVENT_DATE, landing_schema
 from anabranch.ingest.landing.state import open_landing, read_state
-from anabranch.lake import CommitMetadata, Cut, Position, append, stage_arrow
+from anabranch.ingest.landing.table.contract_usage import Producer, census
+from anabranch.ingest.landing.table.schema import EVENT_DATE, landing_schema
+from anabranch.lake import CommitMetadata
+from anabranch.lake.commits import append
+from anabranch.lake.cut import Cut, Position
+from anabranch.lake.files import stage_arrow
 from typer.testing import CliRunner
 
 pytestmark = pytest.mark.unit
@@ -103,7 +108,7 @@ def test_before_anything_has_landed_all_are_declared_and_never_seen(settings: Se
 
 
 def test_the_command_prints_both(landed_things: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(census_commands, "project", lambda: (landed_things, Declarations({"things": TOPIC})))
+    monkeypatch.setattr(_census_commands, "project", lambda: (landed_things, Declarations({"things": TOPIC})))
     shown = CliRunner().invoke(app, ["census", "things"], env={"COLUMNS": "200"})
     assert shown.exit_code == 0, shown.output
     for said in ("v2 newest", "[red]new[/] 1", "and 2 more", "never seen", "2013-01-01 12:00"):

@@ -12,8 +12,10 @@ import pytest
 from anabranch.core.settings import Settings, load_settings
 from anabranch.ingest.landing import id_hashes
 from anabranch.ingest.landing.duplicates import IDENTITY, Duplicates
-from anabranch.ingest.landing.schema import landing_schema
-from anabranch.lake import CommitMetadata, append, stage_arrow
+from anabranch.ingest.landing.table.schema import landing_schema
+from anabranch.lake import CommitMetadata
+from anabranch.lake.commits import append
+from anabranch.lake.files import stage_arrow
 from anabranch.lake.layout import landing_index
 from support.landed_sample import FLIGHTS, Event, Landing
 

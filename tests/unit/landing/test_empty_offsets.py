@@ -15,7 +15,8 @@ from anabranch.ingest.landing.empty_offsets import (
     ranges_note,
     unproven,
 )
-from anabranch.lake import Commit, CommitMetadata, Cut
+from anabranch.lake import Commit, CommitMetadata
+from anabranch.lake.cut import Cut
 
 pytestmark = pytest.mark.unit
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from anabranch.core.settings import Settings
-from anabranch.operate.jobs.landed_events import EVERY_SECONDS, AirflowAssets, LandedEvents
+from anabranch.operate.jobs._landed_events import EVERY_SECONDS, AirflowAssets, LandedEvents
 from support.small_platform import Clinic, departed
 
 pytestmark = pytest.mark.unit

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from anabranch import lake
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
 from anabranch.ingest.landing.loaded_files import (
@@ -19,7 +18,8 @@ from anabranch.ingest.landing.loaded_files import (
     record_file,
     wrong_rows,
 )
-from anabranch.lake import CommitMetadata, Cut
+from anabranch.lake import CommitMetadata, commits
+from anabranch.lake.cut import Cut
 from anabranch.lake.layout import loaded_files
 from deltalake import DeltaTable
 
@@ -38,9 +38,9 @@ def test_how_far_a_file_is() -> None:
 
 def table(settings: Settings, *notes: dict[str, object]) -> DeltaTable:
     uri = str(settings.lake / "landing" / "payments")
-    made = lake.create(uri, pa.schema([("n", pa.int64())]), [], CommitMetadata("landing/payments", "create", Cut()))
+    made = commits.create(uri, pa.schema([("n", pa.int64())]), [], CommitMetadata("landing/payments", "create", Cut()))
     for number, note in enumerate(notes):
-        lake.append(made, [], CommitMetadata("landing/payments", f"load:{number}", Cut(), extra=note))
+        commits.append(made, [], CommitMetadata("landing/payments", f"load:{number}", Cut(), extra=note))
     return made
 
 

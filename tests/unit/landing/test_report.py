@@ -8,10 +8,10 @@ from io import StringIO
 
 import pytest
 from anabranch.apps.cli.main import app
-from anabranch.ingest.landing import quarantine
-from anabranch.ingest.landing.quarantine import Quarantined
-from anabranch.ingest.landing.report import kinds_table, proof_table
-from anabranch.ingest.landing.verify import PartitionProof, Proof
+from anabranch.ingest.landing.audit import quarantine
+from anabranch.ingest.landing.audit.quarantine import Quarantined
+from anabranch.ingest.landing.audit.report import kinds_table, proof_table
+from anabranch.ingest.landing.audit.verify import PartitionProof, Proof
 from rich.console import Console, RenderableType
 from typer.testing import CliRunner
 
@@ -78,7 +78,7 @@ def test_nothing_there_is_said_and_no_engine_is_started(
     listed: list[Quarantined], command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listed.clear()
-    monkeypatch.setattr("anabranch.core.engine_end.session", None)
+    monkeypatch.setattr("anabranch.core.engine.lifetime.session", None)
     said = CliRunner().invoke(app, ["quarantine", command, "flights"])
     assert (said.exit_code, said.stdout) == (0, "flights: nothing is in quarantine\n")
 

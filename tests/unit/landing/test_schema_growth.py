@@ -12,25 +12,18 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 from anabranch.contracts import Contract, Topic
-from anabranch.contracts.contract import Compatibility
+from anabranch.contracts.model.contract import Compatibility
 from anabranch.core.errors import BadDefinition, BrokenState, Conflict, TryAgain
 from anabranch.core.settings import Settings, load_settings
-from anabranch.ingest.landing.quarantine import list_quarantined
-from anabranch.ingest.landing.schema import EVENT_DATE, INDEXED, PROPERTIES, landing_schema
-from anabranch.ingest.landing.schema_growth import VERSIONS, missing_columns
-from anabranch.ingest.landing.sql import landed_rows
+from anabranch.ingest.landing.audit.quarantine import list_quarantined
 from anabranch.ingest.landing.state import open_landing, read_state
-from anabranch.lake import (
-    CommitMetadata,
-    Cut,
-    Position,
-    append,
-    commit_history,
-    create,
-    latest_commit,
-    stage_arrow,
-    widen,
-)
+from anabranch.ingest.landing.table.schema import EVENT_DATE, INDEXED, PROPERTIES, landing_schema
+from anabranch.ingest.landing.table.schema_growth import VERSIONS, missing_columns
+from anabranch.ingest.landing.table.sql import landed_rows
+from anabranch.lake import CommitMetadata, commit_history, latest_commit
+from anabranch.lake.commits import append, create, widen
+from anabranch.lake.cut import Cut, Position
+from anabranch.lake.files import stage_arrow
 from anabranch.lake.layout import landing_table
 from deltalake import DeltaTable
 
@@ -141,7 +134,7 @@ def test_a_decimal_column_stays_as_it_is(settings: Settings) -> None:
 
 
 def test_another_table_is_not_made_one_of_ours(settings: Settings, tmp_path: Path) -> None:
-    from anabranch.lake import create
+    from anabranch.lake.commits import create
 
     schema = pa.schema([f for f in landing_schema(ONE) if f.name != "epoch"])
     table = create(str(tmp_path / "t"), schema, [EVENT_DATE], CommitMetadata("x", "1", Cut()))
@@ -248,3 +241,43 @@ def test_landing_has_statistics_of_the_columns_that_its_table_names(settings: Se
         wanted = ds.field(column) == value
         assert found.to_pyarrow_dataset().to_table(columns=["offset"], filter=wanted)["offset"].to_pylist() == [1]
     assert found.to_pyarrow_dataset().to_table(filter=ds.field("thing_made").is_null()).num_rows == 2
+
+
+def a_map(**fields: Any) -> dict[str, Any]:
+    return {"type": "object", "additionalProperties": {"type": "object", "properties": fields}}
+
+
+def test_the_values_of_a_map_grow_and_older_files_stay_readable(settings: Settings) -> None:
+    one = Topic("things", (contract(1, {"m": a_map(x={"type": "integer"})}),))
+    table = open_landing(settings, one)
+    land(table, one, {"m": {"a": {"x": 1}}})
+    texts = {"type": "object", "additionalProperties": {"type": "string"}}
+    two = Topic("things", (*one.contracts, contract(2, {"m": a_map(x={"type": "integer"}, y=texts), "n": texts})))
+    grown = open_landing(settings, two)
+    assert next(iter(commit_history(grown))).note.extra["grown"] == ["thing_made.m.*.y", "thing_made.n"]
+    land(grown, two, {"m": {"b": {"x": 2, "y": {"k": "v"}}}, "n": {"k": "v"}})
+    rows = (
+        landed_rows(grown).execute("SELECT thing_made FROM rows WHERE thing_made IS NOT NULL ORDER BY epoch").fetchall()
+    )
+    assert [row[0] for row in rows] == [
+        {"m": {"a": {"x": 1, "y": None}}, "n": None},
+        {"m": {"b": {"x": 2, "y": {"k": "v"}}}, "n": {"k": "v"}},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "clash"),
+    [
+        ({"type": "object", "properties": {}}, "thing_made.m is map in the table and struct in the contract"),
+        (
+            {"type": "object", "additionalProperties": {"type": "string"}},
+            "thing_made.m.* is struct in the table and string in the contract",
+        ),
+    ],
+)
+def test_another_type_of_a_map_is_refused(settings: Settings, values: dict[str, Any], clash: str) -> None:
+    table = open_landing(settings, Topic("things", (contract(1, {"m": a_map(x={"type": "integer"})}),)))
+    with pytest.raises(BadDefinition) as raised:
+        missing_columns(table, Topic("things", (contract(1, {"m": values}),)))
+    assert raised.value.code == "LANDING_TYPES"
+    assert clash in raised.value.fields["clashes"]

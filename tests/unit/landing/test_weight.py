@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from anabranch.core.settings import heap_bytes, load_settings
-from anabranch.ingest.landing.weight import Weight
-from anabranch.lake import stage_arrow
+from anabranch.ingest.landing._weight import Weight
+from anabranch.lake.files import stage_arrow
 from support.landed_sample import FLIGHTS
 
 pytestmark = pytest.mark.unit

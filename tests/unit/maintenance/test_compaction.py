@@ -7,21 +7,22 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from anabranch import lake
 from anabranch.change.replay.landing_mirror import LandedCommits, Mirror
 from anabranch.compute.speed.table import BatchAction, SpeedTable
 from anabranch.core.errors import BrokenState, Conflict
 from anabranch.ingest.landing import duplicates
 from anabranch.ingest.landing.duplicates import Duplicates
-from anabranch.ingest.landing.event_counts import files_since
-from anabranch.ingest.landing.schema import epoch_build, landing_schema
 from anabranch.ingest.landing.state import read_state
+from anabranch.ingest.landing.table.event_counts import files_since
+from anabranch.ingest.landing.table.schema import epoch_build, landing_schema
 from anabranch.lake import CommitMetadata, commit_history, latest_commit
+from anabranch.lake import commits as lake_commits
+from anabranch.lake.files import StagedFile, stage_arrow
 from anabranch.lake.table_refs import TableRef, existing_tables
-from anabranch.operate.maintenance import compaction
-from anabranch.operate.maintenance.compaction import compact
-from anabranch.operate.maintenance.file_merging import Group, merge
-from anabranch.operate.maintenance.report import Action, Policy
+from anabranch.operate.maintenance import _compaction
+from anabranch.operate.maintenance._compaction import compact
+from anabranch.operate.maintenance._file_merging import Group, merge
+from anabranch.operate.maintenance._report import Action, Policy
 from anabranch.serve.table_snapshots import snapshot
 from deltalake import DeltaTable, write_deltalake
 from support.landed_sample import FLIGHTS
@@ -97,11 +98,11 @@ def test_landing_that_commits_meanwhile_lands_behind_it(clinic: Clinic) -> None:
     before = read_state(clinic.table, FLIGHTS)
     compacted(clinic, "landing")
     data = pa.Table.from_pylist([clinic.row(departed(99))], landing_schema(FLIGHTS))
-    staged = lake.stage_arrow(data, clinic.uri, epoch_build(before.epoch + 1), "event_date")
+    staged = stage_arrow(data, clinic.uri, epoch_build(before.epoch + 1), "event_date")
     note = CommitMetadata("landing/flights", "c:new", clinic.decisions.cut, extra={"rows": 1, "watermark_us": 1})
-    assert lake.append(clinic.table, staged, note) == EPOCHS + 2
+    assert lake_commits.append(clinic.table, staged, note) == EPOCHS + 2
     with pytest.raises(Conflict) as moved:  # what isn't a move is in the way as ever
-        lake.append(DeltaTable(clinic.uri, version=EPOCHS), staged, note)
+        lake_commits.append(DeltaTable(clinic.uri, version=EPOCHS), staged, note)
     assert moved.value.code == "TABLE_MOVED"
 
 
@@ -125,13 +126,13 @@ def test_between_two_micro_batches_it_is_not_seen_either(clinic: Clinic) -> None
 
 def test_what_its_writer_has_changed_meanwhile_is_left_out(clinic: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
 
-    def disturbed(uri: str, schema: pa.Schema, group: Group) -> lake.StagedFile:
+    def disturbed(uri: str, schema: pa.Schema, group: Group) -> StagedFile:
         made = merge(uri, schema, group)
         if group.files[0].partition["partition_date"] == str(DAYS[0]):
             clinic.speed([DAYS[0]], origin="A00")  # rewrites the file that A00's rows are in
         return made
 
-    monkeypatch.setattr(compaction, "merge", disturbed)
+    monkeypatch.setattr(_compaction, "merge", disturbed)
     (deed,) = compacted(clinic, "speed")
     assert deed.made == 1
     assert sum(f"partition_date={DAYS[1]}" in path for path in files(speed_of(clinic))) == 1

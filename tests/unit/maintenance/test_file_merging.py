@@ -9,10 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from anabranch.ingest.landing.schema import epoch_build, epochs_build, epochs_of_file
+from anabranch.ingest.landing.table.schema import epoch_build, epochs_build, epochs_of_file
 from anabranch.lake.file_commits import DataFile
-from anabranch.operate.maintenance.file_merging import Group, groups_of, merge
-from anabranch.operate.maintenance.report import Policy
+from anabranch.operate.maintenance._file_merging import Group, groups_of, merge
+from anabranch.operate.maintenance._report import Policy
 
 pytestmark = pytest.mark.unit
 POLICY = Policy(few=4, at_once=100, landing_bytes=1_000, half_bytes=1_000)

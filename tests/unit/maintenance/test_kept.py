@@ -19,6 +19,7 @@ from pathlib import Path
 import psutil
 import pyarrow.parquet as pq
 import pytest
+from anabranch.certify.verdict import verdict_path
 from anabranch.change.estimates import NEWEST, Outcome, outcomes, record_outcome
 from anabranch.change.replay.landing_mirror import Mirror
 from anabranch.change.replay.state import PUBLISHED, list_states, state_file
@@ -26,17 +27,16 @@ from anabranch.change.run_progress import REBUILD, RunProgress, progress_files, 
 from anabranch.compute.batch.manifest import manifests, read_manifest
 from anabranch.compute.batch.publish import publish
 from anabranch.core.atomic_files import locked
+from anabranch.core.engine.spark import HOLD, hold_scratch, scratch
 from anabranch.core.errors import BrokenState, TryAgain
 from anabranch.core.settings import Settings
-from anabranch.core.spark import HOLD, hold_scratch, scratch
-from anabranch.ingest.landing.event_counts import count_events
+from anabranch.ingest.landing.table.event_counts import count_events
 from anabranch.lake import latest_commit
-from anabranch.lake.archived_commits import ARCHIVE
 from anabranch.lake.layout import batch_table, certificates_table, routes_table, run_records, speed_checkpoint
-from anabranch.operate.maintenance import orphans, vacuum
-from anabranch.operate.maintenance.report import DAY, ActionKind, Policy
-from anabranch.operate.maintenance.runner import maintain
-from anabranch.serve.read_api import read
+from anabranch.lake.log.archived_commits import ARCHIVE
+from anabranch.operate.maintenance import _orphans, _vacuum, maintain
+from anabranch.operate.maintenance._report import DAY, ActionKind, Policy
+from anabranch.serve import read
 from anabranch.serve.retirement import drop, retire
 from anabranch.serve.routes import route_history, route_of, set_route
 from deltalake import DeltaTable
@@ -71,7 +71,7 @@ def test_a_reader_has_seven_days(clinic: Clinic) -> None:
 def ancient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every file on disk was written long ago."""
     monkeypatch.setattr(
-        vacuum, "_files", lambda base: ((Path(path), Path(path).stat().st_size, 0.0) for path in on_disk(str(base)))
+        _vacuum, "_files", lambda base: ((Path(path), Path(path).stat().st_size, 0.0) for path in on_disk(str(base)))
     )
 
 
@@ -326,6 +326,22 @@ def test_the_newest_outcomes_stay_for_estimates(clinic: Clinic) -> None:
     assert len(list((clinic.settings.home / "control" / "builds" / NAME / "v1").iterdir())) == NEWEST
 
 
+def test_the_verdicts_of_old_certifications_go_but_for_the_newest(clinic: Clinic) -> None:
+    clinic.reprocess("built", DAYS[:1])
+    for number, run in enumerate(["certify-b", "certify-a", "certify-c"]):
+        clinic.certify(run, DAYS[:1])
+        path = verdict_path(clinic.settings, NAME, 1, run)
+        os.utime(path, (path.stat().st_mtime + number, path.stat().st_mtime + number))
+    folder = verdict_path(clinic.settings, NAME, 1, "any").parent
+    before = {path.name for path in folder.glob("*.verdict.json")}
+    assert "built.verdict.json" in before, "it goes when its build goes"
+    maintain(clinic.settings, later(2))
+    assert {path.name for path in folder.glob("*.verdict.json")} == before
+    maintain(clinic.settings, later(MONTH))
+    left = {path.name for path in folder.glob("*.verdict.json")}
+    assert left == {"built.verdict.json", "certify-c.verdict.json"}, "the page shows it beside its certificate"
+
+
 def test_the_progress_of_a_killed_job_goes_with_the_control_files_of_old_builds(clinic: Clinic) -> None:
     write_progress(clinic.settings, RunProgress(NAME, 1, "killed", REBUILD, 1, 1, 0.0))
     (path,) = progress_files(clinic.settings, NAME, 1)
@@ -369,7 +385,7 @@ def test_old_logs_go_and_the_ones_in_use_stay(clinic: Clinic) -> None:
 ENGINE = """
 import sys, time
 from anabranch.core.settings import Settings
-from anabranch.core.spark import hold_scratch
+from anabranch.core.engine.spark import hold_scratch
 folder = hold_scratch(Settings(home=sys.argv[1]))
 (folder / "0c").mkdir()
 (folder / "0c" / "shuffle_0_0_0.data").write_bytes(b"rows")
@@ -388,7 +404,7 @@ def engine(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
 
 
 def swept(settings: Settings, seconds: float = 3_700) -> list[tuple[int, int]]:
-    found = orphans.engines(settings, Policy(now=time.time() + seconds), plan=False)
+    found = _orphans.engines(settings, Policy(now=time.time() + seconds), plan=False)
     return [(deed.files, deed.bytes) for deed in found]
 
 
@@ -401,7 +417,7 @@ def test_what_a_killed_engine_had_on_disk_goes_after_an_hour(
     process.kill()
     process.wait()
     assert swept(settings, 0) == [], "it may have been killed a moment ago"
-    planned = orphans.engines(settings, Policy(now=time.time() + 3_700), plan=True)
+    planned = _orphans.engines(settings, Policy(now=time.time() + 3_700), plan=True)
     assert ([deed.bytes for deed in planned], folder.exists()) == ([4], True)
     assert (swept(settings), folder.exists()) == ([(1, 4)], False)
 
@@ -474,7 +490,7 @@ def test_drafts_of_killed_processes_go_after_an_hour(tmp_path: Path) -> None:
         path.write_text("{}")
         os.utime(path, (now - 7_200, now - 7_200))
     os.utime(young, (now, now))
-    (deed,) = orphans.drafts(settings, Policy(), plan=True)
+    (deed,) = _orphans.drafts(settings, Policy(), plan=True)
     assert (deed.files, old.exists()) == (1, True)
-    assert len([*orphans.drafts(settings, Policy(), plan=False)]) == 1
+    assert len([*_orphans.drafts(settings, Policy(), plan=False)]) == 1
     assert sorted(folder.iterdir()) == sorted([young, mine, folder / "0.json"])

@@ -14,11 +14,18 @@ from anabranch.apps.cli.main import app
 from anabranch.core.atomic_files import locked
 from anabranch.core.errors import Conflict
 from anabranch.lake import file_commits
-from anabranch.operate.maintenance import compaction, compaction_journal, log_retention, orphans, runner, vacuum
-from anabranch.operate.maintenance.compaction import compact
-from anabranch.operate.maintenance.report import ActionKind, Report
-from anabranch.operate.maintenance.runner import maintain
-from anabranch.serve.read_api import read
+from anabranch.operate.maintenance import (
+    _compaction,
+    _compaction_journal,
+    _log_retention,
+    _orphans,
+    _runner,
+    _vacuum,
+    maintain,
+)
+from anabranch.operate.maintenance._compaction import compact
+from anabranch.operate.maintenance._report import ActionKind, Report
+from anabranch.serve import read
 from support.maintained_platform import EPOCHS, busy, files, later, on_disk, rows, said, speed_of, tree
 from support.small_platform import DAYS, NAME, Clinic, departed
 from typer.testing import CliRunner
@@ -94,7 +101,7 @@ def test_what_fails_at_one_table_is_told_and_the_others_go_on(clinic: Clinic, mo
             raise OSError("no space left on device")
         return compact(settings, place, policy)
 
-    monkeypatch.setattr(runner, "compact", failing)
+    monkeypatch.setattr(_runner, "compact", failing)
     done = maintain(clinic.settings)
     assert done.failed
     assert [(deed.act, deed.said) for deed in done.actions if deed.act is ActionKind.FAILED] == [
@@ -113,7 +120,7 @@ def test_a_full_disk_leaves_nothing_staged(clinic: Clinic, monkeypatch: pytest.M
     monkeypatch.setattr(os, "link", full)
     assert maintain(clinic.settings).failed
     assert on_disk(clinic.uri) | on_disk(speed_of(clinic)) == before
-    assert not [p for p in (Path(clinic.uri) / "_delta_log").iterdir() if p.suffix == ".tmp"]
+    assert not [p for p in (Path(clinic.uri) / "_delta_log").iterdir() if p.name.startswith(".")]
     assert not said(clinic).findings
 
 
@@ -138,12 +145,12 @@ def at_call(number: int, before: bool) -> Callable[[Any], Any]:
 
 
 KILLS = [
-    *[(compaction_journal, "begin", 1, before) for before in (True, False)],
-    *[(compaction, "merge", number, False) for number in (1, 2)],
-    *[(compaction, "commit_move", 1, before) for before in (True, False)],
+    *[(_compaction_journal, "begin", 1, before) for before in (True, False)],
+    *[(_compaction, "merge", number, False) for number in (1, 2)],
+    *[(_compaction, "commit_move", 1, before) for before in (True, False)],
     *[(os, "link", 1, before) for before in (True, False)],
     *[(file_commits, "publish", 1, before) for before in (True, False)],
-    *[(compaction_journal, "end", 1, before) for before in (True, False)],
+    *[(_compaction_journal, "end", 1, before) for before in (True, False)],
 ]
 
 
@@ -166,13 +173,19 @@ def test_a_kill_in_a_compaction_leaves_the_table_as_it_was_or_as_it_was_to_be(
     assert not said(clinic).findings
     maintain(clinic.settings, later(31))
     assert on_disk(speed_of(clinic)) == set(files(speed_of(clinic))), "nothing is left that nobody knows"
-    assert compaction_journal.in_progress(clinic.settings) is None
+    assert _compaction_journal.in_progress(clinic.settings) is None
 
 
 def cut_off(patched: pytest.MonkeyPatch) -> None:
     """What a process does when an exception passes, a killed one doesn't."""
-    patched.setattr(runner, "compaction_journal", _Dead(compaction_journal))
-    patched.setattr(file_commits, "discard", lambda _: None)
+    patched.setattr(_runner, "_compaction_journal", _Dead(_compaction_journal))
+    unlink = Path.unlink
+
+    def kept(path: Path, missing_ok: bool = False) -> None:
+        if not path.name.startswith("."):  # a draft
+            unlink(path, missing_ok=missing_ok)
+
+    patched.setattr(Path, "unlink", kept)
 
 
 class _Dead:
@@ -185,7 +198,7 @@ class _Dead:
 
 
 @pytest.mark.parametrize("number", [1, 4])
-@pytest.mark.parametrize("step", [vacuum, log_retention, orphans])
+@pytest.mark.parametrize("step", [_vacuum, _log_retention, _orphans])
 def test_a_kill_while_old_things_are_deleted_leaves_the_rest_to_the_next_run(
     clinic: Clinic, monkeypatch: pytest.MonkeyPatch, number: int, step: Any
 ) -> None:
@@ -193,7 +206,7 @@ def test_a_kill_while_old_things_are_deleted_leaves_the_rest_to_the_next_run(
     clinic.land([departed(300)])
     landed, calls = rows(clinic.uri), [0]
     unlink = Path.unlink
-    modules = {vacuum: "/lake/", log_retention: "_delta_log", orphans: "/control/"}
+    modules = {_vacuum: "/lake/", _log_retention: "_delta_log", _orphans: "/control/"}
 
     def dying(path: Path, missing_ok: bool = False) -> None:
         calls[0] += modules[step] in str(path)
@@ -240,7 +253,7 @@ def test_the_command_prints_what_was_done_as_text_and_as_data(clinic: Clinic, mo
     done = json.loads(CliRunner().invoke(app, ["maintain", "--json"]).output)
     assert (done["planned"], done["failed"]) == (False, False)
     assert {deed["act"] for deed in done["deeds"]} == {"merged"}
-    monkeypatch.setattr(runner, "_steps", lambda *_, **__: iter([("a table", lambda: 1 / 0)]))
+    monkeypatch.setattr(_runner, "_steps", lambda *_, **__: iter([("a table", lambda: 1 / 0)]))
     assert CliRunner().invoke(app, ["maintain"]).exit_code == 1
 
 

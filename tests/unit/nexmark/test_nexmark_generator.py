@@ -10,9 +10,9 @@ from typing import Any
 
 import polars as pl
 import pytest
-from anabranch.contracts.validation import EventValidator
+from anabranch.contracts.sending import EventValidator
 from anabranch.core.errors import BadInput
-from anabranch.samples.rendering import render
+from anabranch.samples._rendering import render
 
 from benchmarks.nexmark.declared import declarations, topic, views
 from benchmarks.nexmark.generator import Workload, nexmark_events
@@ -162,7 +162,7 @@ def test_events_have_the_mean_size_of_the_benchmark(facts: pl.DataFrame) -> None
 def test_the_topic_is_not_the_projects_own() -> None:
     """`make up` lands what spark_jobs declares; the benchmark's events are none of its business."""
     from anabranch.contracts import load_declarations
-    from anabranch.core.settings import project_root
+    from anabranch.core.project_folder import project_root
 
     assert topic().name not in load_declarations(project_root() / "spark_jobs" / "contracts").topics
     assert {view.events[0].split(".")[0] for view in views()} == {"nexmark"}

@@ -146,3 +146,18 @@ def test_it_says_how_fast_it_is(settings: Settings) -> None:
         "delays v1, the whole view: streaming; 500 of 1,000 records (50%), 50 per second, 8,640 times real time, "
         "about 10 s left; at flights@3"
     )
+
+
+def test_a_request_from_before_requests_were_numbered_is_obeyed(settings: Settings) -> None:
+    """Commit 46c6225 kept it in one file beside the state, in the first format."""
+    begun(settings)
+    (state,) = list_states(settings, VIEW.name, 1)
+    file = state_file(settings, VIEW.name, 1, "one").with_suffix(".wish.json")
+    file.write_text('{"share": 0.5, "speed": 100.0, "cancelled_by": "bert"}')
+    assert list_states(settings, VIEW.name, 1) == [state]
+    assert read_control(settings, state) == ControlRequest(Pace(0.5, 100.0), "bert")
+    with exclusive(settings, VIEW, "one"):
+        set_pace(settings, state, Pace(0.25, 0.0))
+    assert read_control(settings, state) == ControlRequest(Pace(0.25, 0.0), "bert")
+    assert cancel(settings, VIEW.name, 1, "bert").phase == CANCELLED
+    assert not file.exists()

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import psutil
 import pytest
-from anabranch.change.replay import cpu_throttle
-from anabranch.change.replay.cpu_throttle import Throttle
+from anabranch.change.replay import _cpu_throttle
+from anabranch.change.replay._cpu_throttle import Throttle
 
 pytestmark = pytest.mark.unit
 BUSY = [sys.executable, "-c", "while True: pass"]
 OWNER = """
 import sys, time
-from anabranch.change.replay.cpu_throttle import Throttle
+from anabranch.change.replay._cpu_throttle import Throttle
 Throttle(int(sys.argv[1])).set(0.02)
 print("throttled", flush=True)
 time.sleep(60)
@@ -48,7 +48,7 @@ def until(reached: Callable[[], bool]) -> None:
 
 
 def stoppers() -> list[psutil.Process]:
-    return [p for p in psutil.Process().children() if str(Path(cpu_throttle.__file__)) in " ".join(p.cmdline())]
+    return [p for p in psutil.Process().children() if str(Path(_cpu_throttle.__file__)) in " ".join(p.cmdline())]
 
 
 def test_it_runs_for_its_share_and_freely_afterwards(busy: psutil.Process) -> None:

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from anabranch.change.replay.feed import LandingFeed
+from anabranch.change.replay._feed import LandingFeed
 from anabranch.change.replay.landing_mirror import LandedCommits, Mirror
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
-from anabranch.lake import CommitMetadata, commit_history, latest_commit, widen
+from anabranch.lake import CommitMetadata, commit_history, latest_commit
+from anabranch.lake.commits import widen
 from deltalake import DeltaTable
 from support.landed_sample import DECLARED, FLIGHTS, Event, Landing
 from support.maintained_platform import shorten

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import anabranch
 import pytest
-from anabranch import lake
 from anabranch.change.replay.publish import is_published, publish_days, publish_whole
 from anabranch.compute.speed.table import SpeedTable
 from anabranch.core.errors import AnabranchError
 from anabranch.core.settings import Settings
 from anabranch.lake import commits
+from anabranch.lake.files import stage_arrow
 from anabranch.lake.layout import replay_table, speed_table
-from anabranch.views.definition import PARTITION_DATE
+from anabranch.views.model.definition import PARTITION_DATE
 from deltalake import DeltaTable
 from support.landed_sample import FLIGHTS
 from support.small_platform import DAYS, NAME, SPEED, V1, Clinic, departed, rows_on
@@ -37,7 +37,7 @@ def clinic(settings: Settings) -> Clinic:
     commits.configure(live._table, {"delta.checkpointInterval": "1"}, live.newest().note)
     again = SpeedTable(replay_table(settings, NAME, 1, RUN), V1, SPEED, unverified=True)
     rows = rows_on(DAYS, made.cut.epoch(FLIGHTS.name))
-    again.refresh(lake.stage_arrow(rows, again.uri, "x", PARTITION_DATE), again.note("replaycp:0", made.cut))
+    again.refresh(stage_arrow(rows, again.uri, "x", PARTITION_DATE), again.note("replaycp:0", made.cut))
     return made
 
 

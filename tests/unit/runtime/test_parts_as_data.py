@@ -17,15 +17,15 @@ from anabranch.core.airflow_settings import passwords_file
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings, load_settings
 from anabranch.operate.jobs import job_file
+from anabranch.operate.runtime._postgres_server import place
+from anabranch.operate.runtime._service import depths
+from anabranch.operate.runtime._services import catalog, parts_named
+from anabranch.operate.runtime._supervisor import launch
 from anabranch.operate.runtime.airflow_parts import airflow_environment
 from anabranch.operate.runtime.environment import environment
 from anabranch.operate.runtime.kafka_server import kafka_home, prepare, properties, unpacked
 from anabranch.operate.runtime.lag import lag
-from anabranch.operate.runtime.postgres_server import place
 from anabranch.operate.runtime.secret_files import airflow_login, fernet_key, secret
-from anabranch.operate.runtime.service import depths
-from anabranch.operate.runtime.services import catalog, parts_named
-from anabranch.operate.runtime.supervisor import launch
 from cryptography.fernet import Fernet
 
 pytestmark = pytest.mark.unit

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 from anabranch.core.errors import AnabranchError, BadInput, TryAgain
 from anabranch.core.settings import Settings
-from anabranch.operate.runtime import preflight
-from anabranch.operate.runtime.kafka_server import java
-from anabranch.operate.runtime.preflight import (
+from anabranch.operate.runtime import _preflight
+from anabranch.operate.runtime._preflight import (
     FREE_BYTES_NEEDED,
     check_all,
     check_disk,
@@ -22,8 +21,9 @@ from anabranch.operate.runtime.preflight import (
     check_java,
     check_port,
 )
-from anabranch.operate.runtime.service import Service
-from anabranch.operate.runtime.services import catalog
+from anabranch.operate.runtime._service import Service
+from anabranch.operate.runtime._services import catalog
+from anabranch.operate.runtime.kafka_server import java
 
 pytestmark = pytest.mark.unit
 
@@ -134,7 +134,7 @@ def test_no_jars(tmp_path: Path) -> None:
 def test_the_port_of_each_part_is_checked_before_any_part_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free_port: Callable[[], int], name: str
 ) -> None:
-    monkeypatch.setattr(preflight, "check_jars", lambda _: None)
+    monkeypatch.setattr(_preflight, "check_jars", lambda _: None)
     names = ("kafka_port", "kafka_controller_port", "postgres_port", "airflow_port")
     ports: dict[str, Any] = {each: free_port() for each in names}
     settings = Settings(home=tmp_path, **ports)

@@ -9,9 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
-from anabranch.core.settings import Settings, project_root
-from anabranch.operate import setup
-from anabranch.operate.setup import _run
+from anabranch.core.project_folder import project_root
+from anabranch.core.settings import Settings
+from anabranch.operate.setup import _set_up
+from anabranch.operate.setup._set_up import _run
 
 pytestmark = pytest.mark.unit
 STEPS = project_root() / "infra" / "steps.sh"
@@ -48,7 +49,7 @@ def test_a_step_that_fails_shows_the_end_of_its_output_and_ends_the_script(tmp_p
 
 
 def test_the_command_says_how_long_a_program_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(setup, "TELL_SECONDS", 0.2)
+    monkeypatch.setattr(_set_up, "TELL_SECONDS", 0.2)
     said = list[str]()
     sleeping = [sys.executable, "-c", "import time; print('here'); time.sleep(1); raise SystemExit(7)"]
     assert _run(sleeping, tmp_path / "log", said.append, lambda: ", 12 MB of JARs so far") == 7
@@ -58,7 +59,7 @@ def test_the_command_says_how_long_a_program_runs(tmp_path: Path, monkeypatch: p
 
 
 def test_a_program_ends_with_whoever_waits_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(setup, "TELL_SECONDS", 0.1)
+    monkeypatch.setattr(_set_up, "TELL_SECONDS", 0.1)
 
     def interrupt(_: str) -> None:
         raise KeyboardInterrupt
@@ -70,14 +71,14 @@ def test_a_program_ends_with_whoever_waits_for_it(tmp_path: Path, monkeypatch: p
 
 
 def test_what_is_there_is_not_made_again(tmp_path: Path) -> None:
-    from anabranch.core.spark import class_archive
+    from anabranch.core.engine.spark import class_archive
 
     settings = Settings(home=tmp_path / "home", jars=tmp_path / "jars")
     for name in ("spark", "kafka"):
-        listing = Path(setup.__file__).parent / f"{name}.jars.lock"
+        listing = Path(_set_up.__file__).parent / f"{name}.jars.lock"
         (settings.jars / name).mkdir(parents=True)
         (settings.jars / name / "resolved.lock").write_text(listing.read_text())
     class_archive(settings).touch()
     said = list[str]()
-    setup.set_up(settings, said.append)
+    _set_up.set_up(settings, said.append)
     assert said == []

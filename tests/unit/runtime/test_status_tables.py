@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from anabranch.apps.cli.platform_commands import _print_table, _print_views
+from anabranch.apps.cli._platform_commands import _print_table, _print_views
 from anabranch.compute.speed.status import ViewStatus
 from anabranch.operate.runtime.lifecycle import PartStatus
 

@@ -18,11 +18,11 @@ import psutil
 import pytest
 from anabranch.core.errors import BadInput, BrokenState, Conflict
 from anabranch.core.settings import Settings
-from anabranch.operate.runtime import lifecycle, process_registry, stop_services
-from anabranch.operate.runtime.airflow_workers import Workers
+from anabranch.operate.runtime import _stop_services, lifecycle, process_registry
+from anabranch.operate.runtime._airflow_workers import Workers
+from anabranch.operate.runtime._service import Restart, Service, depths
+from anabranch.operate.runtime._supervisor import LOG_BYTES, created, launch, next_pause, supervise
 from anabranch.operate.runtime.process_registry import SUPERVISOR, Record
-from anabranch.operate.runtime.service import Restart, Service, depths
-from anabranch.operate.runtime.supervisor import LOG_BYTES, created, launch, next_pause, supervise
 
 pytestmark = pytest.mark.unit
 
@@ -42,7 +42,7 @@ time.sleep(600)
 def settings(tmp_path: Path) -> Iterator[Settings]:
     made = Settings(home=tmp_path / "home")
     yield made
-    stop_services.stop(made)
+    _stop_services.stop(made)
 
 
 @pytest.fixture
@@ -299,7 +299,7 @@ def test_nothing_is_started_again_where_nothing_runs(settings: Settings) -> None
 def test_stop_ends_children_that_went_apart(settings: Settings, apart: str) -> None:
     record = recorded(settings, part(settings, "parent", PARENT % apart))
     child = int(_printed(Path(record.log)))
-    assert stop_services.stop(settings) == ["parent"]
+    assert _stop_services.stop(settings) == ["parent"]
     assert not _lives(child)
     assert not _lives(record.pid)
     assert process_registry.read(settings) == {}
@@ -311,14 +311,14 @@ def test_stop_ends_children_whose_parent_was_killed(settings: Settings) -> None:
     os.kill(record.pid, signal.SIGKILL)
     _wait_gone(record.pid)
     assert _lives(child)
-    assert stop_services.stop(settings) == ["parent"]
+    assert _stop_services.stop(settings) == ["parent"]
     assert not _lives(child)
 
 
 def test_stop_kills_what_does_not_listen(settings: Settings) -> None:
     record = recorded(settings, part(settings, "stubborn", STUBBORN, grace=0.3))
     _printed(Path(record.log))
-    stop_services.stop(settings)
+    _stop_services.stop(settings)
     assert not _lives(record.pid)
 
 
@@ -327,7 +327,7 @@ def test_stop_leaves_a_process_alone_that_took_over_a_pid(settings: Settings) ->
     try:
         mine = Record("kafka", "running", stranger.pid, created(stranger.pid) - 60, (), None, "", 0, 15, 0.2)
         process_registry.write(settings, mine)
-        assert stop_services.stop(settings) == []
+        assert _stop_services.stop(settings) == []
         assert stranger.poll() is None
         assert process_registry.read(settings) == {}
     finally:
@@ -338,8 +338,8 @@ def test_stop_leaves_a_process_alone_that_took_over_a_pid(settings: Settings) ->
 def test_stop_goes_in_reverse_order_and_twice(settings: Settings) -> None:
     recorded(settings, part(settings, "a_database"), depth=0)
     recorded(settings, part(settings, "b_app"), depth=1)
-    assert stop_services.stop(settings) == ["b_app", "a_database"]
-    assert stop_services.stop(settings) == []
+    assert _stop_services.stop(settings) == ["b_app", "a_database"]
+    assert _stop_services.stop(settings) == []
 
 
 def test_live_leftovers_are_refused_dead_ones_tidied(settings: Settings) -> None:
@@ -384,7 +384,7 @@ def test_a_record_that_is_torn_is_no_record(settings: Settings) -> None:
     (settings.run / "kafka.json").write_text('{"name": "ka')
     (settings.run / "old.json").write_text('{"pid": 1}')
     assert process_registry.read(settings) == {}
-    assert stop_services.stop(settings) == []
+    assert _stop_services.stop(settings) == []
 
 
 def test_a_long_log_is_put_aside(settings: Settings) -> None:

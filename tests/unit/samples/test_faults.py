@@ -8,13 +8,14 @@ from datetime import date, timedelta
 
 import polars as pl
 import pytest
-from anabranch.contracts import Declarations, load_declarations
-from anabranch.contracts.validation import EventValidator
+from anabranch.contracts import load_declarations
+from anabranch.contracts.model.declarations import Declarations
+from anabranch.contracts.sending import EventValidator
 from anabranch.core.errors import BadInput
-from anabranch.core.settings import project_root
+from anabranch.core.project_folder import project_root
+from anabranch.samples._rendering import render
 from anabranch.samples.faults import KINDS, SMALL, Faults, inject
 from anabranch.samples.flights import flight_events
-from anabranch.samples.rendering import render
 
 pytestmark = pytest.mark.unit
 

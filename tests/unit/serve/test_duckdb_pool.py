@@ -8,12 +8,12 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from anabranch.serve import duckdb_pool
+from anabranch.serve import _duckdb_pool
 
 pytestmark = pytest.mark.unit
 FORKING = """
 import os
-from anabranch.serve import duckdb_pool
+from anabranch.serve import _duckdb_pool as duckdb_pool
 query = "select sum(i) from range(1_000_000) t(i)"
 duckdb_pool.scanner().execute(query).fetchall(), duckdb_pool.parser().execute("select 1").fetchall()
 child = os.fork()
@@ -36,13 +36,13 @@ def test_the_parser_reaches_no_file(tmp_path: Path, query: str) -> None:
     file.write_text("kept")
 
     with pytest.raises(duckdb.Error):
-        duckdb_pool.parser().execute(query.format(file=file)).fetchall()
+        _duckdb_pool.parser().execute(query.format(file=file)).fetchall()
 
     assert file.read_text() == "kept"
 
 
 def test_settings_of_the_shared_instances_are_locked() -> None:
-    for cursor in (duckdb_pool.parser(), duckdb_pool.scanner()):
+    for cursor in (_duckdb_pool.parser(), _duckdb_pool.scanner()):
         with pytest.raises(duckdb.Error):
             cursor.execute("SET GLOBAL TimeZone = 'America/New_York'")
         assert cursor.execute("select current_setting('TimeZone')").fetchall() == [("UTC",)]

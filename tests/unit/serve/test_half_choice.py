@@ -6,7 +6,8 @@ from datetime import date
 
 import pytest
 from anabranch.core.errors import BadInput
-from anabranch.lake import CommitMetadata, Cut, Position
+from anabranch.lake import CommitMetadata
+from anabranch.lake.cut import Cut, Position
 from anabranch.serve.half_choice import Prefer, checked_prefer, choose, published_cuts
 
 pytestmark = pytest.mark.unit

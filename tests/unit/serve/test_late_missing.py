@@ -15,8 +15,8 @@ from anabranch.apps.cli.main import app
 from anabranch.compute.speed import status
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
-from anabranch.ingest.landing import late_events
-from anabranch.ingest.landing.sql import rows_of_files
+from anabranch.ingest.landing.table import late_events
+from anabranch.ingest.landing.table.sql import rows_of_files
 from anabranch.lake.layout import landing_table
 from anabranch.operate.runtime import process_registry
 from anabranch.operate.runtime.late_status import late_missing

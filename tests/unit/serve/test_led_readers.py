@@ -15,8 +15,9 @@ from typing import Any
 
 import anabranch
 import pytest
-from anabranch.change.migration import Migration, advance, rollback, start
-from anabranch.change.promotion_checks import Expectations
+from anabranch.change.migrate.migration import advance, rollback, start
+from anabranch.change.migrate.migration_record import Migration
+from anabranch.change.migrate.promotion_checks import Expectations
 from anabranch.core import clocks
 from anabranch.core.errors import AnabranchError, BadInput, TryAgain
 from anabranch.core.settings import Settings
@@ -24,7 +25,7 @@ from anabranch.lake.layout import speed_table
 from anabranch.serve import read_plan
 from anabranch.serve.reader_log import behind_reads, failed_reads
 from anabranch.serve.routes import route_of, set_route
-from anabranch.views.definition import View
+from anabranch.views import View
 from support import small_halves
 from support.small_halves import DAYS, VIEW
 
@@ -324,7 +325,9 @@ def test_a_reader_whose_old_version_is_gone_gets_the_new_one_and_is_told(setting
 def test_a_reader_that_is_led_to_an_emptied_version_stays_and_the_migration_comes_back(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from anabranch.lake import CommitMetadata, Cut, create
+    from anabranch.lake import CommitMetadata
+    from anabranch.lake.commits import create
+    from anabranch.lake.cut import Cut
 
     start(settings, OLD, NEW, by="anna", why="test", steps=(50, 100), soak_seconds=0, promise=PROMISE)
     led, name = anabranch.read, reader_of(settings, 2, 50)
@@ -340,7 +343,9 @@ def test_a_reader_that_is_led_to_an_emptied_version_stays_and_the_migration_come
 
 
 def test_a_check_that_can_not_be_made_has_failed_after_two_minutes(settings: Settings, clock: Clock) -> None:
-    from anabranch.lake import CommitMetadata, Cut, create
+    from anabranch.lake import CommitMetadata
+    from anabranch.lake.commits import create
+    from anabranch.lake.cut import Cut
 
     moved(settings, 50)
     uri = speed_table(settings, VIEW, 2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from anabranch.core.errors import BadInput
-from anabranch.serve.predicates import MAX_LENGTH, parse_predicate
+from anabranch.serve._predicates import MAX_LENGTH, parse_predicate
 
 pytestmark = pytest.mark.unit
 COLUMNS = ["window_start", "origin", "flights", 'od"d']

@@ -15,15 +15,15 @@ import duckdb
 import polars as pl
 import pyarrow as pa
 import pytest
-from anabranch import lake
 from anabranch.core.errors import AnabranchError, BadInput, BrokenState, TryAgain
 from anabranch.core.settings import Settings
-from anabranch.lake import CommitMetadata
+from anabranch.lake import CommitMetadata, commits, cut
+from anabranch.lake.files import stage_arrow
 from anabranch.lake.layout import speed_table
-from anabranch.serve import duckdb_pool
+from anabranch.serve import _duckdb_pool
 from anabranch.serve.reader_log import failed_reads
 from anabranch.serve.routes import set_route
-from anabranch.views.definition import CHANGED, PARTITION_DATE
+from anabranch.views.model.definition import CHANGED, PARTITION_DATE
 from support import random_tables, small_halves
 from support.relation_queries import rows_of
 from support.small_halves import VIEW
@@ -71,9 +71,9 @@ def settings(tmp_path: Path) -> Settings:
 def fill(settings: Settings, days: Mapping[date, pa.Table]) -> Settings:
     """A speed half of the view, one file a day."""
     uri, schema = speed_table(settings, VIEW, 1), next(iter(days.values())).schema
-    table = lake.create(uri, schema, [PARTITION_DATE], CommitMetadata("view/delays/v1/speed", "create", lake.Cut()))
-    staged = [f for day, rows in days.items() for f in lake.stage_arrow(rows, uri, str(day), PARTITION_DATE)]
-    lake.replace(table, staged, CommitMetadata("view/delays/v1/speed", "c:3", small_halves.cut_at(3)), None)
+    table = commits.create(uri, schema, [PARTITION_DATE], CommitMetadata("view/delays/v1/speed", "create", cut.Cut()))
+    staged = [f for day, rows in days.items() for f in stage_arrow(rows, uri, str(day), PARTITION_DATE)]
+    commits.replace(table, staged, CommitMetadata("view/delays/v1/speed", "c:3", small_halves.cut_at(3)), None)
     return settings
 
 
@@ -186,9 +186,9 @@ def test_rows_that_delta_rs_has_merged_are_found(settings: Settings, way: str, w
     merged = flights(
         DAYS[0], 0, real=[1.0, 1.0, 2.0, math.nan], moment=pa.array([early] * 3 + [late], rows["moment"].type)
     )
-    table = lake.commits.open_table(speed_table(settings, VIEW, 1))
+    table = commits.open_table(speed_table(settings, VIEW, 1))
     assert table is not None
-    lake.upsert(
+    commits.upsert(
         table, merged, ["number"], CommitMetadata("view/delays/v1/speed", "c:4", small_halves.cut_at(4)), PARTITION_DATE
     )
 
@@ -257,7 +257,7 @@ def test_a_predicate_is_read_in_utc_wherever_the_machine_is(
     small_halves.start_speed(settings, 3)
     monkeypatch.setenv("TZ", "America/New_York")
     time.tzset()
-    duckdb_pool._scanner.cache_clear()
+    _duckdb_pool._scanner.cache_clear()
     try:
         where = "window_start < '2013-01-01 01:00' and hour(window_start) = 0"
         reading = anabranch.read(VIEW, where=where, settings=settings, columns=["window_start"])
@@ -265,7 +265,7 @@ def test_a_predicate_is_read_in_utc_wherever_the_machine_is(
     finally:
         monkeypatch.undo()
         time.tzset()
-        duckdb_pool._scanner.cache_clear()
+        _duckdb_pool._scanner.cache_clear()
 
     midnight = int(datetime(2013, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
     assert found == {way: [midnight, midnight + 1_800_000_000] for way in WAYS}

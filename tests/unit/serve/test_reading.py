@@ -11,10 +11,10 @@ import anabranch
 import polars as pl
 import pyarrow as pa
 import pytest
-from anabranch import lake
 from anabranch.core.errors import BadInput, BrokenState, TryAgain
 from anabranch.core.settings import Settings
-from anabranch.lake import CommitMetadata, Cut
+from anabranch.lake import CommitMetadata, commits
+from anabranch.lake.cut import Cut
 from anabranch.lake.layout import landing_table, speed_table
 from anabranch.serve.read_plan import _seen
 from support import small_halves
@@ -126,7 +126,9 @@ def test_a_batch_half_whose_earlier_files_are_gone_leaves_its_days_to_speed(sett
 def test_freshness_counts_the_epochs_that_are_landed_and_not_covered(settings: Settings) -> None:
     small_halves.start_speed(settings, 3)
     uri = landing_table(settings, "flights")
-    lake.create(uri, pa.schema([("x", pa.int64())]), [], CommitMetadata("landing/flights", "5", small_halves.cut_at(5)))
+    commits.create(
+        uri, pa.schema([("x", pa.int64())]), [], CommitMetadata("landing/flights", "5", small_halves.cut_at(5))
+    )
 
     freshness = anabranch.read(VIEW, settings=settings).freshness
 
@@ -137,7 +139,7 @@ def test_freshness_counts_the_epochs_that_are_landed_and_not_covered(settings: S
 def test_a_new_version_moves_nobody_by_itself(settings: Settings) -> None:
     small_halves.start_speed(settings, 3)
     uri = speed_table(settings, VIEW, 2)
-    lake.create(
+    commits.create(
         uri, small_halves.SPEED_SCHEMA, ["partition_date"], CommitMetadata("view/delays/v2/speed", "create", Cut())
     )
 

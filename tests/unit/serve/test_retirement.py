@@ -13,18 +13,18 @@ from typing import Any
 import anabranch
 import pytest
 from anabranch.apps.cli.main import app
-from anabranch.change.promotion_checks import epochs_behind
+from anabranch.change.migrate.promotion_checks import epochs_behind
 from anabranch.change.reprocess_plan import make_plan
 from anabranch.change.reprocess_request import ReprocessRequest
 from anabranch.compute.speed.service import Slot, Speed
 from anabranch.core.errors import AnabranchError, BadInput
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import replay_checkpoints, replay_mirrors, speed_checkpoint, view_folder
-from anabranch.serve import named_readers, routes
-from anabranch.serve.named_readers import NamedReader
+from anabranch.serve import _named_readers, routes
+from anabranch.serve._named_readers import NamedReader
 from anabranch.serve.retirement import drop, reinstate, retire, size
 from anabranch.serve.routes import Route, route_history, route_of, set_route
-from anabranch.views.definition import View
+from anabranch.views import View
 from anabranch.views.retired_versions import retired_versions
 from support import small_halves
 from support.small_halves import DAYS, VIEW
@@ -38,7 +38,7 @@ NOW = timedelta(0)
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """Two versions; all readers have the second one."""
     monkeypatch.setattr(routes, "PATIENCE", 0.3)
-    monkeypatch.setattr(named_readers, "_last_written", {})
+    monkeypatch.setattr(_named_readers, "_last_written", {})
     settings = Settings(home=tmp_path)
     for version in (1, 2):
         small_halves.start_speed(settings, 3, version=version)
@@ -120,18 +120,18 @@ def test_names_are_kept_once_a_minute_whatever_they_are(settings: Settings, monk
     monkeypatch.setattr(time, "monotonic", lambda: now)
     names = ["../../etc/passwd", "a\nb", "é" * 300, "$(id)"]
     for name in names * 2:
-        named_readers.record_reader(settings, VIEW, 1, name)
+        _named_readers.record_reader(settings, VIEW, 1, name)
     long_ago = datetime.now(UTC) - timedelta(hours=1)
-    found = named_readers.named_readers(settings, VIEW, 1, long_ago)
+    found = _named_readers.named_readers(settings, VIEW, 1, long_ago)
     assert sorted(each.name for each in found) == sorted(names)
     for file in (settings.home / "control" / "named_readers").rglob("v1/*"):
         os.utime(file, (long_ago.timestamp(), long_ago.timestamp()))
-    named_readers.record_reader(settings, VIEW, 1, "$(id)")
+    _named_readers.record_reader(settings, VIEW, 1, "$(id)")
     since = datetime.now(UTC) - timedelta(minutes=5)
-    assert named_readers.named_readers(settings, VIEW, 1, since) == []
+    assert _named_readers.named_readers(settings, VIEW, 1, since) == []
     now = 61.0
-    named_readers.record_reader(settings, VIEW, 1, "$(id)")
-    assert [type(each) for each in named_readers.named_readers(settings, VIEW, 1, since)] == [NamedReader]
+    _named_readers.record_reader(settings, VIEW, 1, "$(id)")
+    assert [type(each) for each in _named_readers.named_readers(settings, VIEW, 1, since)] == [NamedReader]
 
 
 def test_a_reader_who_may_not_write_reads_all_the_same(settings: Settings) -> None:
@@ -236,7 +236,7 @@ def test_two_changes_at_once_are_not_both_made(settings: Settings, monkeypatch: 
 
     def slow(*given: Any) -> object:
         set_route(settings, VIEW, {1: 10, 2: 90}, by="eve", why="some need it")
-        return named_readers.named_readers(*given)
+        return _named_readers.named_readers(*given)
 
     monkeypatch.setattr(retirement, "named_readers", slow)
     assert refused(lambda: gone(settings)).code == "ROUTE_MOVED"

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from anabranch.compute.speed.definition_watcher import DefinitionWatcher
-from anabranch.core.settings import project_root
+from anabranch.compute.speed._definition_watcher import DefinitionWatcher
+from anabranch.core.project_folder import project_root
 
 pytestmark = pytest.mark.unit
 RUNNING = {"view/aircraft_now/v1", "view/departure_delays/v1", "view/route_day/v1"}

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 from anabranch.core.errors import BadInput
-from anabranch.testing import saved_counterexample
-from anabranch.testing.counterexample import KEY, Finding, Side, unequal
-from anabranch.testing.properties import Pruned
-from anabranch.testing.rows import differences
-from anabranch.testing.scenario import Fault, Log, Step
-from anabranch.testing.shrinking import Shrinker
-from anabranch.views.canonical import canonical
+from anabranch.testing import _saved_counterexample
+from anabranch.testing._counterexample import KEY, Finding, Side, unequal
+from anabranch.testing._properties import Pruned
+from anabranch.testing._rows import differences
+from anabranch.testing._scenario import Fault, Log, Step
+from anabranch.testing._shrinking import Shrinker
+from anabranch.views.model.canonical import canonical
 from support.landed_sample import Event, sample_views
 
 pytestmark = pytest.mark.unit
@@ -81,11 +81,11 @@ def test_a_file_holds_everything(tmp_path: Path) -> None:
         "flight.departed", NOON, "é\x00", data, 3, True, "s", "k", timedelta(days=-3, microseconds=1),
     )  # fmt: skip
     whole = Log((Step(((typed, event(1)), ()), Fault.LOSE), *log(12).steps))
-    path = saved_counterexample.write(tmp_path, VIEW, Finding(KEY, whole), 7)
-    found = saved_counterexample.read(path)
+    path = _saved_counterexample.write(tmp_path, VIEW, Finding(KEY, whole), 7)
+    found = _saved_counterexample.read(path)
     assert found.log == whole
     assert (found.view, found.version, found.code, found.seed) == ("departure_delays", 1, KEY, 7)
-    assert saved_counterexample.write(tmp_path, VIEW, Finding(KEY, whole), 7) == path
+    assert _saved_counterexample.write(tmp_path, VIEW, Finding(KEY, whole), 7) == path
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[]", '{"anabranch_proof": 2}', None])
@@ -94,12 +94,12 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path, content: str | None) -> 
     if content is not None:
         path.write_text(content)
     with pytest.raises(BadInput) as caught:
-        saved_counterexample.read(path)
+        _saved_counterexample.read(path)
     assert caught.value.code == "REPLAY_UNREADABLE"
 
 
 def test_a_file_is_readable_for_people(tmp_path: Path) -> None:
-    content = json.loads(saved_counterexample.write(tmp_path, VIEW, Finding(KEY, log(12)), 7).read_text())
+    content = json.loads(_saved_counterexample.write(tmp_path, VIEW, Finding(KEY, log(12)), 7).read_text())
     assert [step["then"] for step in content["steps"]] == ["LOSE", "REPEAT"]
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from anabranch.testing.fake_landing import Decisions
+from anabranch.testing._fake_landing import Decisions
 from support.landed_sample import FLIGHTS, Event
 
 pytestmark = pytest.mark.unit

@@ -11,13 +11,13 @@ from typing import Any
 import hypothesis
 import pytest
 from anabranch.contracts import Contract, Event
-from anabranch.contracts.validation import EventValidator
+from anabranch.contracts.sending import EventValidator
 from anabranch.core.errors import BadInput
-from anabranch.testing.fake_landing import Decisions
-from anabranch.testing.fake_landing import Event as Drawn
-from anabranch.testing.log_generator import draw
-from anabranch.testing.scenario import Fault, Log
-from anabranch.testing.values import values
+from anabranch.testing import Event as Drawn
+from anabranch.testing._fake_landing import Decisions
+from anabranch.testing._log_generator import draw
+from anabranch.testing._scenario import Fault, Log
+from anabranch.testing._values import values
 from anabranch.views import View
 from anabranch.views.function_source import read
 from hypothesis import strategies as st

@@ -9,14 +9,14 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
-from anabranch.testing import options
-from anabranch.testing.options import QUICK, USUAL, Effort, Options, effort
+from anabranch.testing import _options
+from anabranch.testing._options import QUICK, USUAL, Effort, Options, effort
 
 pytestmark = pytest.mark.unit
 HEAVY = ("pyspark", "hypothesis", "pyarrow", "deltalake", "pydantic", "pandas")
 
 PROVED = """
-from anabranch.testing.options import current_options
+from anabranch.testing._options import current_options
 def test_what_is_asked():
     print("ASKED", current_options())
 """
@@ -84,12 +84,12 @@ def test_one_run_in_ten_goes_through_both_paths(quick: bool, runs: int | None, e
 
 @pytest.fixture
 def asked_nothing() -> Iterator[None]:
-    before = options.set_options(Options())
+    before = _options.set_options(Options())
     yield
-    options.set_options(before)
+    _options.set_options(before)
 
 
 def test_what_was_asked_before_comes_back(asked_nothing: None) -> None:
     first = Options(seed=1)
-    assert options.set_options(first) == Options()
-    assert options.set_options(Options(seed=2)) == first
+    assert _options.set_options(first) == Options()
+    assert _options.set_options(Options(seed=2)) == first

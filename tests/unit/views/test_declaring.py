@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anabranch.contracts import Topic
-from anabranch.contracts.declarations import load_declarations
+from anabranch.contracts import Topic, load_declarations
 from anabranch.core.errors import BadDefinition, BadInput
-from anabranch.core.settings import project_root
-from anabranch.views import Registry, collecting, load_views, readable_views, view
-from anabranch.views.definition import duration
+from anabranch.core.project_folder import project_root
+from anabranch.views import Registry, load_views, view
+from anabranch.views.model.definition import duration
+from anabranch.views.registry import collecting, readable_views
 
 pytestmark = pytest.mark.unit
 DECLARED = load_declarations(project_root() / "spark_jobs" / "contracts")

@@ -7,9 +7,10 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from anabranch.contracts.declarations import load_declarations
+from anabranch.contracts import load_declarations
 from anabranch.core.errors import Conflict
-from anabranch.core.settings import Settings, load_settings, project_root
+from anabranch.core.project_folder import project_root
+from anabranch.core.settings import Settings, load_settings
 from anabranch.views import View, load_views
 from anabranch.views.definition_registry import is_registered, record_path, write_definition
 

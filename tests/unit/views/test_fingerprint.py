@@ -6,8 +6,8 @@ import ast
 from collections.abc import Callable
 
 import pytest
-from anabranch.contracts.declarations import load_declarations
-from anabranch.core.settings import project_root
+from anabranch.contracts import load_declarations
+from anabranch.core.project_folder import project_root
 from anabranch.views import load_views
 from hypothesis import given, settings
 from hypothesis import strategies as st

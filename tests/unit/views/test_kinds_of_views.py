@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from anabranch.core.settings import project_root
+from anabranch.core.project_folder import project_root
 from anabranch.views import load_views
 from support.landed_sample import DECLARED, gallery, sample_views
 

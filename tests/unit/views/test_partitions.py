@@ -7,8 +7,8 @@ from datetime import date, timedelta
 
 import pytest
 from anabranch.views import View
-from anabranch.views.inputs import needed_dates
-from anabranch.views.partitions import touched_partitions
+from anabranch.views.selection.inputs import needed_dates
+from anabranch.views.selection.partitions import touched_partitions
 from hypothesis import given
 from hypothesis import strategies as st
 

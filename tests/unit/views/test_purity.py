@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from anabranch.contracts.declarations import load_declarations
+from anabranch.contracts import load_declarations
 from anabranch.core.errors import BadDefinition
-from anabranch.core.settings import project_root
-from anabranch.views import Registry, collecting, load_views, view
+from anabranch.core.project_folder import project_root
+from anabranch.views import Registry, load_views, view
+from anabranch.views.registry import collecting
 
 pytestmark = pytest.mark.unit
 DECLARED = load_declarations(project_root() / "spark_jobs" / "contracts")

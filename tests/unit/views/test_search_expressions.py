@@ -12,9 +12,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from anabranch.views.saved_searches import refusal
-from anabranch.views.saved_searches.history import Version, sort_versions
-from anabranch.views.saved_searches.index import Index, MatchCost
-from anabranch.views.saved_searches.intervals import Kind
+from anabranch.views.saved_searches._history import Version, sort_versions
+from anabranch.views.saved_searches._index import Index, MatchCost
+from anabranch.views.saved_searches._intervals import Kind
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 

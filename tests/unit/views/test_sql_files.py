@@ -7,18 +7,20 @@ from pathlib import Path
 
 import pytest
 from anabranch.apps.airflow.static_views import declared_views
-from anabranch.apps.web.known_views import known_views
-from anabranch.compute.speed.definition_watcher import DefinitionWatcher
-from anabranch.contracts.declarations import load_declarations
+from anabranch.apps.web._known_views import known_views
+from anabranch.compute.speed._definition_watcher import DefinitionWatcher
+from anabranch.contracts import load_declarations
 from anabranch.core.errors import AnabranchError, BadDefinition
-from anabranch.core.settings import load_settings, project_root
-from anabranch.operate.runtime.services import declares_views
-from anabranch.testing.diagnosis import called_names
-from anabranch.views import View, load_views, readable_views, view
+from anabranch.core.project_folder import project_root
+from anabranch.core.settings import load_settings
+from anabranch.operate.runtime._services import declares_views
+from anabranch.testing._diagnosis import called_names
+from anabranch.views import View, load_views, view
+from anabranch.views._sql_text import normalised, problem, tokens
 from anabranch.views.definition_registry import definition_lines, is_registered, write_definition
 from anabranch.views.function_source import read
 from anabranch.views.registered_definition import registered_view
-from anabranch.views.sql_text import normalised, problem, tokens
+from anabranch.views.registry import readable_views
 
 pytestmark = pytest.mark.unit
 DECLARED = load_declarations(project_root() / "spark_jobs" / "contracts")

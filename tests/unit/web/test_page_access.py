@@ -9,9 +9,10 @@ from pathlib import Path
 
 import anabranch
 import pytest
-from anabranch.apps.web.files import inside
+from anabranch.apps.web._files import inside
 from anabranch.apps.web.plugin import AnabranchPlugin
-from anabranch.core.settings import Settings, project_root
+from anabranch.core.project_folder import project_root
+from anabranch.core.settings import Settings
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from support.page_data import VIEW, Login, declare, judge, land, speed
@@ -102,7 +103,7 @@ def test_a_link_out_of_the_folder_is_none(tmp_path: Path) -> None:
 
 
 def test_below_a_path_of_a_proxy_every_address_has_it(client: TestClient, settings: Settings) -> None:
-    from anabranch.apps.web.app import app
+    from anabranch.apps.web._app import app
 
     proxied = FastAPI(root_path="/team/airflow")
     proxied.mount("/anabranch", app)

@@ -6,8 +6,8 @@ import os
 from datetime import UTC, datetime
 
 import pytest
-from anabranch.apps.web import checked_runs
-from anabranch.certify.run_checks import CheckResult
+from anabranch.apps.web import _checked_runs
+from anabranch.certify._run_checks import CheckResult
 from anabranch.certify.verdict import Verdict, verdict_path, write_verdict
 from anabranch.core.settings import Settings
 from fastapi.testclient import TestClient
@@ -74,7 +74,7 @@ def test_a_file_that_is_torn_or_no_run_s_costs_no_other_run(client: TestClient, 
 
 
 def test_the_newest_runs_are_listed(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checked_runs, "SHOWN", 1)
+    monkeypatch.setattr(_checked_runs, "SHOWN", 1)
     page = seen(client, "checks")
     assert "run-b" in page
     assert "run-a" not in page

@@ -8,9 +8,10 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from anabranch.apps.web import dirty_days
-from anabranch.apps.web.dirty_days import REST_SECONDS, Found, Key, Lookup, LookupResult, NewEvents, find_dirty
-from anabranch.core.settings import Settings, project_root
+from anabranch.apps.web import _dirty_days
+from anabranch.apps.web._dirty_days import REST_SECONDS, Found, Key, Lookup, LookupResult, NewEvents, find_dirty
+from anabranch.core.project_folder import project_root
+from anabranch.core.settings import Settings
 
 pytestmark = pytest.mark.unit
 DAY = date(2013, 1, 1)
@@ -92,7 +93,7 @@ def test_an_answer_is_kept_until_something_lands_and_then_until_it_has_rested(
     lookup.wait(5)
     clock.now += 10 * REST_SECONDS
     assert not lookup.ask(settings, {ONE: ("flights@3", 1)})[ONE].pending, "nothing has landed since"
-    lookup._known[settings.home, ONE] = dirty_days._Answer(
+    lookup._known[settings.home, ONE] = _dirty_days._Answer(
         lookup._known[settings.home, ONE].dirty, ("flights@3", 1), clock.now
     )  # it was found just now
     assert not lookup.ask(settings, {ONE: ("flights@4", 1)})[ONE].pending, "it was asked for a moment ago"
@@ -124,7 +125,7 @@ def test_a_process_that_takes_too_long_is_ended(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     settings.project.mkdir(parents=True)
-    monkeypatch.setattr(dirty_days, "LIMIT_SECONDS", 0.01)
+    monkeypatch.setattr(_dirty_days, "LIMIT_SECONDS", 0.01)
     assert find_dirty(settings, [ONE]) == {ONE: "it took longer than 0 s"}
 
 

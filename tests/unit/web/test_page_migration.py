@@ -11,13 +11,15 @@ from typing import Any
 import httpx
 import pyarrow as pa
 import pytest
-from anabranch import lake
-from anabranch.change import migration
-from anabranch.change.migration import Migration, advance, migration_of, start
-from anabranch.change.promotion_checks import Expectations
+from anabranch.change.migrate import migration
+from anabranch.change.migrate.migration import advance, start
+from anabranch.change.migrate.migration_record import Migration, migration_of
+from anabranch.change.migrate.promotion_checks import Expectations
 from anabranch.core.errors import AnabranchError, BadInput, BrokenState, TryAgain
 from anabranch.core.settings import Settings
-from anabranch.lake import CommitMetadata, Cut
+from anabranch.lake import CommitMetadata, commits
+from anabranch.lake.cut import Cut
+from anabranch.lake.files import stage_arrow
 from anabranch.lake.layout import speed_table
 from anabranch.serve import routes
 from anabranch.serve.routes import route_history, set_route
@@ -77,7 +79,7 @@ def test_it_says_where_it_stands_by_whom_and_why(client: TestClient) -> None:
 
 
 def test_the_plot_has_the_share_of_each_version_over_time(settings: Settings) -> None:
-    from anabranch.apps.web.charts import Axis, shares
+    from anabranch.apps.web._charts import Axis, shares
 
     begin, end = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
     half = begin + (end - begin) / 2
@@ -307,8 +309,8 @@ def test_what_the_new_version_takes_away_stands_first_and_says_whether_it_was_de
     for version, names in ((1, {"gone": "x", "kept": 1}), (2, {"kept": 1})):
         uri = speed_table(settings, "orders", version)
         rows = pa.table({name: [value] for name, value in names.items()})
-        table = lake.create(uri, rows.schema, [], CommitMetadata("orders/speed", "create", Cut()))
-        lake.replace(table, lake.stage_arrow(rows, uri, f"r{version}", None), CommitMetadata("o", "c:3", at(3)), None)
+        table = commits.create(uri, rows.schema, [], CommitMetadata("orders/speed", "create", Cut()))
+        commits.replace(table, stage_arrow(rows, uri, f"r{version}", None), CommitMetadata("o", "c:3", at(3)), None)
     page = text_of(client.get("/anabranch/views/orders/migration").text)
     told = "Breaking for readers of v1, in v2: gone is removed not declared"
     assert told in page

@@ -13,13 +13,14 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from anabranch.apps.web import lag, pages
-from anabranch.apps.web.dirty_days import Key, Lookup, LookupResult
-from anabranch.apps.web.glossary import TERMS
-from anabranch.apps.web.lag import Lag, Landing
+from anabranch.apps.web import _lag, _pages
+from anabranch.apps.web._dirty_days import Key, Lookup, LookupResult
+from anabranch.apps.web._glossary import TERMS
+from anabranch.apps.web._lag import Lag, Landing
 from anabranch.compute.speed import status
 from anabranch.compute.speed.status import ViewStatus
-from anabranch.core.settings import Settings, project_root
+from anabranch.core.project_folder import project_root
+from anabranch.core.settings import Settings
 from anabranch.lake.layout import batch_table, certificates_table, landing_table, routes_table, speed_table
 from anabranch.serve import table_snapshots
 from anabranch.serve.retirement import drop, retire
@@ -94,7 +95,7 @@ def test_how_far_behind_in_epochs_and_since_when(client: TestClient, settings: S
 def test_far_behind_only_the_newest_commits_are_looked_through(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lag, "_MOST", 2)
+    monkeypatch.setattr(_lag, "_MOST", 2)
     land(settings, 4, 5, 6)
     assert replace(Landing(settings).behind(at(3)), seconds=0.0) == Lag(3, 0.0, more=True)
 
@@ -181,7 +182,7 @@ def test_before_there_is_anything(client: TestClient, settings: Settings) -> Non
 
 def test_dirty_days_are_shown_once_they_are_known(client: TestClient, settings: Settings) -> None:
     assert "being looked up" in seen(client)
-    pages.LOOKUP.wait(5)
+    _pages.LOOKUP.wait(5)
     assert "being looked up" not in seen(client)
 
 
@@ -195,9 +196,9 @@ def test_late_events_in_no_half_are_counted_of_what_was_never_published_too(
         asked.extend(keys)
         return {keys[0]: LookupResult({}, 1234)}
 
-    monkeypatch.setattr(pages, "LOOKUP", Lookup(find=find))
+    monkeypatch.setattr(_pages, "LOOKUP", Lookup(find=find))
     seen(client)
-    pages.LOOKUP.wait(5)
+    _pages.LOOKUP.wait(5)
     assert "1,234" in seen(client)
     assert (VIEW, 1) in asked
 
@@ -212,10 +213,10 @@ def test_a_retired_version_says_so_and_is_not_asked_for_dirty_days(
         asked.extend(keys)
         return {}
 
-    monkeypatch.setattr(pages, "LOOKUP", Lookup(find=find))
+    monkeypatch.setattr(_pages, "LOOKUP", Lookup(find=find))
     page = seen(client)
     assert "v1 retired flights@3 level 0 %" in page
-    pages.LOOKUP.wait(5)
+    _pages.LOOKUP.wait(5)
     assert asked == [(VIEW, 2)]
 
 
@@ -272,9 +273,9 @@ def test_fifty_views_and_a_year_in_less_than_a_second(
     many: Settings, client: TestClient, record_property: Callable[[str, object], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also the first time: its tables are opened while the server starts."""
-    monkeypatch.setattr(pages, "platform", lambda: many)
-    pages.warm.cache_clear()
-    pages.warm().join()
+    monkeypatch.setattr(_pages, "platform", lambda: many)
+    _pages.warm.cache_clear()
+    _pages.warm().join()
     taken = []
     for _ in range(4):
         begun = time.process_time()  # whatever else the machine does
@@ -294,10 +295,10 @@ def test_fifty_views_and_a_year_in_less_than_a_second(
 def test_certificates_are_read_once_however_many_views(
     settings: Settings, client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from anabranch.apps.web import certificate_cache
+    from anabranch.apps.web import _certificate_cache
 
     seen(client)
     monkeypatch.setattr(
-        certificate_cache, "_add_newest", lambda *_: pytest.fail("a file that was known was read again")
+        _certificate_cache, "_add_newest", lambda *_: pytest.fail("a file that was known was read again")
     )
     seen(client)

@@ -8,11 +8,11 @@ from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
-from anabranch.apps.web import pages
-from anabranch.apps.web.certificate_cache import CertificateSummary
-from anabranch.apps.web.charts import year_of
-from anabranch.apps.web.days import Day
-from anabranch.apps.web.dirty_days import Lookup, LookupResult, NewEvents
+from anabranch.apps.web import _pages
+from anabranch.apps.web._certificate_cache import CertificateSummary
+from anabranch.apps.web._charts import year_of
+from anabranch.apps.web._days import Day
+from anabranch.apps.web._dirty_days import Lookup, LookupResult, NewEvents
 from anabranch.change.run_names import record_run
 from anabranch.core.settings import Settings
 from fastapi.testclient import TestClient
@@ -47,14 +47,14 @@ def settings(settings: Settings) -> Settings:
 def client(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> TestClient:
     looked = LookupResult({DIRTY: NewEvents(5, 4, "flights@2")}, 7, {ELSEWHERE: 2, UNSEEN: 1, EQUAL: 9})
     lookup = Lookup(find=lambda settings, keys: dict.fromkeys(keys, looked))
-    monkeypatch.setattr(pages, "LOOKUP", lookup)
+    monkeypatch.setattr(_pages, "LOOKUP", lookup)
     return client
 
 
 def known(client: TestClient, path: str) -> str:
     """The page, once what is looked up beside it is there."""
     client.get(path)
-    pages.LOOKUP.wait(5)
+    _pages.LOOKUP.wait(5)
     answer = client.get(path)
     assert answer.status_code == 200, answer.text
     return str(answer.text)
@@ -186,10 +186,24 @@ def test_a_verdict_that_is_torn_costs_its_own_words_only(client: TestClient, set
 
 def test_a_kappa_view_has_one_story(client: TestClient, settings: Settings) -> None:
     kappa(settings, 3, "aircraft_now")
+    whole = client.get("/anabranch/views/aircraft_now/v1/whole").text
+    assert "none yet: it is made on request. Next: anabranch certify aircraft_now --version 1" in text_of(whole)
+    declare(settings, "aircraft_now", partition_by=None)
+    page = client.get("/anabranch/views/aircraft_now").text
+    assert "Certify, or replay" in text_of(page)
+    assert "/dags/reprocess_aircraft_now" in page
+    assert "repair_aircraft_now" not in page
+    assert "The whole view : speed only" in text_of(page)
     certify(settings, "run-k", [None], 3, view="aircraft_now")
-    assert "/views/aircraft_now/v1/whole" in client.get("/anabranch/views/aircraft_now").text
+    page = client.get("/anabranch/views/aircraft_now").text
+    assert "/views/aircraft_now/v1/whole" in page
+    assert "The whole view : both paths equal Certify" in text_of(page)
     assert "equal flights@3" in text_of(client.get("/anabranch/views/aircraft_now/v1/whole").text)
     assert client.get(f"/anabranch/views/aircraft_now/v1/{EQUAL}").status_code == 404
+    certify(settings, "run-l", [None], 3, view="aircraft_now", differs=[None])
+    whole = text_of(client.get("/anabranch/views/aircraft_now/v1/whole").text)
+    assert "DIFFERS flights@3" in whole
+    assert "publication is known" not in whole, "a kappa view is served by its stream"
 
 
 @pytest.mark.parametrize(

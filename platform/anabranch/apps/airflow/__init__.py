@@ -3,11 +3,23 @@
 In: a DAG run's parameters. Out: the work of the platform's packages, run notes, and links.
 
 `dags` builds a project's DAGs. `static_views` reads the view declarations from source, so that parsing a DAG runs no
-author's code. `params` has the forms and pages of documentation. Task flows: `reprocess_tasks` (plan, publish),
-`migrate_tasks`, `replay_tasks`, `retire_tasks`, `maintain_tasks`; `approval` waits for a person, `spark_job` submits
-Spark work, `retry_policy` sets the retries, `progress_notes` show how far it is, `run_notes` and
-`links` its result, `run_failure` says why it failed, `notifiers` tells people, `assets` tells other DAGs. `client`
-triggers and follows runs for the CLI.
+author's code; `_current_version` says which version is served. `_params` has the forms and pages of documentation. Task
+flows: `_reprocess_tasks` (plan, publish), `_migrate_tasks`, `_replay_tasks`, `_retire_tasks`, `_maintain_tasks`,
+`_load_tasks`, `_certify_tasks` (kappa views; form: `_certify_form`); `_approval` waits for a person, `_spark_job`
+submits Spark work, `_retry_policy` sets the retries, `progress_notes` show how far it is, `_run_notes` and `links` its
+result, `_run_failure` says why it failed, `notifiers` tells people, `_assets` tells other DAGs. `client` triggers and
+follows runs for the CLI.
 
 `client`, `static_views` and `progress_notes` don't import Airflow; the other modules are for Airflow's own processes.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anabranch._lazy_exports import lazy_exports
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_exports(__name__)
+
+__all__ = ["client", "dags", "links", "notifiers", "progress_notes", "static_views"]

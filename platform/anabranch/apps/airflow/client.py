@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx
+
 from anabranch.core.errors import AnabranchError, BadInput, BrokenState, TryAgain
 
 NOTE_LENGTH = 1000

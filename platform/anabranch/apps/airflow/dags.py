@@ -9,11 +9,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
-from anabranch.apps.airflow.current_version import not_retired
-from anabranch.apps.airflow.load_tasks import carry_out_load
-from anabranch.apps.airflow.maintain_tasks import maintain
-from anabranch.apps.airflow.migrate_tasks import carry_out_migration
-from anabranch.apps.airflow.params import (
+from airflow.sdk import (
+    DAG,
+    Asset,
+    AssetOrTimeSchedule,
+    CronPartitionTimetable,
+    CronTriggerTimetable,
+    DeltaTriggerTimetable,
+    Param,
+)
+
+from anabranch.apps.airflow._certify_form import certify_documentation, certify_parameters
+from anabranch.apps.airflow._certify_tasks import certify_steps
+from anabranch.apps.airflow._current_version import not_retired
+from anabranch.apps.airflow._load_tasks import carry_out_load
+from anabranch.apps.airflow._maintain_tasks import maintain
+from anabranch.apps.airflow._migrate_tasks import carry_out_migration
+from anabranch.apps.airflow._params import (
     LOAD,
     MAINTENANCE,
     MIGRATION,
@@ -27,23 +39,13 @@ from anabranch.apps.airflow.params import (
     replay_parameters,
     retirement_parameters,
 )
-from anabranch.apps.airflow.replay_tasks import carry_out_replay
-from anabranch.apps.airflow.reprocess_tasks import plan, plan_repair
-from anabranch.apps.airflow.retire_tasks import carry_out_retirement
-from anabranch.apps.airflow.retry_policy import DEFAULT_ARGS, run_failed
-from anabranch.apps.airflow.spark_job import reprocess_steps
+from anabranch.apps.airflow._replay_tasks import carry_out_replay
+from anabranch.apps.airflow._reprocess_tasks import plan, plan_repair
+from anabranch.apps.airflow._retire_tasks import carry_out_retirement
+from anabranch.apps.airflow._retry_policy import DEFAULT_ARGS, run_failed
+from anabranch.apps.airflow._spark_job import reprocess_steps
 from anabranch.apps.airflow.static_views import Declared, declared_views
 from anabranch.core.settings import load_settings
-
-from airflow.sdk import (
-    DAG,
-    Asset,
-    AssetOrTimeSchedule,
-    CronPartitionTimetable,
-    CronTriggerTimetable,
-    DeltaTriggerTimetable,
-    Param,
-)
 
 
 def project_views() -> dict[str, list[Declared]]:
@@ -61,11 +63,43 @@ def project_dags() -> dict[str, DAG]:
 
 
 def reprocess_dags(views: Mapping[str, Sequence[Declared]]) -> list[DAG]:
-    """Returns one DAG per version of each view with partitions: ``reprocess_VIEW`` for the newest,
-    ``reprocess_VIEW.v1`` for an older one, which is updated as long as it is declared.
+    """Returns one DAG per version of each view: ``reprocess_VIEW`` for the newest, ``reprocess_VIEW.v1`` for an older
+    one, which is updated as long as it is declared. That of a kappa view certifies its live table, and replays it on
+    request.
 
     The form of ``reprocess_VIEW`` begins with the version that most readers have."""
-    return [_reprocess(view, versions) for versions in views.values() for view in versions if not view.kappa]
+    return [
+        _certify(view, versions) if view.kappa else _reprocess(view, versions)
+        for versions in views.values()
+        for view in versions
+    ]
+
+
+def _offered(view: Declared, versions: Sequence[Declared]) -> list[Declared]:
+    """The versions of ``view``'s kind for its form, the default first."""
+    same = [each for each in versions if each.kappa == view.kappa]
+    first = next((each for each in same if each.current and view.newest), view)
+    return [first, *(other for other in same if other is not first)]
+
+
+def _certify(view: Declared, versions: Sequence[Declared]) -> DAG:
+    """The DAG of a kappa view. A scheduled run certifies, if there is anything new."""
+    offered = _offered(view, versions)
+    with DAG(
+        dag_id=f"reprocess_{view.title}",
+        dag_display_name=f"Reprocess {view.title}",
+        description=f"certify the rows of {view.title}; replay them first, if asked to",
+        schedule=CronTriggerTimetable("0 1 * * *", timezone="UTC"),
+        catchup=False,
+        max_active_runs=8,
+        params=certify_parameters(offered),
+        doc_md=certify_documentation(offered),
+        tags=["reprocess", *view.events],
+        default_args=dict(DEFAULT_ARGS),
+        on_failure_callback=run_failed,
+    ) as dag:
+        certify_steps(view.name, view.version)
+    return dag
 
 
 def _reprocess(view: Declared, versions: Sequence[Declared]) -> DAG:
@@ -73,8 +107,7 @@ def _reprocess(view: Declared, versions: Sequence[Declared]) -> DAG:
 
     A scheduled run takes the day before yesterday, because on-time events of yesterday may still arrive.
     """
-    first = next((each for each in versions if each.current and view.newest), view)
-    offered = [first, *(other for other in versions if other is not first)]
+    offered = _offered(view, versions)
     with DAG(
         dag_id=f"reprocess_{view.title}",
         dag_display_name=f"Reprocess {view.title}",

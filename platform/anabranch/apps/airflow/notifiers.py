@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from airflow.sdk.bases.notifier import BaseNotifier
+
 from anabranch.core.airflow_settings import Notifier
 from anabranch.core.settings import Settings
-
-from airflow.sdk.bases.notifier import BaseNotifier
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -17,7 +17,7 @@ from typing import Any
 from anabranch.core.errors import BadDefinition
 from anabranch.core.project_folder import view_files
 from anabranch.core.settings import SAFE_NAME
-from anabranch.views.definition import names
+from anabranch.views.model.definition import names
 from anabranch.views.sql_file import read_sql_file
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ class Declared:
     line: int
     newest: bool = True
     current: bool = False
-    """Whether most readers have it (``current_version``)."""
+    """Whether most readers have it (``_current_version``)."""
 
     def __post_init__(self) -> None:
         if not SAFE_NAME.fullmatch(self.name) or self.version < 1 or not self.events or not self.key:

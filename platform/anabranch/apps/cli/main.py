@@ -6,35 +6,37 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from anabranch.core.errors import AnabranchError
-from anabranch.core.extras import missing_extra
-from anabranch.core.terminal_text import printable
 from typer.core import TyperGroup
 
+from anabranch.core.errors import AnabranchError
+from anabranch.core.extras import missing_extra
+from anabranch.core.text.terminal_text import printable
+
 MODULES = (  # of ``anabranch.apps``
-    "cli.project_commands",
-    "cli.platform_commands",
-    "cli.topics_commands",
+    "cli._project_commands",
+    "cli._platform_commands",
+    "cli._topics_commands",
     "cli.produce_commands",
-    "cli.http_commands",
-    "cli.events_commands",
-    "cli.landing_commands",
-    "cli.load_commands",
-    "cli.census_commands",
-    "cli.contract_commands",
-    "cli.quarantine_commands",
-    "cli.view_commands",
-    "cli.try_commands",
-    "cli.change_commands",
-    "cli.replay_commands",
-    "cli.read_commands",
-    "cli.routes_commands",
-    "cli.migrate_commands",
-    "cli.explain_commands",
-    "cli.certificate_commands",
-    "cli.doctor_commands",
-    "cli.maintain_commands",
-    "cli.backup_commands",
+    "cli._http_commands",
+    "cli._events_commands",
+    "cli._landing_commands",
+    "cli._load_commands",
+    "cli._census_commands",
+    "cli._contract_commands",
+    "cli._quarantine_commands",
+    "cli._view_commands",
+    "cli._try_commands",
+    "cli._change_commands",
+    "cli._replay_commands",
+    "cli._read_commands",
+    "cli._routes_commands",
+    "cli._migrate_commands",
+    "cli._explain_commands",
+    "cli._certificate_commands",
+    "cli._doctor_commands",
+    "cli._maintain_commands",
+    "cli._backup_commands",
+    "cli._upgrade_commands",
     "demo.command",
 )
 """In the order of the help."""

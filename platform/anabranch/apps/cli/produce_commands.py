@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from anabranch.apps.cli.tables import print_whole
+
+from anabranch.apps.cli._tables import print_whole
 from anabranch.core.errors import BadInput
 
 if TYPE_CHECKING:
@@ -89,8 +90,9 @@ def events(
     file: Annotated[Path, typer.Argument(help="CloudEvents, one JSON object per line: id, source, type, time, data.")],
 ) -> None:
     """Send your own events from a file: each is checked against its contract, and sent once, in order."""
-    from anabranch.apps.cli.context import project
-    from anabranch.ingest.kafka import Producer, ensure_topics
+    from anabranch.apps.cli._context import project
+    from anabranch.ingest.kafka import Producer
+    from anabranch.ingest.kafka.admin import ensure_topics
     from anabranch.ingest.kafka.event_files import read_events
 
     settings, declarations = project()
@@ -111,8 +113,8 @@ def records(
     """Send the lines of a file as they are: events with their envelope, or the plain JSON of a mapped topic."""
     import sys
 
-    from anabranch.apps.cli.context import project
-    from anabranch.ingest.kafka import ensure_topics
+    from anabranch.apps.cli._context import project
+    from anabranch.ingest.kafka.admin import ensure_topics
     from anabranch.ingest.kafka.lines import send_lines
 
     if rate is not None and not (math.isfinite(rate) and rate > 0):
@@ -147,7 +149,8 @@ def produce_flights(
     """Creates missing topics, sends the events and keeps the file. Also called by the demo. Raises TOPIC_DRIFT,
     NO_FLIGHTS, BROKER_UNREACHABLE and what ``publish`` raises."""
     from anabranch.contracts import load_declarations
-    from anabranch.ingest.kafka import Producer, ensure_topics
+    from anabranch.ingest.kafka import Producer
+    from anabranch.ingest.kafka.admin import ensure_topics
     from anabranch.samples.faults import inject
     from anabranch.samples.flights import EVENT_TYPES, flight_events
     from anabranch.samples.publishing import publish

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from anabranch.compute.batch import publications
+from anabranch.compute.batch.publish import publications
 from anabranch.contracts import Topic
 from anabranch.core.errors import BadInput, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.lake import commit_history
 from anabranch.lake.layout import batch_table, landing_table
-from anabranch.operate.doctor.context import Context
-from anabranch.operate.doctor.findings import Check, Finding
+from anabranch.operate.doctor import Check, Context, Finding
 from anabranch.samples.oracle import VIEWS, Agreement, Oracle
 from anabranch.serve import read
 

@@ -9,10 +9,11 @@ from datetime import date, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
 from anabranch.core.errors import BrokenState
 
 if TYPE_CHECKING:
-    from anabranch.apps.demo.story import Story
+    from anabranch.apps.demo._story import Story
     from anabranch.core.settings import Settings
 
 FIRST = date(2013, 1, 1)
@@ -31,13 +32,17 @@ def register(app: typer.Typer) -> None:
 def demo(
     days: Annotated[int, typer.Option(min=2, max=59, help="Days of flights, from 2013-01-01.")] = 31,
     faults: Annotated[bool, typer.Option(help="Also send duplicates, malformed bytes, wrong clocks, ...")] = True,
-    second: Annotated[bool, typer.Option("--second-act/--one-act", help="Continue with changes.")] = True,
+    second: Annotated[
+        bool, typer.Option("--second-act/--one-act", help="Continue with changes, and with topics of other teams.")
+    ] = True,
 ) -> None:
     """Run everything on a month of real flights: log, landing, both paths, certificates, served views. Then change it:
-    repair late days, build a new version, move readers to it; the first try fails and is rolled back."""
+    repair late days, build a new version, move readers to it; the first try fails and is rolled back. Then take in
+    topics of other teams, in plain JSON and in Avro."""
+    from anabranch.apps.demo._second_act import second_act
+    from anabranch.apps.demo._story import Story
+    from anabranch.apps.demo._third_act import third_act
     from anabranch.apps.demo.change import own_project
-    from anabranch.apps.demo.second_act import second_act
-    from anabranch.apps.demo.story import Story
     from anabranch.core.project_folder import check_project
     from anabranch.core.settings import load_settings
     from anabranch.operate.runtime import lifecycle
@@ -64,6 +69,7 @@ def demo(
         _whole_way(settings, story, days, faults)
         if second:
             second_act(settings, story, FIRST)
+            third_act(settings, story, story.proof)
     finally:
         with story.step("stopping everything that was started"):
             lifecycle.stop(settings)

@@ -14,7 +14,7 @@ from anabranch.core.airflow_settings import airflow_api
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.admin import readable_ends
-from anabranch.ingest.landing.verify import Proof, verify
+from anabranch.ingest.landing.audit.verify import Proof, verify
 from anabranch.lake import latest_commit
 from anabranch.lake.layout import landing_table, speed_table
 from anabranch.operate.runtime.secret_files import airflow_login

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
+
 from anabranch.apps.airflow.links import PREFIX
 
 
@@ -27,8 +28,8 @@ class AnabranchPlugin(AirflowPlugin):
 
     @property
     def fastapi_apps(self) -> list[dict[str, Any]]:  # type: ignore[override]  # Airflow only reads it
-        from anabranch.apps.web.app import app
-        from anabranch.apps.web.pages import warm
+        from anabranch.apps.web._app import app
+        from anabranch.apps.web._pages import warm
 
         warm()
         return [{"app": app, "url_prefix": PREFIX, "name": "Anabranch"}]

@@ -12,7 +12,7 @@ from anabranch.change.replay.publish import owns_live
 from anabranch.change.replay.state import PUBLISHED, ReplayState, delete_control, read_state, write_state
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import replay_checkpoints, replay_mirrors, replay_table
-from anabranch.views.definition import View
+from anabranch.views import View
 
 
 def finish(settings: Settings, state: ReplayState, phase: str, said: str) -> ReplayState:

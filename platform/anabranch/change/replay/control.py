@@ -21,7 +21,7 @@ from anabranch.core.atomic_files import locked
 from anabranch.core.errors import BadInput, Conflict
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import view_folder
-from anabranch.views.definition import View
+from anabranch.views import View
 
 
 @contextmanager

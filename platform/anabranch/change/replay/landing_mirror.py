@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from deltalake import DeltaTable
-
 from anabranch.core.errors import BrokenState
-from anabranch.lake import CommitMetadata, Cut
-from anabranch.lake.archived_commits import ARCHIVE, LOG, commit_file, commit_name, log_files, read_commit, versions
-from anabranch.lake.commit_log import log_line
-from anabranch.lake.rewrite_commits import MOVED
-from anabranch.lake.version_checksum import metadata_of
+from anabranch.lake import CommitMetadata
+from anabranch.lake.cut import Cut
+from anabranch.lake.log.archived_commits import ARCHIVE, LOG, commit_file, commit_name, log_files, read_commit, versions
+from anabranch.lake.log.commit_log import log_line
+from anabranch.lake.log.delta_tables import delta_table
+from anabranch.lake.log.rewrite_commits import MOVED
+from anabranch.lake.log.version_checksum import metadata_of
 
 _METADATA = '"metaData"'
 _SCHEMA_OF = ".schema_of"
@@ -84,7 +84,7 @@ class Mirror:
             own = version == base == commits[-1] and ".checkpoint" in path.name
             if (version < base or own) and not path.name.startswith(".") and path.suffix != ".crc":
                 _link(path, draft / path.name)
-        newest = {"metaData": metadata_of(DeltaTable(str(self._landing)))}
+        newest = {"metaData": metadata_of(delta_table(str(self._landing)))}
         _write(draft / commit_name(base), [*(a for a in self._actions(base) if "metaData" not in a), newest])
         draft.rename(self._log)
 

@@ -14,19 +14,20 @@ from urllib.parse import unquote
 from uuid import uuid4
 
 import pyarrow as pa
-from deltalake import DeltaTable
 
 from anabranch.certify.affected_partitions import closed_between, count_affected_events
 from anabranch.compute.speed.checkpoint_handover import REPLAY, id_of, owner_of
 from anabranch.compute.speed.table import SpeedTable
-from anabranch.contracts import Sources
+from anabranch.contracts.model.topics import Sources
 from anabranch.core.errors import TryAgain
 from anabranch.core.settings import Settings
-from anabranch.lake import Commit, Cut, StagedFile, commit_history, latest_commit
-from anabranch.lake.commits import open_table
+from anabranch.lake import Commit, commit_history, latest_commit, open_table
+from anabranch.lake.cut import Cut
+from anabranch.lake.files import BUILDS, StagedFile, describe
 from anabranch.lake.layout import speed_table
-from anabranch.lake.staging import BUILDS, describe
-from anabranch.views.definition import PARTITION_DATE, View
+from anabranch.lake.log.delta_tables import delta_table
+from anabranch.views import View
+from anabranch.views.model.definition import PARTITION_DATE
 
 
 def live_cut(settings: Settings, view: View) -> Cut:
@@ -101,7 +102,7 @@ def _newest_commit(uri: str) -> Commit:
 
 
 def _live(settings: Settings, view: View, like: str) -> SpeedTable:
-    schema = pa.schema(DeltaTable(like).schema().to_arrow())
+    schema = pa.schema(delta_table(like).schema().to_arrow())
     return SpeedTable(speed_table(settings, view.name, view.version), view, schema, unverified=True)
 
 
@@ -111,7 +112,7 @@ def _linked(source: str, target: str, run: str, days: Sequence[date] | None) -> 
 
     If the commit fails, they are deleted. They stay if its outcome is unknown, or after a signal: maintenance then
     deletes them if no commit refers to them."""
-    actions = pa.table(DeltaTable(source).get_add_actions(flatten=True))
+    actions = pa.table(delta_table(source).get_add_actions(flatten=True))
     paths = [unquote(path) for path in actions["path"].to_pylist()]
     if days is not None:
         wanted = set(days)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from anabranch.change.replay.cpu_throttle import Throttle
+from anabranch.change.replay._cpu_throttle import Throttle
 from anabranch.core.errors import BadInput
 
 if TYPE_CHECKING:

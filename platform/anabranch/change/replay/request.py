@@ -8,8 +8,8 @@ from datetime import date
 from typing import Literal
 
 from anabranch.change.replay.rate_limit import Pace
-from anabranch.contracts import Sources
-from anabranch.views.definition import View
+from anabranch.contracts.model.topics import Sources
+from anabranch.views import View
 
 Source = Literal["landing", "log"]
 

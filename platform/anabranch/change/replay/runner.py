@@ -10,15 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from deltalake import DeltaTable
 
-from anabranch.change.replay.certify import certify
+from anabranch.change.replay._certify import certify
+from anabranch.change.replay._feed import LandingFeed, Slice, event_limit
+from anabranch.change.replay._keep_live_epochs import keep_live_epochs
+from anabranch.change.replay._log_mirror import LogMirror, TopicSource
 from anabranch.change.replay.cleanup import delete_unused_checkpoints, finish
 from anabranch.change.replay.control import exclusive
-from anabranch.change.replay.feed import LandingFeed, Slice, event_limit
-from anabranch.change.replay.keep_live_epochs import keep_live_epochs
 from anabranch.change.replay.landing_mirror import Mirror
-from anabranch.change.replay.log_mirror import LogMirror, TopicSource
 from anabranch.change.replay.publish import is_published, live_cut, publish_days, publish_whole
 from anabranch.change.replay.rate_limit import Pace, Processes
 from anabranch.change.replay.request import ReplayRequest
@@ -41,9 +40,11 @@ from anabranch.compute.speed.view_stream import SpeedQuery, StreamLocation, live
 from anabranch.core.atomic_files import locked
 from anabranch.core.errors import AnabranchError, TryAgain
 from anabranch.core.settings import Settings
-from anabranch.lake import Cut
-from anabranch.lake.commits import open_table
+from anabranch.ingest.schema_registry import with_schemas
+from anabranch.lake import open_table
+from anabranch.lake.cut import Cut
 from anabranch.lake.layout import landing_files_lock, replay_checkpoints, replay_mirrors, replay_table, speed_table
+from anabranch.lake.log.delta_tables import delta_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -122,7 +123,7 @@ class _Replay:
         if self._request.source == "landing":
             return Mirror(uri, folder)
         declared = next(each for each in self._request.topics.each if each.name == topic)
-        return LogMirror(uri, folder, TopicSource(self._spark, self._settings, declared))
+        return LogMirror(uri, folder, TopicSource(self._spark, self._settings, with_schemas(self._settings, declared)))
 
     def run(self) -> ReplayState:
         try:
@@ -182,7 +183,7 @@ class _Replay:
         self._state = replace(
             self._state,
             partitions=result.partitions, equal=result.equal, mended=corrected, certified=str(result.cut),
-            bytes=sum(pa.table(DeltaTable(self._location.table).get_add_actions())["size_bytes"].to_pylist()),
+            bytes=sum(pa.table(delta_table(self._location.table).get_add_actions())["size_bytes"].to_pylist()),
         )  # fmt: skip
         self._pace()
         return result.difference

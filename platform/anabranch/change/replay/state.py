@@ -17,8 +17,8 @@ from anabranch.compute.batch.manifest import RUN, parse_days
 from anabranch.core.control_file import ControlFile
 from anabranch.core.control_objects import remove
 from anabranch.core.errors import BadInput, BrokenState
-from anabranch.core.quantities import duration
 from anabranch.core.settings import Settings
+from anabranch.core.text.quantities import duration
 from anabranch.lake.layout import view_folder
 
 STREAMING: Final = "streaming"
@@ -146,7 +146,7 @@ def read_state(settings: Settings, view: str, version: int, run: str) -> ReplayS
 def list_states(settings: Settings, view: str, version: int) -> list[ReplayState]:
     """Return the states of all replays of one version, newest last. Raises BrokenState STANDING_UNREADABLE."""
     files = _folder(settings, view, version).glob("*.json")
-    states = [state for path in files if (state := _read(path))]
+    states = [state for path in files if not path.name.endswith(_FIRST_SUFFIX) and (state := _read(path))]
     # States from before they were numbered come first, by the clock.
     return sorted(states, key=lambda state: (state.number, state.started_ms))
 
@@ -157,7 +157,8 @@ def cancelled_text(by: str) -> str:
 
 def delete_control(settings: Settings, state: ReplayState) -> None:
     """Delete the replay's control file. Its state stays."""
-    remove(_control_file(settings, state))
+    remove(path := _control_file(settings, state))
+    path.with_suffix(_FIRST_SUFFIX).unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +174,7 @@ def _first_format(content: dict[str, Any]) -> dict[str, Any]:
     return {"pace": pace, "cancelled_by": content["cancelled_by"]}
 
 
+_FIRST_SUFFIX: Final = ".wish.json"
 CONTROL: Final = ControlFile("control request of a replay", ControlRequest, (_first_format,))
 
 
@@ -181,7 +183,7 @@ def read_control(settings: Settings, state: ReplayState) -> ControlRequest:
     STANDING_UNREADABLE."""
     path = _control_file(settings, state)
     try:
-        return CONTROL.current(path) or _unchanged(state)
+        return CONTROL.current(path) or _first_request(path) or _unchanged(state)
     except (OSError, ValueError, BadInput) as error:
         raise _unreadable(path, error) from error
 
@@ -191,9 +193,14 @@ def update_control(settings: Settings, state: ReplayState, update: Callable[[Con
     STANDING_UNREADABLE."""
     path = _control_file(settings, state)
     try:
-        CONTROL.change(path, lambda known: update(known or _unchanged(state)))
+        CONTROL.change(path, lambda known: update(known or _first_request(path) or _unchanged(state)))
     except (ValueError, BadInput) as error:
         raise _unreadable(path, error) from error
+
+
+def _first_request(path: Path) -> ControlRequest | None:
+    """What was asked for while a request was one file that was replaced, not numbered ones. Raises as ``read``."""
+    return CONTROL.read(path.with_suffix(_FIRST_SUFFIX))
 
 
 def _unchanged(state: ReplayState) -> ControlRequest:

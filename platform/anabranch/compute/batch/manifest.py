@@ -12,7 +12,8 @@ from typing import Final
 from anabranch.core.control_file import ControlFile
 from anabranch.core.errors import BadInput, BrokenState
 from anabranch.core.settings import Settings
-from anabranch.lake import Cut, StagedFile
+from anabranch.lake.cut import Cut
+from anabranch.lake.files import StagedFile
 from anabranch.lake.layout import batch_table, safe_name
 
 EXPIRED: Final = ".expired"

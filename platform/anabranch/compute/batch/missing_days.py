@@ -19,16 +19,16 @@ from deltalake import DeltaTable
 
 from anabranch.compute.batch.publish import Published, published_in
 from anabranch.compute.batch.rebuild import cut_at
-from anabranch.contracts import Sources
+from anabranch.contracts.model.topics import Sources
 from anabranch.core.errors import BrokenState, TryAgain
 from anabranch.core.settings import Settings
-from anabranch.ingest.landing.event_counts import days_of_files
-from anabranch.ingest.landing.late_events import LateEvents, Lateness, lateness_since
-from anabranch.lake import Commit, Cut, latest_verified_commit
-from anabranch.lake.commits import open_table
+from anabranch.ingest.landing.table.event_counts import days_of_files
+from anabranch.ingest.landing.table.late_events import LateEvents, Lateness, lateness_since
+from anabranch.lake import Commit, latest_verified_commit, open_table
+from anabranch.lake.cut import Cut
 from anabranch.lake.layout import batch_table, landing_table
-from anabranch.views.definition import View
-from anabranch.views.partitions import reach, touched_partitions
+from anabranch.views import View
+from anabranch.views.selection.partitions import reach, touched_partitions
 
 Since = Callable[[date], int | None]
 

@@ -14,11 +14,13 @@ from deltalake import DeltaTable, Schema
 from anabranch.compute.batch.manifest import Build
 from anabranch.core.errors import BrokenState, Conflict
 from anabranch.core.settings import Settings
-from anabranch.lake import CommitMetadata, Cut, create, latest_verified_commit, replace
-from anabranch.lake.commits import open_table
+from anabranch.lake import CommitMetadata, latest_verified_commit, open_table
+from anabranch.lake.commits import create, replace
+from anabranch.lake.cut import Cut
 from anabranch.lake.layout import batch_table
 from anabranch.lake.optimistic import until_committed
-from anabranch.views.definition import PARTITION_DATE, View
+from anabranch.views import View
+from anabranch.views.model.definition import PARTITION_DATE
 
 LOGGER = logging.getLogger(__name__)
 

@@ -13,15 +13,17 @@ import pyarrow as pa
 from deltalake import Schema
 
 from anabranch.compute.batch.manifest import Build, manifest_path, read_manifest, write_manifest
-from anabranch.contracts import Sources
+from anabranch.contracts.model.topics import Sources
 from anabranch.core.errors import BadDefinition, BadInput, TryAgain
 from anabranch.core.settings import Settings
-from anabranch.lake import Cut, Position, commit_history, latest_commit, stage_frame
-from anabranch.lake.commits import open_table
+from anabranch.lake import commit_history, latest_commit, open_table
+from anabranch.lake.cut import Cut, Position
+from anabranch.lake.files import stage_frame
 from anabranch.lake.layout import batch_table, landing_table
-from anabranch.views.definition import PARTITION_DATE, View
-from anabranch.views.inputs import rows_at
-from anabranch.views.partitions import one_file_each, select_files
+from anabranch.views import View
+from anabranch.views.model.definition import PARTITION_DATE
+from anabranch.views.selection.inputs import rows_at
+from anabranch.views.selection.partitions import one_file_each, select_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,7 +51,7 @@ def rebuild(
         raise BadDefinition(
             "VIEW_KAPPA",
             f"{view.origin}: {view.name} v{view.version} has no time partitions, so it has no batch half",
-            next_step="rebuild it by a replay of its stream",
+            next_step=f"anabranch replay start {view.name} rebuilds it by its stream",
         )
     if manifest_path(settings, view.name, view.version, run).exists():
         return read_manifest(settings, view.name, view.version, run)

@@ -10,16 +10,17 @@ from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING
 
-from anabranch.contracts import Sources, Topic
+from anabranch.contracts import Topic
+from anabranch.contracts.model.topics import Sources
 from anabranch.core.errors import BadDefinition
 from anabranch.core.settings import Settings
-from anabranch.ingest.landing.schema import EVENT_DATE, IS_EVENT
-from anabranch.ingest.landing.sql import landed_rows
-from anabranch.lake import Cut
-from anabranch.lake.commits import open_table
+from anabranch.ingest.landing.table.schema import EVENT_DATE, IS_EVENT
+from anabranch.ingest.landing.table.sql import landed_rows
+from anabranch.lake import open_table
+from anabranch.lake.cut import Cut
 from anabranch.lake.layout import landing_table
-from anabranch.views.definition import View
-from anabranch.views.dry_run import EventSelection, first_error
+from anabranch.views import View
+from anabranch.views.selection.dry_run import EventSelection, first_error
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

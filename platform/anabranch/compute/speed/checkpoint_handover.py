@@ -8,10 +8,9 @@ import os
 from pathlib import Path
 
 from anabranch.core.errors import TryAgain
-from anabranch.lake import CommitMetadata, latest_commit
-from anabranch.lake.commits import open_table
-from anabranch.lake.stream_checkpoint import checkpoint_id, delete
-from anabranch.views.definition import View
+from anabranch.lake import CommitMetadata, latest_commit, open_table
+from anabranch.lake.streams.stream_checkpoint import checkpoint_id, delete
+from anabranch.views import View
 
 REPLAY = "replay"
 """A key in the commit metadata: the run of the replay that made the commit."""

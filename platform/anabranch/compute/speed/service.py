@@ -14,18 +14,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anabranch.compute.speed import status
-from anabranch.compute.speed.definition_watcher import DefinitionWatcher
+from anabranch.compute.speed._definition_watcher import DefinitionWatcher
+from anabranch.compute.speed._stream_watch import Watched
 from anabranch.compute.speed.status import ViewStatus
-from anabranch.compute.speed.stream_watch import Watched
 from anabranch.compute.speed.view_stream import SpeedQuery, acquire_fence, start
-from anabranch.contracts import Sources
+from anabranch.contracts.model.topics import Sources
 from anabranch.core.clocks import WallClock
-from anabranch.core.engine_end import engine
-from anabranch.core.engine_tasks import end_process
+from anabranch.core.engine.lifetime import engine
+from anabranch.core.engine.liveness import Watcher
+from anabranch.core.engine.spark import live_engine
+from anabranch.core.engine.tasks import end_process
 from anabranch.core.errors import AnabranchError, BadInput, BrokenState, Conflict, TryAgain, root_cause
-from anabranch.core.liveness import Watcher
 from anabranch.core.settings import Settings
-from anabranch.core.spark import live_engine
 from anabranch.views import Registry, View
 from anabranch.views.project import Project
 from anabranch.views.retired_versions import retired_versions

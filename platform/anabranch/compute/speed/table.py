@@ -12,26 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from anabranch.compute.speed._large_merge import merge_large
 from anabranch.compute.speed.checkpoint_handover import REPLAY, replaced_by_replay
-from anabranch.compute.speed.large_merge import merge_large
 from anabranch.core.errors import BadDefinition, BrokenState, Conflict
-from anabranch.ingest.landing.schema import LOADED
-from anabranch.lake import (
-    Commit,
-    CommitMetadata,
-    Cut,
-    StagedFile,
-    create,
-    latest_commit,
-    latest_verified_commit,
-    replace,
-    stage_frame,
-    upsert,
-)
-from anabranch.lake.writer_fencing import WriterFence
-from anabranch.views.definition import EMPTIED, PARTITION_DATE, View
-from anabranch.views.inputs import loaded_in
-from anabranch.views.partitions import one_file_each, select_files
+from anabranch.ingest.landing.table.schema import LOADED
+from anabranch.lake import Commit, CommitMetadata, latest_commit, latest_verified_commit
+from anabranch.lake.commits import create, replace, upsert
+from anabranch.lake.cut import Cut
+from anabranch.lake.files import StagedFile, stage_frame
+from anabranch.lake.streams.writer_fencing import WriterFence
+from anabranch.views import View
+from anabranch.views.model.definition import EMPTIED, PARTITION_DATE
+from anabranch.views.selection.inputs import loaded_in
+from anabranch.views.selection.partitions import one_file_each, select_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -10,30 +10,33 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from deltalake import DeltaTable
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
+from anabranch.compute.speed._cut_resolver import CutResolver
+from anabranch.compute.speed._failing_event import find_failing_event
+from anabranch.compute.speed._partition_sink import PartitionSink
+from anabranch.compute.speed._sink import Sink, no_failing_event
 from anabranch.compute.speed.checkpoint_handover import adopt
-from anabranch.compute.speed.cut_resolver import CutResolver
-from anabranch.compute.speed.failing_event import find_failing_event
-from anabranch.compute.speed.partition_sink import PartitionSink
-from anabranch.compute.speed.sink import Sink, no_failing_event
 from anabranch.compute.speed.table import SpeedTable
-from anabranch.contracts import Sources, Topic
+from anabranch.contracts import Topic
+from anabranch.contracts.model.topics import Sources
+from anabranch.core.engine.call_sites import call_sites
+from anabranch.core.engine.spark import LIVE
 from anabranch.core.errors import AnabranchError, BrokenState, TryAgain, root_cause
 from anabranch.core.settings import Settings
-from anabranch.core.spark import LIVE
 from anabranch.ingest.landing.log_trimming import keep_commits
-from anabranch.ingest.landing.schema import EVENT_DATE
-from anabranch.lake import Cut
-from anabranch.lake.commits import open_table
+from anabranch.ingest.landing.table.schema import EVENT_DATE
+from anabranch.lake import open_table
+from anabranch.lake.cut import Cut
 from anabranch.lake.layout import landing_table, replay_checkpoints, speed_checkpoint, speed_table, turns
-from anabranch.lake.stream_checkpoint import check_readable, clear_unstarted
-from anabranch.lake.writer_fencing import WriterFence, acquire
-from anabranch.views.definition import View, changed_columns
-from anabranch.views.inputs import (
+from anabranch.lake.log.delta_tables import delta_table
+from anabranch.lake.streams.stream_checkpoint import check_readable, clear_unstarted, name_format
+from anabranch.lake.streams.writer_fencing import WriterFence, acquire
+from anabranch.views import View
+from anabranch.views.model.definition import changed_columns
+from anabranch.views.selection.inputs import (
     events_of,
     frames,
     prune,
@@ -59,7 +62,9 @@ _EXCLUDED = "spark.sql.optimizer.excludedRules"
 _PUSHDOWN_RULES = [
     f"org.apache.spark.sql.catalyst.optimizer.{rule}" for rule in ("PushDownPredicates", "PushPredicateThroughNonJoin")
 ]
-_SCHEMA_CHANGED = "DELTA_SCHEMA_CHANGED"
+_GREW = ("DELTA_SCHEMA_CHANGED", "assertion failed: Invalid batch: ")
+"""What a stream's error says when its landing table got new columns: Delta notices it while it looks for new commits,
+Spark if that came between the plan of a micro-batch and its read."""
 
 
 class SpeedQuery(StreamingQuery):
@@ -76,12 +81,12 @@ class SpeedQuery(StreamingQuery):
     def failure(self) -> BaseException | None:
         """The error that stopped the stream: the sink's, if the sink failed, else Spark's; None while it runs.
 
-        TryAgain LANDING_GREW: a contract got new fields. Delta stops every stream over a table whose schema changes.
+        TryAgain LANDING_GREW: landing has new columns, of a contract or of a newer version of this package.
         """
         if self.isActive:
             return None
         found = self.sink.failure or self.sink.table.lost() or self.exception()
-        if _SCHEMA_CHANGED in str(found):
+        if any(text in str(found) for text in _GREW):
             return _landing_grew(self.view)
         return found if found is None or isinstance(found, AnabranchError) else _ended(self, found)
 
@@ -177,13 +182,14 @@ def start(
         writer = writer.trigger(availableNow=True)
     else:
         writer = writer.trigger(processingTime=settings.trigger_interval)
+    name_format(location.checkpoint)
     return SpeedQuery(writer.start(), view, sink)
 
 
 def _landing_grew(view: View) -> TryAgain:
     return TryAgain(
         "LANDING_GREW",
-        f"{view.name} v{view.version}: its events' contracts have new fields, and the landing table has them now",
+        f"{view.name} v{view.version}: its landing table has new columns",
         state="the speed table ends at the previous batch; the stream's state is kept",
         next_step="start the stream again: it continues where it was",
         view=view.name,
@@ -221,7 +227,7 @@ def landed_days(view: View, topics: Sources, landing: Mapping[str, str]) -> list
     logs."""
     events = set(view.events) - set(view.tables)
     uris = [landing[topic.name] for topic in topics.each if events & set(topic.event_types)]
-    days = {partition[EVENT_DATE] for uri in uris for partition in DeltaTable(uri).partitions()}
+    days = {partition[EVENT_DATE] for uri in uris for partition in delta_table(uri).partitions()}
     return sorted(day if isinstance(day, date) else date.fromisoformat(day) for day in days if day)
 
 
@@ -241,7 +247,9 @@ def stream_of(spark: SparkSession, location: StreamLocation, view: View, topics:
     events = stream_of_events(
         view, topics, lambda topic: landed_stream(spark, tables[topic.name]), replay=location.replay
     )
-    return rows_of(view, frames(_needed(events, view, location), view, topics))
+    inputs = frames(_needed(events, view, location), view, topics)
+    with call_sites():
+        return rows_of(view, inputs)
 
 
 def _changes(spark: SparkSession, location: StreamLocation, view: View, topics: Sources) -> DataFrame:

@@ -9,7 +9,7 @@ import uvicorn
 from anabranch.contracts import load_declarations
 from anabranch.core.errors import AnabranchError
 from anabranch.core.settings import load_settings
-from anabranch.ingest.http.app import application
+from anabranch.ingest.http._app import application
 from anabranch.ingest.kafka.admin import existing_topics
 
 GRACE_SECONDS = 10

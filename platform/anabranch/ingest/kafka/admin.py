@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
@@ -18,7 +19,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from anabranch.contracts import Declarations, Topic
+from anabranch.contracts import Topic
+from anabranch.contracts.model.declarations import Declarations
 from anabranch.core.errors import BadInput, Conflict, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.client import REACH_SECONDS, ConnectionErrors, bad_options, client_config, translate_error
@@ -32,7 +34,7 @@ class Drift:
 
     topic: str
     setting: str
-    """``topic`` (it is missing), ``partitions``, or the name of a broker setting."""
+    """``topic`` (it is missing), ``partitions``, ``replication``, or the name of a broker setting."""
     declared: str
     found: str
 
@@ -79,7 +81,12 @@ def create_missing(settings: Settings, topics: Iterable[Topic]) -> tuple[str, ..
     futures = admin.create_topics(
         [
             # -1: the broker's own default; the embedded broker is a single node
-            NewTopic(t.name, num_partitions=t.partitions, replication_factor=-1, config=t.broker_config)
+            NewTopic(
+                t.name,
+                num_partitions=t.partitions,
+                replication_factor=-1 if t.replication is None else t.replication,
+                config=t.broker_config,
+            )
             for t in missing
         ],
         operation_timeout=_CALL_SECONDS,
@@ -125,7 +132,9 @@ def drift(settings: Settings, topics: Iterable[Topic]) -> tuple[Drift, ...]:
             continue
         if existing[topic.name] != topic.partitions:
             found.append(Drift(topic.name, "partitions", str(topic.partitions), str(existing[topic.name])))
-        held = _config(settings, admin, topic.name)
+        if topic.replication is not None and (copies := _copies(admin, topic.name)) != topic.replication:
+            found.append(Drift(topic.name, "replication", str(topic.replication), str(copies)))
+        held = topic_settings(settings, topic.name, admin)
         found += [
             Drift(topic.name, setting, declared, held.get(setting, "unknown"))
             for setting, declared in topic.broker_config.items()
@@ -134,7 +143,15 @@ def drift(settings: Settings, topics: Iterable[Topic]) -> tuple[Drift, ...]:
     return tuple(found)
 
 
-def _config(settings: Settings, admin: Admin, topic: str) -> dict[str, str]:
+def _copies(admin: Admin, topic: str) -> int:
+    """The copies of the partition that has the fewest."""
+    found = admin.list_topics(topic, timeout=sum(REACH_SECONDS)).topics[topic].partitions.values()
+    return min((len(partition.replicas) for partition in found), default=0)
+
+
+def topic_settings(settings: Settings, topic: str, admin: Admin | None = None) -> dict[str, str]:
+    """The broker's settings of a topic."""
+    admin = admin or Admin(settings)
     resource = ConfigResource(ResourceType.TOPIC, topic)
     (answer,) = admin.describe_configs([resource], request_timeout=_CALL_SECONDS).values()
     try:
@@ -205,6 +222,13 @@ def _offsets(
         return {tp.partition: answer.result(timeout=_CALL_SECONDS + 1).offset for tp, answer in answers.items()}
     except KafkaException as error:
         raise translate_error(settings, error, f"asking for offsets of topic {topic}") from None
+
+
+def offsets_since(settings: Settings, topic: str, moment: datetime) -> dict[int, int]:
+    """The first offset of each partition whose record is as old as ``moment`` or newer; left out where there is
+    none."""
+    since = OffsetSpec.for_timestamp(int(moment.timestamp() * 1_000))
+    return {partition: offset for partition, offset in _offsets(settings, topic, since).items() if offset >= 0}
 
 
 def _missing(settings: Settings, topic: str) -> BadInput:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from anabranch.core.errors import BadInput
-from anabranch.core.settings import UNFIT, UNFIT_PASSWORD, Settings
+from anabranch.core.settings import Settings
+from anabranch.core.settings_checks import UNFIT, UNFIT_PASSWORD
 
 PASSWORD = "ANABRANCH_KAFKA_PASSWORD"  # noqa: S105 - the name of a variable
 _PROVIDER = "org.apache.kafka.common.config.provider"

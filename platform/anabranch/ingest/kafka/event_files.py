@@ -7,7 +7,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from anabranch.contracts import Declarations, Event
+from anabranch.contracts import Event
+from anabranch.contracts.model.declarations import Declarations
 from anabranch.core.errors import BadInput
 
 _NEEDED = ("id", "source", "type", "time", "data")

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaError, Message
 
-from anabranch.contracts import Declarations, PlainJson, Topic
-from anabranch.contracts.record_check import RecordCheck
-from anabranch.contracts.records import Header, plain_key
-from anabranch.core import strict_json
+from anabranch.contracts import Header, Topic
+from anabranch.contracts.model.declarations import Declarations
+from anabranch.contracts.model.records import Mapped, plain_key
+from anabranch.contracts.sending import RecordCheck
 from anabranch.core.errors import BadInput
-from anabranch.core.quantities import counted
 from anabranch.core.settings import Settings
+from anabranch.core.text import strict_json
+from anabranch.core.text.quantities import counted
 from anabranch.ingest.kafka.producer import Producer
 
 
@@ -52,7 +53,7 @@ def send_lines(
     BROKER_UNREACHABLE, DELIVERY_FAILED.
     """
     found = declared.topic(topic)
-    if isinstance(found.records, PlainJson) and (
+    if isinstance(found.records, Mapped) and (
         names := [part.name for part in found.records.needed_parts if isinstance(part, Header)]
     ):
         raise BadInput(
@@ -98,5 +99,5 @@ def _key(topic: Topic, check: RecordCheck, value: bytes) -> bytes | None:
     if (problem := check.problem(value, content)) is not None:
         raise ValueError(": ".join(problem))
     records = topic.records
-    key = plain_key(records, topic.contracts[0], content) if isinstance(records, PlainJson) else content.get("subject")
+    key = plain_key(records, topic.contracts[0], content) if isinstance(records, Mapped) else content.get("subject")
     return key.encode() if isinstance(key, str) and key else None

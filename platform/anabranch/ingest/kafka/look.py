@@ -13,11 +13,11 @@ from typing import Any
 
 from confluent_kafka import Message
 
-from anabranch.core import strict_json
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings
+from anabranch.core.text import strict_json
+from anabranch.ingest.kafka._assigned_consumer import PATIENCE_SECONDS, assigned, is_end
 from anabranch.ingest.kafka.admin import begin_offsets, end_offsets, existing_topics
-from anabranch.ingest.kafka.assigned_consumer import PATIENCE_SECONDS, assigned, is_end
 from anabranch.ingest.kafka.client import translate_error, unreachable
 
 

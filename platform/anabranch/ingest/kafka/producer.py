@@ -19,9 +19,10 @@ from typing import Self
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, Message
 
-from anabranch.contracts import CloudEvents, Declarations, Event
-from anabranch.contracts.records import Headers
-from anabranch.contracts.validation import EventValidator, refused
+from anabranch.contracts import CloudEvents, Event
+from anabranch.contracts.model.declarations import Declarations
+from anabranch.contracts.model.records import Headers
+from anabranch.contracts.sending import EventValidator, refused
 from anabranch.core.errors import AnabranchError, BadInput, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.admin import existing_topics

@@ -10,7 +10,7 @@ from typing import Final
 from confluent_kafka import KafkaError, Message
 
 from anabranch.core.settings import Settings
-from anabranch.ingest.kafka.assigned_consumer import PATIENCE_SECONDS, assigned, is_end
+from anabranch.ingest.kafka._assigned_consumer import PATIENCE_SECONDS, assigned, is_end
 from anabranch.ingest.kafka.client import translate_error, unreachable
 
 _AT_ONCE: Final = 10_000

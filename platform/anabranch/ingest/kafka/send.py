@@ -13,11 +13,9 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from anabranch.contracts import CloudEvents, Event, PlainJson, Topic, load_declarations
-from anabranch.contracts.envelope import json_text
-from anabranch.contracts.record_check import RecordCheck
-from anabranch.contracts.records import Headers, Record, plain_key
-from anabranch.contracts.validation import refused
+from anabranch.contracts import CloudEvents, Event, Record, Topic, load_declarations
+from anabranch.contracts.model.records import Headers, Mapped, plain_key
+from anabranch.contracts.sending import RecordCheck, json_text, refused
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings, load_settings
 from anabranch.ingest.kafka.producer import Producer, Receipt
@@ -49,6 +47,7 @@ def send_all(
     settings = settings or load_settings()
     declared = load_declarations(settings.contracts_folder)
     found = declared.topic(topic)
+    check = RecordCheck(found)
     if isinstance(found.records, CloudEvents):
         if "id" in given and len(records := list(records)) > 1:
             raise _unusable("id", "one id can't stand for several events", "give Event objects")
@@ -60,7 +59,6 @@ def send_all(
         if found.records.shares_id and len(records := list(records)) > 1:
             raise _unusable("id", "one id can't stand for several records", "send each with its own key or headers")
         prepared = [_plain(found, each, **given) for each in records]
-    check = RecordCheck(found)
     for number, (_, value, named) in enumerate(prepared):
         if (problem := check.problem(value, json.loads(value), headers)) is not None:
             event_type, event_id = (named.type, named.id) if named else ("", f"{number}")
@@ -91,7 +89,7 @@ def _event(
 
 def _plain(topic: Topic, record: Mapping[str, Any] | Event, *, key: str = "") -> _Prepared:
     mapping = topic.records
-    assert isinstance(mapping, PlainJson)  # noqa: S101 - the caller has looked
+    assert isinstance(mapping, Mapped)  # noqa: S101 - the caller has looked
     if isinstance(record, Event):
         raise _unusable("record", f"topic {topic.name} has records without an envelope", "give the record itself")
     if Record.KEY in mapping.id_parts and not key:

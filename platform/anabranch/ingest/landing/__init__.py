@@ -2,14 +2,42 @@
 
 In: the records of a topic. Out: a landing table, in which one commit is one epoch. The order of a micro-batch:
 
-1. ``service`` runs the topics of a process, ``stream`` starts a query (``resume``, ``kafka_source``: from which offset;
-   ``state``, ``schema_growth``: the table), ``stream_watch`` and ``status`` report on it;
-2. ``decode`` parses the records (``mapping``, ``renames``, ``decimals``: parts of them), ``validity`` decides which are
-   valid, ``quarantine_reasons`` says why others aren't;
-3. ``writer`` adds epoch and lateness, ``duplicates`` (``id_index``, ``id_hashes``, ``hash_segments``) finds copies,
-   ``empty_offsets`` proves that skipped offsets hold no record; then it commits (``staged_epoch`` for large batches);
+1. ``service`` runs the topics of a process, ``stream`` starts a query (``_resume``, ``batch_offsets``,
+   ``kafka_source``: from which offset; ``state``: the table), ``_stream_watch`` and ``status`` report on it;
+2. the package ``decoding`` parses the records and says which are valid;
+3. ``writer`` adds epoch and lateness, ``duplicates`` (``id_index``, ``id_hashes``, ``_hash_segments``) finds copies,
+   ``empty_offsets`` proves that skipped offsets hold no record, ``loaded_files`` says what came from files; then it
+   commits (``_staged_epoch`` for large batches, ``_weight``: how large);
 4. ``log_trimming`` and ``epoch_pacing`` keep the log short and leave cores to Airflow's runs.
 
-For people: ``verify`` and ``report`` (the proof), ``quarantine`` (release), ``accepted_losses``, ``contract_usage``.
-For views: ``schema``, ``schema_projection``, ``event_counts``, ``late_events``, ``watermark``, ``sql``.
+Of two processes that land one topic the one that started last writes: ``stream`` takes a fence (``lake.streams``), and
+``writer`` checks it before each commit. Releases and loads have none: they lose against a commit that came between.
+
+For readers the package ``table`` describes the landed rows; for people ``audit`` proves them and releases quarantine.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anabranch._lazy_exports import lazy_exports
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_exports(__name__)
+
+__all__ = [
+    "batch_offsets",
+    "duplicates",
+    "empty_offsets",
+    "epoch_pacing",
+    "id_hashes",
+    "id_index",
+    "kafka_source",
+    "loaded_files",
+    "log_trimming",
+    "service",
+    "state",
+    "status",
+    "stream",
+    "writer",
+]

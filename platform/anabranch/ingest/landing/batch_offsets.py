@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from anabranch.lake.stream_checkpoint import BatchPlan
+from anabranch.lake.streams.stream_checkpoint import BatchPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 
 from anabranch.contracts import Topic
 from anabranch.core.settings import Settings
-from anabranch.ingest.landing.hash_segments import Hashes
+from anabranch.ingest.landing._hash_segments import Hashes
 from anabranch.ingest.landing.id_hashes import by_day, days_of, duplicates_within, hashes, split
 from anabranch.ingest.landing.id_index import IdIndex, Origin
-from anabranch.ingest.landing.schema import DUPLICATE, EVENTS, IS_EVENT
-from anabranch.ingest.landing.sql import landed_rows, rows_of_files
 from anabranch.ingest.landing.state import writer_of
+from anabranch.ingest.landing.table.schema import DUPLICATE, EVENTS, IS_EVENT
+from anabranch.ingest.landing.table.sql import landed_rows, rows_of_files
 from anabranch.lake import CommitMetadata, latest_commit
-from anabranch.lake.commit_log import changes
 from anabranch.lake.layout import landing_index
+from anabranch.lake.log.commit_log import changes
 
 LOGGER = logging.getLogger(__name__)
 _FIRST_DAY = date(1970, 1, 1)

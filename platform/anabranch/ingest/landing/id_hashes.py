@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anabranch.ingest.landing.hash_segments import CHUNK, Hashes
+from anabranch.ingest.landing._hash_segments import CHUNK, Hashes
 
 # The length comes first, so that no two pairs become the same text.
 _HASHED = """(SELECT *, (h >> 64)::ubigint AS upper, (h & 18446744073709551615::uhugeint)::ubigint AS lower

@@ -11,7 +11,7 @@ from anabranch.core.errors import Conflict
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.admin import begin_offsets, end_offsets
 from anabranch.ingest.kafka.auth import java_client
-from anabranch.ingest.landing.schema import RECORD
+from anabranch.ingest.landing.table.schema import RECORD
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

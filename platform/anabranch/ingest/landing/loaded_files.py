@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 from anabranch.core.control_file import ControlFile
 from anabranch.core.errors import BrokenState, root_cause
 from anabranch.core.settings import Settings
-from anabranch.ingest.landing.schema import LOADED, VALID
+from anabranch.ingest.landing.table.schema import LOADED, VALID
 from anabranch.lake import commit_history
 from anabranch.lake.layout import loaded_files
 

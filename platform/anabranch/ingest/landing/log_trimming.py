@@ -15,11 +15,11 @@ from deltalake import DeltaTable
 from anabranch.core.atomic_files import locked
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
-from anabranch.lake.archived_commits import archive_commits, restore_commits
-from anabranch.lake.commit_log import folder_of
 from anabranch.lake.commits import CHECKPOINT_COMMITS
 from anabranch.lake.layout import landing_files_lock
-from anabranch.lake.stream_checkpoint import newest_batch, position_in
+from anabranch.lake.log.archived_commits import archive_commits, restore_commits
+from anabranch.lake.log.delta_tables import delta_table, folder_of
+from anabranch.lake.streams.stream_checkpoint import newest_batch, position_in
 
 LOGGER = logging.getLogger(__name__)
 _IDLE_SECONDS: Final = 24 * 3600.0
@@ -60,7 +60,7 @@ class LogTrimmer:
 def keep_commits(settings: Settings, landing: str, checkpoint: Path) -> None:
     """Restore the commits of the table at ``landing`` that a stream from ``checkpoint`` needs, and keep them while the
     stream makes progress. Raises BrokenState CHECKPOINT_UNREADABLE, or OSError."""
-    table = DeltaTable(landing)
+    table = delta_table(landing)
     with locked(landing_files_lock(settings), shared=True, wait=True):
         position = position_in(checkpoint, str(table.metadata().id))
         if position is not None:

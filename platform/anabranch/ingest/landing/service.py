@@ -14,21 +14,23 @@ from pathlib import Path
 
 from anabranch.contracts import Topic, load_declarations
 from anabranch.core.clocks import WallClock
-from anabranch.core.engine_end import engine
-from anabranch.core.engine_tasks import end_process
+from anabranch.core.engine.lifetime import engine
+from anabranch.core.engine.liveness import Watcher
+from anabranch.core.engine.spark import live_engine
+from anabranch.core.engine.tasks import end_process
 from anabranch.core.errors import AnabranchError, BadDefinition, TryAgain, root_cause
-from anabranch.core.liveness import Watcher
 from anabranch.core.settings import Settings
-from anabranch.core.spark import OWN_CODE, live_engine
 from anabranch.ingest.kafka.admin import create_missing, existing_topics
 from anabranch.ingest.landing import status
+from anabranch.ingest.landing._stream_watch import Watched
 from anabranch.ingest.landing.stream import LandingQuery, start, take_turn
-from anabranch.ingest.landing.stream_watch import Watched
 
 LOGGER = logging.getLogger(__name__)
 LOOK_SECONDS = 0.5
 HALTS = frozenset({"OFFSETS_LOST", "LOG_REPLACED"})
 """Errors that only a person can resolve."""
+WAITS = frozenset({"SCHEMA_TAKEN_IN", "REGISTRY_UNREACHABLE", "REGISTRY_NOT_SET", "REGISTRY_REFUSES"})
+"""Errors that a new process would meet as well: the topic alone is started again."""
 ENDS = frozenset({"FENCED"})
 """Errors that end the process: another process lands now."""
 FIRST_SECONDS, RETRY_SECONDS = 1.0, 30.0
@@ -68,7 +70,7 @@ class LandingStreams:
     def look(self) -> None:
         """Start the topics that don't run and are due. Called periodically, from one thread.
 
-        Raises an error of ENDS; and, if no topic is landed any more, an error that isn't one of HALTS: a new process
+        Raises an error of ENDS; and, if no topic is landed any more, an error of neither HALTS nor WAITS: a new process
         may help then, and there is no running topic that it would interrupt.
         """
         for name, query in list(self.queries.items()):
@@ -81,7 +83,7 @@ class LandingStreams:
             failing = self._failing.get(topic.name)
             if topic.name not in self.queries and (failing is None or self.clock() >= failing.due):
                 self._start(topic)
-        curable = [error for error in self.halted.values() if error.code not in HALTS]
+        curable = [error for error in self.halted.values() if error.code not in HALTS | WAITS]
         if not self.queries and curable:
             raise curable[0]
 
@@ -120,7 +122,7 @@ def run(settings: Settings, only: Sequence[str] = ()) -> int:
     A failing topic is left out and tried again, with its declaration as it is then. If no topic is landed any more, the
     error is raised: the supervisor restarts this process, and every topic continues from its table. Raises TryAgain
     CLOCK_SET_BACK if the machine's clock was set back: see ``core.clocks``. A query that hangs (STREAM_HANGS) ends the
-    process at once: see ``core.liveness``.
+    process at once: see ``core.engine.liveness``.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
@@ -131,8 +133,7 @@ def run(settings: Settings, only: Sequence[str] = ()) -> int:
     topics = [declared.topic(name) for name in only] or list(declared.topics.values())
     existing_topics(settings)  # fails fast if no broker answers
     turns = {topic.name: take_turn(settings, topic) for topic in topics}
-    more = {**OWN_CODE, **live_engine(settings)}
-    with ExitStack() as cleanup, engine(settings, "anabranch-landing", more) as spark:
+    with ExitStack() as cleanup, engine(settings, "anabranch-landing", live_engine(settings)) as spark:
 
         def launch(topic: Topic) -> LandingQuery:
             current = _as_declared(settings.contracts_folder, topic) if topic.name in landing.halted else topic

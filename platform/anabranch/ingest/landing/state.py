@@ -12,14 +12,16 @@ from typing import Any, Final
 from deltalake import DeltaTable
 
 from anabranch.contracts import Topic
-from anabranch.contracts.contract_registry import check_registered, register
+from anabranch.contracts.model.contract_registry import check_registered, register
 from anabranch.core.errors import Conflict
 from anabranch.core.settings import Settings
 from anabranch.ingest.landing.empty_offsets import BEGIN, COUNTS, by_partition
 from anabranch.ingest.landing.loaded_files import Loads
-from anabranch.ingest.landing.schema import EVENT_DATE, PROPERTIES, landing_schema
-from anabranch.ingest.landing.schema_growth import missing_columns, versions_note
-from anabranch.lake import CommitMetadata, Cut, Position, configure, create, latest_commit, widen
+from anabranch.ingest.landing.table.schema import EVENT_DATE, PROPERTIES, landing_schema
+from anabranch.ingest.landing.table.schema_growth import missing_columns, versions_note
+from anabranch.lake import CommitMetadata, latest_commit
+from anabranch.lake.commits import configure, create, widen
+from anabranch.lake.cut import Cut, Position
 from anabranch.lake.layout import landing_table
 from anabranch.lake.optimistic import until_committed
 

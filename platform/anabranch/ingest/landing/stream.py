@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING
 from pyspark.sql.streaming.query import StreamingQuery
 
 from anabranch.contracts import Topic
+from anabranch.core.engine.spark import LIVE
 from anabranch.core.errors import AnabranchError, TryAgain, root_cause
 from anabranch.core.settings import Settings
-from anabranch.core.spark import LIVE
 from anabranch.ingest.kafka.admin import topic_id
-from anabranch.ingest.landing.decode import decode
+from anabranch.ingest.landing._resume import can_resume
+from anabranch.ingest.landing.decoding import decode
 from anabranch.ingest.landing.epoch_pacing import pace_epoch
 from anabranch.ingest.landing.kafka_source import check_nothing_lost, check_same_log, read_log, starting_offsets
-from anabranch.ingest.landing.resume import can_resume
 from anabranch.ingest.landing.state import open_landing, read_state, writer_of
 from anabranch.ingest.landing.writer import LandingWriter
+from anabranch.ingest.schema_registry import asking_registry
 from anabranch.lake.layout import landing_checkpoint, turns
-from anabranch.lake.writer_fencing import WriterFence, acquire
+from anabranch.lake.streams.stream_checkpoint import name_format, refuse_newer
+from anabranch.lake.streams.writer_fencing import WriterFence, acquire
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -85,7 +87,9 @@ def start(
     """
     turn = turn or take_turn(settings, topic)
     turn.check()
+    topic = asking_registry(settings, topic)
     checkpoint = landing_checkpoint(settings, topic.name)
+    refuse_newer(checkpoint)
     table = open_landing(settings, topic)
     position, log = read_state(table, topic), topic_id(settings, topic.name)
     check_same_log(topic, position.log, log)
@@ -100,6 +104,7 @@ def start(
     writer = LandingWriter(settings, topic, table, checkpoint, log, turn)
     if not once:
         writer.after_epoch = partial(pace_epoch, settings)
+    name_format(checkpoint)
     stream = (
         decode(records, topic)
         .writeStream.foreachBatch(writer)

@@ -16,11 +16,14 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from anabranch.contracts import Topic
+from anabranch.core.engine.liveness import Batches
 from anabranch.core.errors import AnabranchError, BrokenState, root_cause
-from anabranch.core.liveness import Batches
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.record_offsets import reread
+from anabranch.ingest.landing._staged_epoch import read_columns, without_duplicates
+from anabranch.ingest.landing._weight import Weight
 from anabranch.ingest.landing.batch_offsets import first_offsets, kafka_offsets, not_yet_landed
+from anabranch.ingest.landing.decoding import with_reasons
 from anabranch.ingest.landing.duplicates import IDENTITY, Duplicates, mark_duplicates
 from anabranch.ingest.landing.empty_offsets import (
     Ranges,
@@ -31,16 +34,17 @@ from anabranch.ingest.landing.empty_offsets import (
     unproven,
 )
 from anabranch.ingest.landing.log_trimming import LogTrimmer
-from anabranch.ingest.landing.quarantine_reasons import with_reasons
-from anabranch.ingest.landing.schema import EVENT_DATE, INDEXED, LOADED, VALID, epoch_build, landing_schema
-from anabranch.ingest.landing.schema_growth import versions_note
-from anabranch.ingest.landing.staged_epoch import read_columns, without_duplicates
 from anabranch.ingest.landing.state import LandingState, lateness_note, read_state, writer_of
-from anabranch.ingest.landing.weight import Weight
-from anabranch.lake import CommitMetadata, Cut, Position, StagedFile, append, restage, stage_arrow, stage_frame
+from anabranch.ingest.landing.table.schema import EVENT_DATE, INDEXED, LOADED, VALID, epoch_build, landing_schema
+from anabranch.ingest.landing.table.schema_growth import versions_note
+from anabranch.lake import CommitMetadata
+from anabranch.lake.commits import append
+from anabranch.lake.cut import Cut, Position
+from anabranch.lake.files import StagedFile, restage, stage_arrow, stage_frame
+from anabranch.lake.log.delta_tables import folder_of
 from anabranch.lake.optimistic import until_committed
-from anabranch.lake.stream_checkpoint import BatchPlan, batch_plan, checkpoint_id
-from anabranch.lake.writer_fencing import WriterFence
+from anabranch.lake.streams.stream_checkpoint import BatchPlan, batch_plan, checkpoint_id
+from anabranch.lake.streams.writer_fencing import WriterFence
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -76,7 +80,7 @@ class LandingWriter:
         self._duplicates = Duplicates(self.settings, self.topic, self.table, self.batches.step)
         self._log_length = LogTrimmer(self.settings, self.table)
         self._weight = Weight(self.settings, self.topic)
-        self._uri = self.table.table_uri.removeprefix("file://")
+        self._uri = str(folder_of(self.table))
 
     def __call__(self, decided: DataFrame, batch_id: int) -> None:
         begun = time.monotonic()

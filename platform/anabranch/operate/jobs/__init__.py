@@ -1,20 +1,21 @@
 """The main programs of processes with a Spark engine.
 
-``landing`` and ``speed`` run until they are stopped; the supervisor starts them. ``rebuild`` and ``replay`` do one unit
-of work; Airflow's tasks pass them to spark-submit. Each exits with 0, or with the exit code of its error
-(``core.errors.exit_code``) and the error's text on stderr. ``job_file`` returns the file to run.
+``landing`` and ``speed`` run until they are stopped; the supervisor starts them. ``rebuild`` (and certify), ``replay``,
+``certify`` (kappa views) and ``load`` do one unit of work; Airflow's tasks pass them to spark-submit. Each exits with
+0, or with the exit code of its error (``core.errors.exit_code``) and the error's text on stderr. ``job_file`` returns
+the file to run (in ``_job_file``). ``_watch`` watches a job, ``_landed_events`` tells Airflow what has landed.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from anabranch.core.settings import Settings
+from anabranch._lazy_exports import lazy_exports
 
-__all__ = ["job_file"]
+if TYPE_CHECKING:
+    from anabranch.operate.jobs._job_file import job_file
+    from anabranch.operate.jobs._landed_events import POSTED
+else:
+    __getattr__, __dir__ = lazy_exports(__name__, {"_job_file": ("job_file",), "_landed_events": ("POSTED",)})
 
-
-def job_file(settings: Settings, name: str) -> Path:
-    """Returns the program with this name: the project's ``spark_jobs/<name>.py`` if it exists, else ours."""
-    own = settings.project / "spark_jobs" / f"{name}.py"
-    return own if own.exists() else Path(__file__).with_name(f"{name}.py")
+__all__ = ["POSTED", "certify", "job_file", "landing", "load", "rebuild", "replay", "speed"]

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from anabranch.change.run_progress import REBUILD, RunProgress, delete_progress, write_progress
 from anabranch.core.settings import Settings
+from anabranch.lake.files import BUILDS
 from anabranch.lake.layout import batch_table
-from anabranch.lake.staging import BUILDS
-from anabranch.views.definition import PARTITION_DATE
+from anabranch.views.model.definition import PARTITION_DATE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,11 +8,11 @@ from __future__ import annotations
 import argparse
 import sys
 
-from anabranch.core.engine_end import leave
+from anabranch.core.engine.lifetime import leave
 from anabranch.core.errors import AnabranchError
 from anabranch.core.settings import load_settings
 from anabranch.ingest.landing.service import run
-from anabranch.operate.jobs.landed_events import start_posting
+from anabranch.operate.jobs._landed_events import start_posting
 
 
 def main() -> int:

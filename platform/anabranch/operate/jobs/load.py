@@ -12,13 +12,11 @@ import sys
 from pathlib import Path
 
 from anabranch.contracts import load_declarations
-from anabranch.core.die_with_parent import end_with_owners
-from anabranch.core.engine_end import engine, leave
-from anabranch.core.job_error import carried_out
+from anabranch.core.engine.die_with_parent import end_with_owners
+from anabranch.core.engine.job_error import carried_out
+from anabranch.core.engine.lifetime import engine, leave
 from anabranch.core.settings import load_settings
-from anabranch.core.spark import OWN_CODE
-from anabranch.ingest.files import load
-from anabranch.ingest.files.load_files import REPORT, StoredReport
+from anabranch.ingest.files import REPORT, StoredReport, load
 
 
 def main() -> int:
@@ -32,7 +30,7 @@ def main() -> int:
 
     def work() -> None:
         topic = load_declarations(settings.contracts_folder).topic(args.topic)
-        with engine(settings, f"anabranch-load-{topic.name}", OWN_CODE) as spark:
+        with engine(settings, f"anabranch-load-{topic.name}") as spark:
             report = load(spark, settings, topic, json.loads(args.files), _tell)
         REPORT.write(Path(args.report), StoredReport(report.to_json()))
 

@@ -17,23 +17,24 @@ from anabranch.certify.verdict import VERDICT, Verdict
 from anabranch.change.estimates import estimate, outcomes
 from anabranch.change.reprocess_plan import check_still_counted, check_still_holds
 from anabranch.change.run_progress import REBUILD, RECONCILE, RunProgress
-from anabranch.compute.batch import publications, rebuild
 from anabranch.compute.batch.manifest import MANIFEST, Build, manifest_path, parse_days
-from anabranch.compute.batch.rebuild import cut_at
+from anabranch.compute.batch.publish import publications
+from anabranch.compute.batch.rebuild import cut_at, rebuild
 from anabranch.compute.batch.version_samples import try_each_version
-from anabranch.core.die_with_parent import end_with_owners
-from anabranch.core.engine_end import engine, leave
-from anabranch.core.job_error import carried_out
+from anabranch.core.engine.die_with_parent import end_with_owners
+from anabranch.core.engine.job_error import carried_out
+from anabranch.core.engine.lifetime import engine, leave
+from anabranch.core.engine.spark import SMALL, SMALL_EVENTS
 from anabranch.core.settings import Settings, load_settings
-from anabranch.core.spark import SMALL, SMALL_EVENTS
 from anabranch.lake.cut import parse_epochs
 from anabranch.lake.layout import batch_table
 from anabranch.operate.jobs._watch import watched
 from anabranch.views.project import Project
 
 if TYPE_CHECKING:
-    from anabranch.views.registry import Registry
     from pyspark.sql import SparkSession
+
+    from anabranch.views import Registry
 
 
 def main() -> int:

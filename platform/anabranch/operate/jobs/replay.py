@@ -16,9 +16,9 @@ from anabranch.change.replay.request import ReplayRequest
 from anabranch.change.replay.runner import replay
 from anabranch.change.reprocess_plan import check_still_holds
 from anabranch.compute.batch.manifest import parse_days
-from anabranch.core.die_with_parent import end_with_owners
-from anabranch.core.engine_end import engine, leave
-from anabranch.core.job_error import carried_out
+from anabranch.core.engine.die_with_parent import end_with_owners
+from anabranch.core.engine.job_error import carried_out
+from anabranch.core.engine.lifetime import engine, leave
 from anabranch.core.settings import load_settings
 from anabranch.lake.cut import parse_epochs
 from anabranch.views.project import Project

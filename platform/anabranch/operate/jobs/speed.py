@@ -9,7 +9,7 @@ import argparse
 import sys
 
 from anabranch.compute.speed.service import run
-from anabranch.core.engine_end import leave
+from anabranch.core.engine.lifetime import leave
 from anabranch.core.errors import AnabranchError
 from anabranch.core.settings import load_settings
 

@@ -3,10 +3,31 @@
 In: the settings, and the names of services (none means all). Out: running processes, one JSON record per process under
 ``HOME/run``, and a `PartStatus` for each.
 
-`lifecycle` is the entry point (`start`, `stop`, `status`, `running`). `services` lists all services: `kafka_server`,
-`postgres_server`, `airflow_parts` and the two streams, each a `Service` (`service`). `preflight` checks Java, JARs,
-disk and ports. `supervisor` starts the services in the order of their dependencies and restarts those that die
-(`airflow_workers` detects a stuck scheduler); `process_registry` keeps the records; `stop_services` stops exactly what
-they name. `environment` and `secret_files` provide the processes' variables and secrets. `lag` and `late_status`
-measure what `anabranch status` shows.
+`lifecycle` is the entry point (`start`, `stop`, `status`, `running`). `_services` lists all services: `kafka_server`,
+`_postgres_server`, `airflow_parts`, `_http_server`, `_ways_in` (queues, StatsD) and the two streams, each a `Service`
+(`_service`). `_preflight` checks Java, JARs, disk and ports. `_supervisor` starts the services in the order of their
+dependencies and restarts those that die (`_airflow_workers` detects a stuck scheduler); `process_registry` keeps the
+records; `_stop_services` stops exactly what they name. `environment` and `secret_files` provide the processes'
+variables and secrets. `lag` and `late_status` measure what `anabranch status` shows, `_retention` what the log may soon
+delete.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anabranch._lazy_exports import lazy_exports
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_exports(__name__)
+
+__all__ = [
+    "airflow_parts",
+    "environment",
+    "kafka_server",
+    "lag",
+    "late_status",
+    "lifecycle",
+    "process_registry",
+    "secret_files",
+]

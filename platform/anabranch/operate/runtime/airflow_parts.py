@@ -14,11 +14,11 @@ from typing import Any
 
 from anabranch.core.airflow_settings import airflow_address, passwords_file
 from anabranch.core.settings import Settings
-from anabranch.operate.runtime.airflow_workers import Workers
+from anabranch.operate.runtime._airflow_workers import Workers
+from anabranch.operate.runtime._postgres_server import dsn
+from anabranch.operate.runtime._service import Restart, Service
 from anabranch.operate.runtime.environment import environment
-from anabranch.operate.runtime.postgres_server import dsn
 from anabranch.operate.runtime.secret_files import airflow_passwords, fernet_key, secret
-from anabranch.operate.runtime.service import Restart, Service
 
 COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
 MIGRATION = "airflow-migrate"

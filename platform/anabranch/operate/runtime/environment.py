@@ -7,8 +7,9 @@ import os
 import sys
 from pathlib import Path
 
-from anabranch.core.settings import Settings
 from pydantic import SecretStr
+
+from anabranch.core.settings import Settings
 
 
 def environment(settings: Settings) -> dict[str, str]:

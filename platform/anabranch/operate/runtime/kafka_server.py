@@ -14,8 +14,8 @@ from pathlib import Path
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.auth import PROVIDERS, jaas, password_reference
+from anabranch.operate.runtime._service import Service
 from anabranch.operate.runtime.environment import environment
-from anabranch.operate.runtime.service import Service
 
 BROKER_SETTINGS = {
     "node.id": "1",

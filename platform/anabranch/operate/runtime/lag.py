@@ -1,23 +1,28 @@
-"""Measures lag: landing behind the end of the log, speed tables behind landing.
+"""Measures lag: landing behind the end of the log, speed tables behind landing; and what ways into the log report.
 
 For display only: returns text, also for what can't be read, and never raises.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
+from anabranch.core import part_report
 from anabranch.core.errors import AnabranchError
 from anabranch.core.settings import Settings
 from anabranch.ingest.landing import status
 from anabranch.lake.cut import Cut
+from anabranch.operate.runtime._retention import retention_alarm
+from anabranch.operate.runtime._ways_in import QUEUES, STATSD
 
 
 def lag(settings: Settings) -> dict[str, str]:
-    """Returns the lag of ``landing`` (records behind the log) and ``speed`` (epochs behind landing) as text.
+    """Returns the lag of ``landing`` (records behind the log) and ``speed`` (epochs behind landing), and the reports of
+    ``queues`` and ``statsd``, as text.
 
-    Leaves out a layer that has no table yet.
+    Leaves out a layer that has no table yet, and a part without a report.
     """
     landed = {folder.name: _cut(folder) for folder in sorted((settings.lake / "landing").glob("*/"))}
     halted = {topic: f", halted ({code})" for topic, code in status.read(settings).items()}
@@ -25,6 +30,7 @@ def lag(settings: Settings) -> dict[str, str]:
     found = {
         "landing": ", ".join(f"{topic}: {text}" for topic, text in behind.items()),
         "speed": ", ".join(_views(settings, landed)),
+        **{part: part_report.text(settings, part) for part in (QUEUES, STATSD)},
     }
     return {part: text for part, text in found.items() if text}
 
@@ -55,12 +61,28 @@ def _records_behind(settings: Settings, topic: str, cut: Cut | str) -> str:
     landed = position.offsets if position else {}
     behind = sum(max(end - landed.get(partition, 0), 0) for partition, end in readable.items())
     open_records = sum(max(end - max(readable.get(p, 0), landed.get(p, 0)), 0) for p, end in ends.items())
-    return f"{behind:,} records" + (f", {open_records:,} behind an open transaction" if open_records else "")
+    text = f"{behind:,} records" + (f", {open_records:,} behind an open transaction" if open_records else "")
+    alarm = _alarm(settings, topic, landed, ends) if behind or open_records else ""
+    return f"{text}, {alarm}" if alarm else text
+
+
+def _alarm(settings: Settings, topic: str, landed: Mapping[int, int], ends: Mapping[int, int]) -> str:
+    """Whether retention may soon delete what has not landed; what can't be asked for is said."""
+    from anabranch.contracts import load_declarations
+    from anabranch.contracts.model.topics import RETENTION_ALARM
+
+    limit = RETENTION_ALARM
+    with suppress(Exception):  # a file that can't be loaded now, or a topic that isn't declared: the usual limit counts
+        limit = load_declarations(settings.contracts_folder).topics[topic].retention_alarm
+    try:
+        return retention_alarm(settings, topic, landed, ends, limit)
+    except AnabranchError as error:
+        return f"retention unknown ({error.code})"
 
 
 def _cut(table: Path) -> Cut | str:
     """Returns the cut of a table's newest commit, or the reason why there is none."""
-    from anabranch.lake.commits import latest_commit
+    from anabranch.lake import latest_commit
 
     try:
         committed = latest_commit(str(table))

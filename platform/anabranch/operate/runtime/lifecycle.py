@@ -14,15 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+
 from anabranch.core.errors import AnabranchError, BadInput, BrokenState, Conflict, TryAgain
+from anabranch.core.home_format import mark_home
 from anabranch.core.settings import Settings
-from anabranch.operate.runtime import process_registry, stop_services
+from anabranch.operate.runtime import _stop_services, process_registry
+from anabranch.operate.runtime._preflight import check_all
+from anabranch.operate.runtime._service import Service
+from anabranch.operate.runtime._services import declares_views, parts_named, without_views
+from anabranch.operate.runtime._supervisor import created
 from anabranch.operate.runtime.environment import environment
-from anabranch.operate.runtime.preflight import check_all
 from anabranch.operate.runtime.process_registry import SUPERVISOR, Record
-from anabranch.operate.runtime.service import Service
-from anabranch.operate.runtime.services import declares_views, parts_named, without_views
-from anabranch.operate.runtime.supervisor import created
 
 START_SECONDS = 180.0
 SETTLED_SECONDS = 1.0
@@ -68,18 +70,19 @@ def start(settings: Settings, parts: Sequence[str] = (), progress: Progress = la
             _wait_until_ready(settings, wanted, progress)
             return [*notices, "the platform is already running"]
         check_all(settings, wanted)
+        mark_home(settings.home)
         try:
             _launch_supervisor(settings, wanted)
             _wait_until_ready(settings, wanted, progress)
         except BaseException:  # also Ctrl-C: no half-finished start may remain
-            stop_services.stop(settings)
+            _stop_services.stop(settings)
             raise
     return notices
 
 
 def stop(settings: Settings) -> list[str]:
     """Stops exactly what ``start`` started. Returns the names of what was running. Does nothing if nothing runs."""
-    return stop_services.stop(settings)
+    return _stop_services.stop(settings)
 
 
 def restart(settings: Settings, name: str) -> PartStatus:
@@ -100,7 +103,7 @@ def restart(settings: Settings, name: str) -> PartStatus:
             next_step=f"one of: {', '.join(parts)}" if parts else "anabranch up",
             parts=parts,
         )
-    stop_services.end([before])
+    _stop_services.end([before])
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         now = process_registry.read(settings).get(name, before)
@@ -189,7 +192,7 @@ def _is_running(settings: Settings, wanted: Sequence[Service]) -> bool:
 def _launch_supervisor(settings: Settings, parts: Sequence[Service]) -> None:
     settings.logs.mkdir(parents=True, exist_ok=True)
     log = settings.logs / f"{SUPERVISOR}.log"
-    command = (sys.executable, "-m", "anabranch.operate.runtime.supervisor", *(part.name for part in parts))
+    command = (sys.executable, "-m", "anabranch.operate.runtime._supervisor", *(part.name for part in parts))
     with log.open("ab") as output:
         process = subprocess.Popen(
             command,

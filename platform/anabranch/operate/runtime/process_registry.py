@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import psutil
+
 from anabranch.core.control_file import ControlFile
 from anabranch.core.settings import Settings
 

@@ -1,7 +1,7 @@
 """A Python function that joins a set, which has no order."""
 
 # caught: VIEW_IMPURE
-# says: a set has no order
+# says: depends on the order of a set
 
 from __future__ import annotations
 

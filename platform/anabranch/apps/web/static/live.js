@@ -103,25 +103,27 @@
     setTimeout(keepUp, 1000 * seconds);
   }
 
+  // What is refused is said when the page shows why: whoever reads it can press again at once, and is heard.
   async function send(form, button) {
     sending = true;
     sent += 1;
+    let problem = "";
     try {
       // Not form.action: a button is called so.
       const body = new URLSearchParams(new FormData(form, button));
       const answer = await fetch(form.getAttribute("action"), { method: "POST", body });
       const html = await answer.text();
       if (answer.ok) {
-        say(refused, "");
         show(html, {});
       } else {
-        say(refused, problemIn(html, `Refused: the server answers ${answer.status}. What you have typed is kept.`));
+        problem = problemIn(html, `Refused: the server answers ${answer.status}. What you have typed is kept.`);
         await refresh(true);
       }
     } catch {
-      say(refused, "The server doesn't answer, so it isn't known whether this was done. What you have typed is kept: see what the page says before you try again.");
+      problem = "The server doesn't answer, so it isn't known whether this was done. What you have typed is kept: see what the page says before you try again.";
     }
     sending = false;
+    say(refused, problem);
     if (refused.childElementCount > 0) refused.scrollIntoView({ block: "nearest" });
   }
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import sys
 import time
 
-from anabranch.change import migration
-from anabranch.change.promotion_checks import Expectations
+from anabranch.change.migrate import migration
+from anabranch.change.migrate.promotion_checks import Expectations
 from anabranch.core.errors import TryAgain
 from anabranch.core.settings import Settings, load_settings
 from anabranch.views import View

@@ -1,0 +1,104 @@
+"""The views as Airflow assets, so that other DAGs can wait until days of a view are published.
+
+``VIEW`` gets one event for each publication, with all its days, for ``schedule=[Asset(...)]``. ``VIEW_by_day`` gets an
+event for each day, with the day as partition key, for partition-aware DAGs. Airflow starts a DAG by one kind only.
+
+Not an event for each day without a key: of several that come before the scheduler has looked, a run takes the first one
+only, and the others wait for the next event (Airflow 3.3.2).
+
+The events are posted by REST: a task's own would be lost when it fails because some days are held back, and those of a
+scheduled run would all carry the partition key of that run.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from airflow.sdk import Asset
+
+from anabranch.core.errors import AnabranchError
+from anabranch.core.settings import Settings
+
+if TYPE_CHECKING:
+    from anabranch.apps.airflow.client import Client
+
+log = logging.getLogger(__name__)
+TRIES, PAUSE_SECONDS = 3, 5.0
+_KNOWN = 100
+"""How many of an asset's newest events are looked at for those that a repeated task has posted already."""
+
+
+def view_assets(view: str) -> list[Asset]:
+    """Returns the asset of the view, and the one whose events are keyed by day."""
+    uri = f"anabranch://views/{view}"
+    return [Asset(view, uri, group="anabranch"), Asset(f"{view}_by_day", f"{uri}/by-day", group="anabranch")]
+
+
+def announce(settings: Settings, view: str, days: Sequence[str | None], facts: Mapping[str, Any]) -> None:
+    """Posts the events of a publication to both assets. ``facts`` go into their ``extra``; they name the run.
+
+    A day of None stands for the whole view, which has no key. A repeat posts what is missing. Nothing that the platform
+    promises depends on it, so a failure is only logged.
+    """
+    for left in reversed(range(TRIES)):
+        try:
+            with _client(settings) as client:
+                for asset in view_assets(view):
+                    _post_missing(client, asset, days, facts)
+            return
+        except (AnabranchError, OSError, KeyError, ValueError) as error:
+            log.warning("%s: DAGs that wait for it were not told of %d days: %s", view, len(days), error)
+        if left:
+            time.sleep(PAUSE_SECONDS)
+
+
+def _post_missing(client: Client, asset: Asset, days: Sequence[str | None], facts: Mapping[str, Any]) -> None:
+    known = _known(client, asset)
+    if known is None:
+        return
+    number = known["id"]
+    newest = client.get(f"/assets/events?asset_id={number}&order_by=-timestamp&limit={_KNOWN}")["asset_events"]
+    posted = {day for each in newest if each["extra"].get("run") == facts["run"] for day in _days_of(each)}
+    missing = [day for day in days if day not in posted]
+    dated = [day for day in missing if day]
+    events: list[dict[str, Any]] = []
+    if asset.name.endswith("_by_day"):
+        events = [{"extra": {**facts, "partitions": [day]}, "partition_key": day} for day in dated]
+    elif missing:
+        events = [{"extra": {**facts, "partitions": dated}}]
+    for event in events:
+        client.post("/assets/events", {"asset_id": number, **event})
+
+
+def _days_of(event: Mapping[str, Any]) -> Sequence[str | None]:
+    """The days that an event has told of; that of a whole view has none."""
+    return event["extra"].get("partitions") or [None]
+
+
+def downstream_dags(settings: Settings, view: str) -> list[str]:
+    """Returns the DAGs that wait for the view; none if that can't be found out."""
+    try:
+        with _client(settings) as client:
+            known = [_known(client, asset) for asset in view_assets(view)]
+    except (AnabranchError, OSError, KeyError, ValueError) as error:
+        log.warning("which DAGs wait for %s is unknown: %s", view, error)
+        return []
+    return sorted({dag["dag_id"] for asset in known if asset for dag in asset["scheduled_dags"]})
+
+
+def _known(client: Client, asset: Asset) -> dict[str, Any] | None:
+    """Airflow's record of the asset; None if no DAG names it."""
+    found: list[dict[str, Any]] = client.get(f"/assets?uri_pattern={quote(asset.uri, safe='')}&limit=100")["assets"]
+    return next((each for each in found if each["uri"] == asset.uri), None)
+
+
+def _client(settings: Settings) -> Client:
+    from anabranch.apps.airflow._reprocess_tasks import api_address
+    from anabranch.apps.airflow.client import Client
+    from anabranch.operate.runtime.secret_files import airflow_login
+
+    return Client(api_address(settings), airflow_login(settings))

@@ -1,0 +1,101 @@
+"""``anabranch topics add``: asks what a topic's declaration needs, and writes it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from anabranch.apps.cli._context import project
+from anabranch.apps.cli._contract_commands import inferred, write_declaration
+from anabranch.core.errors import BadInput, TryAgain
+from anabranch.core.text.terminal_text import printable
+
+if TYPE_CHECKING:
+    from anabranch.contracts.model.inferred import Inferred
+    from anabranch.core.settings import Settings
+
+_NONE = "-"
+
+
+def add_topic(
+    name: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")],
+    sample: Annotated[
+        str, typer.Option("--sample", help="Records, one JSON object a line, or their Avro schema (.avsc).")
+    ] = "",
+    event_type: Annotated[str, typer.Option("--type", help="The event type; asked for if it is left out.")] = "",
+) -> None:
+    """Ask what a topic's declaration needs, propose an answer to each question from the topic's own records (or a
+    sample, or the schema registry), and write contract and declaration. Enter takes the proposal."""
+    from anabranch.contracts.model.topics import TOPIC_NAME
+
+    if not TOPIC_NAME.fullmatch(name):
+        raise BadInput("TOPIC_NAME", f"{name!r} is no topic name", next_step="use a-z, 0-9 and _")
+    settings, declared = project()
+    if name in declared.topics:
+        raise BadInput("TOPIC_DECLARED", f"{name} is declared already", next_step="anabranch topics list")
+    exists, subject = _look(settings, name, sample)
+    kind = event_type or typer.prompt("What does a record say happened? Its event type", default="record.sent")
+    found, more = inferred(sample, kind, name, subject)
+    typer.echo(printable(f"{found.origin or f'{found.records:,} records'}: fields {', '.join(found.fields)}"))
+    for each in found.left_out:
+        typer.echo(printable(f"  {each}"))
+    found = _asked(found, exists=exists)
+    files = {f"{found.name}.v1.json": found.contract_file(), f"{name}.py": found.declaration(name), **more}
+    write_declaration(settings.contracts_folder, files)
+    tried = f"anabranch topics try {name} --last 1000" if exists else f"anabranch topics try {name} FILE"
+    typer.echo(f"next: {tried}: what landing would decide; then anabranch up, or anabranch restart landing")
+
+
+def _look(settings: Settings, name: str, sample: str) -> tuple[bool, str]:
+    """Whether the broker has the topic, and the subject of the registry if its records name one there."""
+    from anabranch.ingest.kafka.admin import existing_topics
+    from anabranch.ingest.kafka.look import newest
+
+    if sample:
+        try:
+            return name in existing_topics(settings), ""
+        except TryAgain:  # no broker runs yet: then it isn't others' either
+            return False, ""
+    if name not in existing_topics(settings):
+        raise BadInput(
+            "SAMPLE",
+            f"{settings.brokers} has no topic {name!r} yet, so there are no records to learn from",
+            next_step=f"give a sample: anabranch topics add {name} --sample records.jsonl (or SCHEMA.avsc)",
+        )
+    first = next((record.value for record in newest(settings, name, 100) if record.value), None)
+    if first is None:
+        raise BadInput("SAMPLE", f"{name} has no records yet", next_step="give a sample: --sample records.jsonl")
+    return True, f"{name}-value" if first.startswith(b"\x00") else ""
+
+
+def _asked(found: Inferred, *, exists: bool) -> Inferred:
+    ident = _choice("What identifies an event? A second record with the same is a duplicate", found.ids, found.id)
+    times = found.times
+    time = _choice("When did it happen? Days, windows and lateness are by this time", [*times], next(iter(times), None))
+    subject = _choice("What is it about (a customer, a device)? It may be left out", found.ids, None)
+    question = "How many minutes later than newer ones may a record come and still be on time?"
+    minutes = typer.prompt(question, default=60, type=int)
+    owned = not typer.confirm("Do others run this topic? Then it is never created or altered", default=exists)
+    return replace(
+        found,
+        id=ident,
+        time=times.get(time or ""),
+        subject=subject,
+        lateness=f"timedelta(minutes={minutes})" if minutes != 60 else "",
+        owned=owned,
+        confirmed=True,
+    )
+
+
+def _choice(question: str, known: list[str], proposed: str | None) -> str | None:
+    """One of ``known``; None for what the log has of its own (coordinates, the record's timestamp)."""
+    typer.echo(printable(f"{question}.\n  choices: {', '.join(known)}; {_NONE} for none of them"))
+    while True:
+        answer = typer.prompt("  answer", default=proposed or _NONE)
+        if answer == _NONE:
+            return None
+        if answer in known:
+            return str(answer)
+        typer.echo(printable(f"  {answer!a} is none of the choices"))

@@ -1,0 +1,124 @@
+"""``anabranch plan``, ``reprocess`` and ``compare``: plan and rebuild days of a view, and compare its versions."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from anabranch.change.reprocess_plan import Plan
+    from anabranch.core.settings import Settings
+
+ViewName = Annotated[str, typer.Argument(help="The view's name.")]
+From = Annotated[str | None, typer.Option("--from", help="The first day, YYYY-MM-DD.")]
+To = Annotated[str, typer.Option("--to", help="The last day, inclusive; one day when left out.")]
+AllMissing = Annotated[
+    bool,
+    typer.Option(
+        "--missing", help="Instead of days: all days that were never published or lack late or loaded events."
+    ),
+]
+At = Annotated[str, typer.Option("--cut", help="A position of the log, like flights@12; the newest when left out.")]
+Version = Annotated[int | None, typer.Option(help="The view's version; when left out, what most readers have.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("plan")(plan_command)
+    app.command("reprocess")(reprocess_command)
+    app.command("compare")(compare_command)
+
+
+def plan_command(
+    view: ViewName,
+    first: From = None,
+    last: To = "",
+    cut: At = "",
+    version: Version = None,
+    all_missing: AllMissing = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show what a reprocess of these days would read and replace, and how long it would take. Changes nothing."""
+    _, plan = _planned(view, first, last, cut, version, all_missing)
+    typer.echo(json.dumps(plan.to_json()) if as_json else plan.to_text())
+
+
+def reprocess_command(
+    view: ViewName,
+    first: From = None,
+    last: To = "",
+    cut: At = "",
+    version: Version = None,
+    all_missing: AllMissing = False,
+    wait: Annotated[bool, typer.Option(help="Wait until the run has ended.")] = True,
+    approve: Annotated[bool, typer.Option("--approve", help="Give the approval that a large plan needs.")] = False,
+) -> None:
+    """Plan these days, then run the view's DAG, which rebuilds, certifies and publishes them. Requires Airflow.
+
+    With --missing the run makes its own plan, of the days that are missing then.
+    Exit code 1 if the run fails or a day could not be published; published days stay published.
+    """
+    from anabranch.apps.cli._run_progress import carried_out
+
+    settings, plan = _planned(view, first, last, cut, version, all_missing)
+    typer.echo(plan.to_text())
+    if not plan.partitions:
+        return
+    days = {"missing": True} if all_missing else {"from": first, "to": last or None}
+    params = {**days, "cut": cut or None, "version": plan.version}
+    carried_out(settings, f"reprocess_{plan.view}", params, wait=wait, approve=approve)
+
+
+def compare_command(
+    view: ViewName,
+    old: Annotated[int, typer.Argument(help="One version.")],
+    new: Annotated[int, typer.Argument(help="The other one.")],
+    changed: Annotated[
+        list[str] | None,
+        typer.Option(help="A column that is meant to differ in the new version, or to go; repeatable."),
+    ] = None,
+    partition: Annotated[str | None, typer.Option(help="Only this day.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Compare two versions of a view at one cut: what breaks readers, what is equal, what differs. Changes nothing.
+
+    Exit code 1 if anything differs that --changed doesn't name.
+    """
+    from anabranch.apps.cli._context import project_views
+    from anabranch.apps.cli._read_commands import day_of, plain
+    from anabranch.certify.compare_versions import compare_versions
+    from anabranch.certify.rendering import version_lines
+
+    settings, registry = project_views()
+    day = day_of(partition) if partition else None
+    found = compare_versions(settings, registry.get(view, old), registry.get(view, new), changed or (), day)
+    if as_json:
+        typer.echo(json.dumps(found.to_json(), default=plain))
+    else:
+        for line in version_lines(found):
+            typer.echo(line)
+    if not found.as_declared:
+        raise typer.Exit(1)
+
+
+def _planned(
+    name: str, first: str | None, last: str, cut: str, version: int | None, all_missing: bool
+) -> tuple[Settings, Plan]:
+    from anabranch.apps.cli._context import project_views
+    from anabranch.change.migrate.migration_record import view_of_readers
+    from anabranch.change.reprocess_plan import make_plan
+    from anabranch.change.reprocess_request import parse_reprocess_request
+    from anabranch.change.request_fields import parameter_error
+
+    settings, registry = project_views()
+    view = view_of_readers(settings, registry, name, version)
+    topics = registry.topic(view)
+    days = {"from": first if first is None else first or "-", "to": last, "missing": all_missing}
+    request = parse_reprocess_request({**days, "cut": cut}, [topic.name for topic in topics.each], date.min)
+    if not request.explicit and not request.missing:  # unlike a scheduled run, a command has no default day
+        raise parameter_error(
+            "from", "RANGE_OPEN", "no day is given", "give --from (and --to), or --missing for all missing days"
+        )
+    return settings, make_plan(settings, view, topics, request)

@@ -1,0 +1,140 @@
+"""``anabranch contracts``: a contract and a topic from sample records, or from their schema."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from anabranch.apps.cli._context import project
+from anabranch.core.errors import BadInput, Conflict
+
+if TYPE_CHECKING:
+    from anabranch.contracts.model.inferred import Inferred
+
+contracts = typer.Typer(no_args_is_help=True, help="Contracts: inferred from sample records, or from their schema.")
+_MAX_RECORDS = 100_000
+_LOG_RECORDS = 10_000
+
+
+def register(app: typer.Typer) -> None:
+    app.add_typer(contracts, name="contracts")
+
+
+@contracts.command("infer")
+def infer_command(
+    file: Annotated[
+        str,
+        typer.Argument(
+            help="Sample records, one JSON object a line, of which 100,000 are read; - for standard input. Or the "
+            "schema of the records: a file .avsc."
+        ),
+    ] = "",
+    event_type: Annotated[str, typer.Option("--type", help="The event type, like payment.made.")] = "",
+    topic: Annotated[str, typer.Option("--topic", help="The topic's name, like payments.")] = "",
+    subject: Annotated[
+        str, typer.Option("--subject", help="Instead of FILE: a subject of the schema registry, like payments-value.")
+    ] = "",
+    from_log: Annotated[
+        bool, typer.Option("--log", help="Instead of FILE: the newest records of the topic, of which 10,000 are read.")
+    ] = False,
+    write: Annotated[bool, typer.Option("--write", help="Write the files into spark_jobs/contracts.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Write the contract of records that exist already, and the declaration of their topic, with what is unsure."""
+    from anabranch.contracts.model.topics import TOPIC_NAME
+
+    if not event_type or not TOPIC_NAME.fullmatch(topic):
+        raise BadInput(
+            "TOPIC_NAME",
+            f"{topic!r} is no topic name" if event_type else "the event type is missing",
+            next_step="give --type payment.made --topic payments; names of topics are a-z, 0-9 and _",
+        )
+    if bool(file) + bool(subject) + from_log != 1:
+        raise BadInput(
+            "SAMPLE",
+            "one source is needed",
+            next_step="give a FILE, or --subject, or --log for the topic's own records",
+        )
+    found, more = inferred(file, event_type, topic, subject)
+    files = {f"{found.name}.v1.json": found.contract_file(), f"{topic}.py": found.declaration(topic), **more}
+    if write:
+        write_declaration(project()[0].contracts_folder, files)
+        typer.echo("next: check the comments, then anabranch topics list")
+    elif as_json:
+        known = {"contract": json.loads(found.contract_file()), "declaration": found.declaration(topic)}
+        typer.echo(json.dumps({**known, "left_out": list(found.left_out), "records": found.records}))
+    else:
+        typer.echo("\n".join(f"# {name}\n{text}" for name, text in files.items()), nl=False)
+
+
+def inferred(file: str, event_type: str, topic: str, subject: str) -> tuple[Inferred, dict[str, str]]:
+    """What was inferred, and files that its declaration needs besides the contract."""
+    from anabranch.contracts.fields.registered_schema import RegisteredSchema
+    from anabranch.contracts.model.infer import infer
+    from anabranch.contracts.model.infer_schema import infer_from_schema
+
+    if file.endswith(".avsc"):
+        text, name = _text(file), f"{event_type}.avsc"
+        argument = f'schema=Path(__file__).parent / "{name}"'
+        found = infer_from_schema(event_type, RegisteredSchema("avro", text), Path(file).name, (argument,))
+        return found, {name: text}
+    if subject:
+        from anabranch.ingest.schema_registry import newest_schema
+
+        return infer_from_schema(event_type, newest_schema(project()[0], subject), f"the subject {subject}"), {}
+    if file:
+        return infer(event_type, _lines(file)), {}
+    from anabranch.ingest.kafka.look import newest
+
+    records = newest(project()[0], topic, _LOG_RECORDS)
+    return infer(event_type, json_lines(topic, (each.value for each in records if each.value))), {}
+
+
+def json_lines(topic: str, values: Iterable[bytes]) -> Iterator[str]:
+    """The values as texts. Raises BadInput SAMPLE for records in the wire format of a registry."""
+    for value in values:
+        if value.startswith(b"\x00"):
+            raise BadInput(
+                "SAMPLE",
+                f"records of {topic} are in the wire format of a schema registry, not JSON",
+                next_step=f"infer from their schema: --subject {topic}-value",
+            )
+        yield value.decode(errors="replace")
+
+
+def _text(file: str) -> str:
+    try:
+        return Path(file).read_text()
+    except (OSError, ValueError) as error:
+        raise BadInput("SAMPLE", f"{file!a} can't be read: {error}", next_step="give a schema in Avro's JSON") from None
+
+
+def _lines(file: str) -> list[str]:
+    """The first lines of the sample: a whole topic may be in the file, and more records say nothing new."""
+    try:
+        with contextlib.nullcontext(sys.stdin) if file == "-" else Path(file).open() as source:
+            return list(islice(source, _MAX_RECORDS))
+    except (OSError, ValueError) as error:
+        raise BadInput("SAMPLE", f"{file!a} can't be read: {error}", next_step="give a file of JSON lines") from None
+
+
+def write_declaration(folder: Path, files: dict[str, str]) -> None:
+    """Write the files of a declaration, or none. Raises Conflict FILE_EXISTS."""
+    if there := [name for name in files if (folder / name).exists()]:
+        raise Conflict(
+            "FILE_EXISTS",
+            f"{folder / there[0]} exists already",
+            state="nothing was written",
+            next_step="move it away, or leave out --write and compare",
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name).write_text(text)
+        typer.echo(f"wrote {folder / name}")

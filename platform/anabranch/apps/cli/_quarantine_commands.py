@@ -1,0 +1,107 @@
+"""``anabranch quarantine``: lists, shows and releases records that couldn't be read."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from anabranch.apps.cli._context import project
+from anabranch.apps.cli._tables import print_whole
+from anabranch.core.errors import BadInput
+
+TopicName = Annotated[str, typer.Argument(help="A declared topic.")]
+Coordinates = Annotated[
+    str, typer.Argument(metavar="PARTITION:OFFSET", help="The record's partition and offset in the log.")
+]
+Kind = Annotated[str | None, typer.Option(help="Only records of this kind, as `list` names them.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+commands = typer.Typer(no_args_is_help=True, help="Records that couldn't be read: list, show, release.")
+
+
+def register(app: typer.Typer) -> None:
+    app.add_typer(commands, name="quarantine")
+
+
+@commands.command("list")
+def list_command(
+    topic: TopicName,
+    kind: Kind = None,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of records with --kind.")] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """Count the records of TOPIC in quarantine by kind; with --kind, list them. JSON lists them always."""
+    from anabranch.ingest.landing.audit.quarantine import find_quarantined
+    from anabranch.ingest.landing.audit.report import kinds_table, place, quarantine_table
+
+    settings, declared = project()
+    records = find_quarantined(settings, declared.topic(topic), kind=kind)
+    if as_json:
+        lines = [
+            {"at": place(r.partition, r.offset), "epoch": r.epoch, "kind": r.kind, "type": r.type, "reason": r.reason}
+            for r in records
+        ]
+        typer.echo(json.dumps(lines))
+    elif not records:
+        typer.echo(f"{topic}: nothing is in quarantine")
+    elif kind is not None:
+        print_whole(quarantine_table(topic, records, limit))
+    else:
+        print_whole(kinds_table(topic, records))
+        typer.echo(
+            f"anabranch quarantine list {topic} --kind KIND lists the records, show {topic} PARTITION:OFFSET one"
+        )
+
+
+@commands.command("show")
+def show_command(topic: TopicName, at: Coordinates) -> None:
+    """Show one record: its coordinates, the reason, and its bytes (escaped as in Python)."""
+    from anabranch.ingest.landing.audit.quarantine import find_quarantined
+    from anabranch.ingest.landing.audit.report import place
+
+    settings, declared = project()
+    r = find_quarantined(settings, declared.topic(topic), _coordinates(at))[0]
+    typer.echo(f"{r.topic}/{place(r.partition, r.offset)}, appended {r.append_time.isoformat()}, epoch {r.epoch}")
+    typer.echo(f"reason: {r.reason!a}\nkey:    {r.key!a}\nvalue:  {(r.value or b'')[:10_000]!a}")
+    for name, text in r.headers or ():
+        typer.echo(f"header: {name!a}: {text!a}")
+
+
+@commands.command("release")
+def release_command(
+    topic: TopicName,
+    at: Annotated[str | None, typer.Option(metavar="PARTITION:OFFSET", help="One record only.")] = None,
+    kind: Kind = None,
+    why: Annotated[str, typer.Option(help="What was fixed; recorded with the epoch.")] = "mended",
+    by: Annotated[str | None, typer.Option(help="Who does it, recorded too; user@host when left out.")] = None,
+) -> None:
+    """Decide again by today's contracts. Records that are valid now land as a new epoch, with the reason."""
+    from anabranch.core.engine.lifetime import engine
+    from anabranch.ingest.landing.audit.quarantine import find_quarantined, release
+    from anabranch.serve.routes import this_reader
+
+    settings, declared = project()
+    found, place = declared.topic(topic), None if at is None else _coordinates(at)
+    if not find_quarantined(settings, found, place, kind):  # before an engine is started
+        typer.echo(f"{topic}: nothing is in quarantine")
+        return
+    with engine(settings, "anabranch-release") as spark:
+        done = release(spark, settings, found, place, why, by=by or this_reader(), kind=kind)
+    where = f" as epoch {done.epoch}" if done.epoch else ""
+    typer.echo(f"{done.released} released{where}, {done.duplicates} are duplicates now")
+    for reason, count in sorted(done.still.items()):
+        typer.echo(f"{count} still in quarantine: {reason!a}")
+
+
+def _coordinates(text: str) -> tuple[int, int]:
+    partition, colon, offset = text.partition(":")
+    number = partition.removeprefix("file")
+    if not colon or not number.isdecimal() or not offset.isdecimal():
+        raise BadInput(
+            "COORDINATES",
+            f"{text!r} is not PARTITION:OFFSET",
+            next_step="write it like 2:1733; a row of a loaded file like file2:1733",
+        )
+    return -int(number) if number != partition else int(number), int(offset)

@@ -1,0 +1,100 @@
+"""Measures how far a view is behind landing: in epochs, and in seconds since the oldest missing epoch landed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Lock
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from anabranch.core.settings import Settings
+from anabranch.lake import Commit, commit_history, latest_commit, open_table
+from anabranch.lake.cut import Cut
+from anabranch.lake.layout import landing_table
+
+_MOST = 50
+"""Maximum number of commits that are searched for the first epoch that a view lacks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """``epochs``: landed epochs that the view doesn't cover. ``seconds``: since the first of them landed; ``more``: it
+    landed even earlier than the commits that were searched."""
+
+    epochs: int = 0
+    seconds: float = 0.0
+    more: bool = False
+
+
+@dataclass
+class Landing:
+    """Landing at one moment, for any number of views: each of its tables is read once."""
+
+    settings: Settings
+    clock: Callable[[], float] = time.time
+    _newest: dict[str, Commit | None] = field(default_factory=dict)
+    _waiting: dict[tuple[str, int], tuple[int, bool]] = field(default_factory=dict)
+
+    def newest(self, topic: str) -> Commit | None:
+        """The newest commit of a topic's landing; None if there is none yet."""
+        if topic not in self._newest:
+            self._newest[topic] = next(iter(_commits(landing_table(self.settings, topic))), None)
+        return self._newest[topic]
+
+    def position(self, cut: Cut) -> str:
+        """Landing's position in the topics of ``cut``, as text."""
+        found = {topic: self.newest(topic) for topic in sorted(cut.positions)}
+        return ",".join(f"{topic}@{at.note.cut.epoch(topic)}" for topic, at in found.items() if at) or "nothing"
+
+    def behind(self, cut: Cut) -> Lag:
+        epochs, since, more = 0, None, False
+        for topic in cut.positions:
+            landed = self.newest(topic)
+            missing = landed.note.cut.epoch(topic) - cut.epoch(topic) if landed else 0
+            if missing > 0:
+                first, unseen = self._first_missing(topic, cut.epoch(topic), missing)
+                epochs, more = epochs + missing, more or unseen
+                since = min(since or first, first)
+        return Lag(epochs, max(0.0, self.clock() - since / 1000) if since else 0.0, more)
+
+    def _first_missing(self, topic: str, epoch: int, missing: int) -> tuple[int, bool]:
+        """Returns when (ms since 1970) the first epoch after ``epoch`` landed, or the oldest that was searched; and
+        whether an earlier one is missing."""
+        if (topic, epoch) not in self._waiting:
+            commits = _commits(landing_table(self.settings, topic), min(missing + 2, _MOST))
+            later = [each for each in [*commits, self.newest(topic)] if each and each.note.cut.epoch(topic) > epoch]
+            oldest = min(later, key=lambda committed: committed.commit_time_ms)
+            self._waiting[topic, epoch] = oldest.commit_time_ms, oldest.note.cut.epoch(topic) > epoch + 1
+        return self._waiting[topic, epoch]
+
+
+_tables: dict[str, DeltaTable] = {}
+_lock = Lock()
+
+
+def _commits(uri: str, limit: int | None = None) -> list[Commit]:
+    """Returns the newest commit, or the ``limit`` newest ones. The table stays open, so that only new commits are
+    read."""
+    with _lock:
+        table = _opened(uri)
+        if table is None:
+            return []
+        return (
+            list(commit_history(table, limit))
+            if limit
+            else [committed for committed in [latest_commit(table)] if committed]
+        )
+
+
+def _opened(uri: str) -> DeltaTable | None:
+    try:
+        if uri in _tables:
+            _tables[uri].update_incremental()
+            return _tables[uri]
+    except DeltaError:  # its log was cleaned up, or the table was recreated
+        _tables.pop(uri, None)
+    table = open_table(uri)
+    return _tables.setdefault(uri, table) if table is not None else None

@@ -1,0 +1,155 @@
+"""The platform's data checks, as SQL: the result of each is the partitions in which something is wrong.
+
+Column names come from a registered view and are quoted. No text from a reader gets into a query.
+"""
+# ruff: noqa: S608
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from anabranch.contracts import Topic
+from anabranch.ingest.landing.table.schema import DUPLICATE, IS_EVENT, LOADED, QUARANTINED, VALID
+from anabranch.views import View
+from anabranch.views.model.definition import PARTITION_DATE
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+HERE: Final = "_here"
+"""A column that is 1 in every row of a side. After an outer join it is null where the side has no row."""
+_COUNT = re.compile(r"\b(?:count|count_if)\((?:[^()]|\([^()]*\))*\) AS (\w+)#\d+")
+
+
+COORDINATES: Final = ("topic", "partition", "offset", "append_time", "epoch", "decision")
+"""The columns of landing that are never null."""
+_BITS = 63
+"""Offsets per group of the ``offsets_unique`` screen: each is one bit of a LONG, without the sign bit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check. Has either ``offends``, a condition that no row may meet, or ``query``, which reads ``{rows}`` and
+    returns one row (partition_date, offending) per failing partition.
+
+    ``screen``: a cheaper query that returns a row whenever ``query`` would. It runs first.
+    """
+
+    name: str
+    says: str
+    offends: str = ""
+    query: str = ""
+    screen: str = ""
+
+    @property
+    def standalone_query(self) -> str:
+        """The query that runs this check by itself, whichever kind it is."""
+        return self.query or (
+            f"SELECT {PARTITION_DATE}, count(*) AS offending FROM {{rows}} WHERE {self.offends} "
+            f"GROUP BY {PARTITION_DATE}"
+        )
+
+
+def landing_checks(topic: Topic) -> list[Check]:
+    """Return the checks of landed rows, where ``partition_date`` is the event date."""
+    bound = int(topic.future_bound.total_seconds())
+    received = "greatest(append_time, coalesce(receivedtime, append_time))"
+    first = "FROM {rows} WHERE released_from IS NULL"
+    bits = f"bit_count(bit_or(shiftleft(1L, CAST(offset % {_BITS} AS INT))))"
+    return [
+        *(
+            Check(f"{name}_not_null", f"Every landed record has its {name}.", f"`{name}` IS NULL")
+            for name in COORDINATES
+        ),
+        Check(
+            "decision_known",
+            f"A record is {VALID}, {LOADED}, {QUARANTINED} or {DUPLICATE}; {LOADED}, if it came from a file.",
+            f"decision NOT IN ('{VALID}', '{LOADED}', '{QUARANTINED}', '{DUPLICATE}') "
+            f"OR (decision = '{VALID}' AND partition < 0) OR (decision = '{LOADED}' AND partition >= 0)",
+        ),
+        Check(
+            "offsets_unique",
+            "Every offset of a log partition is landed once; a released record once more, under its own epoch.",
+            query=f"SELECT {PARTITION_DATE}, count(*) AS offending "
+            f"FROM (SELECT min({PARTITION_DATE}) AS {PARTITION_DATE} {first} "
+            f"GROUP BY partition, offset HAVING count(*) > 1) GROUP BY {PARTITION_DATE}",
+            # Groups of 63 offsets: if a group has as many rows as distinct offsets, it has no duplicate.
+            screen=f"SELECT min({PARTITION_DATE}) AS {PARTITION_DATE}, 1L AS offending {first} "
+            f"GROUP BY partition, offset DIV {_BITS} HAVING count(*) > {bits}",
+        ),
+        Check(
+            "event_time_range",
+            f"The event time of a valid record is in {topic.earliest_year} or later, at most {topic.future_bound} "
+            "after its receipt, and on its event date.",
+            f"{IS_EVENT} AND NOT coalesce(event_time >= TIMESTAMP '{topic.earliest_year}-01-01' AND "
+            f"event_time <= {received} + INTERVAL {bound} SECONDS AND to_date(event_time) = {PARTITION_DATE}, false)",
+        ),
+        Check(
+            "decisions_complete",
+            "A valid record has its late flag, a loaded one has none; both have type, id and source; a quarantined one "
+            "has its reason.",
+            f"({IS_EVENT} AND ((late IS NULL) <> (decision = '{LOADED}') OR type IS NULL OR event_id IS NULL "
+            "OR source IS NULL)) "
+            f"OR (decision = '{QUARANTINED}' AND reason IS NULL)",
+        ),
+    ]
+
+
+def half_checks(view: View, counts: Sequence[str]) -> list[Check]:
+    """Return the checks of a half's rows. ``counts``: the columns that are counts."""
+    keys = ", ".join(_quoted(name) for name in view.key)
+    none = " OR ".join(f"{_quoted(name)} IS NULL" for name in view.key)
+    negative = " OR ".join(f"{_quoted(name)} < 0" for name in counts)
+    checks = [
+        Check(
+            "key_unique",
+            f"No two rows have the same key ({', '.join(view.key)}).",
+            query=f"SELECT {PARTITION_DATE}, count(*) AS offending FROM (SELECT {PARTITION_DATE} FROM {{rows}} "
+            f"GROUP BY {PARTITION_DATE}, {keys} HAVING count(*) > 1) GROUP BY {PARTITION_DATE}",
+        ),
+        Check("key_not_null", f"No column of the key ({', '.join(view.key)}) is null.", none),
+    ]
+    if counts:
+        checks.append(Check("counts_not_negative", f"{', '.join(counts)}: no count is below 0.", negative))
+    return checks
+
+
+def completeness_check() -> Check:
+    """Return the check that every partition in ``{unchanged}`` has rows in the build."""
+    return Check(
+        "complete",
+        "Every partition that has rows in the speed half has rows in the batch half.",
+        query=f"SELECT s.{PARTITION_DATE}, count(*) AS offending FROM {{unchanged}} s LEFT ANTI JOIN {{rows}} b "
+        f"ON s.{PARTITION_DATE} = b.{PARTITION_DATE} GROUP BY s.{PARTITION_DATE}",
+    )
+
+
+def equality_check(view: View, columns: Sequence[str]) -> Check:
+    """Return the check that compares the speed half with ``{expected}``. It counts the keys that only one side has, or
+    whose rows differ in any column."""
+    same = " AND ".join(f"s.{_quoted(name)} <=> e.{_quoted(name)}" for name in view.key)
+    values = [name for name in columns if name not in (*view.key, PARTITION_DATE)]
+    equal = " AND ".join(f"s.{_quoted(name)} <=> e.{_quoted(name)}" for name in values) or "true"
+    return Check(
+        "both_paths_equal",
+        "The speed half equals the view's function over the same events, row by row, in every column.",
+        query=f"SELECT coalesce(s.{PARTITION_DATE}, e.{PARTITION_DATE}) AS {PARTITION_DATE}, count(*) AS offending "
+        f"FROM (SELECT *, 1 AS {HERE} FROM {{rows}}) s FULL OUTER JOIN (SELECT *, 1 AS {HERE} FROM {{expected}}) e "
+        f"ON s.{PARTITION_DATE} <=> e.{PARTITION_DATE} AND {same} "
+        f"WHERE s.{HERE} IS NULL OR e.{HERE} IS NULL OR NOT ({equal}) "
+        f"GROUP BY coalesce(s.{PARTITION_DATE}, e.{PARTITION_DATE})",
+    )
+
+
+def count_columns(result: DataFrame) -> list[str]:
+    """Return the columns that a count produced, read from the result's plan. Sums are left out: they may be
+    negative."""
+    plan = result._jdf.queryExecution().analyzed().toString()
+    return sorted(set(_COUNT.findall(plan)) & set(result.columns))
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,104 @@
+"""SQL that joins the rows of two versions of a view and finds where they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from anabranch.views.model.definition import PARTITION_DATE
+
+EXAMPLES = 5
+"""How many differing cells are listed per column."""
+
+
+def join_versions(
+    tables: Sequence[DeltaTable], key: Sequence[str], columns: Sequence[str], *, summed: bool, partition: date | None
+) -> duckdb.DuckDBPyConnection:
+    """Return a connection with the table ``joined``: one row per day and ``key`` of either of the two ``tables`` (old,
+    new), with which of them has it, and both values of each of ``columns``, or their sums."""
+    connection = duckdb.connect()
+    connection.execute("SET timezone = 'UTC'")
+    for name, table in zip(("old", "new"), tables, strict=True):
+        schema = pa.schema(table.schema().to_arrow())
+        day = PARTITION_DATE if PARTITION_DATE in schema.names else "NULL::date"
+        values = (f"sum({_name(c)}) AS {_name(c)}" if summed else _name(c) for c in columns)
+        picked = ", ".join([f"{day} AS day", *map(_name, key), *values, "1 AS here"])
+        only = f" WHERE day = DATE '{partition}'" if partition else ""
+        grouped = " GROUP BY ALL" if summed else ""
+        source = _source(connection, name, table, schema)
+        connection.execute(f"CREATE TABLE {name} AS SELECT {picked} FROM {source}{only}{grouped}")  # noqa: S608
+    at = ["day", *map(_name, key)]
+    same = " AND ".join(f"o.{k} IS NOT DISTINCT FROM n.{k}" for k in at)
+    keys = ", ".join(f"coalesce(o.{k}, n.{k}) AS {k}" for k in at)
+    both = "".join(f", o.{_name(c)} AS {_old(c)}, n.{_name(c)} AS {_new(c)}" for c in columns)
+    present = "o.here IS NOT NULL AS in_old, n.here IS NOT NULL AS in_new"
+    connection.execute(f"CREATE TABLE joined AS SELECT {keys}, {present}{both} FROM old o FULL JOIN new n ON {same}")  # noqa: S608
+    return connection
+
+
+def count_partitions(rows: duckdb.DuckDBPyConnection) -> int:
+    """Count the partitions of either version. A kappa view has one."""
+    return int(rows.execute("SELECT count(*) FROM (SELECT DISTINCT day FROM joined)").fetchall()[0][0])
+
+
+def differing_days(
+    rows: duckdb.DuckDBPyConnection, columns: Sequence[str]
+) -> list[tuple[date | None, int, int, int, Mapping[str, int]]]:
+    """Return each day that differs: number of rows, rows only in the old version, rows only in the new one, and
+    differing values per column."""
+    counts = "".join(f", count_if({_differs(column)})" for column in columns)
+    days = rows.execute(
+        f"SELECT day, count(*), count_if(NOT in_new), count_if(NOT in_old){counts} "  # noqa: S608
+        "FROM joined GROUP BY day ORDER BY day"
+    ).fetchall()
+    counted = (
+        (day, count, gone, new, {c: number for c, number in zip(columns, differing, strict=True) if number})
+        for day, count, gone, new, *differing in days
+    )
+    return [each for each in counted if each[2] or each[3] or each[4]]
+
+
+def differing_cells(
+    rows: duckdb.DuckDBPyConnection, key: Sequence[str], columns: Sequence[str]
+) -> list[tuple[date | None, Mapping[str, Any], str, Any, Any]]:
+    """Return the first EXAMPLES differing cells per column: day, key, column, old and new value."""
+    keys = ", ".join(map(_name, key))
+    found: list[tuple[date | None, Mapping[str, Any], str, Any, Any]] = []
+    for column in columns:
+        cells = rows.execute(
+            f"SELECT day, {_old(column)}, {_new(column)}, {keys} FROM joined WHERE {_differs(column)} "  # noqa: S608
+            f"ORDER BY day, {keys} LIMIT {EXAMPLES}"
+        ).fetchall()
+        found += [(day, dict(zip(key, at, strict=True)), column, old, new) for day, old, new, *at in cells]
+    return found
+
+
+def _source(connection: duckdb.DuckDBPyConnection, name: str, table: DeltaTable, schema: pa.Schema) -> str:
+    files = [uri.removeprefix("file://") for uri in table.file_uris()]
+    if not files:
+        connection.register(f"no_{name}", schema.empty_table())
+        return f"no_{name}"
+    listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
+    hive = f"true, hive_types={{'{PARTITION_DATE}': DATE}}" if PARTITION_DATE in schema.names else "false"
+    return f"read_parquet([{listed}], union_by_name=true, hive_partitioning={hive})"
+
+
+def _differs(column: str) -> str:
+    return f"(in_old AND in_new AND {_old(column)} IS DISTINCT FROM {_new(column)})"
+
+
+def _old(column: str) -> str:
+    return _name(f"old {column}")
+
+
+def _new(column: str) -> str:
+    return _name(f"new {column}")
+
+
+def _name(column: str) -> str:
+    return '"' + column.replace('"', '""') + '"'

@@ -1,0 +1,298 @@
+"""Migrate the readers of a view to another version: in steps, with checks between them and a rollback.
+
+Each step is one commit of the view's route, which contains the migration's record. So the migration's state and the
+readers' route can't disagree, and a killed run continues from the route. A step has been reached when the new version
+covers what its readers had seen of the old one, so that they can all follow (ADR 0031). Its soak time starts then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+
+from anabranch.certify.certificates import newest_certificates
+from anabranch.change.migrate.migration_record import (
+    STEPS,
+    Migration,
+    State,
+    active_migration,
+    majority_version,
+    migration_of,
+    not_moving,
+    of_run,
+)
+from anabranch.change.migrate.promotion_checks import CheckOutcome, Expectations, failed_checks, run_checks, uncertified
+from anabranch.change.migrate.step_progress import StepProgress, forget, observe, step_progress
+from anabranch.compute.batch.publish import publications
+from anabranch.core.clocks import Moment
+from anabranch.core.errors import AnabranchError, BadInput, Conflict, TryAgain
+from anabranch.core.settings import Settings
+from anabranch.lake.cut import Cut
+from anabranch.lake.layout import batch_table
+from anabranch.serve.routes import Route, covers, oldest_version, route_of, set_route
+from anabranch.serve.served_versions import newest_speed
+from anabranch.views import View
+
+__all__ = [
+    "STEPS",
+    "Migration",
+    "State",
+    "active_migration",
+    "advance",
+    "check_start",
+    "days_to_build",
+    "halt",
+    "majority_version",
+    "migration_of",
+    "of_run",
+    "resume",
+    "rollback",
+    "skip_soak",
+    "start",
+]
+UNCHECKED_SECONDS = 120.0
+"""How long a check may be impossible to run before it counts as failed."""
+_POLL_SECONDS = 0.5
+
+
+def start(
+    settings: Settings,
+    old: View,
+    new: View,
+    *,
+    by: str,
+    why: str,
+    steps: Sequence[int] = STEPS,
+    soak_seconds: float = 600,
+    promise: Expectations | None = None,
+    run: str = "",
+) -> Migration:
+    """Start a migration that ``by`` has approved. No reader is moved yet: ``advance`` does that.
+
+    Raises what ``check_start`` raises; BadInput CHECK_REFUSED, Conflict CHECKS_FAILED: nothing was changed.
+    """
+    check_start(settings, old, new, steps, soak_seconds)
+    before = route_of(settings, old.name)
+    soak, number = float(soak_seconds), before.number if before else 0
+    expectations = promise or Expectations()
+    migration = Migration(
+        old.name, old.version, new.version, tuple(steps), soak, expectations, run=run, begun=number + 1
+    )
+    failed = failed_checks(settings, old, new, migration.promise)
+    if failed:
+        raise _not_ready(settings, old, new, failed)
+    _commit(settings, migration, 0, by, why, after=number)
+    return migration
+
+
+def advance(settings: Settings, old: View, new: View, *, by: str) -> Migration:
+    """Run the checks and take the next step; after the last one the migration is done.
+
+    A failing check rolls back at once: all readers get the old version, the returned migration is ``rolled back``, and
+    its route has the reason. A check that can't run for UNCHECKED_SECONDS counts as failed.
+
+    Raises TryAgain READERS_FOLLOW while the new version doesn't cover yet what readers of the old one have seen,
+    SOAKING while the newest step is too young, HALTED while a person has halted it (the checks still ran), or the error
+    that keeps a check from running. Conflict NOT_MOVING, or ROUTE_MOVED when another change came first: nothing was
+    done.
+    """
+    route, migration = active_migration(settings, old.name)
+    progress = _update_progress(settings, route, migration)
+    left = _remaining_soak(migration, progress)
+    since = (migration.begun or route.number) if migration.share else None
+    outcome = run_checks(settings, old, new, migration.promise, thorough=left <= 0, since=since)
+    failed = [*outcome.failed, *_overdue(settings, route, outcome)]
+    if failed:
+        back = replace(migration, state="rolled back", share=0, hastened=False)
+        return _commit(settings, back, 0, by, f"a check failed: {'; '.join(failed)}", after=route.number)
+    if outcome.not_run:
+        raise outcome.not_run[0]
+    if migration.state == "halted":
+        raise TryAgain(
+            "HALTED",
+            f"{migration.view}: halted at {migration.share} % by {route.changed_by}: {route.why}",
+            state="all checks pass",
+            next_step=f"anabranch migrate resume {migration.view}",
+        )
+    if migration.share and progress.reached is None:
+        raise TryAgain(
+            "READERS_FOLLOW",
+            f"{migration.view}: readers of v{old.version} have seen {progress.follow}, v{new.version} doesn't cover it",
+            state="they keep what they have seen until it does; all checks pass",
+            next_step="wait; anabranch status shows how far the stream of the new version is",
+            seconds=_POLL_SECONDS,
+        )
+    if left > 0:
+        raise TryAgain(
+            "SOAKING",
+            f"{migration.view}: {migration.share} % have v{migration.new}, for {left:.0f} s more at least",
+            state="all checks pass",
+            next_step="advance then",
+            seconds=left,
+        )
+    share = migration.next_share
+    if share is None:
+        done = replace(migration, state="done", hastened=False)
+        return _commit(settings, done, 100, by, "soaked at 100 %", after=route.number)
+    why = f"step {migration.steps.index(share) + 1} of {len(migration.steps)}"
+    advanced = _commit(settings, replace(migration, share=share, hastened=False), share, by, why, after=route.number)
+    _update_progress(settings, *active_migration(settings, old.name))
+    return advanced
+
+
+def _update_progress(settings: Settings, route: Route, migration: Migration) -> StepProgress:
+    """Record whether the new version covers by now what any reader had seen of the old one when the route was set."""
+    if not migration.share:
+        return StepProgress()
+    known = step_progress(settings, migration.view, route.number)
+    follow = known.follow if known.follow is not None else _cut(settings, migration.view, migration.old)
+    reached = known.reached
+    if reached is None and covers(_cut(settings, migration.view, migration.new), follow):
+        reached = Moment.now()
+    return observe(settings, migration.view, route.number, follow=follow, reached=reached)
+
+
+def _cut(settings: Settings, view: str, version: int) -> Cut:
+    try:
+        return newest_speed(settings, view, version)[1].newest.note.cut
+    except AnabranchError:  # the version can't be read
+        return Cut()
+
+
+def _overdue(settings: Settings, route: Route, outcome: CheckOutcome) -> list[str]:
+    """Return the checks that couldn't run for UNCHECKED_SECONDS, as failures."""
+    known = step_progress(settings, route.view, route.number)
+    if not outcome.not_run:
+        if known.unchecked is not None:
+            observe(settings, route.view, route.number, unchecked=None)
+        return []
+    since = known.unchecked.age() if known.unchecked is not None else None
+    if since is None:
+        observe(settings, route.view, route.number, unchecked=Moment.now())
+        return []
+    if since < UNCHECKED_SECONDS:
+        return []
+    return [f"a check couldn't run for {since:.0f} s: {wait.what}" for wait in outcome.not_run]
+
+
+def _remaining_soak(migration: Migration, progress: StepProgress) -> float:
+    """Return the remaining soak time of the newest step in seconds; 0 before the first step. The soak time starts again
+    after a restart of the machine, and on another machine."""
+    if not migration.share or migration.hastened:
+        return 0.0
+    age = progress.reached.age() if progress.reached is not None else None
+    return migration.soak_seconds - (age or 0.0)
+
+
+def halt(settings: Settings, view: str, *, by: str, why: str) -> Migration:
+    """Halt the migration: readers keep their versions, checks still run, and a failing one still rolls back. Raises
+    Conflict NOT_MOVING, ROUTE_MOVED."""
+    return _set_state(settings, view, by, why, state="halted")
+
+
+def resume(settings: Settings, view: str, *, by: str, why: str) -> Migration:
+    """Resume after a halt; the newest step's soak time starts again. Raises Conflict NOT_MOVING, ROUTE_MOVED."""
+    return _set_state(settings, view, by, why, state="moving")
+
+
+def skip_soak(settings: Settings, view: str, *, by: str, why: str) -> Migration:
+    """Skip the rest of the newest step's soak time: the next ``advance`` takes the next step, if its checks pass. Also
+    ends a halt. Raises Conflict NOT_MOVING, ROUTE_MOVED."""
+    return _set_state(settings, view, by, why, state="moving", hastened=True)
+
+
+def _set_state(settings: Settings, view: str, by: str, why: str, *, state: State, hastened: bool = False) -> Migration:
+    route, migration = active_migration(settings, view)
+    changed = replace(migration, state=state, hastened=hastened)
+    return migration if changed == migration else _commit(settings, changed, changed.share, by, why, after=route.number)
+
+
+def rollback(settings: Settings, view: str, *, by: str, why: str) -> Migration:
+    """Move all readers back to the old version; also possible after the migration is done. Raises Conflict NOT_MOVING
+    if there is no migration, or it was rolled back already."""
+    newest = migration_of(settings, view)
+    if newest is None or newest[1].state == "rolled back":
+        raise not_moving(view, newest)
+    route, migration = newest
+    back = replace(migration, state="rolled back", share=0, hastened=False)
+    return _commit(settings, back, 0, by, why, after=route.number)
+
+
+def _commit(settings: Settings, migration: Migration, share: int, by: str, why: str, after: int) -> Migration:
+    shares = {migration.old: 100 - share, migration.new: share}
+    route = set_route(settings, migration.view, shares, by=by, why=why, after=after, migration=migration.to_json())
+    forget(settings, migration.view, route.number)
+    return migration
+
+
+def check_start(settings: Settings, old: View, new: View, steps: Sequence[int] = STEPS, soak: float = 0) -> None:
+    """Check whether a migration may start, before anything is built for it. Raises BadInput VERSIONS_WRONG or
+    STEPS_WRONG; Conflict MIGRATION_ACTIVE, or READERS_ELSEWHERE (some readers don't have the old version)."""
+    if old.name != new.name or old.version == new.version:
+        raise BadInput(
+            "VERSIONS_WRONG",
+            f"{old.name} v{old.version} to {new.name} v{new.version}",
+            state="nothing was changed",
+            next_step="give two versions of one view",
+            field="to",
+        )
+    if list(steps) != sorted({*steps}) or not steps or steps[0] < 1 or steps[-1] != 100 or soak < 0:
+        raise BadInput(
+            "STEPS_WRONG",
+            f"steps {', '.join(map(str, steps)) or 'none'}, soak time {soak:g} s",
+            state="nothing was changed",
+            next_step="steps increase and end with 100, like 1,5,25,50,100; the soak time is 0 or more",
+            field="steps",
+        )
+    newest = migration_of(settings, old.name)
+    if newest is not None and newest[1].active:
+        raise Conflict(
+            "MIGRATION_ACTIVE",
+            f"{old.name}: a migration from v{newest[1].old} to v{newest[1].new} is active, at {newest[1].share} %",
+            state="nothing was changed",
+            next_step=f"wait until it ends, or anabranch migrate rollback {old.name}",
+        )
+    route = newest[0] if newest else route_of(settings, old.name)
+    shares = dict(route.shares) if route else {oldest_version(settings, old.name): 100}
+    if shares != {old.version: 100}:
+        raise Conflict(
+            "READERS_ELSEWHERE",
+            f"{old.name}: not all readers have v{old.version}: {route or shares}",
+            state="nothing was changed",
+            next_step=f"migrate from the version that they have, or anabranch routes set {old.name} {old.version}=100",
+        )
+
+
+def _not_ready(settings: Settings, old: View, new: View, failed: Sequence[str]) -> Conflict:
+    lacking = uncertified(settings, old, new)
+    days = sorted({*days_to_build(settings, old, new), *(day for day in lacking if day is not None)})
+    todo = []
+    if days:
+        many, verb = (f"{len(days)} days", "are") if len(days) > 1 else ("1 day", "is")
+        todo.append(
+            f"build {many} of v{new.version} that {verb}n't published and certified: anabranch reprocess {old.name} "
+            f"--version {new.version} --from {days[0]} --to {days[-1]} (the DAG migrate does that by itself)"
+        )
+    if None in lacking:
+        todo.append(f"certify v{new.version} as a whole: anabranch certify {old.name} --version {new.version}")
+    if not lacking or len(failed) > 1:  # not only certificates are missing
+        todo.append("fix it, or declare the columns that are meant to differ or to go as changed (--changed COLUMN)")
+    return Conflict(
+        "CHECKS_FAILED",
+        f"{old.name} v{new.version} can't take readers: {'; '.join(failed)}",
+        state="nothing was changed; all readers have the old version",
+        next_step="; then ".join(todo),
+        failed=tuple(failed),
+        days=[str(day) for day in days],
+    )
+
+
+def days_to_build(settings: Settings, old: View, new: View) -> list[date]:
+    """Return the published days of the old version that the new version hasn't published, or not certified as equal."""
+    if new.kappa:
+        return []
+    published = publications(batch_table(settings, new.name, new.version))
+    certified = newest_certificates(settings, new.name, new.version)
+    wanted = publications(batch_table(settings, old.name, old.version))
+    return sorted(day for day in wanted if day not in published or day not in certified or not certified[day].equal)

@@ -1,0 +1,127 @@
+"""The feed of a replay: releases landing's commits to the replay's stream, in slices, from all topics of a view."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from anabranch.change.replay.landing_mirror import LandedCommit, LandedCommits, Mirror
+from anabranch.change.replay.rate_limit import next_size
+from anabranch.lake.cut import Cut, Position
+
+_FIRST_RECORDS = 20_000
+_SPEED_SECONDS = 5.0
+"""How long a slice may take when the speed is limited to a multiple of real time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A released slice: the ``cut`` it ends at, its number of records, and by how many seconds event time advanced."""
+
+    cut: Cut
+    records: int
+    event_seconds: float
+
+
+@dataclass
+class LandingFeed:
+    """``landing``: the table of each topic. ``mirrors``: the folder of their mirrors. ``until``: the last epoch to
+    release, by topic; a topic that isn't listed has no end. ``mirror``: creates a topic's mirror from the topic's name,
+    its table and the mirror's folder."""
+
+    landing: Mapping[str, str]
+    mirrors: Path
+    until: Mapping[str, int] = field(default_factory=dict)
+    mirror: Callable[[str, str, Path], Mirror] = field(default=lambda topic, uri, folder: Mirror(uri, folder))
+
+    def __post_init__(self) -> None:
+        self._mirrors = {topic: self.mirror(topic, uri, self.mirrors / topic) for topic, uri in self.landing.items()}
+        self._commits = {topic: LandedCommits(uri) for topic, uri in self.landing.items()}
+        self._waiting: deque[tuple[str, LandedCommit]] = deque()
+        self._positions: dict[str, Position] = {}
+        self._newest_us: int | None = None
+        self._times: dict[str, int] = {}
+        self._ended: set[str] = set()
+        self._size = _FIRST_RECORDS
+        self.done = 0
+        self.total = 0
+        self.event_seconds = 0.0
+        self.poll()
+
+    @property
+    def uris(self) -> dict[str, str]:
+        """The mirrors' tables, which the stream reads."""
+        return {topic: mirror.uri for topic, mirror in self._mirrors.items()}
+
+    @property
+    def cut(self) -> Cut:
+        """The cut that has been released so far."""
+        return Cut(dict(self._positions))
+
+    @property
+    def newest_day(self) -> str:
+        """The day of the newest event that has been released, like 2013-01-31; empty before the first."""
+        if self._newest_us is None:
+            return ""
+        return datetime.fromtimestamp(self._newest_us // 1_000_000, UTC).date().isoformat()
+
+    def poll(self) -> bool:
+        """Read new commits of landing. Returns whether there is anything to release."""
+        new = [(time, topic, commit) for topic in self._commits for time, commit in self._new_commits(topic)]
+        for _, topic, commit in sorted(new, key=lambda each: each[0]):
+            self.total += commit.rows
+            if commit.version <= self._mirrors[topic].released:  # released before a kill
+                self._count(topic, commit)
+            else:
+                self._waiting.append((topic, commit))
+        return bool(self._waiting)
+
+    def release_next(self, event_seconds: float | None = None) -> Slice:
+        """Release the next slice, of at most ``event_seconds`` of event time (None: no limit)."""
+        records, begin, released = 0, self.event_seconds, dict[str, int]()
+        while self._waiting:
+            topic, commit = self._waiting[0]
+            if released and records + commit.rows > self._size:
+                break
+            if released and event_seconds is not None and self.event_seconds - begin >= event_seconds:
+                break
+            self._waiting.popleft()
+            self._count(topic, commit)
+            released[topic] = commit.version
+            records += commit.rows
+        for topic, version in released.items():
+            self._mirrors[topic].release(version)
+        return Slice(self.cut, records, self.event_seconds - begin)
+
+    def adjust_size(self, released: Slice, seconds: float) -> None:
+        """Set the size of the next slice so that it takes about as long as a slice should."""
+        if released.records:
+            self._size = next_size(released.records, seconds)
+
+    def _new_commits(self, topic: str) -> Iterator[tuple[int, LandedCommit]]:
+        """Yield the topic's new commits up to its end, each with a commit time made monotonic, since clocks may go
+        back."""
+        last = self.until.get(topic)
+        for commit in self._commits[topic].read_new():
+            if last is not None and commit.cut is not None and commit.cut.epoch(topic) > last:
+                self._ended.add(topic)
+            if topic not in self._ended:
+                self._times[topic] = max(self._times.get(topic, 0), commit.commit_time_ms)
+                yield self._times[topic], commit
+
+    def _count(self, topic: str, commit: LandedCommit) -> None:
+        self.done += commit.rows
+        if commit.cut is not None:
+            self._positions[topic] = commit.cut.positions.get(topic, Position(0, {}))
+        if commit.newest_us is not None:
+            if self._newest_us is not None:
+                self.event_seconds += max(0, commit.newest_us - self._newest_us) / 1e6
+            self._newest_us = max(self._newest_us or commit.newest_us, commit.newest_us)
+
+
+def event_limit(speed: float) -> float | None:
+    """Return the seconds of event time per slice at ``speed`` times real time; None for no limit."""
+    return speed * _SPEED_SECONDS if speed else None

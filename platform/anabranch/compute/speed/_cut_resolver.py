@@ -1,0 +1,96 @@
+"""Resolve versions of landing tables to the cut that they cover."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from anabranch.compute.speed._batch_commits import BatchEnd
+from anabranch.contracts import Topic
+from anabranch.contracts.model.topics import Sources
+from anabranch.core.errors import BrokenState, Conflict
+from anabranch.ingest.landing.table.schema_growth import VERSIONS
+from anabranch.lake import CommitMetadata, commit_history
+from anabranch.lake.cut import Cut, Position
+from anabranch.lake.log.delta_tables import delta_table
+
+
+@dataclass(frozen=True, slots=True)
+class BatchCut:
+    """The cut of a micro-batch, and how many landed rows it adds (None: unknown, possibly many)."""
+
+    cut: Cut
+    rows: int | None
+
+
+class CutResolver:
+    """Reads the landing commits of all topics of a view."""
+
+    def __init__(self, uris: Mapping[str, str], topics: Sources | None = None) -> None:
+        """``uris``: the landing table of each topic. ``topics``: the declarations that this process has loaded."""
+        declared = {topic.name: topic for topic in topics.each} if topics is not None else {}
+        self._landing = {name: LandingCommits(uri, declared.get(name)) for name, uri in uris.items()}
+
+    def resolve(self, end: BatchEnd, before: BatchEnd | None) -> BatchCut:
+        """The cut of the micro-batch that ends at ``end``, and the rows that it adds since ``before`` (None: all)."""
+        positions, rows = {topic: Position(0, {}) for topic in self._landing}, list[int | None]()
+        for topic, commits in self._landing.items():
+            if commits.table_id in end.versions:
+                since = before.versions.get(commits.table_id) if before else None
+                found = commits.resolve(end.versions[commits.table_id], since)
+                positions[topic] = found.cut.positions.get(topic, positions[topic])
+                rows.append(found.rows)
+        counted = [count for count in rows if count is not None]
+        return BatchCut(Cut(positions), sum(counted) if len(counted) == len(rows) else None)
+
+
+class LandingCommits:
+    """Reads the commit metadata of one landing table. One per stream; a call takes milliseconds near the latest
+    version."""
+
+    def __init__(self, uri: str, topic: Topic | None = None) -> None:
+        self._table = delta_table(uri)
+        self._topic = topic
+        self.table_id = str(self._table.metadata().id)
+
+    def resolve(self, below: int, since: int | None) -> BatchCut:
+        """The cut of all commits below version ``below``, and the rows of those from version ``since`` on.
+
+        Commits without our metadata (compaction) add no rows and are skipped. Raises Conflict CONTRACT_NEWER when
+        events of a contract version have landed that this process doesn't know.
+        """
+        if self._table.version() < below - 1:
+            self._table.update_incremental()
+        oldest = below - 1 if since is None else since
+        limit = max(self._table.version() - oldest + 1, 1)
+        while True:
+            found = [c for c in commit_history(self._table, limit) if c.version < below]
+            if found:
+                break
+            if limit > self._table.version():
+                raise BrokenState(
+                    "NOTES_LOST",
+                    f"no commit of {self._table.table_uri} below version {below} has commit metadata",
+                    next_step="delete the view's speed checkpoint: its stream builds the table again from landing",
+                )
+            limit *= 2
+        if self._topic is not None:
+            _check_known(self._topic, found[0].note)
+        if since is None:
+            return BatchCut(found[0].note.cut, None)
+        return BatchCut(found[0].note.cut, sum(int(c.note.extra.get("rows", 0)) for c in found if c.version >= since))
+
+
+def _check_known(topic: Topic, note: CommitMetadata) -> None:
+    """A process that was started before a contract version was declared would misread its events as older ones."""
+    for event_type, version in note.extra.get(VERSIONS, {}).items():
+        if event_type in topic.event_types and version > topic.newest(event_type).version:
+            raise Conflict(
+                "CONTRACT_NEWER",
+                f"landing of topic {topic.name} accepts {event_type} v{version} now, but the newest version that this "
+                f"process knows is v{topic.newest(event_type).version}",
+                state="nothing of this batch was committed",
+                next_step="restart the process; the supervisor does that automatically",
+                contract=event_type,
+                version=version,
+            )

@@ -1,0 +1,44 @@
+"""Formats of records: a record's bytes as the JSON document that the contract describes.
+
+In: the bytes of a record in Avro or Protobuf, and its schema. Out: a JSON object in UTF-8, or ``Undecodable`` with the
+reason. Landing calls it from Spark, and again for the reasons of quarantine.
+
+1. ``wire_format`` reads the id of the schema in front of the value, and Protobuf's path to the message;
+2. ``_avro`` and ``_protobuf`` decode the value by its schema, ``_document`` writes the JSON;
+3. ``_shapes`` says what the documents of a schema look like, to compare it with contracts and to infer them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anabranch._lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from anabranch.contracts.formats._avro import avro_reader
+    from anabranch.contracts.formats._document import Undecodable, UnknownSchema
+    from anabranch.contracts.formats._protobuf import protobuf_reader
+    from anabranch.contracts.formats._shapes import shape_of
+    from anabranch.contracts.formats.wire_format import HEAD, schema_id
+else:
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "_avro": ("avro_reader",),
+            "_document": ("Undecodable", "UnknownSchema"),
+            "_protobuf": ("protobuf_reader",),
+            "_shapes": ("shape_of",),
+            "wire_format": ("HEAD", "schema_id"),
+        },
+    )
+
+__all__ = [
+    "HEAD",
+    "Undecodable",
+    "UnknownSchema",
+    "avro_reader",
+    "protobuf_reader",
+    "schema_id",
+    "shape_of",
+    "wire_format",
+]

@@ -1,0 +1,178 @@
+"""Decodes Avro's binary encoding with fastavro, and writes it as a JSON document.
+
+Schemas that contain themselves are refused, and arrays of values without bytes: records of a few bytes could ask for
+any depth or memory.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from io import BytesIO
+from typing import Any, Final
+
+import fastavro
+
+from anabranch.contracts.fields.decimals import MAX_PRECISION
+from anabranch.contracts.fields.registered_schema import RegisteredSchema
+from anabranch.contracts.formats._document import Undecodable, all_finite, decimal_number, encode, finite
+
+Change = Callable[[Any], Any]
+_WITHOUT_BYTES: Final = "an array of values without bytes can't be read: a record of a few bytes could hold any number"
+
+
+class AvroReader:
+    """Reads the records of one schema. Raises ValueError if it is no schema, or one that can't be read here."""
+
+    def __init__(self, schema: RegisteredSchema) -> None:
+        self._schema, expanded = parsed_schema(schema)
+        self._change = _change(expanded, "data")
+
+    def document(self, value: bytes, begin: int, of: str) -> bytes:
+        """The JSON document of the value from ``begin`` on. Raises Undecodable; ``of`` names the schema in its text."""
+        stream = BytesIO(value)
+        stream.seek(begin)
+        try:
+            found = fastavro.schemaless_reader(stream, self._schema, None)
+        except Exception as error:  # whatever the library makes of bytes that aren't its own
+            raise Undecodable(_unread(error, stream.tell(), of)) from None
+        if (end := stream.tell()) != len(value):
+            raise Undecodable(f"not_avro: {len(value) - end} bytes behind the value, from byte {end} on ({of})")
+        if not isinstance(found, dict):
+            raise Undecodable(f"not_avro: the value is no record ({of})")
+        return encode(found if self._change is None else self._change(found))
+
+
+def _unread(error: Exception, place: int, of: str) -> str:
+    if isinstance(error, EOFError):
+        return f"not_avro: it ends in the middle of a value, at byte {place} ({of})"
+    if isinstance(error, UnicodeDecodeError):
+        return f"not_avro: a text in front of byte {place} is no UTF-8 ({of})"
+    return f"not_avro: it can't be read at byte {place}: {type(error).__name__} ({of})"
+
+
+@lru_cache(maxsize=256)
+def avro_reader(schema: RegisteredSchema) -> AvroReader:
+    """The reader of a schema; one for each in a process."""
+    return AvroReader(schema)
+
+
+def parsed_schema(schema: RegisteredSchema) -> tuple[Any, Any]:
+    """The schema as fastavro reads by it, and with each named type in place of its name. Raises ValueError."""
+    named: dict[str, Any] = {}
+    known: dict[str, Any] = {}
+    try:
+        for _, text in schema.references:
+            fastavro.parse_schema(_without_decimals(json.loads(text)), named)
+            fastavro.parse_schema(json.loads(text), known)
+        parsed = fastavro.parse_schema(_without_decimals(json.loads(schema.text)), named)
+        expanded = fastavro.parse_schema(json.loads(schema.text), known, expand=True, _write_hint=False)
+    except Exception as error:  # whatever the library makes of it
+        raise ValueError(f"it is no Avro schema: {type(error).__name__}: {error}") from None
+    _check(expanded, ())
+    return parsed, expanded
+
+
+def _without_decimals(schema: Any) -> Any:
+    """The schema without the logical type of decimals: fastavro rounds to the declared precision."""
+    if isinstance(schema, list):
+        return [_without_decimals(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {name: _without_decimals(each) if name != "default" else each for name, each in schema.items()}
+    return {name: each for name, each in kept.items() if name != "logicalType" or each != "decimal"}
+
+
+def is_decimal(schema: Any) -> bool:
+    """Whether values are decimals: bytes that hold the digits as a whole number, with a declared scale."""
+    return isinstance(schema, Mapping) and schema.get("logicalType") == "decimal" and "precision" in schema
+
+
+def _check(schema: Any, inside: tuple[str, ...]) -> None:
+    if isinstance(schema, list):
+        if len(branches(schema)) > 1 and any(is_decimal(each) for each in schema):
+            raise ValueError("a union of a decimal and another type: its values don't say which one they are")
+        for branch in schema:
+            _check(branch, inside)
+    elif is_decimal(schema) and int(schema.get("scale", 0)) > MAX_PRECISION:
+        raise ValueError(f"a decimal with a scale over {MAX_PRECISION}, which no column can hold")
+    elif isinstance(schema, str):
+        if schema in inside:
+            raise ValueError(f"{schema} contains itself, which no column can hold")
+    elif schema["type"] in ("record", "error"):
+        names = [field["name"] for field in schema["fields"]]
+        if len({name.lower() for name in names}) < len(names):
+            raise ValueError(f"{schema['name']}: fields differ only in upper and lower case, which engines can't")
+        for field in schema["fields"]:
+            _check(field["type"], (*inside, schema["name"]))
+    elif schema["type"] == "array":
+        if least_bytes(schema["items"]) == 0:
+            raise ValueError(_WITHOUT_BYTES)
+        _check(schema["items"], inside)
+    elif schema["type"] == "map":
+        _check(schema["values"], inside)
+
+
+def least_bytes(schema: Any) -> int:
+    """The fewest bytes of a value."""
+    if isinstance(schema, str):
+        return {"null": 0, "float": 4, "double": 8}.get(schema, 1)
+    if isinstance(schema, list):
+        return 1
+    if schema["type"] in ("record", "error"):
+        return sum(least_bytes(field["type"]) for field in schema["fields"])
+    return int(schema["size"]) if schema["type"] == "fixed" else least_bytes(schema["type"])
+
+
+def branches(schema: Any) -> list[Any]:
+    """The types that a value may have, besides null."""
+    found = schema if isinstance(schema, list) else [schema]
+    return [each for each in found if each != "null" and not (isinstance(each, Mapping) and each["type"] == "null")]
+
+
+def _change(schema: Any, path: str) -> Change | None:
+    """What has to be done with a decoded value so that JSON holds it exactly; None if nothing."""
+    if isinstance(schema, list):
+        found = branches(schema)
+        if len(found) == 1:
+            return _unless_null(_change(found[0], path))
+        needed = any(_change(each, path) is not None for each in found)
+        return (lambda value: all_finite(value, path)) if needed else None
+    kind = schema if isinstance(schema, str) else schema["type"]
+    if kind in ("float", "double"):
+        return lambda value: finite(value, path)
+    if isinstance(schema, str):
+        return None
+    if is_decimal(schema):
+        scale = int(schema.get("scale", 0))
+        return lambda value: decimal_number(value, scale, path)
+    if kind in ("record", "error"):
+        return _change_of_fields(schema, path)
+    if kind == "array":
+        return _of_items(_change(schema["items"], f"{path}[]"))
+    return _of_values(_change(schema["values"], f"{path}.*")) if kind == "map" else None
+
+
+def _unless_null(change: Change | None) -> Change | None:
+    return None if change is None else lambda value: None if value is None else change(value)
+
+
+def _of_items(change: Change | None) -> Change | None:
+    return None if change is None else lambda value: [change(each) for each in value]
+
+
+def _of_values(change: Change | None) -> Change | None:
+    return None if change is None else lambda value: {name: change(each) for name, each in value.items()}
+
+
+def _change_of_fields(schema: Any, path: str) -> Change | None:
+    pairs = [(field["name"], _change(field["type"], f"{path}.{field['name']}")) for field in schema["fields"]]
+    needed = [(name, each) for name, each in pairs if each is not None]
+
+    def change(value: dict[str, Any]) -> dict[str, Any]:
+        for name, each in needed:
+            value[name] = each(value[name])
+        return value
+
+    return change if needed else None

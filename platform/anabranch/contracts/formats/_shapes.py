@@ -1,0 +1,176 @@
+"""What the documents of a schema look like, as a contract says it: to infer contracts, and to check declared ones.
+
+A shape is a contract's node. What no contract can hold (unions of several types, arrays and maps that may hold null) is
+left out, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from anabranch.contracts.fields.decimals import MAX_PRECISION
+from anabranch.contracts.fields.field_types import Node
+from anabranch.contracts.fields.registered_schema import RegisteredSchema
+
+_AVRO: Final[Mapping[str, Node]] = {
+    "boolean": {"type": "boolean"},
+    "int": {"type": "integer"},
+    "long": {"type": "integer"},
+    "float": {"type": "number"},
+    "double": {"type": "number"},
+    "string": {"type": "string"},
+    "bytes": {"type": "string", "description": "bytes in base64"},
+    "fixed": {"type": "string", "description": "bytes in base64"},
+}
+_LOGICAL: Final[Mapping[str, Node]] = {
+    "date": {"type": "string", "format": "date"},
+    "timestamp-millis": {"type": "string", "format": "date-time"},
+    "timestamp-micros": {"type": "string", "format": "date-time"},
+    "local-timestamp-millis": {"type": "string", "description": "a time without an offset"},
+    "local-timestamp-micros": {"type": "string", "description": "a time without an offset"},
+    "time-millis": {"type": "string", "description": "a time of day"},
+    "time-micros": {"type": "string", "description": "a time of day"},
+    "uuid": {"type": "string", "description": "a UUID"},
+}
+_PROTOBUF: Final[Mapping[str, Node]] = {
+    "google.protobuf.Timestamp": {"type": "string", "format": "date-time"},
+    "google.protobuf.Duration": {"type": "string", "description": "a duration in seconds, like 1.5s"},
+    "google.protobuf.FieldMask": {"type": "string"},
+    "google.protobuf.StringValue": {"type": "string"},
+    "google.protobuf.BytesValue": {"type": "string", "description": "bytes in base64"},
+    "google.protobuf.BoolValue": {"type": "boolean"},
+    "google.protobuf.DoubleValue": {"type": "number"},
+    "google.protobuf.FloatValue": {"type": "number"},
+    **{f"google.protobuf.{sign}Int{bits}Value": {"type": "integer"} for sign in ("", "U") for bits in (32, 64)},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """``node``: an object with the names of the records. ``left_out``: fields that it lacks, and why."""
+
+    node: Node
+    left_out: tuple[str, ...]
+
+
+class _LeftOutError(Exception):
+    """A field that no contract can hold."""
+
+
+def shape_of(schema: RegisteredSchema) -> Shape:
+    """The shape of a schema's documents; in Protobuf those of the first message of its file. Raises ValueError."""
+    left_out: list[str] = []
+    if schema.format == "avro":
+        from anabranch.contracts.formats._avro import parsed_schema
+
+        _, expanded = parsed_schema(schema)
+        if not isinstance(expanded, dict) or expanded["type"] not in ("record", "error"):
+            raise ValueError("it is no record, and only records have fields")
+        return Shape(_avro_record(expanded, "", left_out), tuple(left_out))
+    from anabranch.contracts.formats._protobuf import descriptors
+
+    kinds = list(descriptors(schema).message_types_by_name.values())
+    if not kinds:
+        raise ValueError("it holds no message")
+    return Shape(_message(kinds[0], "", left_out), tuple(left_out))
+
+
+def _object(fields: Iterator[tuple[str, bool, Any]], path: str, left_out: list[str], node: Any) -> Node:
+    """``fields``: name, whether it is required, and its type, which ``node`` makes a node of."""
+    properties, required = {}, []
+    for name, needed, kind in fields:
+        try:
+            properties[name] = node(kind, f"{path}{name}", left_out)
+        except _LeftOutError as why:
+            left_out.append(f"{path}{name}: left out, {why}")
+            continue
+        if needed:
+            required.append(name)
+    return {"type": "object", **({"required": required} if required else {}), "properties": properties}
+
+
+def _avro_record(schema: Any, path: str, left_out: list[str]) -> Node:
+    from anabranch.contracts.formats._avro import branches
+
+    fields = ((f["name"], branches(f["type"]) == [f["type"]], f["type"]) for f in schema["fields"])
+    return _object(fields, path, left_out, _avro_node)
+
+
+def _avro_node(schema: Any, path: str, left_out: list[str]) -> Node:
+    from anabranch.contracts.formats._avro import branches
+    from anabranch.contracts.formats._avro import is_decimal as is_avro_decimal
+
+    found = branches(schema)
+    if len(found) != 1:
+        raise _LeftOutError(f"it may have {len(found)} types" if found else "it is always null")
+    (only,) = found
+    if isinstance(only, str):
+        return _AVRO[only]
+    if is_avro_decimal(only):
+        return _avro_decimal(only)
+    kind = only["type"]
+    if kind in ("record", "error"):
+        return _avro_record(only, f"{path}.", left_out)
+    if kind == "enum":
+        return {"type": "string", "description": f"one of {', '.join(only['symbols'])}"}
+    if kind == "map":
+        if branches(only["values"]) != [only["values"]]:
+            raise _LeftOutError("its values may be null or of several types")
+        return _map_of(_avro_node(only["values"], f"{path}.*", left_out))
+    if kind == "array":
+        if branches(only["items"]) != [only["items"]]:
+            raise _LeftOutError("its items may be null or of several types")
+        return {"type": "array", "items": _inside(_avro_node(only["items"], f"{path}[]", left_out))}
+    return _LOGICAL.get(only.get("logicalType", ""), _AVRO.get(kind, {"type": "string"}))
+
+
+def _avro_decimal(schema: Any) -> Node:
+    precision, scale = int(schema["precision"]), int(schema.get("scale", 0))
+    if not scale <= precision <= MAX_PRECISION:
+        raise _LeftOutError(f"no column can hold decimal({precision},{scale})")
+    return {"type": "number", "format": "decimal", "precision": precision, "scale": scale}
+
+
+def _message(kind: Any, path: str, left_out: list[str]) -> Node:
+    fields = ((f.name, not f.has_presence, f) for f in kind.fields)
+    return _object(fields, path, left_out, _protobuf_node)
+
+
+def _protobuf_node(field: Any, path: str, left_out: list[str]) -> Node:
+    if field.message_type is not None and field.message_type.GetOptions().map_entry:
+        return _map_of(_protobuf_node(field.message_type.fields_by_name["value"], f"{path}.*", left_out))
+    if field.message_type is None:
+        node = _protobuf_scalar(field)
+    elif (known := _PROTOBUF.get(field.message_type.full_name)) is not None:
+        node = known
+    elif field.message_type.full_name.startswith("google.protobuf."):
+        raise _LeftOutError(f"its type is open ({field.message_type.full_name})")
+    else:
+        node = _message(field.message_type, f"{path}.", left_out)
+    return {"type": "array", "items": _inside(node)} if field.is_repeated else node
+
+
+def _protobuf_scalar(field: Any) -> Node:
+    if field.enum_type is not None:
+        return {"type": "string", "description": f"one of {', '.join(v.name for v in field.enum_type.values)}"}
+    if field.type == field.TYPE_BYTES:
+        return _AVRO["bytes"]
+    if field.cpp_type in (field.CPPTYPE_FLOAT, field.CPPTYPE_DOUBLE):
+        return {"type": "number"}
+    if field.cpp_type in (field.CPPTYPE_BOOL, field.CPPTYPE_STRING):
+        return {"type": "boolean" if field.cpp_type == field.CPPTYPE_BOOL else "string"}
+    return {"type": "integer"}
+
+
+def _map_of(node: Node) -> Node:
+    return {"type": "object", "additionalProperties": _inside(node)}
+
+
+def _inside(node: Node) -> Node:
+    """Inside of arrays and maps nothing is required: landing doesn't check it there."""
+    found = {key: value for key, value in node.items() if key not in ("required", "description")}
+    if "properties" in node:
+        found["properties"] = {name: _inside(child) for name, child in node["properties"].items()}
+    return found

@@ -1,0 +1,187 @@
+"""Checks the mapping of a topic without envelopes against its contracts, when the topic is declared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from anabranch.contracts.fields.decimals import is_decimal
+from anabranch.contracts.fields.field_types import Node, is_map, kind
+from anabranch.contracts.fields.registered_schema import RegisteredSchema
+from anabranch.contracts.model.contract import Contract, sent_name
+from anabranch.contracts.model.records import (
+    PART,
+    PATTERNS,
+    UNITS,
+    Avro,
+    CloudEvents,
+    Header,
+    Mapped,
+    Part,
+    Raw,
+    Record,
+    Records,
+    TimeField,
+    is_field,
+    node_at,
+)
+from anabranch.core.errors import BadDefinition
+
+
+def check_mapping(topic: str, mapping: Records, contracts: Sequence[Contract]) -> None:
+    """Raises BadDefinition MAPPING, which names the topic, the mapped part and what is wrong with it. An envelope needs
+    no mapping."""
+    if isinstance(mapping, CloudEvents):
+        return
+    for part, problem in problems(mapping, contracts):
+        raise BadDefinition(
+            "MAPPING",
+            f"topic {topic}: {part}: {problem}",
+            next_step="correct the mapping, or the contract",
+            part=part,
+        )
+
+
+def problems(mapping: Mapped, contracts: Sequence[Contract]) -> Iterator[tuple[str, str]]:
+    """The part of the mapping that is wrong, and why."""
+    if (mapping.id is not Record.OFFSET and not mapping.id_parts) or {*mapping.id_parts} & {
+        Record.OFFSET,
+        Record.APPEND_TIME,
+    }:
+        yield "id", "give a field, a Header, Record.KEY, several of these, or Record.OFFSET"
+    if mapping.time in (Record.KEY, Record.OFFSET):
+        yield "time", "give a field, or Record.APPEND_TIME"
+    if mapping.subject in (Record.OFFSET, Record.APPEND_TIME):
+        yield "subject", "give a field, a Header, Record.KEY, or None"
+    named: list[tuple[str, Part | None]] = [("id", part) for part in mapping.id_parts]
+    named += [("subject", mapping.subject), ("type", mapping.type.path if mapping.type else None)]
+    yield from ((name, "a header needs a name") for name, part in named if part == Header(""))
+    for path in mapping.id_fields:
+        yield from _typed("id", path, contracts, {"string", "integer"})
+    if is_field(mapping.subject):
+        yield from _typed("subject", str(mapping.subject), contracts, {"string", "integer"})
+    yield from _type_problems(mapping, contracts)
+    yield from _format_problems(mapping, contracts)
+    if (time := mapping.time_field) is not None:
+        yield from _time_problems(time, contracts)
+
+
+def _type_problems(mapping: Mapped, contracts: Sequence[Contract]) -> Iterator[tuple[str, str]]:
+    types = {contract.name for contract in contracts}
+    if mapping.type is None:
+        if len(types) > 1:
+            yield (
+                "type",
+                f"the topic has several event types ({', '.join(sorted(types))}): say which field names it",
+            )
+        return
+    if is_field(mapping.type.path):
+        yield from _typed("type", str(mapping.type.path), contracts, {"string"})
+    for value, name in mapping.type.names.items():
+        if name not in types:
+            yield "type", f"{value!r} is named {name}, which is no event type of the topic"
+
+
+def _format_problems(mapping: Mapped, contracts: Sequence[Contract]) -> Iterator[tuple[str, str]]:
+    """A format with one schema for all records must hold what the contracts ask for."""
+    shape: Node
+    match mapping:
+        case Raw():
+            shape = {"properties": {mapping.form: {"type": "string"}}}
+        case Avro(schema=str(text)) if text:
+            try:
+                from anabranch.contracts.formats import shape_of
+
+                shape = shape_of(RegisteredSchema("avro", text)).node
+            except ModuleNotFoundError:  # a reader of views needs no decoder; landing does
+                return
+            except ValueError as error:
+                yield "schema", str(error)
+                return
+        case _:
+            return
+    for contract in contracts:
+        yield from (
+            ("schema", f"{contract.name} v{contract.version}: {why}") for why in _misfits(contract.schema, shape)
+        )
+
+
+def _misfits(declared: Node, shape: Node, path: str = "data") -> Iterator[str]:
+    """Where a declared node asks for what the documents of a shape never hold."""
+    for name, node in declared.get("properties", {}).items():
+        sent = sent_name(name, node)
+        at, found = f"{path}.{sent}", shape.get("properties", {}).get(sent)
+        if found is None:
+            yield f"the schema has no {at}, or none that a column can hold"
+        elif node["type"] != found["type"] and (node["type"], found["type"]) != ("number", "integer"):
+            what = "a decimal as a number" if is_decimal(found) else f"a {_word(found)}"
+            yield f"{at} is {what} in the schema, and a {_word(node)} in the contract"
+        elif is_map(node) != is_map(found):
+            yield f"{at} is a {_word(found)} in the schema, and a {_word(node)} in the contract"
+        elif is_map(node):
+            yield from _misfits(_as_field(node), _as_field(found), at)
+        elif node["type"] == "object":
+            yield from _misfits(node, found, at)
+        elif node["type"] == "array":
+            yield from _misfits(
+                {"properties": {"items": node["items"]}}, {"properties": {"items": found["items"]}}, f"{at}[]"
+            )
+
+
+def _as_field(of_map: Node) -> Node:
+    """An object with one field in place of a map's values."""
+    return {"properties": {"*": of_map["additionalProperties"]}}
+
+
+def _word(node: Node) -> str:
+    return "map" if is_map(node) else str(node["type"])
+
+
+def _map_on_the_way(contract: Contract, path: str) -> str | None:
+    """The path of the first map on the way to a field; None if there is none."""
+    names = path.split(".")
+    for depth in range(1, len(names)):
+        node = node_at(contract.schema, above := ".".join(names[:depth]))
+        if node is not None and is_map(node):
+            return above
+    return None
+
+
+def _unknown(contract: Contract, path: str) -> str:
+    if above := _map_on_the_way(contract, path):
+        return f"{above} is a map in {contract.name} v{contract.version}, and no part can come from its values"
+    return f"{contract.name} v{contract.version} has no field {path}"
+
+
+def _typed(part: str, path: str, contracts: Sequence[Contract], allowed: set[str]) -> Iterator[tuple[str, str]]:
+    for contract in contracts:
+        node = node_at(contract.schema, path)
+        if node is None:
+            yield part, _unknown(contract, path)
+        elif node["type"] not in allowed or "format" in node:
+            wanted = " or ".join(sorted(allowed))
+            yield part, f"{path} is a {kind(node)} in {contract.name} v{contract.version}, not a {wanted}"
+
+
+def _time_problems(time: TimeField, contracts: Sequence[Contract]) -> Iterator[tuple[str, str]]:
+    for contract in contracts:
+        node = node_at(contract.schema, time.path)
+        where = f"{contract.name} v{contract.version}"
+        if node is None:
+            yield "time", _unknown(contract, time.path)
+        elif time.unit and node["type"] != "integer":
+            yield "time", f"{time.path} has a unit, but is a {node['type']} in {where}: use an integer"
+        elif time.format and (node["type"] != "string" or "format" in node):
+            yield "time", f"{time.path} has a format, but isn't a plain string in {where}"
+        elif not time.unit and not time.format and node.get("format") != "date-time":
+            yield "time", f"{time.path} isn't a date-time in {where}: give its unit or its format"
+    if time.unit and time.format:
+        yield "time", "give a unit or a format, not both"
+    if time.unit and time.unit not in UNITS:
+        yield "time", f"unit {time.unit!r} is none of {', '.join(UNITS)}"
+    if time.format and "".join(PART.findall(time.format)) != time.format:
+        yield "time", f"format {time.format!r}: parts are {', '.join(PATTERNS)}, and texts in single quotes"
+    try:
+        ZoneInfo(time.zone)
+    except (ZoneInfoNotFoundError, ValueError):
+        yield "time", f"{time.zone!r} is no time zone"

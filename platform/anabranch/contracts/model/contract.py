@@ -1,0 +1,219 @@
+"""Contracts: the schema of one version of one event type.
+
+The schema is JSON Schema (2020-12), restricted to types that every engine has: objects, maps (objects with
+``additionalProperties`` and no ``properties``: any names, values of one type), arrays of one type,
+``string`` (also with format ``date-time`` or ``date``), ``integer`` (64 bits), ``number`` (double), ``boolean``, and
+decimals, in a string or a number (``contracts.fields.decimals``), with ``required``, ``enum``, ``minimum``, ``maximum``
+and ``pattern``. A field that isn't required may be
+absent or null; fields that the schema doesn't name are allowed and kept in the raw bytes only. ``sent_as`` is a
+field's name in the records, where that isn't its own.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from anabranch.contracts.fields.decimals import check_decimal
+from anabranch.contracts.fields.field_types import is_map
+from anabranch.core.errors import BadDefinition
+
+EVENT_TYPE = re.compile(r"[a-z][a-z0-9_]{0,39}(\.[a-z][a-z0-9_]{0,39}){1,3}")
+FIELD_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+SENT_NAME = re.compile(r"""[^"'`\\\x00-\x1f]{1,200}""")
+_SCALARS = {"string", "integer", "number", "boolean"}
+_MAP = '{"type": "object", "additionalProperties": {"type": "string"}}'
+_INSIDE = {"array": "elements", "map": "values"}
+_KEYWORDS = {
+    "type", "properties", "required", "items", "format", "enum", "minimum", "maximum", "pattern",
+    "description", "title", "$schema", "sent_as", "precision", "scale", "additionalProperties",
+}  # fmt: skip
+
+
+class Compatibility(StrEnum):
+    """Which readers a new version of a contract must not break."""
+
+    BACKWARD = "backward"
+    FORWARD = "forward"
+    FULL = "full"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """One version of one event type. Raises BadDefinition if its name, version or schema isn't allowed."""
+
+    name: str
+    version: int
+    schema: Mapping[str, Any] = field(hash=False)
+    compatibility: Compatibility = Compatibility.BACKWARD
+
+    def __post_init__(self) -> None:
+        if not EVENT_TYPE.fullmatch(self.name):
+            raise BadDefinition(
+                "CONTRACT_NAME", f"{self.name!r} is no event type", next_step="write it like flight.departed"
+            )
+        if self.version < 1:
+            raise BadDefinition(
+                "CONTRACT_VERSION",
+                f"{self.name}: version {self.version} is below 1",
+                next_step="number versions from 1 on",
+            )
+        if self.schema.get("type") != "object" or isinstance(self.schema.get("additionalProperties"), Mapping):
+            raise BadDefinition(
+                "CONTRACT_SCHEMA",
+                f"{self.name} v{self.version}: the data must be an object, and no map",
+                next_step="describe an object with named fields",
+            )
+        for path, node in _nodes(f"{self.name} v{self.version}: data", self.schema):
+            _check_node(path, node)
+
+    @property
+    def uri(self) -> str:
+        """The value of an event's ``dataschema``, which names its contract."""
+        return f"urn:anabranch:contract:{self.name}:{self.version}"
+
+    @property
+    def column(self) -> str:
+        """The name of this event type's struct column in landing."""
+        return self.name.replace(".", "_")
+
+    @property
+    def fields(self) -> Mapping[str, Mapping[str, Any]]:
+        properties: Mapping[str, Mapping[str, Any]] = self.schema.get("properties", {})
+        return properties
+
+    @property
+    def required(self) -> frozenset[str]:
+        return frozenset(self.schema.get("required", ()))
+
+    @staticmethod
+    def from_file(path: Path) -> Contract:
+        """Read a contract from ``NAME.vN.json``: an object with name, version, compatibility and schema."""
+        content = json.loads(path.read_text())
+        try:
+            return Contract(
+                name=content["name"],
+                version=content["version"],
+                schema=content["schema"],
+                compatibility=Compatibility(content.get("compatibility", "backward")),
+            )
+        except BadDefinition as error:
+            what = f"{path}: {error.what}"
+            raise BadDefinition(error.code, what, state=error.state, next_step=error.next_step) from None
+
+
+def sent_name(name: str, node: Mapping[str, Any]) -> str:
+    """The name that a field has in the records."""
+    return str(node.get("sent_as", name))
+
+
+def sent_path(schema: Mapping[str, Any], path: str) -> list[str]:
+    """The names in the records on the way to a field; ``path`` is that of the contract (``customer.id``)."""
+    found, node = list[str](), schema
+    for name in path.split("."):
+        node = node["properties"][name]
+        found.append(sent_name(name, node))
+    return found
+
+
+def _nodes(path: str, node: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    yield path, node
+    known, sent_by = dict[str, str](), dict[str, str]()
+    for name, child in node.get("properties", {}).items():
+        if not FIELD_NAME.fullmatch(name):
+            raise BadDefinition(
+                "CONTRACT_SCHEMA",
+                f"{path}.{name}: names of fields may hold the letters A to Z, digits and _ only",
+                next_step='name it so, and say what it is called in the records: "sent_as": "..."',
+            )
+        if not SENT_NAME.fullmatch(sent := sent_name(name, child)):
+            raise BadDefinition(
+                "CONTRACT_SCHEMA",
+                f"{path}.{name}: sent_as is {sent!r}, which no field can be read by",
+                next_step="give its name in the records, without quotes, backslashes and control characters",
+            )
+        if (other := sent_by.setdefault(sent, name)) != name:
+            raise BadDefinition(
+                "CONTRACT_SCHEMA",
+                f"{path}: {other} and {name} are both sent as {sent!r}",
+                next_step="leave one of them out: a view can use a field twice",
+            )
+        if (other := known.setdefault(name.lower(), name)) != name:
+            raise BadDefinition(
+                "CONTRACT_SCHEMA",
+                f"{path}: {other} and {name} differ in case only, and engines can't tell such columns apart",
+                next_step="leave one of them out of the contract: it stays in the raw bytes",
+            )
+        yield from _nodes(f"{path}.{name}", child)
+    if "items" in node:
+        yield from _nodes(f"{path}[]", node["items"])
+    if is_map(node):
+        yield from _nodes(f"{path}.*", node["additionalProperties"])
+
+
+def _check_node(path: str, node: Mapping[str, Any]) -> None:
+    if "additionalProperties" in node:
+        _check_map(path, node)
+    unknown = set(node) - _KEYWORDS
+    if unknown:
+        raise BadDefinition(
+            "CONTRACT_SCHEMA",
+            f"{path}: landing can't check {', '.join(sorted(unknown))}",
+            next_step="leave them out of the contract; a view or an expectation can check more",
+        )
+    kind = node.get("type")
+    unchecked = set(node) & {"required", "enum", "minimum", "maximum", "pattern"}
+    if unchecked and (around := "array" if "[]" in path else "map" if ".*" in path else ""):
+        raise BadDefinition(
+            "CONTRACT_SCHEMA",
+            f"{path}: {sorted(unchecked)} isn't checked inside of {around}s",
+            next_step=f"describe the {around} as a whole, or check its {_INSIDE[around]} in a view",
+        )
+    if kind == "object":
+        missing = set(node.get("required", ())) - set(node.get("properties", {}))
+        if missing:
+            raise BadDefinition(
+                "CONTRACT_SCHEMA",
+                f"{path}: required but not described: {sorted(missing)}",
+                next_step="describe them under properties, or don't require them",
+            )
+    elif kind == "array":
+        if "items" not in node:
+            raise BadDefinition(
+                "CONTRACT_SCHEMA", f"{path}: an array needs items of one type", next_step="give items one type"
+            )
+    elif not isinstance(kind, str) or kind not in _SCALARS:
+        raise BadDefinition(
+            "CONTRACT_SCHEMA",
+            f"{path}: type {kind!r} is none of {sorted(_SCALARS)}, object, array",
+            next_step="use one of these",
+        )
+    check_decimal(path, node)
+
+
+def _check_map(path: str, node: Mapping[str, Any]) -> None:
+    values = node["additionalProperties"]
+    if not isinstance(values, Mapping):
+        raise BadDefinition(
+            "CONTRACT_SCHEMA",
+            f"{path}: landing can't check additionalProperties: {json.dumps(values)}",
+            next_step=f"leave it out: fields that aren't named are always allowed. A map gives a type: {_MAP}",
+        )
+    if "properties" in node or "required" in node:
+        raise BadDefinition(
+            "CONTRACT_SCHEMA",
+            f"{path}: it has named fields and additionalProperties, so it is neither an object nor a map",
+            next_step=f"describe named fields only, or a map only: {_MAP}",
+        )
+    if node.get("type") != "object":
+        raise BadDefinition(
+            "CONTRACT_SCHEMA",
+            f"{path}: additionalProperties of a {node.get('type')!r}",
+            next_step=f"write a map as {_MAP}",
+        )

@@ -1,0 +1,260 @@
+"""Infers a contract and a mapping from sample records (``infer_schema``: from a schema). What it isn't sure of it says
+in a ``description`` or a comment, for a person to decide."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from typing import Any, Final
+
+from anabranch.contracts.model.contract import EVENT_TYPE, FIELD_NAME, SENT_NAME, sent_name
+from anabranch.contracts.model.inferred import Inferred
+from anabranch.core.errors import BadInput
+from anabranch.core.text import strict_json
+
+_DATE_TIME: Final = re.compile(r"(?!0000)\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})")
+_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
+_MONEY: Final = re.compile(r"-?\d+\.\d{2}", re.ASCII)
+_AS_DECIMAL: Final = 'looks like money; exact as {"type": "string", "format": "decimal", "precision": 18, "scale": 2}'
+_FIRST_YEAR, _LAST_YEAR = 1990, 2100
+_ENVELOPE: Final = frozenset({"event_time", "event_id", "source", "subject", "log_partition", "log_offset"})
+_MOST_NAMES, _IN_COMMON = 20, 0.5
+"""Of the names of an object, and the share of them that an average one of these objects has: else it may be a map."""
+_TIMES: Final = ("event_time", "eventtime", "time", "timestamp", "ts", "created", "occurred", "happened", "at")
+"""Parts of names of times, the best first."""
+
+
+@dataclass
+class _Seen:
+    """All values of one field: their types, and what is below an object or in an array."""
+
+    count: int = 0
+    nulls: int = 0
+    kinds: set[str] = field(default_factory=set)
+    values: set[str] = field(default_factory=set)
+    """Texts of scalars: ids are different in each record."""
+    numbers: list[int] = field(default_factory=list)
+    fields: dict[str, _Seen] = field(default_factory=dict)
+    items: _Seen | None = None
+
+    def add(self, value: Any) -> None:
+        self.count += 1
+        if value is None:
+            self.nulls += 1
+            return
+        kind = _kind(value)
+        self.kinds.add(kind)
+        if kind == "object":
+            for name, child in value.items():
+                self.fields.setdefault(name, _Seen()).add(child)
+        elif kind == "array":
+            self.items = self.items or _Seen()
+            for item in value:
+                self.items.add(item)
+        else:
+            self.values.add(str(value))
+            if kind == "integer":
+                self.numbers.append(value)
+
+    def merge(self, other: _Seen) -> None:
+        """Add all values of another field."""
+        self.count += other.count
+        self.nulls += other.nulls
+        self.kinds |= other.kinds
+        self.values |= other.values
+        self.numbers += other.numbers
+        for name, child in other.fields.items():
+            self.fields.setdefault(name, _Seen()).merge(child)
+        if other.items is not None:
+            self.items = self.items or _Seen()
+            self.items.merge(other.items)
+
+
+def infer(name: str, lines: Iterable[str]) -> Inferred:
+    """Infer the contract ``name`` from records, one JSON object a line.
+
+    Raises BadInput SAMPLE, which names the line, or CONTRACT_NAME.
+    """
+    check_name(name)
+    root = _Seen()
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            root.add(_record(number, line))
+    if not root.count:
+        raise BadInput("SAMPLE", "there is no record in the sample", next_step="give some, one JSON object a line")
+    left_out: list[str] = []
+    schema = _object(root, "", left_out)
+    return Inferred(name, schema, tuple(left_out), root.count, _id_of(root, schema), _time_of(root, schema))
+
+
+def check_name(name: str) -> None:
+    """Raises BadInput CONTRACT_NAME if it is no event type."""
+    if not EVENT_TYPE.fullmatch(name):
+        raise BadInput("CONTRACT_NAME", f"{name!r} is no event type", next_step="write it like payment.made")
+
+
+def _record(number: int, line: str) -> dict[str, Any]:
+    try:
+        content = strict_json.loads(line)
+    except ValueError as error:
+        raise BadInput("SAMPLE", f"line {number} is not JSON: {error}", next_step="one JSON object a line") from None
+    if not isinstance(content, dict):
+        raise BadInput("SAMPLE", f"line {number} is no JSON object", next_step="one JSON object a line")
+    return content
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int):
+        return "integer" if -(2**63) <= value < 2**63 else "integer beyond 64 bits"
+    if isinstance(value, str):
+        return _text_kind(value)
+    return {float: "number", dict: "object", list: "array"}[type(value)]
+
+
+def _text_kind(text: str) -> str:
+    try:
+        if _DATE_TIME.fullmatch(text):
+            datetime.fromisoformat(text)
+            return "string date-time"
+        if _DATE.fullmatch(text):
+            date.fromisoformat(text)
+            return "string date"
+    except ValueError:
+        pass
+    return "string"
+
+
+def _object(seen: _Seen, path: str, left_out: list[str]) -> dict[str, Any]:
+    properties, required = {}, []
+    folded = [own_name(name).lower() for name in seen.fields]
+    for name, child in seen.fields.items():
+        at = f"{path}{name}"
+        own = own_name(name)
+        if not FIELD_NAME.fullmatch(own) or not SENT_NAME.fullmatch(name):
+            left_out.append(f"{at}: left out, no column can be named for it")
+        elif folded.count(own.lower()) > 1:
+            left_out.append(f"{at}: left out, another field differs in case only")
+        elif (node := _node(child, at, left_out)) is not None:
+            properties[own] = {**node, "sent_as": name} if own != name else node
+            if child.count == seen.count and not child.nulls:
+                required.append(own)
+            elif child.nulls:
+                nulls = f"null in {child.nulls} of {child.count} records of the sample"
+                known = node.get("description")
+                properties[own]["description"] = f"{known}; {nulls}" if known else nulls
+    return {"type": "object", **({"required": required} if required else {}), "properties": properties}
+
+
+def own_name(name: str) -> str:
+    """The column's name for a field: views have columns with the names of the envelope already."""
+    own = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")
+    return f"{own}_sent" if own.lower() in _ENVELOPE else own
+
+
+def _node(seen: _Seen, path: str, left_out: list[str]) -> dict[str, Any] | None:
+    kinds = set(seen.kinds)
+    if kinds == {"integer", "number"}:
+        kinds = {"number"}
+    if len(kinds) > 1 and all(kind.startswith("string") for kind in kinds):
+        kinds = {"string"}
+    if len(kinds) != 1:
+        what = " and ".join(sorted(kinds)) or "null only"
+        left_out.append(f"{path}: left out, the sample has {what}")
+        return None
+    (kind,) = kinds
+    if kind == "object":
+        return _map(seen, path, left_out) or _object(seen, f"{path}.", left_out)
+    if kind == "array":
+        items = _node(seen.items, f"{path}[]", left_out) if seen.items and not seen.items.nulls else None
+        if items is None:
+            left_out.append(f"{path}: left out, its items have no single type")
+            return None
+        return {"type": "array", "items": _plain(items)}
+    if kind == "integer beyond 64 bits":
+        left_out.append(f"{path}: left out, it has integers beyond 64 bits")
+        return None
+    type_, _, format_ = kind.partition(" ")
+    money = {"description": _AS_DECIMAL} if kind == "string" and all(map(_MONEY.fullmatch, seen.values)) else {}
+    return {"type": type_, **({"format": format_} if format_ else {}), **money}
+
+
+def _map(seen: _Seen, path: str, left_out: list[str]) -> dict[str, Any] | None:
+    """A map, if an object has many names, most of them in few of the records, and values of one type."""
+    objects, names = seen.count - seen.nulls, len(seen.fields)
+    if names <= _MOST_NAMES or sum(child.count for child in seen.fields.values()) > _IN_COMMON * names * objects:
+        return None
+    values = _Seen()
+    for child in seen.fields.values():
+        values.merge(child)
+    unsure: list[str] = []
+    node = None if values.nulls else _node(values, f"{path}.*", unsure)
+    if node is None:
+        return None
+    left_out += [*unsure, f"{path}: a map, since its {names} names differ from record to record; check that"]
+    return {"type": "object", "additionalProperties": _plain(node)}
+
+
+def _plain(node: Mapping[str, Any]) -> dict[str, Any]:
+    """Inside of arrays and maps nothing is required: landing doesn't check it there."""
+    found = {key: value for key, value in node.items() if key not in ("required", "description")}
+    if "properties" in node:
+        found["properties"] = {name: _plain(child) for name, child in node["properties"].items()}
+    return found
+
+
+def is_named_id(name: str) -> bool:
+    """Whether a field is called an id."""
+    return re.search(r"(^|_)id$|Id$|ID$|uuid|key$|number$|_no$", name) is not None
+
+
+def _id_of(root: _Seen, schema: Mapping[str, Any]) -> str | None:
+    """A required field with a different value in each record; one that is called an id comes first."""
+    nodes = {name: schema["properties"][name] for name in schema.get("required", ())}
+    several = [
+        name
+        for name, node in nodes.items()
+        if node["type"] in ("string", "integer")
+        and "format" not in node
+        and len(root.fields[sent_name(name, node)].values) == root.count > 1
+    ]
+    times = _time_fields(root, schema)
+    candidates = [name for name in several if name not in times]
+    named = [name for name in candidates if is_named_id(name)]
+    return next(iter([*named, *candidates]), None)
+
+
+def _time_of(root: _Seen, schema: Mapping[str, Any]) -> str | None:
+    candidates = _time_fields(root, schema)
+    return candidates[min(candidates, key=time_rank)] if candidates else None
+
+
+def time_rank(name: str) -> int:
+    """How likely a field's name is that of the event time; the least is the likeliest."""
+    folded = name.lower()
+    return next((place for place, part in enumerate(_TIMES) if part in folded), len(_TIMES))
+
+
+def _time_fields(root: _Seen, schema: Mapping[str, Any]) -> dict[str, str]:
+    """Fields that may be the event time, with the Python that maps them."""
+    found = {}
+    for name in schema.get("required", ()):
+        node = schema["properties"][name]
+        if node.get("format") == "date-time":
+            found[name] = f'"{name}"'
+            continue
+        numbers = root.fields[sent_name(name, node)].numbers if time_rank(name) < len(_TIMES) else ()
+        if node["type"] == "integer" and numbers and (unit := _unit(numbers)):
+            found[name] = f'TimeField("{name}", unit="{unit}")'
+    return found
+
+
+def _unit(numbers: Sequence[int]) -> str | None:
+    """The unit by which all numbers are times of our days."""
+    first, last = (int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) for year in (_FIRST_YEAR, _LAST_YEAR))
+    units = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+    fits = (unit for unit, size in units.items() if all(first * size <= number < last * size for number in numbers))
+    return next(fits, None)

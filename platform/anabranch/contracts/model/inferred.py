@@ -1,0 +1,97 @@
+"""An inferred contract with a guess at the mapping, and the two files that declare it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Inferred:
+    """A contract's schema, and guesses for the mapping (None: no candidate).
+
+    ``left_out``: fields that were left out, and objects that may be maps, with the reason."""
+
+    name: str
+    schema: Mapping[str, Any]
+    left_out: tuple[str, ...]
+    records: int
+    """How many the sample has; 0 if there is only a schema."""
+    id: str | None
+    time: str | None
+    """Python for ``PlainJson(time=...)``."""
+    format: str = "PlainJson"
+    arguments: tuple[str, ...] = ()
+    """Python of the format's other arguments."""
+    origin: str = ""
+    """What it was inferred from, if not from records."""
+    subject: str | None = None
+    lateness: str = ""
+    """Python for ``Topic(allowed_lateness=...)``; empty: the usual."""
+    owned: bool = False
+    confirmed: bool = False
+    """Whether a person has said id and time."""
+
+    @property
+    def times(self) -> dict[str, str]:
+        """The Python of each field that may be the event time, by the field's name, the likeliest first."""
+        proposed = {self.time.split('"')[1]: self.time} if self.time else {}
+        return proposed | {n: f'"{n}"' for n, node in self.fields.items() if node.get("format") == "date-time"}
+
+    @property
+    def ids(self) -> list[str]:
+        """Fields that may be the id or the subject, the likeliest first."""
+        found = [n for n, node in self.fields.items() if node["type"] in ("string", "integer") and "format" not in node]
+        return list(dict.fromkeys([*([self.id] if self.id else []), *found]))
+
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self.schema["properties"]
+        return found
+
+    def contract_file(self) -> str:
+        """The JSON of ``NAME.v1.json``."""
+        content = {"name": self.name, "version": 1, "compatibility": "backward", "schema": self.schema}
+        return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+    def declaration(self, topic: str) -> str:
+        """The Python module that declares the topic."""
+        unsure = [f"# {line}" for line in self.left_out]
+        ident = f'"{self.id}"' if self.id else "Record.OFFSET"
+        why_id, other = self._why_id
+        why_time = "check that it says when the event happened" if self.time else "no field looks like a time"
+        time = self.time or "Record.APPEND_TIME"
+        used = [name for name in ("Record", "TimeField") if f"{name}." in f"{ident} {time}" or f"{name}(" in time]
+        names = sorted(["Contract", self.format, *used, "Topic"])
+        origin = self.origin or f"{self.records:,} records"
+        lines = [
+            f'"""Topic {topic}, inferred from {origin}. Check what the comments say."""',
+            "",
+            *(["from datetime import timedelta"] if self.lateness else []),
+            "from pathlib import Path",
+            "",
+            f"from anabranch.contracts import {', '.join(names)}",
+            "",
+            *([*unsure, ""] if unsure else []),
+            f"{topic.upper()} = Topic(",
+            f'    "{topic}",',
+            f'    (Contract.from_file(Path(__file__).parent / "{self.name}.v1.json"),),',
+            f"    records={self.format}(",
+            f"        id={ident},{'' if self.confirmed else f'  # {why_id if self.id else other}'}",
+            f"        time={time},{'' if self.confirmed else f'  # {why_time}'}",
+            *([f'        subject="{self.subject}",'] if self.subject else []),
+            *(f"        {each}," for each in self.arguments),
+            "    ),",
+            *([] if self.owned else ["    owned=False,"]),
+            *([f"    allowed_lateness={self.lateness},"] if self.lateness else []),
+            ")",
+        ]
+        return "\n".join(lines) + "\n"
+
+    @property
+    def _why_id(self) -> tuple[str, str]:
+        if self.records:
+            return "different in each record of the sample", "no field is different in each record"
+        return "by its name: check that each event has another one", "no field is called an id"

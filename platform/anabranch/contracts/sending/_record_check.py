@@ -1,0 +1,89 @@
+"""Holds the decoded records of a topic to its contracts before they are sent, with or without an envelope.
+
+As strict as landing about shapes. A record that passes may still be quarantined for its time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jsonschema_rs
+
+from anabranch.contracts.model.contract import Contract
+from anabranch.contracts.model.records import Header, Headers, PlainJson, holds_json, last_header, sent_value
+from anabranch.contracts.model.topics import Topic
+from anabranch.contracts.sending._validation import data_schema, envelope_schema, shape_problem, text_problem
+from anabranch.core.errors import BadInput
+
+
+class RecordCheck:
+    """The compiled contracts of a topic. Construction takes milliseconds, a check microseconds. Raises BadInput
+    RECORDS_NOT_JSON for a topic in another format."""
+
+    def __init__(self, topic: Topic) -> None:
+        if not holds_json(topic.records):
+            raise BadInput(
+                "RECORDS_NOT_JSON",
+                f"records of {topic.name} are {type(topic.records).__name__}, and only JSON is sent from here",
+                state="nothing was sent",
+                next_step="send them with their producer's serializer; landing reads them",
+                topic=topic.name,
+            )
+        self._topic = topic
+        self._plain = topic.records if isinstance(topic.records, PlainJson) else None
+        # The newest version first: its complaint is what a client should hear.
+        self._compiled = [(each, _compiled(each, self._plain)) for each in reversed(topic.contracts)]
+
+    def problem(self, value: bytes, content: Mapping[str, Any], headers: Headers = None) -> tuple[str, str] | None:
+        """The field that is wrong, as a path, and why; None if nothing is. ``content``: the decoded ``value``."""
+        for part in self._plain.needed_parts if self._plain is not None else ():
+            if isinstance(part, Header) and not last_header(headers, part.name):
+                return f"header {part.name}", "is missing"
+        given = content.get("type") if self._plain is None else self._mapped_type(content, headers)
+        found = [each for each in self._compiled if self._may_be(each[0], given, content)]
+        if not found:
+            return self._type_path, self._unknown(given, content)
+        problems = [self._problem(contract, validator, value, content) for contract, validator in found]
+        return None if None in problems else problems[0]
+
+    def _problem(
+        self, contract: Contract, validator: jsonschema_rs.Draft4Validator, value: bytes, content: Mapping[str, Any]
+    ) -> tuple[str, str] | None:
+        if (wrong := shape_problem(validator, content)) is not None:
+            return wrong[0] or "record", wrong[1]
+        return text_problem(contract, value, envelope=self._plain is None)
+
+    def _may_be(self, contract: Contract, given: Any, content: Mapping[str, Any]) -> bool:
+        if self._plain is None:
+            return given == contract.name and content.get("dataschema") in (None, contract.uri)
+        if self._plain.type is None:
+            return True
+        return isinstance(given, str) and self._plain.type.names.get(given, given) == contract.name
+
+    @property
+    def _type_path(self) -> str:
+        if self._plain is None or self._plain.type is None:
+            return "type"
+        path = self._plain.type.path
+        return f"header {path.name}" if isinstance(path, Header) else path
+
+    def _mapped_type(self, content: Mapping[str, Any], headers: Headers) -> Any:
+        if self._plain is None or self._plain.type is None:
+            return None
+        path = self._plain.type.path
+        if isinstance(path, Header):
+            return last_header(headers, path.name)
+        return sent_value(self._topic.contracts[0], path, content)
+
+    def _unknown(self, given: Any, content: Mapping[str, Any]) -> str:
+        schema = f" with dataschema {content.get('dataschema')!r}" if self._plain is None else ""
+        return f"{given!r}{schema} is none of topic {self._topic.name} ({', '.join(self._topic.event_types)})"
+
+
+def _compiled(contract: Contract, plain: PlainJson | None) -> jsonschema_rs.Draft4Validator:
+    if plain is not None:
+        return jsonschema_rs.Draft4Validator(data_schema(contract), validate_formats=True)
+    schema = envelope_schema(contract)
+    schema["required"] = [name for name in schema["required"] if name != "subject"]  # landing doesn't need one
+    return jsonschema_rs.Draft4Validator(schema, validate_formats=True)

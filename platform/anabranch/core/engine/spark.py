@@ -1,0 +1,247 @@
+"""Creates the Spark session, so that every process runs with the same engine settings."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import socket
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from anabranch.core.engine._settings_check import check_values, refusal
+from anabranch.core.errors import BadInput, BrokenState
+from anabranch.core.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SCRATCH = "tmp"
+"""The folder of a home that holds a scratch folder for each engine."""
+HOLD = "held"
+"""The lock file in a scratch folder; the lock is held while its engine lives."""
+_HELD: dict[Path, int] = {}
+"""File descriptors of held locks; open until this process ends."""
+_STREAMING = "org.apache.spark.sql.execution.streaming"
+_CHECKPOINT_FILES = f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager"
+_ROCKSDB = f"{_STREAMING}.state.RocksDBStateStoreProvider"
+
+ENGINE = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Otherwise a plain @udf over a Parquet scan hangs for ever (SPARK-58241).
+    "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
+    "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # Otherwise RocksDB keeps indexes and filters outside of its cache: about ten bits per key of a horizon of days.
+    "spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage": "true",
+    "spark.sql.streaming.stateStore.rocksdb.maxMemoryUsageMB": "500",
+    "spark.sql.streaming.numRecentProgressUpdates": "20",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    # Spark's default for local files starts the program `readlink` eight times for each file of a checkpoint.
+    "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
+    # The JVM never compiles a method with more than 8,000 bytes of byte code, but Spark's default (65,535) generates
+    # such methods: landing's decoding was about three times slower (seen on a busy machine; not measured cleanly).
+    "spark.sql.codegen.hugeMethodLimit": "8000",
+    # Otherwise Spark starts a job to list a table's files if there are more than 32.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
+    # Otherwise each call of a function of pyspark records its Python line, which makes it three to four times as slow
+    # (landing's decoding is a thousand calls). Authors' functions are called in ``call_sites``.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    "spark.databricks.delta.snapshotPartitions": "2",
+    "spark.databricks.delta.retentionDurationCheck.enabled": "true",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+_NEEDED = {name: ENGINE[name] for name in ("spark.sql.extensions", "spark.sql.session.timeZone")}
+"""What a session of somebody else must have, too."""
+LIVE = {
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # How often a stream polls for new data. Each poll lists the whole log of the table, 25 us per file: at 50 ms
+    # an idle stream used a third of a core at 1,500 commits.
+    "spark.sql.streaming.pollingDelay": "200ms",
+}
+"""For long-running streams: Spark generates the code of each projection again for every task of every micro-batch,
+which is most of the work for some hundred rows. With this, what isn't fused into one stage is interpreted: landing then
+decodes a third as many rows a second, so a stream that only catches up runs without it."""
+_FEW_CORES = 2
+SMALL_EVENTS = 100_000
+"""Up to this many events a rebuild with its checks is faster with ``SMALL`` than with generated code."""
+SMALL: Mapping[str, str] = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
+}
+"""For a session with small jobs, or many of them: what Spark does to make large jobs fast (compile each plan, adapt it
+at run time) takes most of the time of such a job."""
+# With a smaller stack an error in a Python foreachBatch ends in a StackOverflowError that hides it.
+_STACK = "-Xss8m"
+# The planner has many warm methods, which keep the optimizing compiler busy for minutes: on 2 cores it took half of the
+# CPU of a stream. With 20 times the usual thresholds it compiles only the inner loops, which reach them quickly.
+_COMPILER = (
+    "-XX:+IgnoreUnrecognizedVMOptions -XX:Tier4InvocationThreshold=100000 -XX:Tier4MinInvocationThreshold=12000 "
+    "-XX:Tier4CompileThreshold=300000 -XX:Tier4BackEdgeThreshold=800000"
+)
+_COLLECTOR = "-XX:+UseParallelGC"
+# A JVM without the thread that was denied memory would hang. Exit code 3: see ``core.engine.lifetime``.
+_MEMORY = "-XX:+ExitOnOutOfMemoryError"
+JAVA_OPTIONS = f"{_STACK} {_COMPILER} {_COLLECTOR} {_MEMORY} -Dlog4j2.formatMsgNoLookups=true"
+# After a burst the parallel collector keeps 600 MB for new objects that an idle stream doesn't need; this one releases
+# them, and is as fast on two cores.
+_SMALL_COLLECTOR = "-XX:+UseSerialGC -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=30"
+
+
+def jar_paths(settings: Settings) -> list[Path]:
+    """The pinned JARs besides pyspark's own. Raises BrokenState if `anabranch setup` has not downloaded them."""
+    jars = sorted((settings.jars / "spark").glob("*.jar"))
+    if not jars:
+        raise BrokenState(
+            "JARS_MISSING",
+            f"no JARs in {settings.jars / 'spark'}",
+            state="nothing was started",
+            next_step="anabranch setup",
+        )
+    return jars
+
+
+def class_archive(settings: Settings) -> Path:
+    """The JVM's class data archive for the engine; ``operate.setup`` writes it."""
+    return settings.jars / "classes.jsa"
+
+
+def java_options(settings: Settings) -> str:
+    """JVM options of every engine. The JVM silently ignores an archive made by another JVM or class path."""
+    archive = class_archive(settings)
+    if not archive.exists():
+        return JAVA_OPTIONS
+    return f'{JAVA_OPTIONS} "-XX:SharedArchiveFile={archive}" -Xlog:cds=off -Xlog:cds+dynamic=off'
+
+
+def live_engine(settings: Settings) -> dict[str, str]:
+    """JVM options for engines of long-running streams on few cores, where they share cores and memory with all other
+    processes."""
+    if (os.cpu_count() or 1) > _FEW_CORES:
+        return {}
+    return {"spark.driver.defaultJavaOptions": java_options(settings).replace(_COLLECTOR, _SMALL_COLLECTOR)}
+
+
+def scratch(settings: Settings) -> Path:
+    """The scratch folder of this process' engine. Its name holds host and process id, because several machines or
+    containers may share a home, and in each of them process ids start at 1."""
+    host = re.sub(r"[^A-Za-z0-9.-]", "-", socket.gethostname())
+    return settings.home / SCRATCH / f"{host}-{os.getpid()}"
+
+
+def hold_scratch(settings: Settings) -> Path:
+    """Create the scratch folder and hold its lock while this process lives. A killed engine leaves the folder with a
+    free lock: so others detect it, on any machine (``operate.maintenance._orphans``)."""
+    folder = scratch(settings)
+    path = folder / HOLD
+    while folder not in _HELD:
+        folder.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):  # the folder of an earlier process with this name is just being deleted
+            lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if path.exists() and path.stat().st_ino == os.fstat(lock).st_ino:
+                _HELD[folder] = lock
+            else:
+                os.close(lock)
+    return folder
+
+
+def scratch_conf(settings: Settings) -> dict[str, str]:
+    """Settings that differ in each process. The JVM also unpacks native libraries into the scratch folder (14 MB for
+    RocksDB): a killed engine would leave them in ``/tmp`` for ever. The user's settings take precedence."""
+    folder, given = str(scratch(settings)), settings.spark_conf
+    java = f'"-Djava.io.tmpdir={folder}" {given.get("spark.driver.extraJavaOptions", "")}'.rstrip()
+    return {"spark.local.dir": given.get("spark.local.dir", folder), "spark.driver.extraJavaOptions": java}
+
+
+def engine_conf(settings: Settings) -> dict[str, str]:
+    """Every Spark setting of this platform; jobs that Airflow submits get the same."""
+    return {
+        **ENGINE,
+        "spark.jars": ",".join(str(jar) for jar in jar_paths(settings)),
+        "spark.driver.memory": settings.spark_driver_memory,
+        "spark.driver.defaultJavaOptions": java_options(settings),
+        "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
+        "spark.sql.warehouse.dir": str(settings.home / "warehouse"),
+        **settings.spark_conf,
+        **scratch_conf(settings),
+    }
+
+
+def session(settings: Settings, app: str, more: Mapping[str, str] = MappingProxyType({})) -> SparkSession:
+    """The Spark session of this process: created at the first call, the same one afterwards. ``more`` are additional
+    settings; the user's settings take precedence.
+
+    Raises BadInput ENGINE_SETTING, which names a setting that Spark rejects; BrokenState ENGINE_NOT_STARTED."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # Otherwise workers of Python functions run any `python3` on the path, without our libraries.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if known := settings.kafka_password.get_secret_value():  # Kafka's client in the JVM reads the variable
+        os.environ["ANABRANCH_KAFKA_PASSWORD"] = known
+    builder = SparkSession.builder.appName(app)
+    if "SPARK_ENV_LOADED" not in os.environ:  # otherwise spark-submit has already chosen the master
+        builder = builder.master(settings.spark_master)
+    hold_scratch(settings)
+    for key, value in {**engine_conf(settings), **more, **settings.spark_conf, **scratch_conf(settings)}.items():
+        builder = builder.config(key, value)
+    try:
+        spark = builder.getOrCreate()
+    except (Py4JError, PySparkException) as error:
+        raise refusal(error, settings.spark_conf) or error from error
+    spark.sparkContext.setLogLevel("ERROR")
+    try:
+        check_values(spark, settings.spark_conf)
+    except (BadInput, PySparkException) as error:  # Spark validates some values with the first session only
+        spark.stop()
+        raise refusal(error, settings.spark_conf) or error from error
+    return spark
+
+
+def existing_session(given: SparkSession | None = None) -> SparkSession | None:
+    """``given``, else the session of this process, whichever thread created it; None without one that runs.
+
+    Raises BadInput SESSION_UNFIT when it lacks settings of ``session``: its days would be others, for example."""
+    from pyspark.sql import SparkSession
+
+    found = given or SparkSession._instantiatedSession
+    if found is None or found.sparkContext._jsc is None:
+        return None
+    conf = dict(found.sparkContext.getConf().getAll())
+    for name, value in _NEEDED.items():
+        if value not in conf.get(name, ""):
+            raise BadInput(
+                "SESSION_UNFIT",
+                f"the Spark session of this process has {name}={conf.get(name, 'nothing')!r}, but needs {value!r}",
+                state="nothing was run",
+                next_step="create it with anabranch.core.engine.spark.session(), or none: one is created as needed",
+                setting=name,
+            )
+    return found
+
+
+def small(spark: SparkSession, more: Mapping[str, str] | None = None) -> SparkSession:
+    """A second session beside ``spark``, configured for small jobs."""
+    own = spark.newSession()
+    for key, value in {**SMALL, **(more or {})}.items():
+        own.conf.set(key, value)
+    return own

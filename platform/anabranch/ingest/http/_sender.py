@@ -1,0 +1,158 @@
+"""Gives records to the broker and waits for its answer, without a thread per request.
+
+One thread polls the client of Kafka; the answers of a whole request end one future. What waits is bounded: beyond that,
+or when the oldest record waits too long, nothing more is taken (``Busy``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+
+import confluent_kafka
+from confluent_kafka import KafkaError, Message
+
+from anabranch.contracts.model.declarations import Declarations
+from anabranch.core.settings import Settings
+from anabranch.ingest.http._bodies import Prepared
+from anabranch.ingest.kafka.producer import open_client
+
+log = logging.getLogger(__name__)
+MOST_RECORDS = 50_000
+MOST_BYTES = 64 * 2**20
+"""The most that may wait for the broker's answer."""
+SLOW_SECONDS = 2.0
+"""A broker that hasn't answered for this long is behind."""
+DELIVERY_SECONDS = 30
+_POLL_SECONDS = 0.05
+_LAST_SECONDS = 20.0
+
+
+class Busy(Exception):
+    """Nothing was taken: the broker is behind, or doesn't answer."""
+
+
+class Undelivered(Exception):
+    """Some records of a request may not be in the log."""
+
+
+@dataclass(eq=False, slots=True)
+class _Request:
+    """The records of one request that wait for an answer. ``places``: partition and offset of each."""
+
+    done: asyncio.Future[list[tuple[int, int]]]
+    places: list[tuple[int, int]]
+    left: int
+    size: int
+    begun: float = field(default_factory=time.monotonic)
+    error: KafkaError | None = None
+
+
+class Sender:
+    """Used by one event loop, between ``start`` and ``stop``."""
+
+    def __init__(self, settings: Settings, declarations: Declarations) -> None:
+        self._settings, self._declarations = settings, declarations
+        self._client: confluent_kafka.Producer | None = None
+        self._waiting: dict[_Request, None] = {}  # in the order of their arrival
+        self._records = self._bytes = 0
+        self._answered: deque[_Request] = deque()
+        self._stopped, self._lock = threading.Event(), threading.Lock()
+        self._poller = threading.Thread(target=self._poll, name="kafka-poll", daemon=True)
+
+    def start(self) -> None:
+        """Raises as ``open_client``."""
+        self._loop = asyncio.get_running_loop()
+        self._client = open_client(self._settings, self._declarations, linger_ms=2, delivery_seconds=DELIVERY_SECONDS)
+        self._poller.start()
+
+    async def stop(self) -> None:
+        """Wait for the answers to what was taken, as long as the broker gives any."""
+        until = time.monotonic() + _LAST_SECONDS
+        while self._waiting and time.monotonic() < until:
+            await asyncio.sleep(_POLL_SECONDS)
+        self._stopped.set()
+        await asyncio.to_thread(self._poller.join, 5.0)
+
+    async def send(self, topic: str, records: Sequence[Prepared]) -> list[tuple[int, int]]:
+        """Return partition and offset of each record, once all of them are in the log.
+
+        Raises Busy (nothing was taken) or Undelivered (each record may or may not be in the log).
+        """
+        size = sum(len(record.value) for record in records)
+        self._check_room(len(records), size)
+        assert self._client is not None  # noqa: S101 - start() was called
+        request = _Request(self._loop.create_future(), [(-1, -1)] * len(records), len(records), size)
+        self._waiting[request] = None
+        self._records += len(records)
+        self._bytes += size
+        for number, record in enumerate(records):
+            try:
+                answered = partial(self._count_answer, request, number)
+                self._client.produce(
+                    topic, value=record.value, key=record.key, headers=list(record.headers or ()), on_delivery=answered
+                )
+            except (BufferError, confluent_kafka.KafkaException) as error:
+                cause = error.args[0] if error.args and isinstance(error.args[0], KafkaError) else None
+                self._count(request, cause or KafkaError(KafkaError._QUEUE_FULL))
+        return await request.done
+
+    @property
+    def behind(self) -> bool:
+        """Whether the oldest record has waited for too long."""
+        oldest = next(iter(self._waiting), None)
+        return oldest is not None and time.monotonic() - oldest.begun > SLOW_SECONDS
+
+    def _check_room(self, records: int, size: int) -> None:
+        if self.behind or self._records + records > MOST_RECORDS or self._bytes + size > MOST_BYTES:
+            raise Busy
+
+    def _poll(self) -> None:
+        client = self._client
+        assert client is not None  # noqa: S101 - started by start()
+        try:
+            while not self._stopped.is_set():
+                client.poll(_POLL_SECONDS)
+                if self._answered:
+                    with suppress(RuntimeError):  # the loop has ended
+                        self._loop.call_soon_threadsafe(self._settle)
+        except Exception:
+            log.critical("nobody would be answered any more: the process ends, and is started again", exc_info=True)
+            os._exit(1)
+
+    def _count_answer(self, request: _Request, number: int, error: KafkaError | None, message: Message) -> None:
+        """Called by the polling thread, once for each record."""
+        if error is None:
+            request.places[number] = int(message.partition() or 0), int(message.offset() or 0)
+        self._count(request, error)
+
+    def _count(self, request: _Request, error: KafkaError | None) -> None:
+        with self._lock:
+            request.error = request.error or error
+            request.left -= 1
+            ended = request.left == 0
+        if ended:
+            self._answered.append(request)
+            if threading.current_thread() is not self._poller:
+                self._loop.call_soon(self._settle)
+
+    def _settle(self) -> None:
+        while self._answered:
+            request = self._answered.popleft()
+            self._waiting.pop(request, None)
+            self._records -= len(request.places)
+            self._bytes -= request.size
+            if request.done.done():  # the client of HTTP has gone
+                continue
+            if request.error is None:
+                request.done.set_result(request.places)
+            else:
+                request.done.set_exception(Undelivered(str(request.error)))

@@ -1,0 +1,76 @@
+"""CloudEvents in binary mode: a record's headers hold the envelope (``ce_id``, ``ce_type``, ...), its value the data.
+
+A record is in this mode if it has a header ``ce_...``, unless its ``content-type`` says that it holds a whole event.
+Text of headers is UTF-8, without escapes (CloudEvents, Kafka protocol binding 1.0.2).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from anabranch.contracts import CloudEvents
+from anabranch.contracts.model.records import Headers, Records, last_header
+
+ENVELOPE: Final = (
+    "specversion", "id", "source", "type", "subject", "time", "senttime", "receivedtime", "dataschema",
+)  # fmt: skip
+"""The attributes of an event that landing reads, all as texts."""
+BINARY: Final = "_binary"
+PREFIX: Final = "ce_"
+_CONTENT_TYPE: Final = "content-type"
+_WHOLE: Final = "application/cloudevents"
+_JSON: Final = r"(?i)^\s*([^;]+/json|[^;]+\+json)\s*(;.*)?$"
+
+
+def is_binary(records: Records) -> Column:
+    """Whether a record is in binary mode; never null."""
+    if not isinstance(records, CloudEvents):
+        return F.lit(False)
+    attribute = F.exists("headers", lambda header: header["key"].startswith(PREFIX))
+    whole = F.coalesce(F.lower(header_text(_CONTENT_TYPE)).startswith(_WHOLE), F.lit(False))
+    return F.coalesce(F.col("headers").isNotNull() & attribute & ~whole, F.lit(False))
+
+
+def event_of_headers() -> Column:
+    """``_event``, with the envelope from the headers where the record is in binary mode."""
+    parsed = F.col("_event")
+    return F.struct(*(_either(attribute_text(name), parsed[name]).alias(name) for name in ENVELOPE), parsed["data"])
+
+
+def has_json_data() -> Column:
+    """Whether a record in binary mode says that its data is JSON, or doesn't say what it is; never null."""
+    return F.coalesce(header_text(_CONTENT_TYPE).rlike(_JSON), F.lit(True))
+
+
+def attribute_text(name: str) -> Column:
+    return header_text(f"{PREFIX}{name}")
+
+
+def header_text(name: str) -> Column:
+    """The text of the last header of this name; null if there is none, or if it is no UTF-8 text."""
+    named = F.filter("headers", lambda header: header["key"] == name)
+    text = F.try_element_at(named, F.lit(-1))["value"].cast("string")
+    return F.when(F.is_valid_utf8(text), text)
+
+
+def _either(binary: Column, structured: Column) -> Column:
+    return F.when(F.col(BINARY), binary).otherwise(structured)
+
+
+def attributes(headers: Headers) -> Mapping[str, Any] | None:
+    """The envelope of a record in binary mode, in plain Python; None if it is in structured mode."""
+    names = {key for key, _ in headers or () if key.startswith(PREFIX)}
+    if not names or (last_header(headers, _CONTENT_TYPE) or "").lower().startswith(_WHOLE):
+        return None
+    return {name.removeprefix(PREFIX): last_header(headers, name) for name in names}
+
+
+def other_content(headers: Headers) -> str:
+    """What a record in binary mode says that its data is, if that isn't JSON; otherwise empty."""
+    said = last_header(headers, _CONTENT_TYPE)
+    return "" if said is None or re.match(_JSON, said) else said

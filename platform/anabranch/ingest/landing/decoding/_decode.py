@@ -1,0 +1,160 @@
+"""Decodes the bytes of records into envelope, typed data and the decision whether the record is valid.
+
+Uses native Spark expressions only, once a record is JSON (``_documents``). Each value is parsed once, with one schema
+that holds the fields of every event type of the topic; only records that look suspicious after that are checked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from anabranch.contracts import Topic
+from anabranch.contracts.fields.field_types import Node, ShapesClash, merge, same_shape
+from anabranch.contracts.model.records import Mapped
+from anabranch.core.errors import BadDefinition
+from anabranch.ingest.landing.decoding._binary_mode import BINARY, ENVELOPE, event_of_headers, is_binary
+from anabranch.ingest.landing.decoding._documents import JSON, json_of
+from anabranch.ingest.landing.decoding._mapping import mapped_event, mapped_time, text_of
+from anabranch.ingest.landing.decoding._renames import as_declared, as_sent, renamed_fields
+from anabranch.ingest.landing.decoding._typed_values import time_of, typed
+from anabranch.ingest.landing.decoding._validity import (
+    CONTRACT,
+    CORRUPT,
+    DATA,
+    END,
+    is_valid,
+    matching_contract,
+    wrapped,
+)
+from anabranch.ingest.landing.table.schema import (
+    EVENT_DATE,
+    HEADERS_DDL,
+    QUARANTINED,
+    RECORD,
+    VALID,
+    parsed_ddl,
+)
+from anabranch.ingest.landing.table.schema_projection import fields_as_sent
+
+TIMES = ("time", "senttime", "receivedtime")
+# Spark's defaults accept more than JSON: 'single quotes', NaN, and "Infinity" as a number.
+_STRICT = {"columnNameOfCorruptRecord": CORRUPT, "allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
+
+
+def raw_frame(spark: SparkSession, topic: Topic, records: Sequence[Mapping[str, Any]]) -> DataFrame:
+    """Records in the form of the Kafka source; ``append_time`` of each is in microseconds, ``headers`` may be left
+    out."""
+    rows = [
+        (topic.name, r["partition"], r["offset"], r["append_time"], r["key"], r["value"], r.get("headers"))
+        for r in records
+    ]
+    columns = "topic string, partition int, offset bigint, append_us bigint, key binary, value binary, headers "
+    timed = spark.createDataFrame(rows, columns + HEADERS_DDL).withColumn(
+        "append_time", F.timestamp_micros("append_us")
+    )
+    return timed.select(*RECORD)
+
+
+def decode(records: DataFrame, topic: Topic) -> DataFrame:
+    """The landing columns of ``records`` (the columns RECORD), except epoch and late.
+
+    A quarantined record keeps its coordinates and bytes, and its type and subject if they could be read. Its reason is
+    empty: ``_quarantine_reasons.with_reasons`` fills it in outside of Spark.
+    """
+    judged = _parsed(records, topic).withColumn("_sound", is_valid(topic))
+    valid = F.col("_sound")
+    when_valid = [
+        ("event_id", F.col("_event.id")),
+        ("source", F.col("_event.source")),
+        ("contract_version", F.get(F.array(*(F.lit(c.version) for c in topic.contracts)), CONTRACT)),
+        ("device_time", F.col("_time")),
+        ("senttime", F.col("_senttime")),
+        ("receivedtime", F.col("_receivedtime")),
+        ("event_time", F.col("_event_time")),
+    ]
+    fields = _fields(topic)
+    typed = [
+        F.when(valid & (F.col("_event.type") == t), _data(topic, t, fields)).alias(topic.newest(t).column)
+        for t in topic.event_types
+    ]
+    return judged.select(
+        *(F.col(c) for c in RECORD),
+        F.when(valid, F.lit(VALID)).otherwise(F.lit(QUARANTINED)).alias("decision"),
+        F.when(~valid, F.lit("")).alias("reason"),
+        F.col("_event.type").alias("type"),
+        F.col("_event.subject").alias("subject"),
+        *(F.when(valid, column).alias(name) for name, column in when_valid),
+        *typed,
+        F.when(valid, F.to_date(F.col("_event_time"))).alias(EVENT_DATE),
+    )
+
+
+def _parsed(records: DataFrame, topic: Topic) -> DataFrame:
+    """``records`` with the columns that ``_validity`` uses: _text, _event, _data, the times, and the contract's
+    index."""
+    fields = _fields(topic)
+    texts = records.withColumn(JSON, json_of(topic.records)).withColumn(BINARY, is_binary(topic.records))
+    texts = texts.withColumn("_text", text_of(topic.records))
+    parsed = texts.withColumn("_parsed", F.from_json(wrapped(F.col("_text")), _schema(topic, fields), _STRICT)).select(
+        "*",
+        F.col("_parsed.event").alias("_event"),
+        F.col(f"_parsed.{END}"),
+        F.col(f"_parsed.{CORRUPT}").isNotNull().alias(CORRUPT),
+    )
+    if renames := renamed_fields(topic):
+        data = as_declared(F.col("_event.data"), {"type": "object", "properties": fields}, renames)
+        parsed = parsed.withColumn("_event", F.col("_event").withField("data", data))
+    data = F.struct(*(typed(F.col("_event.data")[name], node).alias(name) for name, node in fields.items()))
+    whole = mapped_event(topic) if isinstance(topic.records, Mapped) else event_of_headers()
+    parsed = parsed.withColumn("_event", whole)
+    times = (time_of(F.col(f"_event.{name}")).alias(f"_{name}") for name in TIMES)
+    read = parsed.select("*", *times, data.alias(DATA), matching_contract(topic).alias(CONTRACT))
+    if isinstance(topic.records, Mapped):
+        read = read.withColumn("_time", mapped_time(topic.records))
+    return read.withColumn("_event_time", _event_time())
+
+
+def _fields(topic: Topic) -> dict[str, Node]:
+    """Every field of the topic's contracts, by name. Raises BadDefinition FIELD_TYPES_CLASH if two types differ."""
+    fields: dict[str, Node] = {}
+    for contract in topic.contracts:
+        for name, node in contract.fields.items():
+            try:
+                known = fields.setdefault(name, node)
+                fields[name] = known if same_shape(known, node) else merge((known, node), name)
+            except ShapesClash as clash:
+                raise BadDefinition(
+                    "FIELD_TYPES_CLASH",
+                    f"topic {topic.name}: field {clash.path!r} is {clash.one} in one contract and {clash.other} in "
+                    f"{contract.uri}",
+                    next_step="give one of them another name, or put them on two topics",
+                ) from None
+    return fields
+
+
+def _schema(topic: Topic, fields: Mapping[str, Node]) -> str:
+    sent = as_sent({"type": "object", "properties": fields}, renamed_fields(topic))["properties"]
+    data = ", ".join(f"`{name}`: {parsed_ddl(node)}" for name, node in sent.items())
+    envelope = ", ".join(f"`{name}`: string" for name in ENVELOPE)  # times, too: Spark would take a number for one
+    return f"event struct<{envelope}, data: struct<{data}>>, {END} boolean, {CORRUPT} string"
+
+
+def _data(topic: Topic, event_type: str, fields: Mapping[str, Node]) -> Column:
+    """The struct of an event type: the fields that the event's contract version names; all others are null."""
+    versions = [(place, c.schema) for place, c in enumerate(topic.contracts) if c.name == event_type]
+    parsed = {"type": "object", "properties": fields}
+    return F.struct(*fields_as_sent(F.col(DATA), parsed, topic.shape(event_type), versions, F.col(CONTRACT)))
+
+
+def _event_time() -> Column:
+    """``time + (receivedtime - senttime)`` if senttime is given; without receivedtime the append time replaces it. Not
+    for a row of a file: its append time is the time of the load, and says nothing about the device's clock."""
+    received = F.coalesce(F.col("_receivedtime"), F.col("append_time"))
+    shift = F.unix_micros(received) - F.unix_micros(F.col("_senttime"))
+    corrected = F.timestamp_micros(F.unix_micros(F.col("_time")) + shift)
+    loaded = F.col("_receivedtime").isNull() & (F.col("partition") < 0)
+    return F.when(F.col("_senttime").isNull() | loaded, F.col("_time")).otherwise(corrected)

@@ -1,0 +1,58 @@
+"""How RabbitMQ is reached: by the address in the settings, with a password that is read for each connection."""
+
+from __future__ import annotations
+
+import ssl
+from urllib.parse import unquote, urlsplit
+
+import pika
+
+from anabranch.core.errors import BadInput
+from anabranch.core.settings import Settings
+
+CONNECT_SECONDS = 10.0
+_PORTS = {"amqp": 5672, "amqps": 5671}
+
+
+def connect(settings: Settings, name: str) -> pika.BlockingConnection:
+    """Open a connection; RabbitMQ shows ``name``. Raises pika's AMQPError or OSError, and as ``password``."""
+    url = urlsplit(settings.amqp_url)
+    host, context = url.hostname or "", None
+    if url.scheme == "amqps":
+        context = ssl.create_default_context(cafile=str(settings.amqp_ca) if settings.amqp_ca else None)
+    login = {"credentials": pika.PlainCredentials(unquote(url.username), password(settings))} if url.username else {}
+    return pika.BlockingConnection(
+        pika.ConnectionParameters(
+            host=host,
+            port=url.port or _PORTS[url.scheme],
+            virtual_host=unquote(url.path[1:]) or "/",
+            ssl_options=pika.SSLOptions(context, host) if context else None,
+            client_properties={"connection_name": name},
+            socket_timeout=CONNECT_SECONDS,
+            stack_timeout=CONNECT_SECONDS,
+            blocked_connection_timeout=CONNECT_SECONDS,
+            **login,
+        )
+    )
+
+
+def password(settings: Settings) -> str:
+    """The password, read from its file each time. Raises BadInput AMQP_PASSWORD if the file can't be read."""
+    file = settings.amqp_password_file
+    if file is None:
+        return settings.amqp_password.get_secret_value()
+    try:
+        found = file.read_text().rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        found, why = "", f"can't be read ({type(error).__name__})"
+    else:
+        why = "is empty"
+    if not found:
+        raise BadInput(
+            "AMQP_PASSWORD",
+            f"{file} {why}",
+            state="nothing was taken from RabbitMQ",
+            next_step="write the password into it, or correct ANABRANCH_AMQP_PASSWORD_FILE",
+            file=str(file),
+        )
+    return found

@@ -1,0 +1,78 @@
+"""Reads what one commit did to a table from its file in Delta's log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote
+
+from deltalake import DeltaTable
+
+from anabranch.lake.log.archived_commits import read_commit
+from anabranch.lake.log.delta_tables import folder_of
+
+_INFO: Final = '"commitInfo"'
+_NEAR: Final = 20
+"""An action is an object with one key, within these first characters: other lines of a large commit aren't parsed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """``added`` and ``removed``: absolute paths of the data files by which the table's rows changed; empty for a commit
+    that only moves rows between files. ``message``: the ``userMetadata`` of its writer."""
+
+    added: tuple[Path, ...]
+    removed: tuple[Path, ...]
+    message: str | None
+
+
+def log_line(action: Mapping[str, Any]) -> str:
+    """An action as one line of a commit. Characters are never escaped: delta-rs decodes an escaped character beyond
+    16 bits wrongly, and a statistic with such a character then skips a file that has matching rows."""
+    return json.dumps(action, separators=(",", ":"), ensure_ascii=False) + "\n"
+
+
+def changes(table: DeltaTable, version: int) -> Changes:
+    """The changes of the commit that made ``version``. Raises FileNotFoundError if the log doesn't hold it any more."""
+    folder = folder_of(table)
+    actions = [json.loads(line) for line in _lines(folder, version)]
+    files = {
+        kind: tuple(
+            folder / unquote(action[kind]["path"])
+            for action in actions
+            if kind in action and action[kind].get("dataChange", True)
+        )
+        for kind in ("add", "remove")
+    }
+    messages = [action["commitInfo"].get("userMetadata") for action in actions if "commitInfo" in action]
+    return Changes(files["add"], files["remove"], messages[0] if messages else None)
+
+
+def message_of(folder: Path, version: int) -> str | None:
+    """The ``userMetadata`` of the commit that made ``version`` of the table in ``folder``. Raises FileNotFoundError, or
+    ValueError for a torn file."""
+    infos = [json.loads(line)["commitInfo"] for line in _lines(folder, version) if _INFO in line[:_NEAR]]
+    return infos[0].get("userMetadata") if infos else None
+
+
+def iter_commit_info(table: DeltaTable) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yields each version with its ``commitInfo``, from the version of ``table`` back to the oldest kept commit.
+
+    delta-rs's own ``history()`` also lists commits that were made after the table was opened, and numbers them from the
+    opened version, so that each gets the number of an older one. Raises ValueError for a torn file.
+    """
+    folder = folder_of(table)
+    for version in range(table.version(), -1, -1):
+        try:
+            lines = _lines(folder, version)
+        except FileNotFoundError:  # deleted by maintenance, and so are all before it
+            return
+        infos = (json.loads(line)["commitInfo"] for line in lines if _INFO in line[:_NEAR])
+        yield version, next(infos, {})
+
+
+def _lines(folder: Path, version: int) -> list[str]:
+    return [line for line in read_commit(folder, version).splitlines() if line]

@@ -1,0 +1,104 @@
+"""Checks what replays leave: a replay that has not ended and doesn't run, and folders of ended ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from anabranch.change.replay.publish import owns_live
+from anabranch.change.replay.state import PUBLISHED, ReplayState, list_states, read_state
+from anabranch.core.errors import BrokenState
+from anabranch.core.settings import SAFE_NAME, Settings
+from anabranch.lake.layout import replay_checkpoints, replay_mirrors, replay_table, view_folder
+from anabranch.operate.doctor._context import Context
+from anabranch.operate.doctor._findings import Finding, Severity
+
+_LOCKS = Path("/proc/locks")
+
+
+def stopped(context: Context) -> Iterator[Finding]:
+    """REPLAY_STOPPED: a replay has begun, not ended, and no process holds its lock. STANDING_UNREADABLE: its state
+    can't be read."""
+    settings = context.settings
+    for view, version in _versions(settings):
+        try:
+            known = list_states(settings, view, version)
+        except BrokenState as error:
+            where = f"replays of {view} v{version}"
+            yield Finding("STANDING_UNREADABLE", where, f"{error.what}; {error.state}", error.next_step)
+            continue
+        for standing in known:
+            if standing.ended or _locked(settings.locks / f"replay-{view}-v{version}"):
+                continue
+            again = read_state(settings, view, version, standing.run)  # it may have ended between both reads
+            if again is not None and not again.ended:
+                yield Finding(
+                    "REPLAY_STOPPED",
+                    f"replay {standing.run} of {view} v{version}, {standing.phase} at {standing.cut or 'nothing'}",
+                    "it has not ended and doesn't run: it was killed, and no other replay can start",
+                    f"clear its run of the DAG replay in Airflow to continue it, or "
+                    f"anabranch replay cancel {view} --version {version}",
+                )
+
+
+def leftovers(context: Context) -> Iterator[Finding]:
+    """REPLAY_LEFT: a table, mirrors or a checkpoint of an ended or unknown replay. Skips the checkpoint of a replay
+    that was published as a whole: the live stream uses it, or the next replay deletes it."""
+    settings = context.settings
+    for view, version in _versions(settings):
+        for folder, run in _folders(settings, view, version):
+            try:
+                standing = read_state(settings, view, version, run)
+            except BrokenState:  # ``stopped`` reports it
+                continue
+            if standing is not None and not standing.ended:
+                continue
+            is_checkpoint = folder.parent == replay_checkpoints(settings, view, version)
+            if is_checkpoint and (_published_whole(standing) or owns_live(settings, view, version, folder)):
+                continue
+            ended = f"has ended ({standing.phase})" if standing else "is unknown here"
+            what = f"replay {run} of {view} v{version} {ended}, but this folder remains"
+            if folder.exists():
+                yield Finding("REPLAY_LEFT", str(folder), what, f"rm -r {folder}", Severity.DOUBTFUL)
+
+
+def dropped(context: Context) -> Iterator[Finding]:
+    """DROP_HALF: the deletion of a version was interrupted more than an hour ago."""
+    for folder in sorted((context.settings.lake / "views").glob("*/.dropped-v*")):
+        with suppress(FileNotFoundError):
+            if context.now - folder.stat().st_ctime > 3600:
+                view, version = folder.parent.name, folder.name.removeprefix(".dropped-v")
+                what = f"the drop of {view} v{version} was interrupted"
+                next_step = f"anabranch migrate drop {view} {version}"
+                yield Finding("DROP_HALF", str(folder), what, next_step, Severity.DOUBTFUL)
+
+
+def _versions(settings: Settings) -> list[tuple[str, int]]:
+    """Every version for which a replay has left something."""
+    homes = (settings.home / "control" / "replays", settings.checkpoints / "replay", settings.home / "replays")
+    found = [folder for home in homes for folder in home.glob("*/v*")]
+    found += [folder.parent for folder in (settings.lake / "views").glob("*/v*/replay")]
+    named = {(folder.parent.name, folder.name[1:]) for folder in found}
+    return sorted((view, int(v)) for view, v in named if SAFE_NAME.fullmatch(view) and v.isdecimal() and int(v) > 0)
+
+
+def _folders(settings: Settings, view: str, version: int) -> Iterator[tuple[Path, str]]:
+    tables = view_folder(settings, view, version) / "replay"
+    assert tables == Path(replay_table(settings, view, version, "run")).parent  # noqa: S101 - the layout of ``tables``
+    for home in (tables, replay_mirrors(settings, view, version), replay_checkpoints(settings, view, version)):
+        yield from ((folder, folder.name) for folder in sorted(home.glob("*")))
+
+
+def _published_whole(standing: ReplayState | None) -> bool:
+    return standing is not None and standing.phase == PUBLISHED and not standing.days
+
+
+def _locked(path: Path) -> bool:
+    """Whether a process holds this lock. Doesn't take the lock, because that would make a starting replay fail. If the
+    kernel doesn't list its locks, every lock counts as held."""
+    try:
+        number, lines = path.stat().st_ino, _LOCKS.read_text().splitlines()
+    except FileNotFoundError:
+        return path.exists()
+    return any(f":{number} " in line and "FLOCK" in line and "->" not in line for line in lines)

@@ -1,0 +1,82 @@
+"""Records a compaction's staged folders before it begins, so that they can be deleted after a kill."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from anabranch.core.control_file import ControlFile
+from anabranch.core.settings import Settings
+from anabranch.lake import CommitMetadata, open_table
+from anabranch.lake.files import BUILDS
+from anabranch.lake.log.commit_log import changes
+from anabranch.lake.log.rewrite_commits import MOVED
+
+
+@dataclass(frozen=True, slots=True)
+class InProgress:
+    """Folders of staged files of the table at ``uri``. A commit after ``version`` names them, or none does."""
+
+    uri: str
+    version: int
+    builds: tuple[str, ...]
+
+    @property
+    def folders(self) -> list[Path]:
+        return [Path(self.uri) / BUILDS / build for build in self.builds]
+
+
+JOURNAL: Final = ControlFile("record of a compaction", InProgress)
+
+
+def begin(settings: Settings, work: InProgress) -> None:
+    JOURNAL.write(_path(settings), work)
+
+
+def end(settings: Settings) -> None:
+    _path(settings).unlink(missing_ok=True)
+
+
+def in_progress(settings: Settings) -> InProgress | None:
+    """Returns the work of the running compaction, or of one that was killed; None if there is none."""
+    with suppress(OSError, ValueError):
+        return JOURNAL.read(_path(settings))
+    return None
+
+
+def tidy(settings: Settings) -> int:
+    """Deletes what a killed compaction staged and didn't commit. Returns the bytes freed. Requires the maintenance
+    lock."""
+    for draft in _path(settings).parent.glob(f".{_path(settings).name}.*"):
+        draft.unlink()
+    work = in_progress(settings)
+    freed = 0
+    if work is not None:
+        named = named_builds(work)
+        for folder in work.folders:
+            if folder.name not in named:
+                freed += sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+                shutil.rmtree(folder, ignore_errors=True)
+    end(settings)
+    return freed
+
+
+def named_builds(work: InProgress) -> Sequence[str]:
+    """Returns the folders that a commit names; all of them if the log no longer reaches back that far."""
+    table = open_table(work.uri)
+    named: list[str] = []
+    for version in range(work.version + 1, table.version() + 1) if table is not None else ():
+        try:
+            note = CommitMetadata.from_text(changes(table, version).message) if table is not None else None
+        except FileNotFoundError:
+            return work.builds
+        named += note.extra.get(MOVED, {}).get("builds", ()) if note is not None else ()
+    return named
+
+
+def _path(settings: Settings) -> Path:
+    return settings.home / "maintenance" / "in-hand.json"

@@ -1,0 +1,85 @@
+"""Writes checkpoints of a table's log, and deletes its expired commits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+from deltalake import DeltaTable
+
+from anabranch.core.atomic_files import locked
+from anabranch.core.settings import Settings
+from anabranch.lake import latest_commit, open_table
+from anabranch.lake.commits import LOG_DAYS
+from anabranch.lake.layout import landing_files_lock
+from anabranch.lake.log.archived_commits import log_files
+from anabranch.lake.log.delta_tables import folder_of
+from anabranch.lake.log.rewrite_commits import log_of
+from anabranch.lake.table_refs import TableRef
+from anabranch.operate.maintenance._concurrent_files import in_folder, size
+from anabranch.operate.maintenance._report import DAY, Action, ActionKind, Policy
+from anabranch.operate.maintenance._retention_holds import replay_over
+
+
+def checkpoint(place: TableRef, policy: Policy, *, plan: bool) -> Iterator[Action]:
+    """Writes a checkpoint if many commits follow the last one: who opens the table reads them one by one."""
+    table = open_table(place.uri)
+    if table is None:
+        return
+    behind = table.version() - max(_checkpointed(table), -1)
+    if behind >= policy.checkpoint_commits:
+        if not plan:
+            table.create_checkpoint()
+        yield Action(ActionKind.CHECKPOINTED, str(place), f"commits up to {table.version()} in one file", behind)
+
+
+def clean(settings: Settings, place: TableRef, policy: Policy, *, plan: bool) -> Iterator[Action]:
+    """Deletes commits that are past the log's retention and contained in a checkpoint, and drafts of killed writers.
+    The newest commit is always kept: its metadata says what the table covers."""
+    with ExitStack() as held:
+        if place.kind == "landing" and not plan:
+            held.enter_context(locked(landing_files_lock(settings), wait=True))
+        table = open_table(place.uri)
+        if table is None:
+            return
+        old = [*_expired(table, policy.now - LOG_DAYS * DAY)]
+        if old and place.kind == "landing" and (replay := replay_over(settings, place.name)):
+            yield Action(ActionKind.HELD_BACK, str(place), f"no commit is deleted: {replay} is under way")
+            old = []
+        committed = latest_commit(table)
+        if old and (committed is None or committed.version != table.version()):
+            yield Action(ActionKind.HELD_BACK, str(place), "no commit is deleted: the newest one has no metadata")
+            old = []
+        old += _drafts(table, policy.now - DAY)
+        freed = sum(size(path) for path in old)
+        for path in old if not plan else ():
+            path.unlink(missing_ok=True)
+    if old:
+        yield Action(ActionKind.CLEANED, str(place), "old files of its log", len(old), freed)
+
+
+def _checkpointed(table: DeltaTable) -> int:
+    """The version of the last checkpoint; -1 if there is none."""
+    with suppress(OSError, ValueError, KeyError):
+        return int(json.loads((log_of(table) / "_last_checkpoint").read_text())["version"])
+    return -1
+
+
+def _expired(table: DeltaTable, before: float) -> Iterator[Path]:
+    """Yields the log's files before the newest checkpoint that is itself older than ``before``. What is kept begins
+    with a checkpoint, and every later version can still be opened."""
+    found = list[tuple[int, Path]]()
+    for version, path in log_files(folder_of(table)):
+        with suppress(FileNotFoundError):
+            found += [(version, path)] if path.stat().st_mtime < before else []
+    checkpoints = [version for version, path in found if ".checkpoint" in path.name and path.suffix == ".parquet"]
+    # Readers start from the last checkpoint; a file of an older one may be only one part of several.
+    first = max((version for version in checkpoints if version <= _checkpointed(table)), default=0)
+    yield from (path for version, path in found if version < first)
+
+
+def _drafts(table: DeltaTable, before: float) -> list[Path]:
+    found = [path for path, stat in in_folder(log_of(table)) if stat.st_mtime < before]
+    return [path for path in found if path.name.startswith(".") and path.suffix == ".tmp"]

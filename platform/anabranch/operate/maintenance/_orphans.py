@@ -1,0 +1,170 @@
+"""Deletes what ended runs left outside of the tables: build and replay records, checkpoints, logs, drafts, scratch."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import psutil
+
+from anabranch.certify.verdict import SUFFIX, verdict_path
+from anabranch.change.estimates import outcome_files
+from anabranch.change.replay.cleanup import unused_checkpoints
+from anabranch.change.replay.control import replay_lock
+from anabranch.change.replay.state import list_states, state_file
+from anabranch.change.run_progress import progress_files
+from anabranch.compute.batch.manifest import EXPIRED, builds_folder, expire, expired_manifests, manifests
+from anabranch.core.atomic_files import ATOMIC_FOLDERS, abandoned_drafts, locked
+from anabranch.core.engine.spark import HOLD, SCRATCH
+from anabranch.core.errors import Conflict
+from anabranch.core.settings import SAFE_NAME, Settings
+from anabranch.lake.layout import replay_checkpoints, run_records, speed_checkpoint, view_folder
+from anabranch.lake.streams.stream_checkpoint import delete
+from anabranch.operate.maintenance._concurrent_files import size, stats, touched
+from anabranch.operate.maintenance._report import DAY, HOUR, Action, ActionKind, Policy
+from anabranch.operate.runtime.airflow_parts import airflow_home
+from anabranch.views.retired_versions import retired_versions
+
+Version = tuple[str, int]
+_OTHERS = (SUFFIX, ".outcome.json", ".progress.json")
+"""How the files beside manifests end."""
+
+
+def builds(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Action]:
+    """Expires build manifests in two steps: first a manifest is marked, and nothing is published from it any more; an
+    hour later, when a publication that had read it has ended, it is deleted. Called after the vacuum, which deletes the
+    files of expired manifests, so that no file is left without a manifest. The newest outcomes are kept for
+    estimates."""
+    for view, version in _versions(settings.home / "control" / "builds"):
+        young = {*expired_manifests(settings, view, version, after=policy.now - HOUR)}
+        gone = [path for path in expired_manifests(settings, view, version) if path not in young]
+        runs = [path.name.removesuffix(f".json{EXPIRED}") for path in gone]
+        gone += [path for run in runs if (path := verdict_path(settings, view, version, run)).exists()]
+        left = [*outcome_files(settings, view, version), *progress_files(settings, view, version)]
+        left += _older_verdicts(settings, view, version)
+        gone += [path for path in left if touched(path) < policy.ended_before()]
+        yield from _deleted(f"{view} v{version}", "control files of old builds", gone, plan=plan)
+        old = [p for p in manifests(settings, view, version) if p.stat().st_mtime < policy.ended_before()]
+        for path in old if not plan else ():
+            expire(path)
+        if old:
+            yield Action(
+                ActionKind.FORGOTTEN, f"{view} v{version}", "builds: nothing is published from them any more", len(old)
+            )
+
+
+def _older_verdicts(settings: Settings, view: str, version: int) -> list[Path]:
+    """The verdicts of certifications without a build, but for the newest: the page shows it beside the certificate."""
+    folder = builds_folder(settings, view, version)
+    known = {path.name.partition(".")[0] for path in folder.glob("*.json*") if not path.name.endswith(_OTHERS)}
+    alone = [path for path in folder.glob(f"*{SUFFIX}") if path.name.removesuffix(SUFFIX) not in known]
+    return sorted(alone, key=touched)[:-1]
+
+
+def replays(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Action]:
+    """Deletes the state files of replays that ended long ago, and checkpoints that a later stream has replaced."""
+    homes = (settings.home / "control" / "replays", settings.checkpoints / "replay")
+    for view, version in sorted({each for home in homes for each in _versions(home)}):
+        try:
+            with replay_lock(settings, view, version):
+                yield from _replays_of(settings, view, version, policy, plan=plan)
+        except Conflict:
+            yield Action(
+                ActionKind.HELD_BACK, f"{view} v{version}", "leftovers of its replays are kept: a replay is under way"
+            )
+
+
+def _replays_of(settings: Settings, view: str, version: int, policy: Policy, *, plan: bool) -> Iterator[Action]:
+    live = speed_checkpoint(settings, view, version).resolve()
+    old = [
+        p for p in unused_checkpoints(settings, view, version) if p.resolve() != live and touched(p) < policy.now - DAY
+    ]
+    yield from _deleted(f"{view} v{version}", "replaced checkpoints of replays", old, plan=plan)
+    left = {path.name for path in replay_checkpoints(settings, view, version).glob("*")} - {path.name for path in old}
+    ended_long_ago = [
+        s for s in list_states(settings, view, version) if s.ended and s.updated_ms / 1000 < policy.ended_before()
+    ]
+    gone = [state_file(settings, view, version, each.run) for each in ended_long_ago if each.run not in left]
+    yield from _deleted(f"{view} v{version}", "state files of ended replays", gone, plan=plan)
+
+
+def checkpoints(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Action]:
+    """Deletes checkpoints of streams whose version was retired and dropped."""
+    for view, version in _versions(settings.checkpoints / "speed"):
+        path = speed_checkpoint(settings, view, version)
+        if view_folder(settings, view, version).exists() or version not in retired_versions(settings, view):
+            continue
+        if touched(path) < policy.now - DAY:
+            freed = size(path)
+            if not plan:
+                delete(path)
+            yield Action(
+                ActionKind.FORGOTTEN, f"{view} v{version}", "checkpoint of a version that was dropped", 1, freed
+            )
+
+
+def logs(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Action]:
+    """Deletes rotated logs and the logs of Airflow's tasks, with the records that lead to their runs."""
+    aside = [(path, stat) for path, stat in stats(settings.logs) if ".log." in path.name]
+    folder = airflow_home(settings) / "logs"
+    old = [
+        path
+        for path, stat in (*aside, *stats(folder), *stats(run_records(settings)))
+        if stat.st_mtime < policy.ended_before()
+    ]
+    yield from _deleted("logs", "files", old, plan=plan)
+    for path in old if not plan else ():
+        with suppress(OSError):  # the folder isn't empty, or is the top folder
+            while path.is_relative_to(folder) and (path := path.parent) != folder:
+                path.rmdir()
+
+
+def drafts(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Action]:
+    """Deletes draft files of killed processes."""
+    found = [path for folder in ATOMIC_FOLDERS for path in abandoned_drafts(settings.home / folder)]
+    old = [path for path in found if path.stat().st_mtime < policy.now - HOUR]
+    yield from _deleted("control", "drafts of killed processes", old, plan=plan)
+
+
+def engines(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Action]:
+    """Deletes the scratch folders of killed Spark engines, on this machine or another, in this container or another. A
+    living engine holds the lock in its folder."""
+    with ExitStack() as held:
+        every = sorted((settings.home / SCRATCH).glob("*"))
+        old = [p for p in every if touched(p) < policy.now - _untouched_seconds(p) and _owner_has_ended(p, held)]
+        yield from _deleted("engines", "folders of killed processes", old, plan=plan)
+
+
+def _untouched_seconds(folder: Path) -> float:
+    """Seconds that a folder must be untouched. Longer for a folder of an older release, which has no lock file."""
+    return HOUR if (folder / HOLD).exists() else DAY
+
+
+def _owner_has_ended(folder: Path, held: ExitStack) -> bool:
+    """Whether the folder's process has ended. Takes its lock then, and holds it until the folder is deleted. If the
+    lock can't be tested, the process counts as alive."""
+    if not (folder / HOLD).exists():
+        return not (folder.name.isdecimal() and psutil.pid_exists(int(folder.name)))
+    try:
+        held.enter_context(locked(folder / HOLD))
+    except OSError:
+        return False
+    return True
+
+
+def _versions(home: Path) -> list[Version]:
+    named = [(folder.parent.name, folder.name[1:]) for folder in sorted(home.glob("*/v*"))]
+    return [(view, int(v)) for view, v in named if SAFE_NAME.fullmatch(view) and v.isdecimal() and int(v) > 0]
+
+
+def _deleted(where: str, said: str, paths: list[Path], *, plan: bool) -> Iterator[Action]:
+    freed = sum(size(path) for path in paths)
+    for path in paths if not plan else ():
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+    if paths:
+        yield Action(ActionKind.FORGOTTEN, where, said, len(paths), freed)

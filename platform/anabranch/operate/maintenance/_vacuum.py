@@ -1,0 +1,140 @@
+"""Deletes data files that no version of a table within the retention names.
+
+Doesn't use delta-rs' own vacuum: it writes two commits without our metadata, doesn't know about staged files that a
+manifest or a replay needs, and judges a file that was linked just now by the age of its rows.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from anabranch.compute.batch.manifest import expired_manifests, files_of, manifests
+from anabranch.core.atomic_files import locked
+from anabranch.core.errors import BrokenState
+from anabranch.core.settings import Settings
+from anabranch.lake import open_table
+from anabranch.lake.files import BUILDS
+from anabranch.lake.layout import landing_files_lock
+from anabranch.lake.log.archived_commits import ARCHIVE, LOG, commit_file, read_commit
+from anabranch.lake.log.delta_tables import folder_of
+from anabranch.lake.table_refs import TableRef
+from anabranch.operate.maintenance._concurrent_files import stats, touched
+from anabranch.operate.maintenance._report import DAY, HOUR, Action, ActionKind, Policy
+from anabranch.operate.maintenance._retention_holds import replay_over
+
+LEAST = 7 * DAY
+"""Minimum seconds that a removed file is kept, whatever the table's property says: the docs promise it to readers."""
+LANDED = 30 * DAY
+"""Seconds that landing's removed files are kept: as long as its log, which streams and replays read by commits."""
+_INTERVAL = re.compile(r"interval (\d+) (day|week|hour)s?")
+_SECONDS = {"hour": HOUR, "day": DAY, "week": 7 * DAY}
+
+
+@dataclass(frozen=True, slots=True)
+class Old:
+    path: Path
+    size: int
+
+
+def retention(table: DeltaTable, place: TableRef) -> float:
+    """Seconds that a file is kept after the commit that removed it."""
+    said = table.metadata().configuration.get("delta.deletedFileRetentionDuration", "")
+    found = _INTERVAL.fullmatch(said)
+    own = int(found[1]) * _SECONDS[found[2]] if found else LEAST
+    return max(own, LANDED if place.kind == "landing" else LEAST)
+
+
+def vacuum(settings: Settings, place: TableRef, policy: Policy, *, plan: bool) -> Iterator[Action]:
+    """Deletes files past their retention: those that a commit removed, and staged files that no commit named. Keeps
+    what a replay in progress or an unpublished build needs. After a kill, the next run deletes the rest."""
+    with ExitStack() as held:
+        if place.kind == "landing":
+            if not plan:  # so that no replay begins meanwhile
+                held.enter_context(locked(landing_files_lock(settings), wait=True))
+            if replay := replay_over(settings, place.name):
+                yield Action(ActionKind.HELD_BACK, str(place), f"no file is deleted: {replay} is under way")
+                return
+        found = unneeded(settings, place, policy)
+        if not plan:
+            for old in found:
+                old.path.unlink(missing_ok=True)
+                old.path.with_name(f".{old.path.name}.crc").unlink(missing_ok=True)  # Hadoop's
+            _clear_builds(Path(place.uri) / BUILDS, policy.now - LEAST)
+    if found:
+        yield Action(ActionKind.CLEANED, str(place), "old data files", len(found), sum(old.size for old in found))
+
+
+def unneeded(settings: Settings, place: TableRef, policy: Policy) -> list[Old]:
+    """Returns the files that ``vacuum`` deletes. Lists the disk before the log, so that files that are committed
+    meanwhile are known."""
+    base, table = Path(place.uri), open_table(place.uri)
+    if table is None:
+        return []
+    kept = retention(table, place)
+    old = [Old(path, size) for path, size, written in _files(base) if written < policy.now - kept]
+    if not old:
+        return []
+    table.update_incremental()
+    held = {path for spelt in _current_files(table) for path in (spelt, unquote(spelt))}
+    if not any((base / path).exists() for path in held) and held:
+        raise BrokenState(
+            "FILES_MISSING",
+            f"{place}: none of its current files is below {base}",
+            state="nothing was deleted",
+            next_step="anabranch doctor",
+        )
+    needed = held.union(_recently_removed(table, policy.now - kept), _in_manifests(settings, place, policy))
+    return [each for each in old if str(each.path.relative_to(base)) not in needed]
+
+
+def _current_files(table: DeltaTable) -> list[str]:
+    paths: list[str] = pa.table(table.get_add_actions(flatten=True))["path"].to_pylist()
+    return paths
+
+
+def _files(base: Path) -> Iterator[tuple[Path, int, float]]:
+    """Yields each data file with its size and the time when it was written or linked (seconds since 1970)."""
+    for path, stat in stats(base, skip=(LOG, ARCHIVE)):
+        if path.suffix == ".parquet" and not path.name.startswith("."):
+            yield path, stat.st_size, max(stat.st_mtime, stat.st_ctime)
+
+
+def _recently_removed(table: DeltaTable, since: float) -> Iterator[str]:
+    """Yields the files that a commit removed after ``since`` (seconds since 1970)."""
+    folder = folder_of(table)
+    for version in range(table.version(), -1, -1):
+        try:
+            if commit_file(folder, version).stat().st_mtime < since - DAY:  # clocks may differ
+                return
+            text = read_commit(folder, version)
+        except FileNotFoundError:
+            return
+        for line in text.splitlines() if '"remove"' in text else ():
+            removed = json.loads(line).get("remove") if line else None
+            if removed and removed.get("deletionTimestamp", since * 1000) >= since * 1000:
+                yield unquote(removed["path"])
+
+
+def _in_manifests(settings: Settings, place: TableRef, policy: Policy) -> Collection[str]:
+    if place.kind != "batch":
+        return ()
+    named = manifests(settings, place.name, place.version)
+    named += expired_manifests(settings, place.name, place.version, after=policy.now - HOUR)
+    return {file.path for path in named for file in files_of(path)}
+
+
+def _clear_builds(builds: Path, before: float) -> None:
+    """Deletes staging folders that hold no data file and were not written recently."""
+    for folder in builds.glob("*"):
+        if touched(folder) < before and not any(path.suffix == ".parquet" for path, _ in stats(folder)):
+            shutil.rmtree(folder, ignore_errors=True)

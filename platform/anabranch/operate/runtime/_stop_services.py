@@ -1,0 +1,90 @@
+"""Stops exactly what was started, identified by pid and birth, in reverse start order, with all child processes."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from collections.abc import Iterable
+from itertools import groupby
+
+import psutil
+
+from anabranch.core.settings import Settings
+from anabranch.operate.runtime import process_registry
+from anabranch.operate.runtime.process_registry import SUPERVISOR, Record
+
+LEFTOVER_SECONDS = 3.0
+"""Seconds from SIGTERM to SIGKILL for the children of a service that has ended."""
+
+
+def stop(settings: Settings) -> list[str]:
+    """Stops all recorded processes. Returns the names of those that were running, in stop order.
+
+    Works after a half-finished start, after the supervisor was killed, and if nothing runs. Safe to repeat after a
+    kill. Never finds a process by its name, so other brokers on the machine are not touched.
+    """
+    found = process_registry.read(settings)
+    if supervisor := found.get(SUPERVISOR):
+        _end_alone(supervisor)  # first, or it would restart what is stopped; its children are stopped below
+        process_registry.remove(settings, SUPERVISOR)
+    found = {name: r for name, r in process_registry.read(settings).items() if name != SUPERVISOR}
+    stopped = []
+    by_depth = sorted(found.values(), key=lambda r: (-r.depth, r.name))
+    for _, group in groupby(by_depth, key=lambda r: r.depth):
+        level = list(group)
+        stopped += [r.name for r in level if process_registry.family(r)]
+        end(level)
+        for record in level:
+            process_registry.remove(settings, record.name)
+    return stopped
+
+
+def end(level: Iterable[Record]) -> None:
+    """Ends the processes of these records in parallel: stop signal, grace period, then all that is left of them."""
+    waiting = []
+    for record in level:
+        members = process_registry.family(record)
+        if leader := record.process():
+            _send(leader, signal.Signals(record.stop_signal))
+        waiting.append((record, members, time.monotonic() + record.grace))
+    for record, members, deadline in waiting:
+        while (leader := record.process()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        _sweep(record, members)
+
+
+def _end_alone(record: Record) -> None:
+    """Ends one process without its children."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        if leader := record.process():
+            _send(leader, number)
+            with contextlib.suppress(psutil.TimeoutExpired):
+                leader.wait(record.grace)
+
+
+def _sweep(record: Record, members: list[psutil.Process]) -> None:
+    """Sends SIGTERM, then SIGKILL, to what outlived its service: Airflow tasks, the JVM of a Python process."""
+    left = {p.pid: p for p in [*members, *process_registry.family(record)] if _alive(p)}
+    for number, seconds in ((signal.SIGTERM, LEFTOVER_SECONDS), (signal.SIGKILL, LEFTOVER_SECONDS)):
+        for process in left.values():
+            _send(process, number)
+        deadline = time.monotonic() + seconds
+        while left and time.monotonic() < deadline:
+            left = {pid: p for pid, p in left.items() if _alive(p)}
+            if left:
+                time.sleep(0.05)
+        if not left:
+            return
+
+
+def _alive(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _send(process: psutil.Process, number: signal.Signals) -> None:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process.send_signal(number)  # psutil compares the start time first, so a reused pid is never signalled

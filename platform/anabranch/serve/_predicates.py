@@ -1,0 +1,204 @@
+"""Parse and validate a reader's ``where``: a predicate over the columns of one view.
+
+DuckDB parses the text but never runs it. The syntax tree is copied node by node into a new expression, by an
+allow-list: any other node (a subquery, a function that reads files, a star, a parameter) is refused. The copy is
+rendered for DuckDB and for Spark, so that both evaluate the same predicate.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from anabranch.core.errors import BadInput
+from anabranch.core.extras import needs_extras
+from anabranch.serve._duckdb_pool import parser
+
+if TYPE_CHECKING:
+    import duckdb
+
+Dialect = Literal["duckdb", "spark"]
+MAX_LENGTH = 4_000
+_MAX_DEPTH = 60
+_COMPARISONS = {
+    "COMPARE_EQUAL": "=",
+    "COMPARE_NOTEQUAL": "<>",
+    "COMPARE_LESSTHAN": "<",
+    "COMPARE_GREATERTHAN": ">",
+    "COMPARE_LESSTHANOREQUALTO": "<=",
+    "COMPARE_GREATERTHANOREQUALTO": ">=",
+}
+_CONJUNCTIONS = {"CONJUNCTION_AND": " AND ", "CONJUNCTION_OR": " OR "}
+_ARITHMETIC = {"+", "-", "*"}
+_LIKE = {"~~": "LIKE", "!~~": "NOT LIKE", "~~*": "ILIKE", "!~~*": "NOT ILIKE"}
+_FUNCTIONS = {"lower", "upper", "length", "abs", "coalesce", "year", "month", "day", "hour", "minute"}
+_TYPES = {
+    "date": ("DATE", "DATE"),
+    "timestamp": ("TIMESTAMPTZ", "TIMESTAMP"),
+    "timestamptz": ("TIMESTAMPTZ", "TIMESTAMP"),
+    "integer": ("BIGINT", "BIGINT"),
+    "int": ("BIGINT", "BIGINT"),
+    "bigint": ("BIGINT", "BIGINT"),
+    "double": ("DOUBLE", "DOUBLE"),
+    "varchar": ("VARCHAR", "STRING"),
+}
+_Node = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """A validated predicate, as SQL of both engines, and its syntax tree for pushdown."""
+
+    duckdb: str
+    spark: str
+    tree: Mapping[str, Any] = field(repr=False, compare=False)
+
+
+@needs_extras()
+def parse_predicate(text: str, columns: Sequence[str]) -> Predicate:
+    """Parse a predicate over ``columns``. Raises BadInput WHERE_REFUSED, which says what isn't allowed; EXTRA_MISSING
+    without DuckDB, whose parser it is."""
+    tree = _syntax_tree(text)
+    return Predicate(_Renderer("duckdb", columns).render(tree), _Renderer("spark", columns).render(tree), tree)
+
+
+def _syntax_tree(text: str) -> _Node:
+    if not text.strip() or len(text) > MAX_LENGTH or "\0" in text:
+        raise predicate_error(f"a predicate has 1 to {MAX_LENGTH} characters")
+    with parser() as connection:
+        tree, rest = _where_clause(connection, text)
+        # "1 = 1) UNION (SELECT ..." closes our bracket: the rest of the statement must be the same as with TRUE.
+        if rest != _where_clause(connection, "TRUE")[1]:
+            raise predicate_error("it is more than one predicate")
+    return tree
+
+
+def _where_clause(connection: duckdb.DuckDBPyConnection, text: str) -> tuple[_Node, Any]:
+    statement = f"SELECT 1 FROM t WHERE (\n{text}\n)"  # noqa: S608 - it is parsed, and never run
+    found = connection.execute("SELECT json_serialize_sql(?)", [statement]).fetchone()
+    content: dict[str, Any] = json.loads(found[0]) if found else {"error": True}
+    if content.get("error"):
+        raise predicate_error(str(content.get("error_message", "it can't be parsed")))
+    tree = content["statements"][0]["node"].pop("where_clause", None)
+    if not isinstance(tree, dict):
+        raise predicate_error("it isn't a predicate")
+    return tree, content
+
+
+class _Renderer:
+    """Copies allowed nodes into the SQL of one engine."""
+
+    def __init__(self, dialect: Dialect, columns: Sequence[str]) -> None:
+        self._spark = dialect == "spark"
+        self._columns = {name.lower(): name for name in columns}
+        self._depth = 0
+
+    def render(self, node: _Node) -> str:
+        self._depth += 1
+        if self._depth > _MAX_DEPTH:
+            raise predicate_error("it is nested too deeply")
+        try:
+            return self._by_class(node)
+        finally:
+            self._depth -= 1
+
+    def _by_class(self, node: _Node) -> str:
+        match node["class"]:
+            case "COMPARISON" if node["type"] in _COMPARISONS:
+                return f"({self.render(node['left'])} {_COMPARISONS[node['type']]} {self.render(node['right'])})"
+            case "CONJUNCTION":
+                return f"({_CONJUNCTIONS[node['type']].join(self.render(child) for child in node['children'])})"
+            case "BETWEEN":
+                low, high = self.render(node["lower"]), self.render(node["upper"])
+                return f"({self.render(node['input'])} BETWEEN {low} AND {high})"
+            case "OPERATOR":
+                return self._operator(node)
+            case "COLUMN_REF":
+                return self._column(node["column_names"])
+            case "CONSTANT":
+                return self._constant(node["literal"])
+            case "CAST":
+                return self._cast(node)
+            case "FUNCTION":
+                return self._function(node)
+        raise predicate_error(f"{node['class'].lower().replace('_', ' ')} is not allowed")
+
+    def _operator(self, node: _Node) -> str:
+        children = [self.render(child) for child in node["children"]]
+        match node["type"]:
+            case "OPERATOR_NOT":
+                return f"(NOT {children[0]})"
+            case "OPERATOR_IS_NULL":
+                return f"({children[0]} IS NULL)"
+            case "OPERATOR_IS_NOT_NULL":
+                return f"({children[0]} IS NOT NULL)"
+            case "COMPARE_IN":
+                return f"({children[0]} IN ({', '.join(children[1:])}))"
+            case "OPERATOR_COALESCE":
+                return f"coalesce({', '.join(children)})"
+        raise predicate_error(f"{node['type'].lower()} is not allowed")
+
+    def _column(self, names: Sequence[str]) -> str:
+        name = self._columns.get(names[0].lower()) if len(names) == 1 else None
+        if name is None:
+            known = ", ".join(self._columns.values())
+            raise predicate_error(f"there is no column {'.'.join(names)}; the columns are {known}")
+        quote = "`" if self._spark else '"'
+        return quote + name.replace(quote, quote * 2) + quote
+
+    def _constant(self, literal: _Node) -> str:
+        match literal["kind"]:
+            case "STRING":
+                return self._text(literal["text"])
+            case "INTEGER" | "FLOAT" | "DOUBLE" | "DECIMAL" | "NUMERIC" if _is_number(literal["text"]):
+                return str(literal["text"])
+            case "BOOLEAN":
+                return "TRUE" if literal["text"] == "true" else "FALSE"
+            case "NULL_LITERAL":
+                return "NULL"
+        raise predicate_error(f"a constant of kind {literal['kind'].lower()} is not allowed")
+
+    def _text(self, value: str) -> str:
+        if not self._spark:
+            return "'" + value.replace("'", "''") + "'"
+        # Spark's string literals have backslash escapes, and its parser replaces ${...} by settings even in literals.
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024") + "'"
+
+    def _cast(self, node: _Node) -> str:
+        wanted = _TYPES.get(node["type_expr"]["type_name"].lower())
+        if wanted is None or node["try_cast"] or node["type_expr"].get("children"):
+            raise predicate_error(f"a cast to {node['type_expr']['type_name'].lower()} is not allowed")
+        return f"CAST({self.render(node['child'])} AS {wanted[self._spark]})"
+
+    def _function(self, node: _Node) -> str:
+        name = node["function_name"].lower()
+        if node["distinct"] or node["filter"] or node["schema"] or node["catalog"] or node["order_bys"]["orders"]:
+            raise predicate_error(f"{name} is not allowed in this form")
+        arguments = [self.render(argument["expression"]) for argument in node["arguments"]]
+        if node["is_operator"] and name in _ARITHMETIC:
+            return f"({f' {name} '.join(arguments)})" if len(arguments) == 2 else f"({name}{arguments[0]})"
+        if node["is_operator"] and name in _LIKE:
+            if "\\" in node["arguments"][1]["expression"].get("literal", {}).get("text", "\\"):
+                raise predicate_error("the pattern of LIKE must be a string without a backslash")
+            return f"({arguments[0]} {_LIKE[name]} {arguments[1]})"
+        if not node["is_operator"] and name in _FUNCTIONS:
+            return f"{name}({', '.join(arguments)})"
+        raise predicate_error(f"{name} is not allowed; allowed functions are {', '.join(sorted(_FUNCTIONS))}")
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and all(c.isdigit() or c in ".eE+-" for c in text) and any(c.isdigit() for c in text)
+
+
+def predicate_error(why: str) -> BadInput:
+    """Return the error WHERE_REFUSED. ``why``: what is wrong with the predicate."""
+    return BadInput(
+        "WHERE_REFUSED",
+        f"this predicate is refused: {why}",
+        state="nothing was run",
+        next_step="compare columns with values, for example: origin = 'JFK' AND flights > 10",
+        field="where",
+        why=why,
+    )

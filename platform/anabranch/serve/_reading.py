@@ -1,0 +1,251 @@
+"""``Reading``: one view, pinned at one cut, readable by every engine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, overload
+
+import pyarrow as pa
+
+from anabranch.certify.certificates import Certificate, newest_certificates
+from anabranch.core.errors import AnabranchError, BadInput, TryAgain
+from anabranch.core.extras import needs_extras
+from anabranch.core.settings import Settings
+from anabranch.lake import latest_commit
+from anabranch.lake.cut import Cut
+from anabranch.lake.layout import landing_table
+from anabranch.lake.log.commit_errors import unreadable_file
+from anabranch.serve._file_pruning import may_match
+from anabranch.serve._predicates import Predicate, predicate_error
+from anabranch.serve._scanning import Scan, scan_errors
+from anabranch.serve._spark_failures import watch_failures
+from anabranch.serve.half_choice import BATCH, SPEED, HalfName, published_cuts
+from anabranch.serve.read_plan import ReadPlan
+from anabranch.serve.reader_log import record_failed
+from anabranch.views.model.definition import PARTITION_DATE, is_own
+from anabranch.views.registered_definition import registered_view
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas as pd
+    import polars as pl
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """How new a reading is. ``behind``: how many landed epochs it doesn't cover yet."""
+
+    committed: datetime
+    age_seconds: float
+    behind: int
+
+
+class Reading:
+    """One view at one cut. Timestamps are UTC, platform columns are hidden. The order of rows is not guaranteed.
+
+    Nothing is read before a ``to_...`` method is called, and each call reads again. Where the platform reads
+    (``to_arrow``, ``to_arrow_batches``, ``to_polars``, ``to_pandas``), a deleted file raises TryAgain READING_EXPIRED,
+    and a corrupt one BrokenState FILE_UNREADABLE. Lazy results (``to_polars(lazy=True)``, ``to_duckdb``, ``to_spark``)
+    are read by the engine when they are collected, and raise the engine's own error then. Failures are counted against
+    the view's version, also those in Spark; failures of a lazy Polars frame or a DuckDB relation aren't detected.
+
+    An engine that isn't installed is BadInput EXTRA_MISSING.
+    """
+
+    def __init__(
+        self, settings: Settings, view: str, plan: ReadPlan, where: Predicate | None, columns: Sequence[str]
+    ) -> None:
+        self._settings = settings
+        self._plan = plan
+        self._where = where
+        self.view = view
+        self.routed_reader = ""
+        """The reader's name, if a route chose the version."""
+        self.schema = pa.schema([plan.speed.schema.field(name) for name in columns])
+
+    @property
+    def version(self) -> int:
+        return self._plan.version
+
+    @property
+    def cut(self) -> Cut:
+        """The position of the log that this reading covers: that of the speed table's newest commit."""
+        return self._plan.cut
+
+    @property
+    def behind(self) -> Cut | None:
+        """After a rollback: the newer position that this reader has seen of the other version. None: the reader hasn't
+        seen anything newer than this reading."""
+        return self._plan.behind
+
+    @property
+    def halves(self) -> Mapping[date | None, HalfName]:
+        """The half that serves each partition; a kappa view has the one partition None."""
+        return self._plan.halves
+
+    @property
+    def published(self) -> Mapping[date | None, Cut]:
+        """For each partition that the batch half serves: the cut up to which it includes all events, late ones too. The
+        other partitions include the on-time events up to ``cut``."""
+        batch = self._plan.batch
+        known = published_cuts(batch.newest.note) if batch is not None else {}
+        return {day: known[day] for day, half in self.halves.items() if half == BATCH and day is not None}
+
+    @cached_property
+    def certificates(self) -> Mapping[date | None, Certificate]:
+        """The newest certificate of each partition of this reading that has one."""
+        found = newest_certificates(self._settings, self.view, self.version)
+        return {day: certificate for day, certificate in found.items() if day in self.halves}
+
+    @property
+    def freshness(self) -> Freshness:
+        """The freshness as of now, not as of the read: reads landing's newest commit again."""
+        committed_ms = self._plan.speed.newest.commit_time_ms
+        landed = [latest_commit(landing_table(self._settings, topic)) for topic in self.cut.positions]
+        behind = sum(
+            max(0, commit.note.cut.epoch(topic) - self.cut.epoch(topic))
+            for topic, commit in zip(self.cut.positions, landed, strict=True)
+            if commit is not None
+        )
+        age = max(0.0, time.time() - committed_ms / 1000)
+        return Freshness(datetime.fromtimestamp(committed_ms / 1000, UTC), age, behind)
+
+    @cached_property
+    def late_missing(self) -> int | None:
+        """How many late events up to ``cut`` are in no half of this reading: their days were never published, or were
+        published before these events landed. Computed on first access: reads landing's log, and files that hold such
+        events. None if unknown: the version has no registered definition. Raises BrokenState LANDING_GONE,
+        VIEW_RECORD."""
+        if PARTITION_DATE not in self._plan.speed.schema.names:  # kappa: the stream includes late events
+            return 0
+        with needs_extras():  # it counts in landing, which other reads don't load
+            from anabranch.compute.batch.missing_days import missing_at
+
+        view, batch = registered_view(self._settings, self.view, self.version), self._plan.batch
+        if view is None:
+            return None
+        return missing_at(self._settings, view, self.cut, batch.newest if batch is not None else None).late
+
+    def to_arrow(self) -> pa.Table:
+        return self._table("arrow")
+
+    def to_arrow_batches(self) -> pa.RecordBatchReader:
+        """Stream the rows in batches. The reader can be consumed once, by one thread at a time."""
+        return self._batches("arrow")
+
+    @overload
+    def to_polars(self, *, lazy: Literal[False] = False) -> pl.DataFrame: ...
+
+    @overload
+    def to_polars(self, *, lazy: Literal[True]) -> pl.LazyFrame: ...
+
+    @needs_extras()
+    def to_polars(self, *, lazy: bool = False) -> pl.DataFrame | pl.LazyFrame:
+        """``lazy``: nothing is read yet, and filters and projections of the frame are pushed down to the files."""
+        import polars as pl
+
+        if lazy:
+            return self._scan().lazy()
+        frame = pl.from_arrow(self._table("polars"))
+        assert isinstance(frame, pl.DataFrame)  # noqa: S101 - a table never becomes a Series
+        return frame
+
+    @needs_extras()
+    def to_pandas(self) -> pd.DataFrame:
+        """With Arrow types, so that integers with nulls stay integers."""
+        import pandas as pd
+
+        frame: pd.DataFrame = self._table("pandas").to_pandas(types_mapper=pd.ArrowDtype)
+        return frame
+
+    @needs_extras()
+    def to_duckdb(self) -> duckdb.DuckDBPyRelation:
+        """Return a relation of its own connection, in UTC. It reads the files when it is executed, and its filters are
+        pushed down to them. SQL over it can't reach other files or the network."""
+        return self._scan().relation()
+
+    @needs_extras()
+    def to_spark(self, spark: SparkSession) -> DataFrame:
+        """Spark reads the same versions of the same tables itself; no data goes through the driver. A missing or
+        corrupt file raises Spark's own error when the rows are collected, and is counted as a failed read."""
+        from py4j.protocol import Py4JJavaError
+        from pyspark.errors import PySparkException
+        from pyspark.sql import functions as F
+
+        halves = [half for half in (SPEED, BATCH) if half in self.halves.values()] or [SPEED]
+        try:
+            frames = [self._spark_half(spark, half) for half in halves]
+        except (PySparkException, Py4JJavaError) as error:
+            raise self._failed("spark", error) from error
+        rows = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
+        rows = rows.where(F.expr(self._where.spark)) if self._where else rows
+        rows = rows.select(*map(_spark_name, self.schema.names))
+        return watch_failures(spark, rows, self._spark_failed) if self.routed_reader else rows
+
+    def _spark_failed(self, text: str) -> None:
+        self._failed("spark", OSError(text))
+
+    def _spark_half(self, spark: SparkSession, half: HalfName) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        source = self._plan.batch if half == BATCH and self._plan.batch else self._plan.speed
+        rows = spark.read.format("delta").option("versionAsOf", source.version).load(source.uri)
+        if PARTITION_DATE in rows.columns:
+            days = [day for day, name in self.halves.items() if name == half]
+            chosen = F.col(PARTITION_DATE).isin([day for day in days if day is not None])
+            rows = rows.where(chosen | F.col(PARTITION_DATE).isNull() if None in days else chosen)
+        return rows.select(*(_spark_name(name) for name in self._plan.speed.schema.names if is_own(name)))
+
+    def _scan(self) -> Scan:
+        known = pa.schema([f for f in self._plan.speed.schema if is_own(f.name)])
+        files = self._plan.files()
+        if self._where is not None:
+            logs = [half.log for half in (self._plan.speed, self._plan.batch) if half is not None]
+            files = may_match(self._where.tree, known, files, logs)
+        return Scan(files, known, self.schema.names, self._where)
+
+    def _table(self, engine: str) -> pa.Table:
+        return self._batches(engine).read_all()
+
+    def _batches(self, engine: str) -> pa.RecordBatchReader:
+        return pa.RecordBatchReader.from_batches(self.schema, self._checked(self._scan().batches(), engine))
+
+    def _checked(self, batches: Iterator[pa.RecordBatch], engine: str) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from batches
+        except scan_errors() as error:
+            raise self._failed(engine, error) from error
+
+    def _failed(self, engine: str, error: Exception) -> AnabranchError:
+        """Return the error as one of ours. Counts it as a failed read, unless the reader's predicate caused it."""
+        failure = self._to_anabranch_error(error)
+        if self.routed_reader and not isinstance(failure, BadInput):
+            code, route = failure.code, self._plan.route
+            record_failed(self._settings, self.view, self.version, self.routed_reader, code, engine=engine, route=route)
+        return failure
+
+    def _to_anabranch_error(self, error: Exception) -> AnabranchError:
+        if not all(Path(file).exists() for file in self._plan.files()):
+            return TryAgain(
+                "READING_EXPIRED",
+                f"a file of {self.view} v{self.version} at {self.cut} was deleted",
+                state="maintenance deletes old files after a while, and this reading is older",
+                next_step="read the view again",
+            )
+        if str(error).startswith(_PREDICATE_ERRORS):
+            return predicate_error(str(error))
+        return unreadable_file(f"{self.view} v{self.version} at {self.cut}", error)
+
+
+_PREDICATE_ERRORS = ("Conversion Error", "Out of Range Error", "Binder Error", "Mismatch Type Error")
+"""Prefixes of DuckDB errors that come from the predicate and the values, not from an unreadable file."""
+
+
+def _spark_name(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

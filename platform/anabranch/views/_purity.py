@@ -1,0 +1,154 @@
+"""Refuse impure Python in a definition: clocks, randomness, disk, network, mutable globals.
+
+Read from the source when the view is declared, without Spark. This is best effort: a well-hidden clock passes here.
+Spark functions are checked by their plan (see ``check``), whatever Python code produced them.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable, MutableMapping, MutableSequence, MutableSet
+from contextlib import suppress
+from typing import Any
+
+from anabranch.views.function_source import Source
+from anabranch.views.model.definition import Definition
+from anabranch.views.model.definition_errors import definition_error
+
+_IMPURE_MODULES = {
+    *("asyncio", "concurrent", "ctypes", "ftplib", "getpass", "glob", "http", "importlib", "io", "locale", "logging"),
+    *("multiprocessing", "os", "pathlib", "platform", "random", "secrets", "select", "shutil", "signal", "smtplib"),
+    *("socket", "sqlite3", "ssl", "subprocess", "sys", "tempfile", "threading", "time", "urllib", "uuid"),
+    *("requests", "httpx", "aiohttp", "boto3", "confluent_kafka", "deltalake", "duckdb", "psycopg", "py4j"),
+}
+_IMPURE_NAMES = (
+    *("datetime.datetime.now", "datetime.datetime.utcnow", "datetime.datetime.today", "datetime.date.today"),
+    # They use the machine's time zone; with a zone, the same can be written as an addition to a time that has one.
+    *("datetime.datetime.fromtimestamp", "datetime.date.fromtimestamp"),
+    *("numpy.random", "numpy.datetime64", "pandas.Timestamp.now", "pandas.Timestamp.today", "pandas.read_"),
+    *(
+        "pyspark.SparkContext",
+        "pyspark.sql.SparkSession",
+        "pyspark.sql.session",
+        "anabranch.spark",
+        "anabranch.core.spark",
+        "anabranch.core.engine.spark",
+        "anabranch.read",
+    ),
+)
+_LIBRARIES = {"anabranch", "numpy", "pandas", "pyarrow", "pyspark", "delta"}
+_BUILTINS = {"open", "input", "exec", "eval", "compile", "__import__", "globals", "vars", "id", "hash", "print"}
+_SESSION = {"sparkSession", "sql_ctx", "rdd", "_jdf", "_sc"}
+_HELP = "compute rows from the events only: same events, same rows, whenever and wherever it runs"
+
+
+def check_python(view: Definition, source: Source) -> None:
+    """Raises BadDefinition VIEW_IMPURE or VIEW_UNSEEN, with the line of the first problem. A query in SQL has no
+    Python."""
+    if source.sql is not None:
+        return
+    for name, (path, line) in source.imported.items():
+        _check_import(view, name, path, line)
+    stored = {
+        n.id for t in source.trees for n in ast.walk(t) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+    }
+    known = (
+        stored
+        | {name for name, _ in source.used}
+        | {a.arg for a in ast.walk(source.function) if isinstance(a, ast.arg)}
+    )
+    for tree in source.trees:
+        for node in ast.walk(tree):
+            reason = _problem(node, source, known)
+            if reason:
+                raise definition_error("VIEW_IMPURE", view, reason, line=getattr(node, "lineno", None), next_step=_HELP)
+    _check_constants(view, source)
+
+
+def _check_import(view: Definition, name: str, path: str, line: int) -> None:
+    root = path.split(".")[0]
+    if root in _IMPURE_MODULES:
+        raise definition_error(
+            "VIEW_IMPURE", view, f"{name!r} comes from the module {root}", line=line, next_step=_HELP
+        )
+    if root not in _LIBRARIES and root not in sys.stdlib_module_names:
+        raise definition_error(
+            "VIEW_UNSEEN",
+            view,
+            f"{name!r} comes from {path}, where a change would not change the fingerprint",
+            line=line,
+            next_step="move what the view needs into the view's own file",
+            module=path,
+        )
+
+
+def _problem(node: ast.AST, source: Source, known: set[str]) -> str:
+    match node:
+        case ast.Global() | ast.Nonlocal():
+            return f"it changes {', '.join(node.names)}, which outlives the call"
+        case ast.Name(id=name) if name in _BUILTINS and name not in known:
+            return f"it uses {name}()"
+        case ast.Call(func=called, args=[argument, *_]) if _keeps_order(called) and _is_set(argument):
+            return f"{ast.unparse(called)} depends on the order of a set, and a set has none: write sorted(...)"
+        case ast.Attribute(attr=attr) if attr in _SESSION:
+            return f"it accesses the Spark session by .{attr}"
+        case ast.Attribute() | ast.Name():
+            path = source.dotted(node) or ""
+            impure = any(
+                path == bad or path.startswith(bad if bad.endswith("_") else f"{bad}.") for bad in _IMPURE_NAMES
+            )
+            return f"it uses {path}" if impure else ""
+        case _:
+            return ""
+
+
+def _keeps_order(called: ast.expr) -> bool:
+    """``list``, ``tuple``, ``",".join``: the result has the order of the argument."""
+    match called:
+        case ast.Attribute(attr="join") | ast.Name(id="list" | "tuple" | "enumerate" | "iter"):
+            return True
+        case _:
+            return False
+
+
+def _is_set(argument: ast.expr) -> bool:
+    match argument:
+        case ast.Set() | ast.SetComp() | ast.Call(func=ast.Name(id="set" | "frozenset")):
+            return True
+        case ast.GeneratorExp(generators=[first, *_]) | ast.ListComp(generators=[first, *_]):
+            return _is_set(first.iter)
+        case _:
+            return False
+
+
+def _check_constants(view: Definition, source: Source) -> None:
+    """Values from outside the function must not change between the runs of both paths, and must be in the source."""
+    closed = _closed_over(view.function)
+    values = {**view.function.__globals__, **closed}
+    for name, node in source.used:
+        literal = isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, _LITERALS)
+        if literal or isinstance(values.get(name), _MUTABLE):
+            raise definition_error(
+                "VIEW_IMPURE",
+                view,
+                f"{name} is mutable: it can change between two runs of the view",
+                line=node.lineno,
+                next_step="make it a tuple, a frozenset or a MappingProxyType, or build it inside the function",
+            )
+    for name in sorted(closed.keys() - {name for name, _ in source.used}):
+        raise definition_error(
+            "VIEW_UNSEEN", view, f"{name} comes from the enclosing function: its value isn't in the source"
+        )
+
+
+def _closed_over(function: Callable[..., Any]) -> dict[str, Any]:
+    found = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with suppress(ValueError):  # the name is bound later
+            found[name] = cell.cell_contents
+    return found
+
+
+_LITERALS = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
+_MUTABLE = (MutableMapping, MutableSequence, MutableSet)

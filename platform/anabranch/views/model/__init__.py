@@ -1,0 +1,18 @@
+"""One declared view version: its name, events, key, partitions and function, validated when it is made.
+
+In: the arguments of the decorator ``view``. Out: a frozen ``View``, or BadDefinition with file and line.
+
+``definition`` has the ``View`` and the columns that every view's table has beside its own; ``definition_errors`` builds
+the errors; ``canonical`` makes cells of rows comparable (NaN, time zones, the order of maps).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anabranch._lazy_exports import lazy_exports
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_exports(__name__)
+
+__all__ = ["canonical", "definition", "definition_errors"]

@@ -1,0 +1,228 @@
+"""Random records in Avro, Protobuf and text, sound and damaged: landing decides about each as a reader does that knows
+only the formats' specifications."""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from anabranch.contracts import Avro, Contract, Protobuf, Raw, Record, Topic
+from anabranch.contracts.fields.registered_schema import RegisteredSchema
+from google.protobuf import descriptor_pb2
+from support import naive_formats
+from support.avro_records import ORDER_SCHEMA, avro, in_wire_format, protobuf_order, text
+from support.damaged_bytes import accident, fuzzed
+from support.things_topic import APPENDED, decided
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.property, pytest.mark.spark]
+RECORDS = 400
+PLACED = Contract(
+    "order.placed",
+    1,
+    {
+        "type": "object",
+        "required": ["orderId", "total", "country"],
+        "properties": {
+            "orderId": {"type": "string"},
+            "customer": {"type": "string"},
+            "total": {"type": "number", "format": "decimal", "precision": 12, "scale": 2},
+            "placedAt": {"type": "string", "format": "date-time"},
+            "lines": {"type": "integer"},
+            "weight": {"type": "number"},
+            "country": {"type": "string", "enum": ["DE", "FR"]},
+            "tags": {"type": "array", "items": {"type": "string"}},
+        },
+    },
+)
+SENT = Contract(
+    "order.sent",
+    1,
+    {
+        "type": "object",
+        "required": ["order_id", "country"],
+        "properties": {
+            "order_id": {"type": "string"},
+            "placed_at": {"type": "string", "format": "date-time"},
+            "country": {"type": "string", "enum": ["DE", "FR", "US"]},
+            "cents": {"type": "integer"},
+            "lines": {
+                "type": "array",
+                "items": {"type": "object", "properties": {"sku": {"type": "string"}, "cents": {"type": "integer"}}},
+            },
+        },
+    },
+)
+SAID = Contract("text.said", 1, {"type": "object", "properties": {"text": {"type": "string"}}})
+STORED = Contract("bytes.stored", 1, {"type": "object", "properties": {"base64": {"type": "string"}}})
+NEWER = {**ORDER_SCHEMA, "fields": [*ORDER_SCHEMA["fields"], {"name": "note", "type": ["null", "string"]}]}
+OTHER = {
+    **ORDER_SCHEMA,
+    "fields": [{**f, "type": "string"} if f["name"] == "total" else f for f in ORDER_SCHEMA["fields"]],
+}
+SCHEMAS: dict[int, dict[str, Any]] = {3: ORDER_SCHEMA, 70_000: NEWER, 2**31: OTHER}
+MESSAGE: dict[int, tuple[str, Any]] = {
+    1: ("order_id", str),
+    2: ("placed_at", "time"),
+    3: ("country", ["DE", "FR", "US"]),
+    4: ("cents", int),
+    5: ("lines", {1: ("sku", str), 2: ("cents", int)}),
+}
+KIND = protobuf_order()
+
+
+@dataclass(frozen=True)
+class Format:
+    """A topic, how a record of it is drawn, and how it is read by the specification: None for one that can't be."""
+
+    topic: Topic
+    draw: Callable[[Random], bytes]
+    read: Callable[[bytes], Mapping[str, Any] | None]
+
+
+def an_order(chance: Random) -> dict[str, Any]:
+    minutes = chance.choice([0, 0, 0, -30 * 24 * 60 * 365 * 2, 120])
+    return {
+        "orderId": chance.choice(["o", "ö-9", ""]) + str(chance.randrange(100)) * (chance.random() < 0.95),
+        "customer": chance.choice([None, "ann", "Łódź \N{AIRPLANE}"]),
+        "total": Decimal(chance.choice([0, 5, -1, 10**12 - 1, 10**12])) / 100,
+        "placedAt": APPENDED + timedelta(minutes=minutes, milliseconds=chance.randrange(1000)),
+        "lines": chance.choice([0, -1, 2**31 - 1]),
+        "weight": chance.choice([None, 0.1, 1e300, -0.0, 5e-324, -1.5, float("nan"), float("inf")]),
+        "country": chance.choice(["DE", "FR", "US"]),
+        "tags": chance.choice([[], ["a"], ["", "b" * 200]]),
+    }
+
+
+def registered(chance: Random) -> bytes:
+    number = chance.choice([3, 3, 3, 70_000, 70_000, 2**31])
+    order = an_order(chance)
+    total = format(order["total"], "f") if number == 2**31 else order["total"]
+    return in_wire_format(number, avro({**order, "total": total, "note": "n"}, SCHEMAS[number]))
+
+
+def read_registered(value: bytes) -> Mapping[str, Any] | None:
+    schema = SCHEMAS.get(int.from_bytes(value[1:5], "big")) if value[:1] == b"\x00" and len(value) >= 5 else None
+    return None if schema is None else naive_formats.avro(value[5:], schema)
+
+
+def a_message(chance: Random) -> bytes:
+    found = KIND(
+        order_id=chance.choice(["o-1", "", "ö"]), country=chance.randrange(3), cents=chance.choice([0, -1, 2**62])
+    )
+    found.placed_at.FromDatetime(APPENDED + timedelta(minutes=chance.choice([0, 0, 0, -40 * 24 * 60 * 365])))
+    for number in range(chance.randrange(3)):
+        found.lines.add(sku=chance.choice(["", "s"]), cents=number)
+    return in_wire_format(9, b"\x02\x02" + found.SerializeToString())
+
+
+def read_message(value: bytes) -> Mapping[str, Any] | None:
+    # Of the paths that damage can make only this one leads to the message.
+    return naive_formats.protobuf(value[7:], MESSAGE) if value[:7] == b"\x00\x00\x00\x00\x09\x02\x02" else None
+
+
+def a_text(chance: Random) -> bytes:
+    return chance.choice(["", "a line", '{"a": 1}', 'ü\u2028\x00\x1f\\"', "\N{AIRPLANE}" * 50]).encode()
+
+
+def read_text(value: bytes) -> Mapping[str, Any] | None:
+    try:
+        return {"text": value.decode()}
+    except UnicodeDecodeError:
+        return None
+
+
+def _protobuf() -> Protobuf:
+    file = descriptor_pb2.FileDescriptorProto()
+    KIND.DESCRIPTOR.file.CopyToProto(file)
+    schema = RegisteredSchema("protobuf", base64.b64encode(file.SerializeToString()).decode())
+    return Protobuf(id="order_id", time="placed_at", schemas={9: schema})
+
+
+AVRO_SCHEMAS = {number: RegisteredSchema("avro", text(schema)) for number, schema in SCHEMAS.items()}
+BY_LOG: dict[str, Any] = {"id": Record.OFFSET, "time": Record.APPEND_TIME}
+FORMATS = {
+    "Avro": Format(
+        Topic("orders", (PLACED,), records=Avro(id="orderId", time="placedAt", schema=text(ORDER_SCHEMA))),
+        lambda chance: avro(an_order(chance)),
+        lambda value: naive_formats.avro(value, ORDER_SCHEMA),
+    ),
+    "Avro by a registry": Format(
+        Topic("orders", (PLACED,), records=Avro(id="orderId", time="placedAt", schemas=AVRO_SCHEMAS)),
+        registered,
+        read_registered,
+    ),
+    "Protobuf by a registry": Format(Topic("sent", (SENT,), records=_protobuf()), a_message, read_message),
+    "text": Format(Topic("lines", (SAID,), records=Raw(**BY_LOG)), a_text, read_text),
+    "bytes": Format(
+        Topic("blobs", (STORED,), records=Raw(form="base64", **BY_LOG)),
+        lambda chance: chance.randbytes(chance.randrange(200)),
+        lambda value: {"base64": base64.b64encode(value).decode()},
+    ),
+}
+
+
+def expected(format_: Format, value: bytes) -> dict[str, Any] | None:
+    """The data of a valid record, None for one in quarantine."""
+    found = format_.read(value)
+    (contract,) = format_.topic.contracts
+    if found is None:
+        return None
+    data = {name: found.get(name) for name in contract.fields}
+    for name, node in contract.fields.items():
+        if data[name] is None:
+            if name in contract.required:
+                return None
+        elif node.get("format") == "decimal":
+            money = data[name]
+            if not isinstance(money, Decimal) or abs(money) >= 10**10:
+                return None
+        elif ("enum" in node and data[name] not in node["enum"]) or (node["type"] == "string") != isinstance(
+            data[name], str | datetime
+        ):
+            return None
+    ids = [data[name] for name in ("orderId", "order_id") if name in data]
+    time: datetime | None = data.get("placedAt", data.get("placed_at"))
+    if "" in ids:
+        return None
+    if ids and (time is None or time.year < 2000 or time - APPENDED > timedelta(hours=1)):
+        return None
+    return data
+
+
+def damaged(chance: Random, value: bytes) -> bytes:
+    found = fuzzed(value, [accident(chance) for _ in range(chance.randint(1, 2))])
+    return chance.choice(
+        [found, found, value[:-1], value + b"\x00", b"\x01" + value[1:], b"\x00\x00\x00\x00\x63x", b""]
+    )
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_landing_decides_as_the_specification_says(spark: SparkSession, name: str) -> None:
+    format_, chance = FORMATS[name], Random(f"{name}/1")
+    sound = [format_.draw(chance) for _ in range(RECORDS)]
+    values = {str(n): value if chance.random() < 0.6 else damaged(chance, value) for n, value in enumerate(sound)}
+    rows = decided(spark, values, format_.topic)
+    column = format_.topic.contracts[0].column
+    wrong = []
+    for number, value in values.items():
+        row, right = rows[number], expected(format_, value)
+        landed = row[column] if row["decision"] == "valid" else None
+        if landed != right:
+            wrong.append(f"{value!r}\n  landed:   {landed} ({row['reason']})\n  expected: {right}")
+        assert row["value"] == value
+    assert not wrong, f"{len(wrong)}:\n" + "\n".join(wrong[:5])
+    counts = Counter(row["decision"] for row in rows.values())
+    assert counts["valid"] > 40, counts
+    assert counts["quarantined"] > 40 or name in ("text", "bytes"), counts
+    kinds = {row["reason"].partition(":")[0] for row in rows.values() if row["reason"]}
+    assert "unreadable" not in kinds, "each has a reason of its own"

@@ -1,0 +1,90 @@
+"""`anabranch topics add` asks, proposes, and writes a declaration that can be loaded."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from anabranch.apps.cli.main import app
+from anabranch.contracts import Avro, PlainJson, TimeField, load_declarations
+from anabranch.core.errors import TryAgain
+from anabranch.ingest.kafka import admin
+from support.avro_records import ORDER_SCHEMA, text
+from typer.testing import CliRunner
+
+pytestmark = pytest.mark.unit
+SAMPLE = """{"orderId": "o-1", "ts": 1704103200000, "customer": "ann", "cents": 5}
+{"orderId": "o-2", "ts": 1704106800000, "customer": "bob", "cents": 7}
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project without topics, and a broker that has none."""
+    (tmp_path / "pyproject.toml").write_text("[tool.anabranch]\n")
+    (tmp_path / "spark_jobs" / "contracts").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(admin, "existing_topics", lambda _: {"_other": 1})
+    return tmp_path
+
+
+def add(sample: Path, answers: str, *more: str) -> tuple[int, str]:
+    command = ["topics", "add", "orders", "--sample", str(sample), "--type", "order.placed", *more]
+    found = CliRunner().invoke(app, command, input=answers)
+    return found.exit_code, found.output
+
+
+def test_enter_takes_what_is_proposed(project: Path) -> None:
+    sample = project / "sample.jsonl"
+    sample.write_text(SAMPLE)
+    code, told = add(sample, "\n\n\n\n\n")
+    assert code == 0, told
+    topic = load_declarations(project / "spark_jobs" / "contracts").topic("orders")
+    assert topic.records == PlainJson(id="orderId", time=TimeField("ts", unit="ms"))
+    assert (topic.owned, topic.allowed_lateness) == (True, timedelta(hours=1))
+    assert "next: anabranch topics try orders FILE" in told
+
+
+def test_answers_are_taken_and_asked_for_again_if_they_are_none(project: Path) -> None:
+    schema = project / "order.avsc"
+    schema.write_text(text(ORDER_SCHEMA))
+    code, told = add(schema, "nothing\norderId\nplacedAt\ncustomer\n90\ny\n")
+    assert code == 0, told
+    assert "'nothing' is none of the choices" in told
+    topic = load_declarations(project / "spark_jobs" / "contracts").topic("orders")
+    assert isinstance(topic.records, Avro)
+    assert (topic.records.id, topic.records.time, topic.records.subject) == ("orderId", "placedAt", "customer")
+    assert (topic.owned, topic.allowed_lateness) == (False, timedelta(minutes=90))
+    assert (project / "spark_jobs" / "contracts" / "order.placed.avsc").exists()
+
+
+def test_a_sample_needs_no_broker(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreachable(_: object) -> None:
+        raise TryAgain("BROKER_UNREACHABLE", "no broker answers")
+
+    monkeypatch.setattr(admin, "existing_topics", unreachable)
+    sample = project / "sample.jsonl"
+    sample.write_text(SAMPLE)
+    code, told = add(sample, "\n\n\n\n\n")
+    assert code == 0, told
+
+
+def test_a_topic_that_nobody_has_needs_a_sample(project: Path) -> None:
+    found = CliRunner().invoke(app, ["topics", "add", "orders"])
+    assert found.exit_code == 1
+    assert "no records to learn from" in found.output
+
+
+@pytest.mark.parametrize(
+    ("data", "step"),
+    [("topic", "anabranch topics add TOPIC"), ("file", "anabranch load TOPIC FILE"), ("http", "anabranch http allow")],
+)
+def test_a_new_project_shows_the_steps_for_what_one_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: str, step: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = CliRunner().invoke(app, ["init", "shop", "--data", data])
+    assert found.exit_code == 0
+    assert step in found.output
+    assert CliRunner().invoke(app, ["init", "other", "--data", "all"]).exit_code == 1

@@ -1,0 +1,72 @@
+"""A batch and the client of Kafka, a real one without a broker; the rest is in tests/faults/test_queues.py."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import confluent_kafka
+import pytest
+from anabranch.contracts import Contract, Topic
+from anabranch.contracts.model.declarations import Declarations
+from anabranch.core import part_report
+from anabranch.core.part_report import MOST_REASONS, Source
+from anabranch.core.settings import Settings
+from anabranch.ingest.kafka.batches import Batch, RawRecord
+from anabranch.ingest.kafka.producer import open_client
+
+pytestmark = pytest.mark.unit
+TOPIC = Topic("sales", (Contract("sale.made", 1, {"type": "object"}),))
+
+
+@pytest.fixture
+def client(tmp_path: Path, free_port: Callable[[], int]) -> confluent_kafka.Producer:
+    settings = Settings(home=tmp_path, bootstrap_servers=f"127.0.0.1:{free_port()}")
+    return open_client(settings, Declarations({"sales": TOPIC}), delivery_seconds=1)
+
+
+def settled(client: confluent_kafka.Producer, batch: Batch) -> confluent_kafka.KafkaError | None:
+    batch.send()
+    until = time.monotonic() + 30
+    while not batch.answered and time.monotonic() < until:
+        client.poll(0.1)
+    return batch.settle()
+
+
+def test_what_the_broker_did_not_confirm_is_sent_again(client: confluent_kafka.Producer) -> None:
+    batch = Batch(client, "sales", [RawRecord(None, b"1"), RawRecord(b"k", b"2", [("h", b"3")])])
+    for _ in range(2):
+        error = settled(client, batch)
+        assert error is not None
+        assert error.code() == confluent_kafka.KafkaError._MSG_TIMED_OUT
+        assert not batch.done
+    assert batch.too_large == {}
+
+
+def test_what_is_too_large_for_the_client_is_found_alone(client: confluent_kafka.Producer) -> None:
+    batch = Batch(client, "sales", [RawRecord(None, b"x" * 2_000_000)])
+    assert settled(client, batch) is None
+    assert batch.done
+    assert [*batch.too_large] == [0]
+
+
+def test_nothing_is_a_batch_that_is_done(client: confluent_kafka.Producer) -> None:
+    assert Batch(client, "sales", []).done
+
+
+def test_counts_go_on_over_restarts_and_reasons_are_bounded(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path)
+    assert part_report.text(settings, "queues") == ""
+    now = part_report.sources(settings, "queues", ["q"])
+    now["q"].count("in the log", 1_200)
+    for number in range(MOST_REASONS + 5):
+        now["q"].refuse(f"reason {number}")
+    assert now["q"].refused["other reasons"] == 5
+    now["q"].waits_for = "RabbitMQ"
+    part_report.write(settings, "queues", now)
+    assert part_report.text(settings, "queues").startswith("q: 1,200 in the log, 1 refused (reason 0), ")
+    assert part_report.text(settings, "queues").endswith("waits: RabbitMQ")
+    again = part_report.sources(settings, "queues", ["q", "new"])
+    assert (again["q"].waits_for, again["q"].counts) == ("", {"in the log": 1_200})
+    assert again["new"] == Source()

@@ -1,0 +1,155 @@
+"""The seam to storage: what each store must do, and who must not go past it."""
+
+from __future__ import annotations
+
+import ast
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import anabranch
+import pytest
+from anabranch.core.storage import DISK, path_of, storage_of
+from support.object_store import Faults, object_store
+
+pytestmark = pytest.mark.unit
+PACKAGE = Path(anabranch.__file__).parent
+
+
+def test_an_object_is_there_whole_until_it_is_removed(place: Path) -> None:
+    storage, path = storage_of(place), place / "a" / "b" / "object"
+    assert not storage.exists(path)
+    for read in (storage.read, storage.size):
+        with pytest.raises(FileNotFoundError):
+            read(path)
+    storage.write(path, b"one")
+    storage.write(path, b"two, longer")
+    assert (storage.read(path), storage.size(path), storage.exists(path)) == (b"two, longer", 11, True)
+    storage.remove(path)
+    storage.remove(path)
+    assert not storage.exists(path)
+
+
+def test_of_those_who_create_an_object_at_once_one_wins(place: Path) -> None:
+    storage = storage_of(place)
+    for number in range(5):
+        path = place / "objects" / str(number)
+        with ThreadPoolExecutor(4) as pool:
+            made = list(pool.map(lambda text, path=path: storage.create(path, text, durable=True), [b"a", b"b", b"c"]))
+        assert sorted(made) == [False, False, True]
+        assert storage.read(path) == b"abc"[made.index(True) :][:1]
+
+
+def test_the_same_content_of_another_is_not_taken_for_its_own(place: Path) -> None:
+    storage, path = storage_of(place), place / "object"
+    assert storage.create(path, b"same")
+    assert not storage.create(path, b"same")
+
+
+def test_whose_object_it_is_when_its_answer_was_lost(tmp_path: Path) -> None:
+    with object_store(tmp_path) as store:
+        with store.failing(Faults(lost=1.0)):
+            assert store.create(tmp_path / "mine", b"same")
+        with store.failing(Faults(refused=1.0)):
+            assert not store.create(tmp_path / "mine", b"same")
+            with pytest.raises(OSError, match="nobody"):
+                store.create(tmp_path / "nobody", b"same")
+        with store.failing(Faults(lost=1.0, unread=1.0)), pytest.raises(OSError, match="unknown"):
+            store.create(tmp_path / "unknown", b"same")
+
+
+def test_names_are_those_of_one_folder(place: Path) -> None:
+    storage = storage_of(place)
+    assert (storage.names(place / "none"), storage.below(place / "none")) == ([], [])
+    paths = [place / "f" / name for name in ("a", "b.json", "sub/c", "sub/deep/d")]
+    for path in (*paths, place / "f2", place / "g" / "x"):
+        storage.write(path, b"")
+    assert sorted(storage.names(place / "f")) == ["a", "b.json", "sub"]
+    assert sorted(storage.below(place / "f")) == paths
+    assert sorted(storage.names(place)) == ["f", "f2", "g"]
+    assert (storage.names(paths[0]), storage.below(paths[0])) == ([], [])
+
+
+def test_a_folder_is_there_as_long_as_it_holds_something(place: Path) -> None:
+    storage = storage_of(place)
+    storage.write(place / "f" / "g" / "object", b"")
+    found = [storage.holds(place / name) for name in ("f", "f/g", "f/g/object", "none")]
+    assert found == [True, True, False, False]
+
+
+def test_a_moved_object_has_its_new_name_only(place: Path) -> None:
+    storage = storage_of(place)
+    storage.write(place / "a", b"content")
+    storage.move(place / "a", place / "new" / "b")
+    assert storage.read(place / "new" / "b") == b"content"
+    assert not storage.exists(place / "a")
+    with pytest.raises(FileNotFoundError):
+        storage.move(place / "a", place / "c")
+
+
+def test_a_large_object_is_written_and_read_in_parts(place: Path) -> None:
+    storage, path = storage_of(place), place / "below" / "large"
+    with storage.writing(path) as file:
+        for number in range(10):
+            file.write(bytes([number]) * 1_000)
+        assert file.tell() == 10_000
+    with storage.reading(path) as file:
+        file.seek(5_000)
+        assert file.read(2) == b"\x05\x05"
+
+
+def test_a_path_and_what_delta_calls_it(place: Path) -> None:
+    path = place / "views" / "v1"
+    assert path_of(storage_of(path).uri(path)) == path
+    assert path_of(f"file://{path}") == path
+
+
+def test_a_draft_of_a_failed_write_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    monkeypatch.setattr("os.link", full)
+    for write in (DISK.write, DISK.create):
+        with pytest.raises(OSError, match="no space"):
+            write(tmp_path / "object", b"content")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_made_is_no_error_though_its_draft_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def kept(*_: object, **__: object) -> None:
+        raise OSError("read-only file system")
+
+    monkeypatch.setattr(Path, "unlink", kept)
+    assert DISK.create(tmp_path / "object", b"content")
+    assert DISK.read(tmp_path / "object") == b"content"
+
+
+BY_ITSELF = {
+    "exists", "glob", "hardlink_to", "is_dir", "is_file", "iterdir", "mkdir", "open", "read_bytes", "read_text",
+    "rename", "rglob", "rmdir", "stat", "symlink_to", "touch", "unlink", "write_bytes", "write_text",
+}  # fmt: skip
+"""What a path does on the local disk."""
+SPARKS_OWN = PACKAGE / "lake" / "streams" / "stream_checkpoint.py"
+
+
+def test_tables_control_files_and_fences_go_through_the_seam() -> None:
+    files = [*(PACKAGE / "lake").rglob("*.py"), *(PACKAGE / "core").glob("control_*.py")]
+    calls = [
+        (str(path.relative_to(PACKAGE)), ast.unparse(node))
+        for path in files
+        if path != SPARKS_OWN
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in BY_ITSELF
+    ]
+    assert len(files) > 20
+    assert [call for call in calls if not call[1].startswith("storage")] == []
+
+
+def test_tables_are_opened_in_one_place() -> None:
+    opening = [
+        str(path.relative_to(PACKAGE))
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "DeltaTable"
+    ]
+    assert opening == ["lake/log/delta_tables.py"]
