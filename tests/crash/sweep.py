@@ -16,7 +16,8 @@ from crash.acts import ACTS, Stage
 from crash.judging import settle, wrong
 from crash.world import World
 
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}")
+_RANDOM = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}|(?<=\.)[0-9a-f]{8}(?=\.\d+$)")
+"""The last one: of a draft (``core.storage``), between the name of its file and the process that writes it."""
 _NUMBER = re.compile(r"\d+")
 TRIES, TRIES_OF_A_COMMIT = 2, 6
 """Of each point: once before it and once after it; of a commit of a table three times each way."""
@@ -82,13 +83,14 @@ def points(world: World, act: str, log: Path) -> dict[Point, int]:
     found = world.run(act, None, log)
     if found["code"] != 0:
         raise RuntimeError(f"{act} fails by itself (exit code {found['code']}): see {log}")
-    names = [(call["operation"], _named(call["path"], world.home)) for call in found["calls"]]
+    names = [(call["operation"], named(call["path"], world.home)) for call in found["calls"]]
     counted = Counter((operation, name) for operation, name in names if not _SHARED.search(name))
     return {Point(act, *each): count for each, count in sorted(counted.items())}
 
 
-def _named(path: str, home: Path) -> str:
-    return _NUMBER.sub("<n>", _UUID.sub("<id>", str(Path(path).relative_to(home))))
+def named(path: str, home: Path) -> str:
+    """The same for each pass of a point, though ids and numbers in its path are new ones."""
+    return _NUMBER.sub("<n>", _RANDOM.sub("<id>", str(Path(path).relative_to(home))))
 
 
 def attempt(world: World, stage: Stage, one: Try, log: Path) -> Outcome:

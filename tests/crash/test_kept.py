@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 from random import Random
 
 import pytest
+from anabranch.core.storage import LocalDisk
 
 from crash.acts import ACTS
 from crash.killed_code import code_of, without_docstrings
 from crash.report import keep, kept, page
-from crash.sweep import Outcome, Point, tries
+from crash.sweep import Outcome, Point, named, tries
 
 pytestmark = pytest.mark.unit
 COMMIT = Point("batch: repair", "link", "lake/views/v/speed/_delta_log/<n>.json")
@@ -47,3 +49,14 @@ def test_a_try_counts_until_the_code_that_it_killed_changes() -> None:
     before = 'def one() -> int:\n    """What it is."""\n    return 1  # one\n'
     assert without_docstrings(before) == without_docstrings("def one() -> int:\n    return 1\n")
     assert without_docstrings(before) != without_docstrings("def one() -> int:\n    return 2\n")
+
+
+def test_a_draft_is_the_same_point_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its name is new at each pass: a kill would wait for one that never comes again."""
+    drafts = list[Path]()
+    monkeypatch.setattr("os.link", lambda draft, _: drafts.append(draft))
+    for _ in range(20):
+        assert LocalDisk().create(tmp_path / "control" / "7.json", b"{}")
+    (name,) = {named(str(draft), tmp_path) for draft in drafts}
+    point = Point("batch: repair", "delete", name)
+    assert all(re.fullmatch(point.expression(tmp_path), str(draft)) for draft in drafts)

@@ -24,7 +24,7 @@ from support.landed_sample import ALL_DECLARED, Landing, gallery
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(1_800)]
+pytestmark = [pytest.mark.spark, pytest.mark.examples, pytest.mark.timeout(1_800)]
 
 DAYS, EPOCHS = 10, 8
 REGISTRY = gallery()
@@ -41,8 +41,9 @@ class Flown:
 
 
 @pytest.fixture(scope="module")
-def flown(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Flown:
-    """Landed in eight epochs; some streams have run over all but three of them, then every one over all."""
+def flown(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Flown:
+    """Landed in eight epochs; some streams have run over all but three of them, then every one that this run is about
+    over all."""
     settings = load_settings(home=Path(tmp_path_factory.mktemp("gallery")), shuffle_partitions=2)
     landings = {name: Landing(settings, topic) for name, topic in ALL_DECLARED.topics.items()}
     events = {"flights": sample_events.flights(DAYS, 7, late=0.01)}
@@ -50,11 +51,17 @@ def flown(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Flow
     for part in (slice(0, EPOCHS - 3), slice(EPOCHS - 3, EPOCHS)):
         for topic, landing in landings.items():
             landing.land(*sample_events.sliced(events[topic], DAYS, EPOCHS)[part])
-        for view in VIEWS.values() if part.stop == EPOCHS else map(VIEWS.__getitem__, sorted(STOPPED)):
-            catch_up(spark, settings, view, REGISTRY.topic(view))
+        for name in sorted(_asked(request) & (VIEWS.keys() if part.stop == EPOCHS else STOPPED)):
+            catch_up(spark, settings, VIEWS[name], REGISTRY.topic(VIEWS[name]))
     days = sorted({row["event_date"] for row in landings["flights"].rows})
     late = {topic: sum(bool(row["late"]) for row in landing.rows) for topic, landing in landings.items()}
     return Flown(settings, days, late)
+
+
+def _asked(request: pytest.FixtureRequest) -> set[str]:
+    """The views that this run is about."""
+    items = (item for item in request.session.items if isinstance(item, pytest.Function))
+    return {item.callspec.id for item in items if item.originalname == test_both_paths_agree.__name__}
 
 
 def test_the_sample_has_what_makes_it_hard(flown: Flown) -> None:

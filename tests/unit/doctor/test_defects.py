@@ -47,7 +47,7 @@ from support.view_defects import (
 )
 from typer.testing import CliRunner
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.examples]
 DEFECTS = [*IN_LANDING, *IN_VIEWS]
 LATER = timedelta(hours=2)
 

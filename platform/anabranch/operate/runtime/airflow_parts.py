@@ -22,6 +22,12 @@ from anabranch.operate.runtime.secret_files import airflow_passwords, fernet_key
 
 COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
 MIGRATION = "airflow-migrate"
+DAG_BUNDLE: dict[str, Any] = {
+    "name": "dags-folder",
+    "classpath": "anabranch.apps.airflow.dag_bundle.ProjectBundle",
+    "kwargs": {},
+}
+"""Airflow's name for the folder of DAGs, so that what its database says of them stays."""
 MIGRATED_TABLE = "anabranch_migrated"
 """Our own table in Airflow's database. It records which version of Airflow last migrated the database."""
 
@@ -39,6 +45,10 @@ def constants() -> dict[str, str]:
         "AIRFLOW__API__EXPOSE_CONFIG": "False",
         "AIRFLOW__DATABASE__LOAD_DEFAULT_CONNECTIONS": "False",
         "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "10",
+        # Our bundle notices what the DAG files are made from; a file that has changed itself Airflow notices. This is
+        # for DAGs that depend on something else.
+        "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps([DAG_BUNDLE]),
+        "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "600",
         "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "1",
         "AIRFLOW__API__WORKERS": "1",
         # Until then, tasks of a killed scheduler count as running, and no other run of their view starts. Airflow's
