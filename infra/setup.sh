@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Make the environment: .venv from requirements.lock, the package itself, the JARs of Spark and of the broker, and an
-# archive of the classes that an engine loads.
+# Make the environment: .venv from requirements.lock, the package itself, the JARs of Spark and of the broker, and
+# archives of the classes that engines and brokers load.
 # Does nothing when a stamp says that the locks have not changed since the last time. Safe to repeat after a kill:
 # the stamp is written last.
 set -euo pipefail

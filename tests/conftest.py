@@ -71,13 +71,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _leave_examples_out(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests with parameters in files marked as examples: as many of each function as ``--examples`` says."""
+    """Of the tests with parameters in files marked as examples, as many of each function as ``--examples`` says; and of
+    the dearest tests those whose turn it is."""
     every, first = config.getoption("examples")
     seen, left = Counter[tuple[Path, str]](), list[pytest.Item]()
     for item in items:
-        if isinstance(item, pytest.Function) and hasattr(item, "callspec") and item.get_closest_marker("examples"):
-            if item.get_closest_marker("sweep"):
-                continue  # not counted: it runs in sweeps only
+        if item.get_closest_marker("sweep"):
+            continue  # not counted: it runs in sweeps only
+        turn = item.get_closest_marker("turn")
+        if turn is not None and turn.args[0] % every != first:
+            left.append(item)
+        elif isinstance(item, pytest.Function) and hasattr(item, "callspec") and item.get_closest_marker("examples"):
             function = (item.path, item.originalname)
             if seen[function] % every != first:
                 left.append(item)

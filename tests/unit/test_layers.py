@@ -18,7 +18,7 @@ ORDER = (
     "lake.streams", "lake", "ingest.schema_registry", "ingest.landing.table", "ingest.landing.decoding",
     "ingest.landing", "ingest.landing.audit", "ingest.files", "views.model", "views.selection", "views.saved_searches",
     "views", "compute.speed", "compute.batch", "certify", "serve", "change.replay", "change", "change.migrate",
-    "operate.setup", "operate.explain", "operate.trial", "operate.jobs", "operate.runtime", "operate.maintenance",
+    "operate.explain", "operate.trial", "operate.jobs", "operate.runtime", "operate.setup", "operate.maintenance",
     "operate.backup", "operate.upgrade", "operate.doctor", "testing", "apps.airflow", "apps.web", "apps.cli",
     "apps.demo",
 )  # fmt: skip

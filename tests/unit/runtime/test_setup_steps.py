@@ -72,6 +72,7 @@ def test_a_program_ends_with_whoever_waits_for_it(tmp_path: Path, monkeypatch: p
 
 def test_what_is_there_is_not_made_again(tmp_path: Path) -> None:
     from anabranch.core.engine.spark import class_archive
+    from anabranch.operate.runtime.kafka_server import broker_archive
 
     settings = Settings(home=tmp_path / "home", jars=tmp_path / "jars")
     for name in ("spark", "kafka"):
@@ -79,6 +80,7 @@ def test_what_is_there_is_not_made_again(tmp_path: Path) -> None:
         (settings.jars / name).mkdir(parents=True)
         (settings.jars / name / "resolved.lock").write_text(listing.read_text())
     class_archive(settings).touch()
+    broker_archive(settings).touch()
     said = list[str]()
     _set_up.set_up(settings, said.append)
     assert said == []

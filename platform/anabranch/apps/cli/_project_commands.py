@@ -138,8 +138,8 @@ def _sample_folder() -> Path:
 
 
 def setup() -> None:
-    """Download the pinned JARs of Spark and Kafka (60 MB), and archive the engine's classes (200 MB). Takes a minute or
-    two; does nothing if they are there."""
+    """Download the pinned JARs of Spark and Kafka (60 MB), and archive the classes of engine and broker (250 MB). Takes
+    a minute or two; does nothing if they are there."""
     from anabranch.core.project_folder import project_root
     from anabranch.core.settings import load_settings
     from anabranch.operate.setup import set_up

@@ -52,6 +52,12 @@ def java() -> str:
     return str(Path(home) / "bin/java") if home else (shutil.which("java") or "java")
 
 
+def broker_archive(settings: Settings) -> Path:
+    """The JVM's class data archive for the broker; ``operate.setup`` writes it. With it a start takes half the CPU
+    time."""
+    return settings.jars / "broker.jsa"
+
+
 def kafka_home(settings: Settings) -> Path:
     return settings.home / "kafka"
 
@@ -147,7 +153,12 @@ def prepare(settings: Settings) -> None:
 def _command(settings: Settings, options: list[str]) -> tuple[str, ...]:
     home = kafka_home(settings)
     places = (f"-Dlog4j2.configurationFile={home / 'log4j2.properties'}", f"-Djava.io.tmpdir={unpacked(settings)}")
-    return (java(), *options, "-Djava.net.preferIPv4Stack=true", *places, "-cp", _class_path(settings))
+    archive = broker_archive(settings)  # the JVM silently ignores that of another JVM or class path
+    archived = (f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
+    return (
+        java(), *options, *(archived if archive.exists() else ()), "-Djava.net.preferIPv4Stack=true", *places,
+        "-cp", _class_path(settings),
+    )  # fmt: skip
 
 
 def _class_path(settings: Settings) -> str:

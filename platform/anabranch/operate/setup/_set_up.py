@@ -1,4 +1,4 @@
-"""Resolves the JARs, then writes the class archive; each only if it is missing."""
+"""Resolves the JARs, then writes the class archives; each only if it is missing."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ def set_up(settings: Settings, tell: Callable[[str], None] = lambda _: None) -> 
     settings.jars.mkdir(parents=True, exist_ok=True)
     resolved = [_resolve(settings, name, options, tell) for name, options in _LISTS.items()]
     from anabranch.core.engine.spark import class_archive
+    from anabranch.operate.runtime.kafka_server import broker_archive
 
-    archive = class_archive(settings)
-    if any(resolved) or not archive.exists():
-        tell("archiving the engine's classes (half a minute, 200 MB; without the archive engines start more slowly)")
+    archives = (class_archive(settings), broker_archive(settings))
+    if any(resolved) or not all(archive.exists() for archive in archives):
+        tell("archiving the classes of engine and broker (a minute, 250 MB; without it both start more slowly)")
         log, began = settings.jars / "archive.log", time.monotonic()
         program = [sys.executable, "-m", "anabranch.operate.setup._archive_classes"]
         given = {**os.environ, "ANABRANCH_JARS": str(settings.jars)}
         if _run(program, log, tell, env=given):
-            tell(f"no class archive was written: see {log}")
+            tell(f"a class archive is missing: see {log}")
         else:
-            tell(f"  {_megabytes(archive)} in {time.monotonic() - began:.0f} s")
+            tell(f"  {' and '.join(map(_megabytes, archives))} in {time.monotonic() - began:.0f} s")
 
 
 def _resolve(settings: Settings, name: str, options: tuple[str, ...], tell: Callable[[str], None]) -> bool:
