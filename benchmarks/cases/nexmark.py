@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 EPOCH = 10_000
-ONE_OF_EACH = {"q4", "q8", "q11", "q18"}
-"""Of a tiny run: joins of all three kinds of events, sessions, and a view without days."""
+ONE_OF_EACH = {"q4", "q18"}
+"""Of a tiny run: a join, and a view without days. All are run in both paths by ``tests/spark/nexmark``."""
 SPEED, SPEED_BY_HAND, BATCH, BATCH_BY_HAND = "speed", "speed, hand-written", "batch", "batch, hand-written"
 
 
@@ -60,7 +60,7 @@ class Measured:
 
 def run(world: World) -> Report:
     own = world.fresh("nexmark").model_copy(update={"max_offsets_per_trigger": EPOCH})
-    workload, file = Workload(world.pick(20_000, 40_000, 150_000)), own.home / "produced.parquet"
+    workload, file = Workload(world.pick(6_000, 40_000, 150_000)), own.home / "produced.parquet"
     with lifecycle.running(own, ["kafka"]) as settings:
         produce(settings, workload, file)
         here = world.at(settings)

@@ -22,7 +22,7 @@ from benchmarks.world import World, fill_landing, fill_log
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.system, pytest.mark.spark]
+pytestmark = [pytest.mark.system, pytest.mark.spark, pytest.mark.examples]
 SHARED = {"day_again", "pages"}
 
 
