@@ -2,9 +2,9 @@
 changed.
 
 Airflow notices a file in ``dags/`` that has changed by itself. But ours say what other files declare: the versions of
-each view, and which of them readers have. Parsing all of them every 30 s, as Airflow does by default, took a ninth of the
-CPU time of the tests with real servers. So Airflow parses them rarely (``airflow_parts.constants``), and this bundle
-asks for it.
+each view, and which of them readers have. Parsing all of them every 30 s, as Airflow does by default, took a ninth of
+the CPU time of the tests with real servers. So Airflow parses them rarely (``airflow_parts.constants``), and this
+bundle asks for it.
 """
 
 from __future__ import annotations
