@@ -89,7 +89,10 @@ def pick(page: Page, dialogue: Locator, label: str, day: str) -> None:
 def our_page(page: Page) -> FrameLocator:
     """The page "Anabranch", which Airflow shows in a frame, reached through the navigation."""
     page.get_by_role("link", name="Anabranch").click()
-    return page.frame_locator('iframe[title="Anabranch"]')
+    ours = page.frame_locator('iframe[title="Anabranch"]')
+    # From a deep page, the click leads back to this one: a link that is pressed before that is forgotten.
+    expect(ours.get_by_role("heading", name="Views", exact=True)).to_be_visible()
+    return ours
 
 
 def picture(page: Page, path: Path, *, whole: bool = False) -> None:

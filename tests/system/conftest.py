@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,24 @@ from support.sent_records import landed
 from support.small_platform import DAYS, Clinic, departed
 from support.tls_authority import Authority, authority
 
+LINES_OF_A_PAGE = 25
 LOGINS = {"vera": "viewer", "ulla": "user", "olga": "op"}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+    """A test that fails in a browser says what was to be seen there."""
+    report = yield
+    page = getattr(item, "funcargs", {}).get("page")
+    if report.when == "call" and report.failed and page is not None and hasattr(report.longrepr, "addsection"):
+        for frame in page.frames:
+            try:
+                lines = frame.inner_text("body", timeout=2_000).splitlines()
+            except Exception as error:  # a closed page; the test's own failure must not be lost
+                lines = [str(error)]
+            seen = "\n".join(line for line in lines if line.strip())
+            report.longrepr.addsection(f"seen at {frame.url}", "\n".join(seen.splitlines()[:LINES_OF_A_PAGE]))
+    return report
 
 
 @pytest.fixture(scope="session")
