@@ -204,7 +204,8 @@ def _cpu_seconds(settings: Settings) -> float:
 def live_events(settings: Settings, world: World) -> Iterator[threading.Thread]:
     """Events of the months behind come into all views, at their pace, until the block ends."""
     later = FIRST + timedelta(days=DAYS + 30)
-    events = flight_events(later, 365 - DAYS - 30, world.declared).filter(topic=world.topic.name)
+    days = world.pick(3, 365 - DAYS - 30, 365 - DAYS - 30)
+    events = flight_events(later, days, world.declared).filter(topic=world.topic.name)
     stop = threading.Event()
 
     def send() -> None:

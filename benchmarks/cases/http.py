@@ -40,7 +40,7 @@ class Load:
 def run(world: World) -> Report:
     settings, topic = world.fresh("http"), world.topic.name
     token = access.allow(settings, "benchmark", [topic])
-    seconds = world.pick(1.0, 5.0, 15.0)
+    seconds = world.pick(0.3, 5.0, 15.0)
     singles, batches = list[Load](), list[Load]()
     with lifecycle.running(settings, ["kafka", "http"]):
         ensure_topics(settings, world.declared, [topic])

@@ -23,8 +23,8 @@ def collected(part: str | None) -> set[str]:
 
 def test_three_days_run_all_and_each_test_that_is_not_so_dear_runs_on_all() -> None:
     whole, days = collected(None), [collected(f"{PARTS}/{day}") for day in range(PARTS)]
-    assert set.union(*days) == whole
-    dear = {test.rpartition("::")[2].partition("[")[0] for test in whole - set.intersection(*days)}
+    assert days[0].union(*days[1:]) == whole
+    dear = {test.rpartition("::")[2].partition("[")[0] for test in whole - days[0].intersection(*days[1:])}
     assert "test_a_healthy_platform_is_left_in_peace" in dear, "examples"
     assert "test_each_read_shows_the_money_of_its_cut_while_streams_and_a_publication_are_killed" in dear, "a turn"
     assert "test_a_platform_that_runs_is_left_in_peace" not in dear
