@@ -7,7 +7,6 @@ import os
 import socket
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,22 +37,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     where = "folder for the pictures that the tests of the UI take; without it they are thrown away"
     parser.addoption("--pictures", type=Path, default=None, help=where)
     parser.addoption("--tasks", type=Path, default=None, help="page that gets the table of test_tasks.py")
-    part = "N/K: of tests marked as examples every Nth, from the Kth (from 0) on; without it all"
-    parser.addoption("--examples", type=_part, default=(1, 0), help=part)
-
-
-def _part(text: str) -> tuple[int, int]:
-    every, first = (int(n) for n in text.split("/"))
-    if not 0 <= first < every:
-        raise ValueError(text)
-    return every, first
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What shares the one platform is marked, so that it can run beside all that has servers of its own; where there is
     only one process, behind it. A system test elsewhere would never be run."""
-    _leave_examples_out(config, items)
 
     def shared(item: pytest.Item) -> bool:
         return "platform" in getattr(item, "fixturenames", ())
@@ -68,28 +57,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=lambda item: item.path not in with_engine)
     for item in filter(shared, items):
         item.add_marker(pytest.mark.shared)
-
-
-def _leave_examples_out(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of the tests with parameters in files marked as examples, as many of each function as ``--examples`` says; and of
-    the dearest tests those whose turn it is."""
-    every, first = config.getoption("examples")
-    seen, left = Counter[tuple[Path, str]](), list[pytest.Item]()
-    for item in items:
-        if item.get_closest_marker("sweep"):
-            continue  # not counted: it runs in sweeps only
-        turn = item.get_closest_marker("turn")
-        if turn is not None and turn.args[0] % every != first:
-            left.append(item)
-        elif isinstance(item, pytest.Function) and hasattr(item, "callspec") and item.get_closest_marker("examples"):
-            function = (item.path, item.originalname)
-            if seen[function] % every != first:
-                left.append(item)
-            seen[function] += 1
-    if left:
-        out = set(left)
-        items[:] = [item for item in items if item not in out]
-        config.hook.pytest_deselected(items=left)
 
 
 def pytest_collection_finish() -> None:

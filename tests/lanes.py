@@ -4,23 +4,17 @@ First what needs no servers, by three workers, which keep two cores busy. Then t
 beside each other: they wait a lot, for a scheduler, a broker, a restart. (All three at once were slower: at a load of
 16 each engine starts cold beside five others.) The output comes line by line behind the name of its run; build/tests
 has it whole, and the JUnit files. At the end: why tests failed, the slowest, and which failed.
-
-The machine's speed is measured first. On one that is much slower than the one that all limits are made for, all would
-take two hours: there, of the tests marked as ``examples`` and of the dearest ones (``turn``) a third run today, the
-others on the next two days. ``EXAMPLES=all`` runs all of them anywhere.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock, Thread
 
@@ -32,10 +26,6 @@ SYSTEM = ("tests/crash", "tests/faults", "tests/system")
 """Where tests with real servers are: reading all the others, to leave them out, takes up to a minute."""
 _ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 """Containers often set that one: then each run rewrites the asserts of all tests again, for a quarter of a minute."""
-USUAL_SECONDS = 0.3
-"""What ``own_speed`` takes on the machine for which a run of all tests was made to be short."""
-SLOW = 1.4
-PARTS = 3
 _OWN = "system and not sweep and not shared"
 
 
@@ -70,7 +60,6 @@ PHASES = (
 @dataclass
 class _Running:
     lane: Lane
-    examples: str
     started: float = field(default_factory=time.monotonic)
     failed: list[str] = field(default_factory=list)
     seconds: float = 0.0
@@ -86,7 +75,6 @@ class _Running:
 
     def _pytest(self, name: str, arguments: Sequence[str], written: Lock) -> int:
         command = [sys.executable, "-m", "pytest", *arguments, "--junitxml", str(OUTPUT / f"{name}.xml")]
-        command += ["--examples", self.examples]
         self.process = subprocess.Popen(
             command,
             cwd=PROJECT, env={**_ENVIRONMENT, "TESTS_BESIDE": str(self.lane.beside), "PYTHONUNBUFFERED": "1"},
@@ -101,32 +89,10 @@ class _Running:
         return self.process.wait()
 
 
-def own_speed() -> float:
-    """Seconds of a loop in Python, over names of a module: the median of nine."""
-
-    def once() -> float:
-        begun = time.perf_counter()
-        exec("total = 0\nfor number in range(5_000_000):\n    total += number", {})  # noqa: S102
-        return time.perf_counter() - begun
-
-    return statistics.median(once() for _ in range(9))
-
-
-def which_examples(seconds: float) -> tuple[str, str]:
-    """The value of ``--examples``, and what a person is told of it."""
-    times = f"this machine is {seconds / USUAL_SECONDS:.1f} times as slow as the usual one"
-    if seconds < SLOW * USUAL_SECONDS or os.environ.get("EXAMPLES") == "all":
-        return "1/0", f"{times}: all tests run"
-    part = f"{PARTS}/{datetime.now(UTC).toordinal() % PARTS}"
-    return part, f"{times}: of examples and the dearest tests a third run today ({part}; EXAMPLES=all: all)"
-
-
 def main() -> int:
     OUTPUT.mkdir(parents=True, exist_ok=True)
     for file in OUTPUT.iterdir():
         file.unlink()
-    examples, note = which_examples(own_speed())
-    print(note, flush=True)  # noqa: T201
     written, stopped = Lock(), dict[str, bool]()
     running: list[_Running] = []
 
@@ -140,7 +106,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
     for phase in PHASES:
-        now = [_Running(lane, examples) for lane in phase]
+        now = [_Running(lane) for lane in phase]
         running += now
         threads = [Thread(target=each.run, args=(written, stopped)) for each in now]
         for thread in threads:
@@ -153,7 +119,6 @@ def main() -> int:
     for each in running:
         state = f"FAILED: {', '.join(each.failed)}" if each.failed else "passed"
         print(f"{each.lane.name}: {state} in {each.seconds / 60:.1f} min")  # noqa: T201
-    print(note)  # noqa: T201
     # Once more at the very end: of a long output, CI keeps the last lines.
     for name in failed:
         print(f"FAILED {name}")  # noqa: T201

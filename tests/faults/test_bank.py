@@ -120,7 +120,6 @@ def check_the_judge(seen: list[Read], truth: Truth) -> None:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.turn(2)
 def test_each_read_shows_the_money_of_its_cut_while_streams_and_a_publication_are_killed(
     broker: Settings, spark: SparkSession, tmp_path: Path
 ) -> None:

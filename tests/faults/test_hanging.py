@@ -88,7 +88,6 @@ def ended(stream: Process, members: list[psutil.Process]) -> bool:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.turn(0)
 def test_a_view_whose_function_never_returns_is_started_again(settings: Settings, hangs: Path) -> None:
     landing = Landing(settings)
     landing.land([departed(5, "JFK")])

@@ -141,7 +141,6 @@ def kill(settings: Settings, name: str) -> None:
     process.kill()
 
 
-@pytest.mark.turn(2)
 def test_nothing_acknowledged_is_lost_and_nothing_is_doubled_through_kills(
     spark: SparkSession, settings: Settings, broker: Settings, rabbit: RabbitMQ
 ) -> None:

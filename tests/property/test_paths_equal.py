@@ -103,7 +103,6 @@ def disturb(settings: Settings, view: View, how: str) -> None:
         (checkpoint / "commits" / f".{newest_batch}.crc").unlink()
 
 
-@pytest.mark.turn(1)
 @runs(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(step, min_size=1, max_size=3), which=st.integers(0, len(VIEWS) - 1))
 def test_the_speed_table_is_the_function_of_the_on_time_events(

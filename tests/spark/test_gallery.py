@@ -24,7 +24,7 @@ from support.landed_sample import ALL_DECLARED, Landing, gallery
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.examples, pytest.mark.timeout(1_800)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1_800)]
 
 DAYS, EPOCHS = 10, 8
 REGISTRY = gallery()

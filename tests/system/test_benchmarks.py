@@ -22,7 +22,7 @@ from benchmarks.world import World, fill_landing, fill_log
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.system, pytest.mark.spark, pytest.mark.examples]
+pytestmark = [pytest.mark.system, pytest.mark.spark]
 SHARED = {"day_again", "pages"}
 
 

@@ -88,7 +88,6 @@ def test_the_command_certifies_the_live_table_at_its_cut(platform: Settings) -> 
     assert stored.run in done.stdout
 
 
-@pytest.mark.turn(1)
 def test_a_wrong_row_fails_the_run_which_names_it_until_a_replay_of_the_same_dag(
     platform: Settings, client: Client
 ) -> None:

@@ -24,7 +24,6 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(3_600)]
     [([3], False), pytest.param([3, 2], True, marks=pytest.mark.sweep)],
     ids=["first act", "both acts, twice"],
 )
-@pytest.mark.turn(1)
 def test_days_go_the_whole_way(own_settings: Callable[[str], Settings], runs: list[int], second: bool) -> None:
     settings = own_settings(f"demo-{len(runs)}")
     for days in runs:

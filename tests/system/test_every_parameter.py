@@ -13,7 +13,7 @@ from support.hostile_texts import CANARY
 from typer.main import get_command
 from typer.testing import CliRunner
 
-pytestmark = [pytest.mark.system, pytest.mark.examples]
+pytestmark = pytest.mark.system
 
 TEXTS = [
     f"$(touch {CANARY})`touch {CANARY}`; touch {CANARY}\ntouch {CANARY} #{{{{ ''.__class__.__mro__ }}}}{{% raw %}}",

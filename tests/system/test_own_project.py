@@ -107,7 +107,6 @@ def totals(file: Path) -> Counter[str]:
     return found
 
 
-@pytest.mark.turn(2)
 def test_a_project_is_made_proven_run_and_read_outside_of_any_checkout(installed: Installed) -> None:
     before = installed.files()
     assert "anabranch produce events data/orders.jsonl" in installed.run("anabranch", "init", "shop")

@@ -111,7 +111,6 @@ def kill_replay(settings: Settings) -> None:
             process.kill()
 
 
-@pytest.mark.turn(0)
 def test_a_replay_is_killed_goes_on_faster_and_mends_the_live_table(platform: Settings, client: Client) -> None:
     before = rows(platform)  # other tests may have left wrong ones, too
     key = spoil(platform)

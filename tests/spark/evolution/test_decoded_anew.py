@@ -34,7 +34,7 @@ from support.evolved_contract import ONE, TWO, TYPE, Departure, declared
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.examples]
+pytestmark = pytest.mark.spark
 Row = dict[str, Any]
 
 

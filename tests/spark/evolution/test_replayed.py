@@ -91,7 +91,6 @@ def test_other_bytes_than_those_that_were_landed_stop_it(
     assert f"in partition 0 at offset {history[3]['offset']}" in str(error.value)
 
 
-@pytest.mark.turn(0)
 def test_data_that_landing_has_wrong_is_found_by_the_log(
     spark: SparkSession, settings: Settings, history: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

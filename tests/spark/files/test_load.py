@@ -39,7 +39,7 @@ from pyspark.sql import functions as F
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.examples]
+pytestmark = pytest.mark.spark
 PAID = Contract(
     "payment.made",
     1,

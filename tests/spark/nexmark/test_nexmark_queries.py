@@ -36,7 +36,7 @@ from benchmarks.nexmark.oracle_queries import AVERAGE_OF_ALL_TIME
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.examples]
+pytestmark = pytest.mark.spark
 
 # Midnight lies in the middle of it, so auctions, sessions and windows reach over it.
 NIGHT = Workload(6_000, late=0.02, begin=datetime(2015, 7, 14, 20, tzinfo=UTC))

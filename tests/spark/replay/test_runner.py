@@ -43,7 +43,7 @@ from support.landed_sample import FLIGHTS, Event, Landing, sample_views
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.examples]
+pytestmark = pytest.mark.spark
 
 DELAYS = sample_views().get("departure_delays")
 AIRCRAFT = sample_views().get("aircraft_now")

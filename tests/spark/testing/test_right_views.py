@@ -14,7 +14,7 @@ from support.view_corpus import examples
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.examples]
+pytestmark = pytest.mark.spark
 RIGHT = examples("right_views")
 SOME = {
     *("city_of_the_order", "closed_orders", "customer_now", "days_of_new_york"),

@@ -15,7 +15,7 @@ from support.view_corpus import examples
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.examples]
+pytestmark = pytest.mark.spark
 WRONG = examples("wrong_views")
 EACH = [pytest.param(name, marks=[pytest.mark.sweep] if n % 2 else []) for n, name in enumerate(WRONG)]
 

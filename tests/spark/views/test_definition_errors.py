@@ -16,7 +16,7 @@ from support.landed_sample import DECLARED, sample_views
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.examples]
+pytestmark = pytest.mark.spark
 HOURLY = "key=['hour', 'origin'], partition_by='hour'"
 ROWWISE = "key=['event_time', 'event_id'], partition_by='event_time'"
 KAPPA = "key=['tailnum']"

@@ -35,7 +35,7 @@ from support.nine_days import START, flights
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.examples]
+pytestmark = pytest.mark.spark
 
 QUERIES = Path(__file__).parent / "sql"
 IN_SQL = {v.name.removesuffix("_sql"): v for v in load_views(QUERIES, DECLARED)}

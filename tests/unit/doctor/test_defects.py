@@ -47,7 +47,7 @@ from support.view_defects import (
 )
 from typer.testing import CliRunner
 
-pytestmark = [pytest.mark.unit, pytest.mark.examples]
+pytestmark = pytest.mark.unit
 DEFECTS = [*IN_LANDING, *IN_VIEWS]
 LATER = timedelta(hours=2)
 

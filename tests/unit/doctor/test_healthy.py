@@ -23,7 +23,7 @@ from anabranch.serve.routes import route_of, set_route
 from deltalake import DeltaTable
 from support.small_platform import DAYS, NAME, V1, V2, Clinic, departed
 
-pytestmark = [pytest.mark.unit, pytest.mark.examples]
+pytestmark = pytest.mark.unit
 STATES = 100
 ENDS = [(PUBLISHED, ""), (PUBLISHED, "2013-01-01"), (REFUSED, ""), (CANCELLED, "")]
 
