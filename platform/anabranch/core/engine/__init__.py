@@ -2,7 +2,8 @@
 
 In: settings. Out: a ``SparkSession``, or a clear error. Importing this package loads no pyspark.
 
-1. ``spark`` creates the session, with Spark settings that ``_settings_check`` has checked;
+1. ``spark`` creates the session, with Spark settings that ``_settings_check`` has checked, and Java classes kept by
+   ``_java_classes``;
 2. ``call_sites`` has Spark record the lines of an author's function;
 3. ``lifetime`` holds an engine for the duration of a block, and explains its end (memory, a signal);
 4. ``liveness`` detects streams that hang, by the signs of progress that ``tasks`` reads;

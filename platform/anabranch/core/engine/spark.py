@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from anabranch.core.engine._java_classes import keep_java_classes
 from anabranch.core.engine._settings_check import check_values, refusal
 from anabranch.core.errors import BadInput, BrokenState
 from anabranch.core.settings import Settings
@@ -208,6 +209,7 @@ def session(settings: Settings, app: str, more: Mapping[str, str] = MappingProxy
         spark = builder.getOrCreate()
     except (Py4JError, PySparkException) as error:
         raise refusal(error, settings.spark_conf) or error from error
+    keep_java_classes(spark)
     spark.sparkContext.setLogLevel("ERROR")
     try:
         check_values(spark, settings.spark_conf)
