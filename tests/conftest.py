@@ -8,6 +8,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ import pytest
 from anabranch.core.settings import Settings, load_settings
 from anabranch.operate.runtime import lifecycle
 from lanes import SYSTEM
+from typer.main import get_command
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,6 +74,14 @@ def own_priority() -> Iterator[None]:
     before = os.getpriority(os.PRIO_PROCESS, 0)
     yield
     assert os.getpriority(os.PRIO_PROCESS, 0) == before, "a test has given the priority of this process away"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_command_tree() -> Iterator[None]:
+    """Typer's runner builds all commands again for each call, which takes longer than most calls."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("typer.testing._get_command", cache(get_command))
+        yield
 
 
 @pytest.fixture(scope="session")
