@@ -5,12 +5,16 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from anabranch.core.engine.spark import class_archive, java_options, scratch
 from anabranch.core.settings import Settings, load_settings
 from anabranch.operate.runtime.environment import environment
+from py4j import protocol as proto
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,6 +45,29 @@ def test_an_engine_maps_the_archive_of_its_classes(spark: SparkSession, engine_s
     assert spark._jvm is not None
     maps = Path(f"/proc/{spark._jvm.java.lang.ProcessHandle.current().pid()}/maps").read_text()
     assert str(class_archive(engine_settings)) in maps
+
+
+def test_classes_that_pyspark_names_are_not_looked_for_again(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Java looks for a class in 250 JARs, for each package that it could be in: with a query for each few rows, that is
+    a quarter of the time."""
+    gateway, asked = spark.sparkContext._gateway, list[str]()
+    assert gateway is not None
+    client = gateway._gateway_client
+    send = client.send_command
+
+    def noted(command: str, *more: Any, **named: Any) -> Any:
+        if command.startswith(proto.REFLECTION_COMMAND_NAME + proto.REFL_GET_UNKNOWN_SUB_COMMAND_NAME):
+            asked.append(command.split("\n")[2])
+        return send(command, *more, **named)
+
+    monkeypatch.setattr(client, "send_command", noted)
+    rows = spark.createDataFrame(pa.table({"one": [1, 2]})).select("one", F.lit(2).alias("two"))
+    assert rows.where(F.col("one") > 1).toArrow().to_pylist() == [{"one": 2, "two": 2}]
+    with pytest.raises(AnalysisException):
+        rows.selectExpr("three")
+    assert asked == []
 
 
 def test_checkpoints_are_written_without_other_programs(spark: SparkSession, tmp_path: Path) -> None:

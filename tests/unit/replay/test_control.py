@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -146,6 +147,13 @@ def test_it_says_how_fast_it_is(settings: Settings) -> None:
         "delays v1, the whole view: streaming; 500 of 1,000 records (50%), 50 per second, 8,640 times real time, "
         "about 10 s left; at flights@3"
     )
+
+
+def test_it_says_how_little_other_work_leaves_it(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    now = ReplayState("delays", 1, "r", done=500, total=1000, seconds=10.0, cpu_seconds=0.8, share=0.25)
+    assert now.progress.endswith(", about 10 s left, using 2% of the cores (at most 25%)")
+    assert "cores" not in replace(now, phase="published").progress
 
 
 def test_a_request_from_before_requests_were_numbered_is_obeyed(settings: Settings) -> None:

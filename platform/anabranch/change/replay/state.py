@@ -5,6 +5,7 @@ A state that can't be read is an error, never "no replay": otherwise files that 
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -78,6 +79,11 @@ class ReplayState:
         return self.done / self.seconds if self.seconds else 0.0
 
     @property
+    def cores_used(self) -> float:
+        """The share of this machine's cores that it has used so far, pauses included."""
+        return self.cpu_seconds / self.seconds / (os.cpu_count() or 1) if self.seconds else 0.0
+
+    @property
     def updated(self) -> datetime:
         return datetime.fromtimestamp(self.updated_ms / 1000, UTC)
 
@@ -113,6 +119,8 @@ class ReplayState:
             rate += f", {passed[0]:,} of {passed[1]:,} days" if passed else ""
             rate += f", events up to {self.newest_day}" if self.newest_day else ""
             rate += f", about {duration(self.left)} left" if self.left is not None else ""
+            # It has the lowest priority: beside work that keeps the cores busy it gets far less than it may use.
+            rate += f", using {self.cores_used:.0%} of the cores (at most {self.share:.0%})" if self.cpu_seconds else ""
         return f"{self.phase}; {done}{rate}"
 
     def __str__(self) -> str:
