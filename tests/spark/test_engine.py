@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from anabranch.core.engine.spark import class_archive, java_options, scratch
+from anabranch.core.engine.spark import class_archive, jar_conf, jar_paths, java_options, scratch
 from anabranch.core.settings import Settings, load_settings
 from anabranch.operate.runtime.environment import environment
 from py4j import protocol as proto
@@ -45,6 +45,22 @@ def test_an_engine_maps_the_archive_of_its_classes(spark: SparkSession, engine_s
     assert spark._jvm is not None
     maps = Path(f"/proc/{spark._jvm.java.lang.ProcessHandle.current().pid()}/maps").read_text()
     assert str(class_archive(engine_settings)) in maps
+
+
+def test_our_jars_are_where_the_archive_may_hold_their_classes(spark: SparkSession) -> None:
+    """The JVM's own loader; what Spark adds by itself comes from another one."""
+    assert spark._jvm is not None
+    found = spark._jvm.java.lang.Class.forName("io.delta.sql.DeltaSparkSessionExtension").getClassLoader()
+    assert found.equals(spark._jvm.java.lang.ClassLoader.getSystemClassLoader())
+
+
+def test_ones_own_jars_come_beside_ours(engine_settings: Settings) -> None:
+    ours = [str(jar) for jar in jar_paths(engine_settings)]
+    own = {"spark.jars": "a.jar", "spark.driver.extraClassPath": "b.jar"}
+    given = engine_settings.model_copy(update={"spark_conf": own})
+    assert {**own, **jar_conf(given)} == {**own, "spark.driver.extraClassPath": ":".join([*ours, "b.jar"])}
+    cluster = given.model_copy(update={"spark_master": "spark://host:7077"})
+    assert jar_conf(cluster) == {**jar_conf(given), "spark.jars": ",".join([*ours, "a.jar"])}
 
 
 def test_classes_that_pyspark_names_are_not_looked_for_again(
@@ -83,7 +99,7 @@ def test_without_an_archive_an_engine_is_given_none(tmp_path: Path) -> None:
     settings = load_settings(jars=tmp_path)
     assert "SharedArchiveFile" not in java_options(settings)
     class_archive(settings).touch()
-    assert f'"-XX:SharedArchiveFile={tmp_path}/classes.jsa"' in java_options(settings)
+    assert f'"-XX:SharedArchiveFile={tmp_path}/engine.jsa"' in java_options(settings)
 
 
 OWN = """

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 # By the names that pyspark uses: a short one is a class of an imported package. With the static methods called most.
 _CLASSES = {
     "functions": ("col", "lit"),
+    "org.apache.spark.SparkThrowableHelper": (),
     "org.apache.spark.sql.functions": ("col", "expr", "lit"),
     "org.apache.spark.sql.catalyst.trees.PySparkCurrentOrigin": ("clear", "set"),
     "org.apache.spark.sql.classic.SparkSession": ("getActiveSession", "setActiveSession"),

@@ -118,9 +118,20 @@ def jar_paths(settings: Settings) -> list[Path]:
     return jars
 
 
+def jar_conf(settings: Settings) -> dict[str, str]:
+    """The settings that give an engine these JARs, and the user's own. On the class path, because the JVM archives
+    classes from there only; a cluster has to be sent them as well."""
+    jars, given = [str(jar) for jar in jar_paths(settings)], settings.spark_conf
+    sent = {"spark.jars": ",".join([*jars, *filter(None, [given.get("spark.jars")])])}
+    if any(os.pathsep in jar for jar in jars):
+        return sent
+    path = os.pathsep.join([*jars, *filter(None, [given.get("spark.driver.extraClassPath")])])
+    return {"spark.driver.extraClassPath": path, **({} if settings.spark_master.startswith("local") else sent)}
+
+
 def class_archive(settings: Settings) -> Path:
     """The JVM's class data archive for the engine; ``operate.setup`` writes it."""
-    return settings.jars / "classes.jsa"
+    return settings.jars / "engine.jsa"
 
 
 def java_options(settings: Settings) -> str:
@@ -175,12 +186,12 @@ def engine_conf(settings: Settings) -> dict[str, str]:
     """Every Spark setting of this platform; jobs that Airflow submits get the same."""
     return {
         **ENGINE,
-        "spark.jars": ",".join(str(jar) for jar in jar_paths(settings)),
         "spark.driver.memory": settings.spark_driver_memory,
         "spark.driver.defaultJavaOptions": java_options(settings),
         "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
         "spark.sql.warehouse.dir": str(settings.home / "warehouse"),
         **settings.spark_conf,
+        **jar_conf(settings),
         **scratch_conf(settings),
     }
 
@@ -203,7 +214,8 @@ def session(settings: Settings, app: str, more: Mapping[str, str] = MappingProxy
     if "SPARK_ENV_LOADED" not in os.environ:  # otherwise spark-submit has already chosen the master
         builder = builder.master(settings.spark_master)
     hold_scratch(settings)
-    for key, value in {**engine_conf(settings), **more, **settings.spark_conf, **scratch_conf(settings)}.items():
+    given = {**settings.spark_conf, **jar_conf(settings), **scratch_conf(settings)}
+    for key, value in {**engine_conf(settings), **more, **given}.items():
         builder = builder.config(key, value)
     try:
         spark = builder.getOrCreate()

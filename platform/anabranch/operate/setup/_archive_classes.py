@@ -1,5 +1,5 @@
 """Writes the classes that a Spark engine and a broker load into archives, which later ones map into memory when they
-start.
+start. An archive that exists is left as it is.
 
 Parsing and verifying these classes is a large part of the CPU time of a short job, and half of a broker's start. An
 archive (class data sharing of the JVM, 200 and 50 MB in the folder of the JARs) is valid for one JVM and one class
@@ -25,17 +25,20 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    for archive in (_engine, _broker):
+    settings = load_settings()
+    for archive, at in ((_engine, class_archive(settings)), (_broker, broker_archive(settings))):
+        if at.exists():
+            continue
         with tempfile.TemporaryDirectory(prefix="anabranch-archive-") as folder:
-            made, wanted = archive(Path(folder))
-            partial = wanted.with_suffix(".new")
+            made = archive(Path(folder))
+            partial = at.with_suffix(".new")
             partial.write_bytes(made.read_bytes())
-            partial.replace(wanted)
+            partial.replace(at)
 
 
-def _engine(home: Path) -> tuple[Path, Path]:
-    """Archive what an engine has loaded at its end. Returns where that is, and where it belongs."""
-    made, wanted = home / "classes.jsa", class_archive(load_settings())
+def _engine(home: Path) -> Path:
+    """Archive what an engine has loaded at its end."""
+    made = home / "engine.jsa"
     java = f'{JAVA_OPTIONS} "-XX:ArchiveClassesAtExit={made}"'
     settings = load_settings(home=home, spark_conf={"spark.driver.defaultJavaOptions": java})
     spark = session(settings, "anabranch-archive")
@@ -47,10 +50,10 @@ def _engine(home: Path) -> tuple[Path, Path]:
     gateway.shutdown()
     gateway.proc.stdin.close()  # the JVM then exits and writes the archive
     gateway.proc.wait(300)
-    return made, wanted
+    return made
 
 
-def _broker(home: Path) -> tuple[Path, Path]:
+def _broker(home: Path) -> Path:
     """The same for a broker, once it answers a client."""
     made = home / "broker.jsa"
     with socket.socket() as one, socket.socket() as two:
@@ -69,7 +72,7 @@ def _broker(home: Path) -> tuple[Path, Path]:
                 time.sleep(0.2)
         finally:
             process.send_signal(part.stop_signal)  # it then writes the archive
-    return made, broker_archive(settings)
+    return made
 
 
 def _work(spark: SparkSession, home: Path) -> None:

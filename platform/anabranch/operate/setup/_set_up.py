@@ -16,6 +16,8 @@ _FOLDER = Path(__file__).parent
 TELL_SECONDS = 5.0
 """How often a step that takes long says so."""
 _LISTS = {"spark": (), "kafka": ("--transitive",)}
+_OLD_ARCHIVE = "classes.jsa"
+"""Of engines that had the JARs not on their class path."""
 
 
 def set_up(settings: Settings, tell: Callable[[str], None] = lambda _: None) -> None:
@@ -23,12 +25,15 @@ def set_up(settings: Settings, tell: Callable[[str], None] = lambda _: None) -> 
     and time when it has ended. Raises TryAgain JARS_UNRESOLVED. Safe to kill and repeat: each folder appears
     atomically."""
     settings.jars.mkdir(parents=True, exist_ok=True)
-    resolved = [_resolve(settings, name, options, tell) for name, options in _LISTS.items()]
+    resolved = {name: _resolve(settings, name, options, tell) for name, options in _LISTS.items()}
     from anabranch.core.engine.spark import class_archive
     from anabranch.operate.runtime.kafka_server import broker_archive
 
-    archives = (class_archive(settings), broker_archive(settings))
-    if any(resolved) or not all(archive.exists() for archive in archives):
+    archives = {"spark": class_archive(settings), "kafka": broker_archive(settings)}
+    for name in filter(resolved.get, archives):
+        archives[name].unlink(missing_ok=True)  # of other JARs
+    (settings.jars / _OLD_ARCHIVE).unlink(missing_ok=True)
+    if not all(archive.exists() for archive in archives.values()):
         tell("archiving the classes of engine and broker (a minute, 250 MB; without it both start more slowly)")
         log, began = settings.jars / "archive.log", time.monotonic()
         program = [sys.executable, "-m", "anabranch.operate.setup._archive_classes"]
@@ -36,7 +41,7 @@ def set_up(settings: Settings, tell: Callable[[str], None] = lambda _: None) -> 
         if _run(program, log, tell, env=given):
             tell(f"a class archive is missing: see {log}")
         else:
-            tell(f"  {' and '.join(map(_megabytes, archives))} in {time.monotonic() - began:.0f} s")
+            tell(f"  {' and '.join(map(_megabytes, archives.values()))} in {time.monotonic() - began:.0f} s")
 
 
 def _resolve(settings: Settings, name: str, options: tuple[str, ...], tell: Callable[[str], None]) -> bool:
