@@ -117,7 +117,7 @@ class _Replay:
         self._processes = processes
         self._query: SpeedQuery | None = None
         self._before = state
-        self._started = time.monotonic()
+        self._started, self._used = time.monotonic(), processes.cpu_seconds()  # its engine may be older than it
 
     def _mirror(self, topic: str, uri: str, folder: Path) -> Mirror:
         if self._request.source == "landing":
@@ -271,7 +271,7 @@ class _Replay:
                 done=feed.done,
                 total=feed.total,
                 seconds=round(self._before.seconds + time.monotonic() - self._started, 3),
-                cpu_seconds=round(self._before.cpu_seconds + self._processes.cpu_seconds(), 3),
+                cpu_seconds=round(self._before.cpu_seconds + self._processes.cpu_seconds() - self._used, 3),
                 event_seconds=feed.event_seconds,
                 newest_day=feed.newest_day,
                 share=pace.share,
