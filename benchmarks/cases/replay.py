@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -233,7 +232,7 @@ def _replay(found: ReplayState) -> Table:
         f"{found.seconds:.1f} s",
         f"{found.records_per_second:,.0f}",
         f"{found.real_time or 0:,.0f}",
-        f"{found.cpu_seconds / max(found.seconds, 1) / (os.cpu_count() or 1):.0%}",
+        f"{found.cores_used:.0%}",
     )
     columns = ("records", "in", "records/s", "times real time", "share of the cores")
     return Table("The replay beside the live stream", columns, (row,))

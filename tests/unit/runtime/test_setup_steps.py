@@ -84,3 +84,38 @@ def test_what_is_there_is_not_made_again(tmp_path: Path) -> None:
     said = list[str]()
     _set_up.set_up(settings, said.append)
     assert said == []
+
+
+def test_archives_of_other_jars_go_and_only_what_is_missing_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from anabranch.core.engine.spark import class_archive
+    from anabranch.operate.runtime.kafka_server import broker_archive
+
+    settings, seen = Settings(home=tmp_path / "home", jars=tmp_path / "jars"), list[set[str]]()
+
+    def run(*_: object, **__: object) -> int:
+        seen.append({file.name for file in settings.jars.glob("*.jsa")})
+        return 0
+
+    settings.jars.mkdir()
+    for archive in (class_archive(settings), broker_archive(settings), settings.jars / "classes.jsa"):
+        archive.touch()
+    monkeypatch.setattr(_set_up, "_resolve", lambda _, name, *__: name == "spark")
+    monkeypatch.setattr(_set_up, "_run", run)
+    _set_up.set_up(settings)
+    assert seen == [{broker_archive(settings).name}]
+
+
+def test_an_archive_that_exists_is_left_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There are no JARs here: whatever starts an engine or a broker fails."""
+    from anabranch.core.engine.spark import class_archive
+    from anabranch.operate.runtime.kafka_server import broker_archive
+    from anabranch.operate.setup import _archive_classes
+
+    monkeypatch.setenv("ANABRANCH_JARS", str(tmp_path))
+    archives = [path(Settings(jars=tmp_path)) for path in (class_archive, broker_archive)]
+    for archive in archives:
+        archive.write_bytes(b"made before")
+    _archive_classes.main()
+    assert {archive.read_bytes() for archive in archives} == {b"made before"}

@@ -6,6 +6,7 @@ CPU of the thread that plans small jobs. What is an attribute of py4j's object i
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -29,16 +30,18 @@ _PATH = ("py4j", "reflection", "TypeUtil", "isInstanceOf")
 
 
 def keep_java_classes(spark: SparkSession) -> None:
-    """Look each of them up once for the session's JVM."""
+    """Look each of them up once for the session's JVM. What another version of Spark lacks is left out."""
     from py4j.java_gateway import JavaClass
+    from py4j.protocol import Py4JError
 
     jvm = spark.sparkContext._jvm
     for name, members in _CLASSES.items():
         found = getattr(jvm, name)
-        if isinstance(found, JavaClass):  # else another version of Spark lacks it
+        if isinstance(found, JavaClass):  # else py4j takes the name for a package
             _keep(jvm, name, found)
             for member in members:
-                _keep(found, member, getattr(found, member))
+                with suppress(Py4JError):
+                    _keep(found, member, getattr(found, member))
     at: Any = jvm
     for name in _PATH:
         _keep(at, name, getattr(at, name))

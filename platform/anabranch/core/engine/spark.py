@@ -182,14 +182,16 @@ def scratch_conf(settings: Settings) -> dict[str, str]:
     return {"spark.local.dir": given.get("spark.local.dir", folder), "spark.driver.extraJavaOptions": java}
 
 
-def engine_conf(settings: Settings) -> dict[str, str]:
-    """Every Spark setting of this platform; jobs that Airflow submits get the same."""
+def engine_conf(settings: Settings, more: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+    """Every Spark setting of this platform, and ``more``; jobs that Airflow submits get the same. The user's settings
+    take precedence."""
     return {
         **ENGINE,
         "spark.driver.memory": settings.spark_driver_memory,
         "spark.driver.defaultJavaOptions": java_options(settings),
         "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
         "spark.sql.warehouse.dir": str(settings.home / "warehouse"),
+        **more,
         **settings.spark_conf,
         **jar_conf(settings),
         **scratch_conf(settings),
@@ -214,8 +216,7 @@ def session(settings: Settings, app: str, more: Mapping[str, str] = MappingProxy
     if "SPARK_ENV_LOADED" not in os.environ:  # otherwise spark-submit has already chosen the master
         builder = builder.master(settings.spark_master)
     hold_scratch(settings)
-    given = {**settings.spark_conf, **jar_conf(settings), **scratch_conf(settings)}
-    for key, value in {**engine_conf(settings), **more, **given}.items():
+    for key, value in engine_conf(settings, more).items():
         builder = builder.config(key, value)
     try:
         spark = builder.getOrCreate()

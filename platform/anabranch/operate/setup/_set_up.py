@@ -16,8 +16,6 @@ _FOLDER = Path(__file__).parent
 TELL_SECONDS = 5.0
 """How often a step that takes long says so."""
 _LISTS = {"spark": (), "kafka": ("--transitive",)}
-_OLD_ARCHIVE = "classes.jsa"
-"""Of engines that had the JARs not on their class path."""
 
 
 def set_up(settings: Settings, tell: Callable[[str], None] = lambda _: None) -> None:
@@ -32,7 +30,8 @@ def set_up(settings: Settings, tell: Callable[[str], None] = lambda _: None) -> 
     archives = {"spark": class_archive(settings), "kafka": broker_archive(settings)}
     for name in filter(resolved.get, archives):
         archives[name].unlink(missing_ok=True)  # of other JARs
-    (settings.jars / _OLD_ARCHIVE).unlink(missing_ok=True)
+    for former in set(settings.jars.glob("*.jsa")) - set(archives.values()):
+        former.unlink()
     if not all(archive.exists() for archive in archives.values()):
         tell("archiving the classes of engine and broker (a minute, 250 MB; without it both start more slowly)")
         log, began = settings.jars / "archive.log", time.monotonic()
