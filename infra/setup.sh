@@ -37,9 +37,13 @@ log=.venv/setup.log
 packages=$(grep -c '^[A-Za-z0-9]' requirements.lock)
 installed() { echo ", $(grep -cE '^(Collecting|Requirement already satisfied)' "$log") of $packages packages"; }
 step "downloading and installing requirements.lock: $packages packages, some 2 GB on disk" installed \
-  infra/install_lock.sh .venv/bin/python --progress-bar off
+  infra/install_lock.sh .venv/bin/python --progress-bar off --no-compile
 step "installing Anabranch itself, in place" : \
   .venv/bin/python -m pip install --disable-pip-version-check --no-deps --no-build-isolation -e .
+# pip would compile one file after another. Some files are templates, and no Python: they fail, here as there.
+{ .venv/bin/python -m compileall -qq -j 0 .venv/lib >/dev/null 2>&1 || true; } &
+compiling=$!
 .venv/bin/anabranch setup
+wait "$compiling"
 echo "$made_from" > "$stamp"
 echo "setup: done in $SECONDS s"

@@ -2,50 +2,97 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
+from uuid import uuid4
+
+import pyarrow as pa
 
 from anabranch.compute.speed.table import SpeedTable
 from anabranch.lake import latest_commit, open_table
 from anabranch.lake.cut import Cut
+from anabranch.lake.files import StagedFile, stage_links
+from anabranch.lake.frames import table_rows
+from anabranch.lake.log.delta_tables import delta_table
 from anabranch.views import View
 from anabranch.views.model.definition import PARTITION_DATE, changed_columns, is_changed
 
 if TYPE_CHECKING:
+    from deltalake import DeltaTable
     from pyspark.sql import Column, DataFrame, SparkSession
 
 
 def keep_live_epochs(spark: SparkSession, view: View, table: SpeedTable, live: str, days: Sequence[date] | None) -> int:
-    """Rewrite ``table`` in one commit, one file per partition: rows that are equal in the table ``live`` get its
-    epochs. Returns how many rows (of ``days``, None: all) were different, missing or extra in the live table.
+    """Replace the rows of ``table`` in one commit: rows that are equal in the table ``live`` get its epochs. Returns
+    how many rows (of ``days``, None: all) were different, missing or extra in the live table.
 
     A replay's slices are larger than the live stream's micro-batches: with the replay's own epochs a partition's speed
     half would look newer than a batch half that was published in between. Rows that changed after either of the two
-    cuts aren't counted.
+    cuts aren't counted. A partition in which nothing differs gets the live table's files; the others are written
+    again, one file per partition.
     """
     newest, live_table = table.newest(), open_table(live)
     live_commit = latest_commit(live_table) if live_table is not None else None
     if live_table is None or live_commit is None:
         return 0
-    new, old = _rows(spark, table.uri, newest.version, days), _rows(spark, live, live_table.version(), days)
-    columns = new.columns
-    both = _join(view, new, old).persist()
-    try:
-        corrected = both.where(_differs(columns, newest.note.cut, live_commit.note.cut)).count()
-        table.refresh(table.stage(_with_live_epochs(both, columns), 0), newest.note)
-    finally:
-        both.unpersist()
-    return corrected
+    replayed = delta_table(table.uri, newest.version)
+    new, old = _rows(spark, replayed, days), _rows(spark, live_table, days)
+    found = _compare(_join(view, new, old), new.columns, newest.note.cut, live_commit.note.cut, view.kappa)
+    equal = _files_of_equal(live_table, replayed, found)
+    kept = stage_links(live, [path for paths in equal.values() for path in paths], table.uri, f"live-{uuid4().hex}")
+    written: list[StagedFile] = []
+    if different := found.keys() - equal.keys():
+        days = None if view.kappa else [day for day in different if day is not None]
+        new, old = _rows(spark, replayed, days), _rows(spark, live_table, days)
+        written = table.stage(_with_live_epochs(_join(view, new, old), new.columns), 0)
+    table.refresh([*kept, *written], newest.note)
+    return sum(each.corrected for each in found.values())
 
 
-def _rows(spark: SparkSession, uri: str, version: int, days: Sequence[date] | None) -> DataFrame:
+@dataclass(frozen=True, slots=True)
+class _Partition:
+    """What was found in a partition: the replay's rows, and how many rows differ; ``corrected``: those that count."""
+
+    rows: int
+    different: int
+    corrected: int
+
+
+def _compare(
+    both: DataFrame, columns: Sequence[str], cut: Cut, live: Cut, kappa: bool
+) -> dict[date | None, _Partition]:
+    """Compare each partition. A kappa view has one, None."""
     from pyspark.sql import functions as F
 
-    rows = spark.read.format("delta").option("versionAsOf", version).load(uri)
-    return rows if days is None else rows.where(F.col(PARTITION_DATE).isin(list(days)))
+    day = F.lit(None) if kappa else F.coalesce(f"new.{PARTITION_DATE}", f"old.{PARTITION_DATE}")
+    counts = (F.count("new"), F.count_if(~_equal(columns)), F.count_if(_differs(columns, cut, live)))
+    return {row[0]: _Partition(*row[1:]) for row in both.groupBy(day).agg(*counts).collect()}
+
+
+def _files_of_equal(
+    live: DeltaTable, replayed: DeltaTable, found: Mapping[date | None, _Partition]
+) -> dict[date, list[str]]:
+    """Return the live table's files of each partition whose rows are exactly the replay's, epochs apart. A faulty live
+    table may have a row twice: the files say how many they have."""
+    if pa.schema(live.schema().to_arrow()) != pa.schema(replayed.schema().to_arrow()):
+        return {}
+    candidates = {day for day, each in found.items() if day is not None and not each.different}
+    files, rows = defaultdict[date, list[str]](list), Counter[date]()
+    for file in pa.table(live.get_add_actions(flatten=True)).to_pylist():
+        if (day := file.get(f"partition.{PARTITION_DATE}")) in candidates:
+            files[day].append(unquote(file["path"]))
+            rows[day] += file["num_records"] or 0
+    return {day: paths for day, paths in files.items() if rows[day] == found[day].rows}
+
+
+def _rows(spark: SparkSession, table: DeltaTable, days: Collection[date] | None) -> DataFrame:
+    return table_rows(spark, table, None if days is None else frozenset(days).__contains__)
 
 
 def _join(view: View, new: DataFrame, old: DataFrame) -> DataFrame:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
@@ -23,7 +21,7 @@ from anabranch.core.errors import TryAgain
 from anabranch.core.settings import Settings
 from anabranch.lake import Commit, commit_history, latest_commit, open_table
 from anabranch.lake.cut import Cut
-from anabranch.lake.files import BUILDS, StagedFile, describe
+from anabranch.lake.files import BUILDS, StagedFile, stage_links
 from anabranch.lake.layout import speed_table
 from anabranch.lake.log.delta_tables import delta_table
 from anabranch.views import View
@@ -108,7 +106,7 @@ def _live(settings: Settings, view: View, like: str) -> SpeedTable:
 
 @contextmanager
 def _linked(source: str, target: str, run: str, days: Sequence[date] | None) -> Iterator[list[StagedFile]]:
-    """Stage the source table's files in ``target``, as hard links where both are on one file system.
+    """Stage the source table's files in ``target``.
 
     If the commit fails, they are deleted. They stay if its outcome is unknown, or after a signal: maintenance then
     deletes them if no commit refers to them."""
@@ -118,22 +116,10 @@ def _linked(source: str, target: str, run: str, days: Sequence[date] | None) -> 
         wanted = set(days)
         inside = [day in wanted for day in actions[f"partition.{PARTITION_DATE}"].to_pylist()]
         paths = [path for path, is_inside in zip(paths, inside, strict=True) if is_inside]
-    folder = Path(target) / BUILDS / f"replay-{run}-{uuid4().hex[:8]}"
-
-    def link(path: str) -> StagedFile:
-        file = folder / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            os.link(Path(source) / path, file)
-        except OSError:  # a file system without links
-            shutil.copy2(Path(source) / path, file)
-        return describe(file, target)
-
+    build = f"replay-{run}-{uuid4().hex[:8]}"
     try:
-        with ThreadPoolExecutor(8) as pool:
-            files = [file for file in pool.map(link, paths) if file.rows]
-        yield files
+        yield stage_links(source, paths, target, build)
     except Exception as error:
         if not (isinstance(error, TryAgain) and error.code == "COMMIT_UNKNOWN"):
-            shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(Path(target) / BUILDS / build, ignore_errors=True)
         raise

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         restage,
         stage_arrow,
         stage_frame,
+        stage_links,
     )
     from anabranch.lake.files._statistics import float_columns, footer_columns
 else:
@@ -36,6 +37,7 @@ else:
                 "restage",
                 "stage_arrow",
                 "stage_frame",
+                "stage_links",
             ),
             "_statistics": ("float_columns", "footer_columns"),
         },
@@ -52,4 +54,5 @@ __all__ = [
     "restage",
     "stage_arrow",
     "stage_frame",
+    "stage_links",
 ]

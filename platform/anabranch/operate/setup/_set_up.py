@@ -11,6 +11,7 @@ from pathlib import Path
 
 from anabranch.core.errors import TryAgain
 from anabranch.core.settings import Settings
+from anabranch.operate.setup.resolve_jars import STAMP, stamp
 
 _FOLDER = Path(__file__).parent
 TELL_SECONDS = 5.0
@@ -46,8 +47,8 @@ def set_up(settings: Settings, tell: Callable[[str], None] = lambda _: None) -> 
 def _resolve(settings: Settings, name: str, options: tuple[str, ...], tell: Callable[[str], None]) -> bool:
     """Resolves one list. Returns whether anything had to be resolved."""
     listing, folder = _FOLDER / f"{name}.jars.lock", settings.jars / name
-    stamp = folder / "resolved.lock"
-    if stamp.exists() and stamp.read_text() == listing.read_text():
+    made = folder / STAMP
+    if made.exists() and made.read_text() == stamp(listing):
         return False
     tell(f"resolving the JARs of {name.capitalize()} from Maven into {folder}")
     log, began, ivy = settings.jars / f"{name}.log", time.monotonic(), settings.jars / "ivy"

@@ -2,9 +2,10 @@
 
 Usage: resolve_jars.py LIST FOLDER [--transitive]
 
-LIST has one JAR per line and is the lock: transitive dependencies are resolved only with --transitive. Afterwards the
-folder has the JARs under their file names, and a copy of LIST, so that a second call does nothing. No Spark session is
-started. The mirror is the one in the machine's own Ivy settings (``spark.jars.ivySettings``), else Maven Central.
+LIST has one JAR per line and is the lock: transitive dependencies are resolved only with --transitive. A line that ends
+with .java is a source file beside LIST: the compiler that comes with Spark makes a JAR of it. Afterwards the folder has
+the JARs under their file names, and a copy of LIST and the sources, so that a second call does nothing. No Spark session
+is started. The mirror is the one in the machine's own Ivy settings (``spark.jars.ivySettings``), else Maven Central.
 """
 
 from __future__ import annotations
@@ -12,32 +13,55 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-
-from pyspark.java_gateway import launch_gateway
+from typing import Any
 
 STAMP = "resolved.lock"
 
 
-def coordinates(listing: Path) -> list[str]:
-    """Returns the coordinates of a list file: one ``group:artifact:version`` per line, ``#`` starts a comment."""
+def entries(listing: Path) -> list[str]:
+    """Returns the entries of a list file: one ``group:artifact:version`` or source file per line, ``#`` starts a
+    comment."""
     lines = (line.split("#", 1)[0].strip() for line in listing.read_text().splitlines())
     return [line for line in lines if line]
 
 
-def resolve(wanted: list[str], ivy_home: Path, transitive: bool) -> list[Path]:
+def stamp(listing: Path) -> str:
+    """Returns what identifies the JARs of a list: its text, and that of the sources that it names."""
+    sources = [listing.with_name(entry) for entry in entries(listing) if entry.endswith(".java")]
+    return "".join(file.read_text() for file in (listing, *sources))
+
+
+def resolve(jvm: Any, wanted: list[str], ivy_home: Path, transitive: bool) -> list[Path]:
     """Returns the paths in the Ivy cache of every JAR in ``wanted``, with ``transitive`` also of their dependencies."""
+    maven = getattr(getattr(jvm.org.apache.spark.util, "MavenUtils$"), "MODULE$")
+    option, nil = jvm.scala.Option, getattr(getattr(jvm.scala.collection.immutable, "Nil$"), "MODULE$")
+    settings = maven.buildIvySettings(option.apply(None), jvm.scala.Some(str(ivy_home)), False, jvm.System.err)
+    found = maven.resolveMavenCoordinates(
+        ",".join(wanted), settings, option.apply(None), transitive, nil, False, jvm.System.err
+    )
+    return [Path(str(found.apply(i))) for i in range(found.size())]
+
+
+def compile_source(jvm: Any, source: Path, jar: Path) -> None:
+    """Compiles a source file against Spark's own JARs."""
+    compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.cook(source.read_text())
+    with zipfile.ZipFile(jar, "w") as file:
+        for name, code in compiler.getBytecodes().items():
+            file.writestr(zipfile.ZipInfo(f"{name.replace('.', '/')}.class"), bytes(code))
+
+
+@contextmanager
+def _spark_jvm() -> Iterator[Any]:
+    from pyspark.java_gateway import launch_gateway
+
     gateway = launch_gateway()  # type: ignore[no-untyped-call]
     try:
-        jvm = gateway.jvm
-        maven = getattr(getattr(jvm.org.apache.spark.util, "MavenUtils$"), "MODULE$")
-        option, nil = jvm.scala.Option, getattr(getattr(jvm.scala.collection.immutable, "Nil$"), "MODULE$")
-        ivy = jvm.scala.Some(str(ivy_home))
-        settings = maven.buildIvySettings(option.apply(None), ivy, False, jvm.System.err)
-        found = maven.resolveMavenCoordinates(
-            ",".join(wanted), settings, option.apply(None), transitive, nil, False, jvm.System.err
-        )
-        return [Path(str(found.apply(i))) for i in range(found.size())]
+        yield gateway.jvm
     finally:
         gateway.shutdown()
         gateway.proc.stdin.close()
@@ -51,21 +75,26 @@ def main() -> None:
     parser.add_argument("--transitive", action="store_true")
     args = parser.parse_args()
     args.folder = args.folder.resolve()  # Ivy refuses a relative home
-    stamp = args.folder / STAMP
-    if stamp.exists() and stamp.read_text() == args.listing.read_text():
+    made = args.folder / STAMP
+    if made.exists() and made.read_text() == stamp(args.listing):
         return
     building = args.folder.with_name(args.folder.name + ".new")
     shutil.rmtree(building, ignore_errors=True)
     building.mkdir(parents=True)
     ivy_home = args.folder.parent / "ivy"
-    jars = resolve(coordinates(args.listing), ivy_home, args.transitive)
-    for jar in jars:
-        # Ivy writes group_artifact-version.jar; the name is kept, so two groups can't overwrite each other.
-        shutil.copyfile(jar, building / jar.name)
-    shutil.copyfile(args.listing, building / STAMP)
+    wanted = entries(args.listing)
+    sources = [args.listing.with_name(entry) for entry in wanted if entry.endswith(".java")]
+    with _spark_jvm() as jvm:
+        jars = resolve(jvm, [entry for entry in wanted if not entry.endswith(".java")], ivy_home, args.transitive)
+        for jar in jars:
+            # Ivy writes group_artifact-version.jar; the name is kept, so two groups can't overwrite each other.
+            shutil.copyfile(jar, building / jar.name)
+        for source in sources:
+            compile_source(jvm, source, building / f"{source.stem}.jar")
+    (building / STAMP).write_text(stamp(args.listing))
     shutil.rmtree(args.folder, ignore_errors=True)
     building.rename(args.folder)
-    sys.stderr.write(f"{len(jars)} JARs in {args.folder}\n")
+    sys.stderr.write(f"{len(jars) + len(sources)} JARs in {args.folder}\n")
 
 
 if __name__ == "__main__":
