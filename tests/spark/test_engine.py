@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import stat
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pyarrow as pa
 import pytest
 from anabranch.core.engine.spark import class_archive, jar_conf, jar_paths, java_options, scratch
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
+FILES = "spark.hadoop.fs.file.impl"
 UNPACKED = ("librocksdbjni", "liblz4", "snappy")
 
 
@@ -58,9 +61,53 @@ def test_ones_own_jars_come_beside_ours(engine_settings: Settings) -> None:
     ours = [str(jar) for jar in jar_paths(engine_settings)]
     own = {"spark.jars": "a.jar", "spark.driver.extraClassPath": "b.jar"}
     given = engine_settings.model_copy(update={"spark_conf": own})
-    assert {**own, **jar_conf(given)} == {**own, "spark.driver.extraClassPath": ":".join([*ours, "b.jar"])}
+    path = {"spark.driver.extraClassPath": ":".join([*ours, "b.jar"])}
+    assert {**own, **jar_conf(given)} == {**own, **path, FILES: "anabranch.LocalFiles"}
     cluster = given.model_copy(update={"spark_master": "spark://host:7077"})
-    assert jar_conf(cluster) == {**jar_conf(given), "spark.jars": ",".join([*ours, "a.jar"])}
+    assert jar_conf(cluster) == {**path, "spark.jars": ",".join([*ours, "a.jar"])}
+
+
+def test_ones_own_file_system_is_taken_and_ours_only_where_it_is(engine_settings: Settings, tmp_path: Path) -> None:
+    """JARs that an older set-up has resolved lack the class: an engine that names it wouldn't start."""
+    given = engine_settings.model_copy(update={"spark_conf": {FILES: "some.Other"}})
+    assert jar_conf(given)[FILES] == "some.Other"
+    (tmp_path / "spark").mkdir()
+    (tmp_path / "spark" / "delta.jar").touch()
+    assert FILES not in jar_conf(given.model_copy(update={"jars": tmp_path}))
+
+
+def test_files_are_created_without_other_programs(spark: SparkSession, tmp_path: Path) -> None:
+    """Hadoop's own file system starts chmod three times for each of them."""
+    assert spark._jvm is not None
+    engine = psutil.Process(int(spark._jvm.java.lang.ProcessHandle.current().pid()))
+    before = _of_children(engine)
+    spark.range(40).withColumn("part", F.col("id") % 40).write.partitionBy("part").parquet(f"{tmp_path}/table")
+    assert _of_children(engine) == before
+    files = [path for path in (tmp_path / "table").rglob("*") if path.is_file()]
+    assert {path.suffix for path in files if path.name != "_SUCCESS"} == {".parquet", ".crc"}, "checksums stay"
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o644}
+
+
+def _of_children(process: psutil.Process) -> tuple[float, float]:
+    """CPU seconds of what a process has started and that has ended."""
+    times = process.cpu_times()
+    return times.children_user, times.children_system
+
+
+def test_rights_and_links_are_as_hadoop_has_them(spark: SparkSession, tmp_path: Path) -> None:
+    assert spark._jvm is not None
+    hadoop, configuration = spark._jvm.org.apache.hadoop.fs, spark._jsparkSession.sessionState().newHadoopConf()
+    folder = tmp_path / "folder"
+    for rights in (0o750, 0o600, 0o1777):  # the last one with a sticky bit, which Java can't set
+        folder.mkdir(exist_ok=True)
+        path = hadoop.Path(str(folder))
+        files = path.getFileSystem(configuration)
+        assert files.getClass().getName() == "anabranch.LocalFiles"
+        files.setPermission(path, hadoop.permission.FsPermission(spark._jvm.Short(rights)))
+        assert stat.S_IMODE(folder.stat().st_mode) == rights
+    spark.range(3).write.parquet(f"{folder}/table")
+    (tmp_path / "link").symlink_to(folder / "table")
+    assert spark.read.parquet(f"{tmp_path}/link").count() == 3
 
 
 def test_classes_that_pyspark_names_are_not_looked_for_again(

@@ -13,6 +13,7 @@ from anabranch.core.project_folder import project_root
 from anabranch.core.settings import Settings
 from anabranch.operate.setup import _set_up
 from anabranch.operate.setup._set_up import _run
+from anabranch.operate.setup.resolve_jars import STAMP, entries, stamp
 
 pytestmark = pytest.mark.unit
 STEPS = project_root() / "infra" / "steps.sh"
@@ -78,12 +79,22 @@ def test_what_is_there_is_not_made_again(tmp_path: Path) -> None:
     for name in ("spark", "kafka"):
         listing = Path(_set_up.__file__).parent / f"{name}.jars.lock"
         (settings.jars / name).mkdir(parents=True)
-        (settings.jars / name / "resolved.lock").write_text(listing.read_text())
+        (settings.jars / name / STAMP).write_text(stamp(listing))
     class_archive(settings).touch()
     broker_archive(settings).touch()
     said = list[str]()
     _set_up.set_up(settings, said.append)
     assert said == []
+
+
+def test_other_java_of_our_own_is_compiled_again(tmp_path: Path) -> None:
+    listing, source = tmp_path / "spark.jars.lock", tmp_path / "Some.java"
+    listing.write_text("# what it needs\norg:some:1  # and why\nSome.java\n")
+    source.write_text("class Some {}")
+    assert entries(listing) == ["org:some:1", "Some.java"]
+    before = stamp(listing)
+    source.write_text("class Some { int field; }")
+    assert stamp(listing) != before
 
 
 def test_archives_of_other_jars_go_and_only_what_is_missing_is_made(

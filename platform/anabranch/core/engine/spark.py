@@ -102,7 +102,7 @@ _MEMORY = "-XX:+ExitOnOutOfMemoryError"
 JAVA_OPTIONS = f"{_STACK} {_COMPILER} {_COLLECTOR} {_MEMORY} -Dlog4j2.formatMsgNoLookups=true"
 _LOCAL_FILES = {"spark.hadoop.fs.file.impl": "anabranch.LocalFiles"}
 _LOCAL_FILES_JAR = "LocalFiles.jar"
-"""Hadoop starts the program chmod several times for each file that it creates on a local disk: three quarters of the
+"""Hadoop starts the program chmod several times for each file that it creates on a local disk: two thirds of the
 time of writing a small file. This class, compiled by set-up, doesn't."""
 # After a burst the parallel collector keeps 600 MB for new objects that an idle stream doesn't need; this one releases
 # them, and is as fast on two cores.
