@@ -142,8 +142,11 @@ class ObjectStore:
             self._asked("delete_object", path)
 
     def move(self, path: Path, to: Path) -> None:
-        self.write(to, self.read(path))
+        self.copy(path, to)
         self.remove(path)
+
+    def copy(self, path: Path, to: Path) -> None:
+        self.write(to, self.read(path))
 
     @contextmanager
     def reading(self, path: Path) -> Iterator[BinaryIO]:

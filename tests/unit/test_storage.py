@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import errno
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -84,6 +85,26 @@ def test_a_moved_object_has_its_new_name_only(place: Path) -> None:
     assert not storage.exists(place / "a")
     with pytest.raises(FileNotFoundError):
         storage.move(place / "a", place / "c")
+
+
+def test_a_copy_stays_when_what_it_was_made_of_is_removed(place: Path) -> None:
+    storage = storage_of(place)
+    storage.write(place / "a", b"content")
+    storage.copy(place / "a", place / "new" / "b")
+    storage.remove(place / "a")
+    assert storage.read(place / "new" / "b") == b"content"
+    with pytest.raises(FileNotFoundError):
+        storage.copy(place / "a", place / "c")
+
+
+def test_a_disk_without_links_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(errno.EXDEV, "another file system")
+
+    monkeypatch.setattr("os.link", refused)
+    (tmp_path / "a").write_bytes(b"content")
+    DISK.copy(tmp_path / "a", tmp_path / "b")
+    assert (tmp_path / "b").read_bytes() == b"content"
 
 
 def test_a_large_object_is_written_and_read_in_parts(place: Path) -> None:

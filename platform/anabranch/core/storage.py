@@ -9,6 +9,7 @@ needs (locks, logs, sockets, secrets), are not reached through here.
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
@@ -64,6 +65,9 @@ class Storage(Protocol):
 
     def move(self, path: Path, to: Path) -> None:
         """Give the object another name. At any moment at least one of both names holds it."""
+
+    def copy(self, path: Path, to: Path) -> None:
+        """Give ``to``, a name that no object has, the content of ``path``. Each of both can be removed."""
 
     def reading(self, path: Path) -> AbstractContextManager[BinaryIO]:
         """The object as a file that can be read at any place."""
@@ -138,6 +142,15 @@ class LocalDisk:
     def move(self, path: Path, to: Path) -> None:
         to.parent.mkdir(parents=True, exist_ok=True)
         path.rename(to)
+
+    def copy(self, path: Path, to: Path) -> None:
+        to.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.link(path, to)
+        except (FileNotFoundError, FileExistsError):
+            raise
+        except OSError:  # another file system, or one without links
+            shutil.copy2(path, to)
 
     def reading(self, path: Path) -> AbstractContextManager[BinaryIO]:
         return path.open("rb")

@@ -6,8 +6,6 @@ Files are staged in the table's own folder, below ``builds/<build>/``, so a comm
 
 from __future__ import annotations
 
-import os
-import shutil
 import time
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -90,17 +88,13 @@ def stage_frame(frame: DataFrame, uri: str, build: str, partition_by: str | None
 def stage_links(source: str, paths: Sequence[str], uri: str, build: str) -> list[StagedFile]:
     """Stage data files of the table at ``source`` (``paths`` relative to it) below the table at ``uri``: as hard links
     where both are on one file system, else as copies. Files without rows are left out."""
-    folder = path_of(uri) / BUILDS / build
+    base, folder = path_of(source), path_of(uri) / BUILDS / build
 
     def link(number: int, path: str) -> StagedFile:
         # Of the old path only the partition: otherwise it would grow with each link of a link.
         partition = [part for part in Path(path).parts[:-1] if "=" in part]
         file = folder.joinpath(*partition, f"part-{number:05d}.parquet")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            os.link(path_of(source) / path, file)
-        except OSError:  # a file system without links
-            shutil.copy2(path_of(source) / path, file)
+        storage_of(file).copy(base / path, file)
         return describe(file, uri)
 
     with ThreadPoolExecutor(8) as pool:
