@@ -100,6 +100,7 @@ _COLLECTOR = "-XX:+UseParallelGC"
 # A JVM without the thread that was denied memory would hang. Exit code 3: see ``core.engine.lifetime``.
 _MEMORY = "-XX:+ExitOnOutOfMemoryError"
 JAVA_OPTIONS = f"{_STACK} {_COMPILER} {_COLLECTOR} {_MEMORY} -Dlog4j2.formatMsgNoLookups=true"
+_LOG = Path(__file__).with_name("log4j2.properties")
 _LOCAL_FILES = {"spark.hadoop.fs.file.impl": "anabranch.LocalFiles"}
 _LOCAL_FILES_JAR = "LocalFiles.jar"
 """Hadoop starts the program chmod several times for each file that it creates on a local disk: two thirds of the
@@ -144,10 +145,10 @@ def class_archive(settings: Settings) -> Path:
 
 def java_options(settings: Settings) -> str:
     """JVM options of every engine. The JVM silently ignores an archive made by another JVM or class path."""
-    archive = class_archive(settings)
+    options, archive = f'{JAVA_OPTIONS} "-Dlog4j2.configurationFile={_LOG}"', class_archive(settings)
     if not archive.exists():
-        return JAVA_OPTIONS
-    return f'{JAVA_OPTIONS} "-XX:SharedArchiveFile={archive}" -Xlog:cds=off -Xlog:cds+dynamic=off'
+        return options
+    return f'{options} "-XX:SharedArchiveFile={archive}" -Xlog:cds=off -Xlog:cds+dynamic=off'
 
 
 def live_engine(settings: Settings) -> dict[str, str]:
