@@ -116,3 +116,12 @@ def test_the_extra_brings_the_module(module: str, extra: str) -> None:
     names = {re.split(r"[<>=\[]", need)[0].replace("-", "_") for need in declared[extra]}
     wanted = {"airflow": "apache_airflow", "delta": "delta_spark", "google": "protobuf"}.get(module, module)
     assert wanted in names
+
+
+def test_a_wheel_has_every_file_of_the_package() -> None:
+    package = project_root() / "platform" / "anabranch"
+    patterns = tomllib.loads((project_root() / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    carried = {file for pattern in patterns["anabranch"] for file in package.glob(pattern)}
+    needed = {file for file in package.rglob("*") if file.is_file() and file.suffix not in (".py", ".pyc")}
+    assert len(needed) > 30
+    assert needed <= carried

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-import tomllib
 from pathlib import Path
 
 import anabranch
 import pytest
 from anabranch.apps.web._files import inside
 from anabranch.apps.web.plugin import AnabranchPlugin
-from anabranch.core.project_folder import project_root
 from anabranch.core.settings import Settings
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
@@ -130,13 +128,3 @@ def test_what_others_have_written_is_what_they_have_published() -> None:
     for name, digest in listed.items():
         assert hashlib.sha256((static / name).read_bytes()).hexdigest() == digest
     assert "Permission to use, copy, modify, and/or distribute" in told
-
-
-def test_a_wheel_has_every_file_that_a_page_is_made_of() -> None:
-    told = tomllib.loads((project_root() / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
-    package = Path(anabranch.__file__).parent
-    carried = {file for pattern in told["anabranch"] for file in package.glob(pattern)}
-    page = package / "apps" / "web"
-    needed = {file for file in page.rglob("*") if file.is_file() and file.suffix not in (".py", ".pyc")}
-    assert needed
-    assert needed <= carried
