@@ -6,13 +6,15 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from anabranch.core.errors import TryAgain
 from anabranch.core.project_folder import project_root
 from anabranch.core.settings import Settings
 from anabranch.operate.setup import _set_up
-from anabranch.operate.setup._set_up import _run
+from anabranch.operate.setup._set_up import Program, _run
 from anabranch.operate.setup.resolve_jars import STAMP, entries, stamp
 
 pytestmark = pytest.mark.unit
@@ -49,26 +51,42 @@ def test_a_step_that_fails_shows_the_end_of_its_output_and_ends_the_script(tmp_p
     assert re.match(said, done.stderr), done.stderr
 
 
-def test_the_command_says_how_long_a_program_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_set_up, "TELL_SECONDS", 0.2)
+def program(tmp_path: Path, code: str, name: str = "log", measured: str = "") -> Program:
+    return Program([sys.executable, "-c", code], tmp_path / name, measured=lambda: measured)
+
+
+def test_the_command_says_how_long_programs_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_set_up, "TELL_SECONDS", 0.3)
     said = list[str]()
-    sleeping = [sys.executable, "-c", "import time; print('here'); time.sleep(1); raise SystemExit(7)"]
-    assert _run(sleeping, tmp_path / "log", said.append, lambda: ", 12 MB of JARs so far") == 7
-    assert said[0] == "  0 s, 12 MB of JARs so far"
-    assert said[-1] == "  1 s, 12 MB of JARs so far"
-    assert (tmp_path / "log").read_text() == "here\n"
+    programs = {
+        "short": program(tmp_path, "import time; time.sleep(1); raise SystemExit(7)", "short", ", 12 MB of one"),
+        "long": program(tmp_path, "import time; print('here'); time.sleep(2.5)", "long", ", 3 MB of the other"),
+    }
+    assert _run(programs, said.append) == {"short": 7, "long": 0}
+    assert said[0] == "  0 s, 12 MB of one, 3 MB of the other", "both at once"
+    assert said[-1] in ("  2 s, 3 MB of the other", "  3 s, 3 MB of the other")
+    assert (tmp_path / "long").read_text() == "here\n"
 
 
-def test_a_program_ends_with_whoever_waits_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_end_with_whoever_waits_for_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_set_up, "TELL_SECONDS", 0.1)
 
     def interrupt(_: str) -> None:
         raise KeyboardInterrupt
 
-    began = time.monotonic()
+    began, sleeping = time.monotonic(), "import time; time.sleep(60)"
     with pytest.raises(KeyboardInterrupt):
-        _run([sys.executable, "-c", "import time; time.sleep(60)"], tmp_path / "log", interrupt)
+        _run({name: program(tmp_path, sleeping, name) for name in ("one", "two")}, interrupt)
     assert time.monotonic() - began < 20
+
+
+def test_a_list_that_is_not_resolved_ends_the_set_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings(home=tmp_path / "home", jars=tmp_path / "jars")
+    failing = program(tmp_path, "print('UNRESOLVED DEPENDENCIES'); raise SystemExit(1)")
+    sound = program(tmp_path, "", "sound")
+    monkeypatch.setattr(_set_up, "_resolving", lambda _, name: failing if name == "kafka" else sound)
+    with pytest.raises(TryAgain, match=r"the JARs of Kafka couldn't be resolved: UNRESOLVED DEPENDENCIES"):
+        _set_up.set_up(settings)
 
 
 def test_what_is_there_is_not_made_again(tmp_path: Path) -> None:
@@ -103,30 +121,19 @@ def test_archives_of_other_jars_go_and_only_what_is_missing_is_made(
     from anabranch.core.engine.spark import class_archive
     from anabranch.operate.runtime.kafka_server import broker_archive
 
-    settings, seen = Settings(home=tmp_path / "home", jars=tmp_path / "jars"), list[set[str]]()
+    settings, made = Settings(home=tmp_path / "home", jars=tmp_path / "jars"), list[str]()
 
-    def run(*_: object, **__: object) -> int:
-        seen.append({file.name for file in settings.jars.glob("*.jsa")})
-        return 0
+    def run(programs: Mapping[str, Program], _: object) -> dict[str, int]:
+        made.extend(programs)
+        return dict.fromkeys(programs, 1)
 
     settings.jars.mkdir()
     for archive in (class_archive(settings), broker_archive(settings), settings.jars / "classes.jsa"):
         archive.touch()
-    monkeypatch.setattr(_set_up, "_resolve", lambda _, name, *__: name == "spark")
+    monkeypatch.setattr(_set_up, "_resolve", lambda *_: ["spark"])
     monkeypatch.setattr(_set_up, "_run", run)
-    _set_up.set_up(settings)
-    assert seen == [{broker_archive(settings).name}]
-
-
-def test_an_archive_that_exists_is_left_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There are no JARs here: whatever starts an engine or a broker fails."""
-    from anabranch.core.engine.spark import class_archive
-    from anabranch.operate.runtime.kafka_server import broker_archive
-    from anabranch.operate.setup import _archive_classes
-
-    monkeypatch.setenv("ANABRANCH_JARS", str(tmp_path))
-    archives = [path(Settings(jars=tmp_path)) for path in (class_archive, broker_archive)]
-    for archive in archives:
-        archive.write_bytes(b"made before")
-    _archive_classes.main()
-    assert {archive.read_bytes() for archive in archives} == {b"made before"}
+    said = list[str]()
+    _set_up.set_up(settings, said.append)
+    assert made == ["spark"]
+    assert [file.name for file in settings.jars.glob("*.jsa")] == [broker_archive(settings).name]
+    assert said[-1] == f"a class archive is missing: see {settings.jars}/spark-archive.log"

@@ -1,5 +1,5 @@
-"""Writes the classes that a Spark engine and a broker load into archives, which later ones map into memory when they
-start. An archive that exists is left as it is.
+"""Writes the classes that a Spark engine or a broker loads into an archive, which later ones map into memory when they
+start: ``python -m anabranch.operate.setup._archive_classes spark`` or ``kafka``.
 
 Parsing and verifying these classes is a large part of the CPU time of a short job, and half of a broker's start. An
 archive (class data sharing of the JVM, 200 and 50 MB in the folder of the JARs) is valid for one JVM and one class
@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -24,16 +25,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def main() -> None:
+def main(name: str) -> None:
+    """``name``: spark or kafka."""
     settings = load_settings()
-    for archive, at in ((_engine, class_archive(settings)), (_broker, broker_archive(settings))):
-        if at.exists():
-            continue
-        with tempfile.TemporaryDirectory(prefix="anabranch-archive-") as folder:
-            made = archive(Path(folder))
-            partial = at.with_suffix(".new")
-            partial.write_bytes(made.read_bytes())
-            partial.replace(at)
+    archive, at = {"spark": (_engine, class_archive(settings)), "kafka": (_broker, broker_archive(settings))}[name]
+    with tempfile.TemporaryDirectory(prefix="anabranch-archive-") as folder:
+        made = archive(Path(folder))
+        partial = at.with_suffix(".new")
+        partial.write_bytes(made.read_bytes())
+        partial.replace(at)
 
 
 def _engine(home: Path) -> Path:
@@ -94,4 +94,4 @@ def _work(spark: SparkSession, home: Path) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])

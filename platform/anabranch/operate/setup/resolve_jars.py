@@ -36,11 +36,16 @@ def stamp(listing: Path) -> str:
     return "".join(file.read_text() for file in (listing, *sources))
 
 
-def resolve(jvm: Any, wanted: list[str], ivy_home: Path, transitive: bool) -> list[Path]:
+def ivy_home(folder: Path) -> Path:
+    """Ivy's home while the JARs of ``folder`` are resolved: each has its own, because several are resolved at once."""
+    return folder.parent / "ivy" / folder.name
+
+
+def resolve(jvm: Any, wanted: list[str], ivy: Path, transitive: bool) -> list[Path]:
     """Returns the paths in the Ivy cache of every JAR in ``wanted``, with ``transitive`` also of their dependencies."""
     maven = getattr(getattr(jvm.org.apache.spark.util, "MavenUtils$"), "MODULE$")
     option, nil = jvm.scala.Option, getattr(getattr(jvm.scala.collection.immutable, "Nil$"), "MODULE$")
-    settings = maven.buildIvySettings(option.apply(None), jvm.scala.Some(str(ivy_home)), False, jvm.System.err)
+    settings = maven.buildIvySettings(option.apply(None), jvm.scala.Some(str(ivy)), False, jvm.System.err)
     found = maven.resolveMavenCoordinates(
         ",".join(wanted), settings, option.apply(None), transitive, nil, False, jvm.System.err
     )
@@ -82,11 +87,12 @@ def main() -> None:
     building = args.folder.with_name(args.folder.name + ".new")
     shutil.rmtree(building, ignore_errors=True)
     building.mkdir(parents=True)
-    ivy_home = args.folder.parent / "ivy"
     wanted = entries(args.listing)
     sources = [args.listing.with_name(entry) for entry in wanted if entry.endswith(".java")]
     with _spark_jvm() as jvm:
-        jars = resolve(jvm, [entry for entry in wanted if not entry.endswith(".java")], ivy_home, args.transitive)
+        jars = resolve(
+            jvm, [entry for entry in wanted if not entry.endswith(".java")], ivy_home(args.folder), args.transitive
+        )
         for jar in jars:
             # Ivy writes group_artifact-version.jar; the name is kept, so two groups can't overwrite each other.
             shutil.copyfile(jar, building / jar.name)
