@@ -81,12 +81,18 @@ def test_programs_end_with_whoever_waits_for_them(tmp_path: Path, monkeypatch: p
 
 
 def test_a_list_that_is_not_resolved_ends_the_set_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from anabranch.core.engine.spark import class_archive
+
     settings = Settings(home=tmp_path / "home", jars=tmp_path / "jars")
     failing = program(tmp_path, "print('UNRESOLVED DEPENDENCIES'); raise SystemExit(1)")
     sound = program(tmp_path, "", "sound")
     monkeypatch.setattr(_set_up, "_resolving", lambda _, name: failing if name == "kafka" else sound)
+    settings.jars.mkdir()
+    archive = class_archive(settings)
+    archive.touch()
     with pytest.raises(TryAgain, match=r"the JARs of Kafka couldn't be resolved: UNRESOLVED DEPENDENCIES"):
         _set_up.set_up(settings)
+    assert not archive.exists(), "those of Spark are others by now"
 
 
 def test_what_is_there_is_not_made_again(tmp_path: Path) -> None:
@@ -130,7 +136,8 @@ def test_archives_of_other_jars_go_and_only_what_is_missing_is_made(
     settings.jars.mkdir()
     for archive in (class_archive(settings), broker_archive(settings), settings.jars / "classes.jsa"):
         archive.touch()
-    monkeypatch.setattr(_set_up, "_resolve", lambda *_: ["spark"])
+    monkeypatch.setattr(_set_up, "_is_resolved", lambda _, name: name == "kafka")
+    monkeypatch.setattr(_set_up, "_resolve", lambda *_: None)
     monkeypatch.setattr(_set_up, "_run", run)
     said = list[str]()
     _set_up.set_up(settings, said.append)

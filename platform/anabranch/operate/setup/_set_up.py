@@ -37,14 +37,16 @@ def set_up(settings: Settings, tell: Tell = lambda _: None) -> None:
     """Resolves what is missing. ``tell`` is called before each step, every few seconds while it runs, and with its size
     and time when it has ended. Raises TryAgain JARS_UNRESOLVED. Safe to kill and repeat: each folder appears
     atomically."""
-    settings.jars.mkdir(parents=True, exist_ok=True)
-    resolved = _resolve(settings, tell)
     from anabranch.core.engine.spark import class_archive
     from anabranch.operate.runtime.kafka_server import broker_archive
 
+    settings.jars.mkdir(parents=True, exist_ok=True)
     archives = {"spark": class_archive(settings), "kafka": broker_archive(settings)}
-    for name in resolved:
+    unresolved = [name for name in _LISTS if not _is_resolved(settings, name)]
+    for name in unresolved:
         archives[name].unlink(missing_ok=True)  # of other JARs
+    if unresolved:
+        _resolve(settings, unresolved, tell)
     for former in set(settings.jars.glob("*.jsa")) - set(archives.values()):
         former.unlink()
     missing = {name: at for name, at in archives.items() if not at.exists()}
@@ -60,13 +62,10 @@ def set_up(settings: Settings, tell: Tell = lambda _: None) -> None:
             tell(f"  {' and '.join(map(_megabytes, archives.values()))} in {time.monotonic() - began:.0f} s")
 
 
-def _resolve(settings: Settings, tell: Tell) -> list[str]:
-    """Resolves the lists that aren't resolved yet, at once: most of it is waiting. Returns their names."""
-    missing, began = [name for name in _LISTS if not _is_resolved(settings, name)], time.monotonic()
-    if not missing:
-        return []
-    tell(f"resolving the JARs of {' and '.join(map(str.capitalize, missing))} from Maven into {settings.jars}")
-    programs = {name: _resolving(settings, name) for name in missing}
+def _resolve(settings: Settings, names: Sequence[str], tell: Tell) -> None:
+    """Resolves these lists at once: most of it is waiting."""
+    tell(f"resolving the JARs of {' and '.join(map(str.capitalize, names))} from Maven into {settings.jars}")
+    began, programs = time.monotonic(), {name: _resolving(settings, name) for name in names}
     ended = _run(programs, tell)
     for name in filter(ended.get, programs):
         log = programs[name].log
@@ -76,9 +75,8 @@ def _resolve(settings: Settings, tell: Tell) -> list[str]:
             state="JARs that were resolved before are kept; nothing else has changed",
             next_step=f"see {log}; check the network and Ivy's settings, then: anabranch setup",
         )
-    jars = [file for name in missing for file in (settings.jars / name).glob("*.jar")]
+    jars = [file for name in names for file in (settings.jars / name).glob("*.jar")]
     tell(f"  {len(jars)} JARs, {sum(map(_size, jars)):,.0f} MB, in {time.monotonic() - began:.0f} s")
-    return missing
 
 
 def _is_resolved(settings: Settings, name: str) -> bool:
