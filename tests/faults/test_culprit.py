@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from anabranch.compute.speed import _failing_event
 from anabranch.compute.speed._failing_event import FailingEvent
 from anabranch.compute.speed.service import Slot, Speed
 from anabranch.compute.speed.view_stream import catch_up
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 DELAYS = sample_views().get("departure_delays")
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a search can take longer than a stream waits for it."""
+    monkeypatch.setattr(_failing_event, "SECONDS", 600.0)
 
 
 def departed(at: str, origin: str = "JFK", day: int = 1) -> Event:
