@@ -41,7 +41,7 @@ step "downloading and installing requirements.lock: $packages packages, some 2 G
 step "installing Anabranch itself, in place" : \
   .venv/bin/python -m pip install --disable-pip-version-check --no-deps --no-build-isolation -e .
 # pip would compile one file after another. Some files are templates, and no Python: they fail, here as there.
-{ .venv/bin/python -m compileall -qq -j 0 .venv/lib >/dev/null 2>&1 || true; } &
+{ nice .venv/bin/python -m compileall -qq -j 0 .venv/lib >/dev/null 2>&1 || true; } &
 compiling=$!
 .venv/bin/anabranch setup
 wait "$compiling"
