@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pyarrow as pa
 import pytest
-from anabranch.core.engine.spark import class_archive, jar_conf, jar_paths, java_options, scratch
+from anabranch.core.engine.spark import class_archive, engine_conf, jar_conf, jar_paths, java_options, scratch
 from anabranch.core.settings import Settings, load_settings
 from anabranch.operate.runtime.environment import environment
 from py4j import protocol as proto
@@ -62,22 +62,24 @@ def test_ones_own_jars_come_beside_ours(engine_settings: Settings) -> None:
     own = {"spark.jars": "a.jar", "spark.driver.extraClassPath": "b.jar"}
     given = engine_settings.model_copy(update={"spark_conf": own})
     path = {"spark.driver.extraClassPath": ":".join([*ours, "b.jar"])}
-    assert {**own, **jar_conf(given)} == {**own, **path, FILES: "anabranch.LocalFiles"}
+    assert {**own, **jar_conf(given)} == {**own, **path}
     cluster = given.model_copy(update={"spark_master": "spark://host:7077"})
     assert jar_conf(cluster) == {**path, "spark.jars": ",".join([*ours, "a.jar"])}
 
 
 def test_ones_own_file_system_is_taken_and_ours_only_where_it_is(engine_settings: Settings, tmp_path: Path) -> None:
     """JARs that an older set-up has resolved lack the class: an engine that names it wouldn't start."""
+    assert engine_conf(engine_settings)[FILES] == "anabranch.LocalFiles"
     given = engine_settings.model_copy(update={"spark_conf": {FILES: "some.Other"}})
-    assert jar_conf(given)[FILES] == "some.Other"
+    assert engine_conf(given)[FILES] == "some.Other"
+    assert FILES not in engine_conf(engine_settings.model_copy(update={"spark_master": "spark://host:7077"}))
     (tmp_path / "spark").mkdir()
     (tmp_path / "spark" / "delta.jar").touch()
-    assert FILES not in jar_conf(given.model_copy(update={"jars": tmp_path}))
+    assert FILES not in engine_conf(engine_settings.model_copy(update={"jars": tmp_path}))
 
 
 def test_files_are_created_without_other_programs(spark: SparkSession, tmp_path: Path) -> None:
-    """Hadoop's own file system starts chmod three times for each of them."""
+    """Hadoop's own file system starts chmod for each of them, for its checksum and for its folder."""
     assert spark._jvm is not None
     engine = psutil.Process(int(spark._jvm.java.lang.ProcessHandle.current().pid()))
     before = _of_children(engine)

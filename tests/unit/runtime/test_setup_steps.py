@@ -15,7 +15,7 @@ from anabranch.core.project_folder import project_root
 from anabranch.core.settings import Settings
 from anabranch.operate.setup import _set_up
 from anabranch.operate.setup._set_up import Program, _run
-from anabranch.operate.setup.resolve_jars import STAMP, entries, stamp
+from anabranch.operate.setup.resolve_jars import STAMP, coordinates, sources, stamp
 
 pytestmark = pytest.mark.unit
 STEPS = project_root() / "infra" / "steps.sh"
@@ -115,7 +115,7 @@ def test_other_java_of_our_own_is_compiled_again(tmp_path: Path) -> None:
     listing, source = tmp_path / "spark.jars.lock", tmp_path / "Some.java"
     listing.write_text("# what it needs\norg:some:1  # and why\nSome.java\n")
     source.write_text("class Some {}")
-    assert entries(listing) == ["org:some:1", "Some.java"]
+    assert (coordinates(listing), sources(listing)) == (["org:some:1"], [source])
     before = stamp(listing)
     source.write_text("class Some { int field; }")
     assert stamp(listing) != before

@@ -101,10 +101,6 @@ _COLLECTOR = "-XX:+UseParallelGC"
 _MEMORY = "-XX:+ExitOnOutOfMemoryError"
 JAVA_OPTIONS = f"{_STACK} {_COMPILER} {_COLLECTOR} {_MEMORY} -Dlog4j2.formatMsgNoLookups=true"
 _LOG = Path(__file__).with_name("log4j2.properties")
-_LOCAL_FILES = {"spark.hadoop.fs.file.impl": "anabranch.LocalFiles"}
-_LOCAL_FILES_JAR = "LocalFiles.jar"
-"""Hadoop starts the program chmod several times for each file that it creates on a local disk: two thirds of the
-time of writing a small file. This class, compiled by set-up, doesn't."""
 # After a burst the parallel collector keeps 600 MB for new objects that an idle stream doesn't need; this one releases
 # them, and is as fast on two cores.
 _SMALL_COLLECTOR = "-XX:+UseSerialGC -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=30"
@@ -126,16 +122,25 @@ def jar_paths(settings: Settings) -> list[Path]:
 def jar_conf(settings: Settings) -> dict[str, str]:
     """The settings that give an engine these JARs, and the user's own. On the class path, because the JVM archives
     classes from there only; a cluster has to be sent them as well."""
-    found, given, local = jar_paths(settings), settings.spark_conf, settings.spark_master.startswith("local")
-    jars = [str(jar) for jar in found]
+    jars, given = [str(jar) for jar in jar_paths(settings)], settings.spark_conf
     sent = {"spark.jars": ",".join([*jars, *filter(None, [given.get("spark.jars")])])}
     if any(os.pathsep in jar for jar in jars):
         return sent
     path = os.pathsep.join([*jars, *filter(None, [given.get("spark.driver.extraClassPath")])])
-    # Before it is sent its JARs, an executor of a cluster has no such class, and older folders of JARs lack it.
-    has_files = local and any(jar.name == _LOCAL_FILES_JAR for jar in found)
-    files = {name: given.get(name, of_ours) for name, of_ours in _LOCAL_FILES.items()} if has_files else {}
-    return {"spark.driver.extraClassPath": path, **files, **({} if local else sent)}
+    return {"spark.driver.extraClassPath": path, **({} if _is_local(settings) else sent)}
+
+
+def _is_local(settings: Settings) -> bool:
+    return settings.spark_master.startswith("local")
+
+
+def _local_files(settings: Settings) -> dict[str, str]:
+    """The file system of local disks: set-up compiles one that starts no program for a file that it creates (ADR 48).
+    Not for a cluster, whose executors look for the class before they are sent JARs; nor without it on the class path:
+    JARs of an older set-up lack it."""
+    jar = settings.jars / "spark" / "LocalFiles.jar"
+    usable = _is_local(settings) and jar.exists() and os.pathsep not in str(jar)
+    return {"spark.hadoop.fs.file.impl": "anabranch.LocalFiles"} if usable else {}
 
 
 def class_archive(settings: Settings) -> Path:
@@ -200,6 +205,7 @@ def engine_conf(settings: Settings, more: Mapping[str, str] = MappingProxyType({
         "spark.driver.defaultJavaOptions": java_options(settings),
         "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
         "spark.sql.warehouse.dir": str(settings.home / "warehouse"),
+        **_local_files(settings),
         **more,
         **settings.spark_conf,
         **jar_conf(settings),

@@ -23,17 +23,24 @@ from typing import Any
 STAMP = "resolved.lock"
 
 
-def entries(listing: Path) -> list[str]:
-    """Returns the entries of a list file: one ``group:artifact:version`` or source file per line, ``#`` starts a
-    comment."""
+def coordinates(listing: Path) -> list[str]:
+    """Returns the JARs of a list file: one ``group:artifact:version`` per line, ``#`` starts a comment."""
+    return [entry for entry in _entries(listing) if not entry.endswith(".java")]
+
+
+def sources(listing: Path) -> list[Path]:
+    """Returns the source files that a list file names."""
+    return [listing.with_name(entry) for entry in _entries(listing) if entry.endswith(".java")]
+
+
+def _entries(listing: Path) -> list[str]:
     lines = (line.split("#", 1)[0].strip() for line in listing.read_text().splitlines())
     return [line for line in lines if line]
 
 
 def stamp(listing: Path) -> str:
     """Returns what identifies the JARs of a list: its text, and that of the sources that it names."""
-    sources = [listing.with_name(entry) for entry in entries(listing) if entry.endswith(".java")]
-    return "".join(file.read_text() for file in (listing, *sources))
+    return "".join(file.read_text() for file in (listing, *sources(listing)))
 
 
 def ivy_home(folder: Path) -> Path:
@@ -87,21 +94,16 @@ def main() -> None:
     building = args.folder.with_name(args.folder.name + ".new")
     shutil.rmtree(building, ignore_errors=True)
     building.mkdir(parents=True)
-    wanted = entries(args.listing)
-    sources = [args.listing.with_name(entry) for entry in wanted if entry.endswith(".java")]
     with _spark_jvm() as jvm:
-        jars = resolve(
-            jvm, [entry for entry in wanted if not entry.endswith(".java")], ivy_home(args.folder), args.transitive
-        )
-        for jar in jars:
+        for jar in resolve(jvm, coordinates(args.listing), ivy_home(args.folder), args.transitive):
             # Ivy writes group_artifact-version.jar; the name is kept, so two groups can't overwrite each other.
             shutil.copyfile(jar, building / jar.name)
-        for source in sources:
+        for source in sources(args.listing):
             compile_source(jvm, source, building / f"{source.stem}.jar")
     (building / STAMP).write_text(stamp(args.listing))
     shutil.rmtree(args.folder, ignore_errors=True)
     building.rename(args.folder)
-    sys.stderr.write(f"{len(jars) + len(sources)} JARs in {args.folder}\n")
+    sys.stderr.write(f"{len(list(args.folder.glob('*.jar')))} JARs in {args.folder}\n")
 
 
 if __name__ == "__main__":
