@@ -12,7 +12,7 @@ from anabranch.core.settings import Settings
 from anabranch.lake import CommitMetadata, commits
 from anabranch.lake.cut import Cut, Position
 from anabranch.lake.files import stage_arrow
-from anabranch.lake.layout import batch_table, speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.views.model.definition import CHANGED, PARTITION_DATE
 
 SOURCE = '''
@@ -62,13 +62,14 @@ def make_views(settings: Settings, count: int) -> list[str]:
 
 
 def _make(settings: Settings, view: str) -> None:
+    ref = VersionRef(settings, view, 1)
     days = days_of_year()
     noon = [datetime(day.year, day.month, day.day, 12, tzinfo=UTC) for day in days]
     count = len(days)
     rows = {"origin": ["JFK"] * count, "t": noon, "delayed": [3] * count, PARTITION_DATE: days}
     for uri, schema, half in (
-        (speed_table(settings, view, 1), _SPEED, "speed"),
-        (batch_table(settings, view, 1), _BATCH, "batch"),
+        (ref.speed_table, _SPEED, "speed"),
+        (ref.batch_table, _BATCH, "batch"),
     ):
         table = commits.create(uri, schema, [PARTITION_DATE], CommitMetadata(f"{view}/{half}", "create", Cut()))
         content = pa.Table.from_pydict({**rows, CHANGED: [3] * count} if half == "speed" else rows, schema)

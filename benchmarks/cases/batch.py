@@ -7,7 +7,8 @@ from uuid import uuid4
 
 from anabranch.compute.batch.publish import publish
 from anabranch.compute.batch.rebuild import rebuild
-from anabranch.lake.layout import batch_table, landing_table
+from anabranch.lake.layout import VersionRef, landing_table
+from anabranch.views.model.handle import ViewHandle
 
 from benchmarks.fairness import check_layout, check_same
 from benchmarks.figures import Figure, Report, Sample, all_seconds, jobs_table, ratios, stages_table
@@ -31,9 +32,9 @@ def run(world: World) -> Report:
         def platform() -> Sample:
             with spans(STAGES) as stages:
                 begun = time.perf_counter()
-                build = rebuild(spark, settings, view, topic, partitions, f"bench-{uuid4().hex}")
+                build = rebuild(spark, ViewHandle(settings, view, topic), partitions, f"bench-{uuid4().hex}")
                 built = time.perf_counter()
-                publish(settings, view, build, partitions)
+                publish(ViewHandle(settings, view, topic), build, partitions)
                 ended = time.perf_counter()
             return Sample(ended - begun, {**stages, "publish": ended - built})
 
@@ -43,7 +44,7 @@ def run(world: World) -> Report:
             return Sample(time.perf_counter() - begun)
 
         samples = in_turn({PLATFORM: platform, HANDWRITTEN: by_hand}, world.runs, world.warm_ups(2))
-        ours, read = batch_table(settings, view.name, view.version), spark.read.format("delta").load
+        ours, read = VersionRef(settings, view.name, view.version).batch_table, spark.read.format("delta").load
         rows = check_same(read(ours), read(target), COLUMNS)
         layout = check_layout(ours, target)
     events = landed_events(world)

@@ -20,7 +20,7 @@ from anabranch.core.airflow_settings import airflow_address
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka import Producer
 from anabranch.lake import latest_commit
-from anabranch.lake.layout import batch_table, landing_table, speed_table
+from anabranch.lake.layout import VersionRef, landing_table
 from anabranch.operate.runtime import lifecycle, process_registry
 from anabranch.operate.runtime.secret_files import airflow_login
 from anabranch.samples.faults import Faults
@@ -93,7 +93,7 @@ def _waited(settings: Settings, world: World, windows: Sequence[tuple[float, flo
     for view in ALL_VIEWS:
         while not _seen(settings, view, world.topic.name, ends):
             _wait(deadline)
-    sights = [committed(speed_table(settings, view, 1), world.topic.name) for view in ALL_VIEWS]
+    sights = [committed(VersionRef(settings, view, 1).speed_table, world.topic.name) for view in ALL_VIEWS]
     at = pl.col("append_time").dt.epoch("us") / 1e6
     for begin, end in windows:
         within = sent.filter(at.is_between(begin, end))
@@ -128,13 +128,16 @@ def _until_level(settings: Settings, world: World) -> None:
 
 def _seen(settings: Settings, view: str, topic: str, ends: Mapping[int, int]) -> bool:
     """Whether the view's newest commit covers all records up to the offsets ``ends``."""
-    found = latest_commit(speed_table(settings, view, 1))
+    found = latest_commit(VersionRef(settings, view, 1).speed_table)
     offsets = found.note.cut.positions[topic].offsets if found else {}
     return all(offsets.get(partition, 0) > end for partition, end in ends.items())
 
 
 def _level(settings: Settings, view: str, topic: str) -> bool:
-    seen, landed = latest_commit(speed_table(settings, view, 1)), latest_commit(landing_table(settings, topic))
+    seen, landed = (
+        latest_commit(VersionRef(settings, view, 1).speed_table),
+        latest_commit(landing_table(settings, topic)),
+    )
     return bool(seen and landed and seen.note.cut.covers(landed.note.cut))
 
 
@@ -153,7 +156,7 @@ def _run(client: Client, settings: Settings, first: date, last: date) -> tuple[R
     if run.state != "success":
         logs = "".join(client.task_log(run, task) for task, state in run.tasks.items() if state == "failed")
         raise RuntimeError(f"{run.state}: {run.note} {logs[-2000:]}")
-    published = latest_commit(batch_table(settings, VIEW, 1))
+    published = latest_commit(VersionRef(settings, VIEW, 1).batch_table)
     assert published is not None
     shown = published.commit_time_ms / 1000
     path = f"/dags/{DAG}/dagRuns/{run.run_id}"

@@ -13,8 +13,9 @@ from anabranch.certify.differences import differences
 from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.settings import Settings
 from anabranch.lake import latest_commit
-from anabranch.lake.layout import speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.views import view
+from anabranch.views.model.handle import ViewHandle
 from deltalake import CommitProperties, DeltaTable
 from pyspark.sql import functions as F
 
@@ -48,16 +49,16 @@ def run(world: World) -> Report:
     land_days(settings, world.topic, DAYS, each)
     days = [FIRST + timedelta(days=n) for n in range(DAYS)]
     with world.spark() as spark:
-        catch_up(spark, settings, every_departure, world.topic)
+        catch_up(spark, ViewHandle(settings, every_departure, world.topic))
         offset, seconds = _spoil(settings, days[WRONG], each), []
         for _ in range(world.runs):
             begun = time.perf_counter()
-            certificates = certify(spark, settings, every_departure, world.topic, days)
+            certificates = certify(spark, ViewHandle(settings, every_departure, world.topic), days)
             certified = time.perf_counter()
             unequal = [c.partition for c in certificates if not c.equal]
             if unequal != [days[WRONG]]:
                 raise AssertionError(f"{unequal} are unequal, {days[WRONG]} was spoiled")
-            found = differences(spark, settings, every_departure, world.topic, days[WRONG])
+            found = differences(spark, ViewHandle(settings, every_departure, world.topic), days[WRONG])
             seconds.append((certified - begun, time.perf_counter() - certified))
             (only,) = found
             if (only.key["log_offset"], [e.offset for e in only.events], only.verified) != (offset, [offset], True):
@@ -67,7 +68,7 @@ def run(world: World) -> Report:
 
 def _spoil(settings: Settings, day: date, each: int) -> int:
     """One minute is added to one row of the speed half, in a commit that looks like the stream's; its offset."""
-    uri, offset = speed_table(settings, every_departure.name, 1), WRONG * each + each // 2
+    uri, offset = VersionRef(settings, every_departure.name, 1).speed_table, WRONG * each + each // 2
     committed = latest_commit(uri)
     assert committed is not None
     DeltaTable(uri).update(

@@ -13,10 +13,11 @@ import anabranch
 import pyarrow as pa
 from anabranch.compute.batch.rebuild import cut_at
 from anabranch.compute.speed.table import SpeedTable
-from anabranch.lake.layout import speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.operate.explain import Explanation
 from anabranch.views import Registry, View, load_views
 from anabranch.views.model.definition import CHANGED
+from anabranch.views.model.handle import ViewHandle
 from anabranch.views.selection.inputs import rows_at
 
 from benchmarks.figures import Figure, Report, Table, percentile
@@ -77,8 +78,8 @@ def _figures(explained: Mapping[str, list[_Explained]]) -> tuple[Figure, ...]:
 def _serve(spark: SparkSession, world: World, view: View) -> None:
     """The speed half, made in one commit by the writer of a stream's first micro-batch."""
     cut = cut_at(world.settings, world.topic)
-    uri = speed_table(world.settings, view.name, view.version)
-    rows = rows_at(spark, world.settings, view, world.topic, cut, None, late=False)
+    uri = VersionRef(world.settings, view.name, view.version).speed_table
+    rows = rows_at(spark, ViewHandle(world.settings, view, world.topic), cut, None, late=False)
     rows = rows.selectExpr("*", f"cast({cut.epoch(world.topic.name)} as bigint) as {CHANGED}")
     table = SpeedTable(uri, view, pa.schema(rows.limit(0).toArrow().schema))
     table.refresh(table.stage(rows, 0), table.note("benchmark:0", cut))

@@ -17,7 +17,7 @@ from anabranch.core.settings import Settings
 from anabranch.ingest.kafka import Producer
 from anabranch.ingest.kafka.admin import ensure_topics
 from anabranch.lake import open_table
-from anabranch.lake.layout import landing_table, speed_table
+from anabranch.lake.layout import VersionRef, landing_table
 from anabranch.operate.runtime import lifecycle
 from anabranch.samples.flights import flight_events
 from anabranch.samples.publishing import Pace, publish
@@ -111,7 +111,7 @@ def prepared(world: World, views: Sequence[str], name: str) -> Settings:
 
 def until_streaming(settings: Settings, views: Sequence[str]) -> None:
     deadline = time.monotonic() + START_SECONDS
-    while any(open_table(speed_table(settings, view, 1)) is None for view in views):
+    while any(open_table(VersionRef(settings, view, 1).speed_table) is None for view in views):
         if time.monotonic() > deadline:
             raise TimeoutError(f"the streams haven't started after {START_SECONDS:.0f} s; see {settings.logs}")
         time.sleep(0.2)
@@ -132,7 +132,7 @@ def sending(settings: Settings, world: World, events: pl.DataFrame, file: Path) 
 def watch(settings: Settings, views: Sequence[str], sending: threading.Thread, total: int) -> dict[str, list[Sight]]:
     """Read every view after each of its commits until all that was sent is readable; when which cut was seen first."""
     sights: dict[str, list[Sight]] = {view: [] for view in views}
-    commits = {view: _Commits(speed_table(settings, view, 1)) for view in views}
+    commits = {view: _Commits(VersionRef(settings, view, 1).speed_table) for view in views}
     deadline = time.monotonic() + 2 * total / RATE + START_SECONDS
     while any(not found or sum(found[-1].offsets.values()) < total for found in sights.values()):
         for view, found in sights.items():
@@ -209,7 +209,7 @@ def _measure(
     live.landed = summary(latencies(sent, landings))
     begin = sent["append_time"].min().timestamp()  # type: ignore[union-attr]
     for view, seen in sights.items():
-        commits = committed(speed_table(settings, view, 1), topic)
+        commits = committed(VersionRef(settings, view, 1).speed_table, topic)
         live.written[view] = summary(latencies(sent, commits))
         live.newest[view] = summary(latencies(sent, seen))
         live.windows[view] = windows(sent, seen)

@@ -17,6 +17,7 @@ from anabranch.core.settings import Settings
 from anabranch.operate.runtime import lifecycle
 from anabranch.samples.faults import Faults
 from anabranch.samples.publishing import Pace
+from anabranch.views.model.handle import ViewHandle
 
 from benchmarks.figures import Figure, Report, Sample, all_seconds, jobs_table, ratios, stages_table
 from benchmarks.timing import in_turn
@@ -41,13 +42,13 @@ def _measured(world: World, alone: Settings, day: date) -> Report:
         def again(settings: Settings, days: list[date]) -> Sample:
             nonlocal events
             name, begun = f"bench-{uuid4().hex}", time.perf_counter()
-            plan = make_plan(settings, view, topic, ReprocessRequest(tuple(days), {}, explicit=True))
+            plan = make_plan(ViewHandle(settings, view, topic), ReprocessRequest(tuple(days), {}, explicit=True))
             planned = time.perf_counter()
-            build = rebuild(spark, settings, view, topic, days, name)
+            build = rebuild(spark, ViewHandle(settings, view, topic), days, name)
             rebuilt = time.perf_counter()
-            verdict = reconcile(spark, settings, view, topic, name, build)
+            verdict = reconcile(spark, ViewHandle(settings, view, topic), name, build)
             judged = time.perf_counter()
-            publish(settings, view, build, verdict.equal)
+            publish(ViewHandle(settings, view, topic), build, verdict.equal)
             ended = time.perf_counter()
             assert list(verdict.equal) == days, verdict.report
             events = plan.read
@@ -60,7 +61,7 @@ def _measured(world: World, alone: Settings, day: date) -> Report:
             return Sample(ended - begun, stages)
 
         for settings, days in ((alone, [day]), (world.settings, world.partitions)):
-            catch_up(spark, settings, view, topic)
+            catch_up(spark, ViewHandle(settings, view, topic))
             if world.size != "tiny":  # there the runs in turn are the first
                 again(settings, days)
         jobs = {ALONE: lambda: again(alone, [day]), AMONG: lambda: again(world.settings, [day])}

@@ -13,9 +13,10 @@ import pyarrow.parquet as pq
 from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.settings import Settings
 from anabranch.ingest.landing.stream import start as start_landing
-from anabranch.lake.layout import batch_table, landing_table, speed_checkpoint, speed_table, view_folder
+from anabranch.lake.layout import VersionRef, landing_table
 from anabranch.operate.runtime import lifecycle
 from anabranch.views import View
+from anabranch.views.model.handle import ViewHandle
 
 from benchmarks.fairness import check_layout, check_same
 from benchmarks.figures import Figure, Report, Sample, Table, all_seconds, middle, ratios
@@ -82,9 +83,11 @@ def _measure(world: World, spark: SparkSession, view: View, workload: Workload, 
     folder = settings.home.parent / f"handwritten-{view.name}"
 
     def speed() -> Sample:
-        _delete(speed_table(settings, view.name, 1), str(speed_checkpoint(settings, view.name, 1)))
+        _delete(
+            VersionRef(settings, view.name, 1).speed_table, str(VersionRef(settings, view.name, 1).speed_checkpoint)
+        )
         begun = time.perf_counter()
-        catch_up(spark, settings, view, topic)
+        catch_up(spark, ViewHandle(settings, view, topic))
         return Sample(time.perf_counter() - begun)
 
     def speed_by_hand() -> Sample:
@@ -94,7 +97,7 @@ def _measure(world: World, spark: SparkSession, view: View, workload: Workload, 
         return Sample(time.perf_counter() - begun)
 
     def batch() -> Sample:
-        _delete(batch_table(settings, view.name, 1))
+        _delete(VersionRef(settings, view.name, 1).batch_table)
         begun = time.perf_counter()
         reprocess(spark, settings, view, topic, days)
         return Sample(time.perf_counter() - begun)
@@ -112,7 +115,11 @@ def _measure(world: World, spark: SparkSession, view: View, workload: Workload, 
     judged = judge(spark, settings, view, topic, days, oracle)
     assert not judged.problems, (view.name, judged.problems)
     layouts = _check_hand_written(spark, settings, view, str(folder))
-    _delete(str(folder), str(view_folder(settings, view.name, 1)), str(speed_checkpoint(settings, view.name, 1)))
+    _delete(
+        str(folder),
+        str(VersionRef(settings, view.name, 1).folder),
+        str(VersionRef(settings, view.name, 1).speed_checkpoint),
+    )
     return Measured(view, judged, *oracle.count(view.events), samples, layouts)
 
 
@@ -122,10 +129,10 @@ def _check_hand_written(spark: SparkSession, settings: Settings, view: View, fol
     by_hand = {half: read(f"{folder}/{half}").drop("table_day") for half in ("speed", "batch")}
     columns = sorted(by_hand["batch"].columns)
     layouts = set()
-    for half, uri in (("speed", speed_table), ("batch", batch_table)):
+    ref = VersionRef(settings, view.name, 1)
+    for half, ours in (("speed", ref.speed_table), ("batch", ref.batch_table)):
         if half == "batch" and view.kappa:
             continue
-        ours = uri(settings, view.name, 1)
         check_same(read(ours), by_hand[half], columns)
         layouts.add(check_layout(ours, f"{folder}/{half}"))
     return frozenset(layouts)

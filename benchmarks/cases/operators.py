@@ -16,9 +16,10 @@ from anabranch.compute.batch.publish import publish
 from anabranch.compute.batch.rebuild import rebuild
 from anabranch.compute.speed.view_stream import catch_up
 from anabranch.ingest.landing.stream import start as start_landing
-from anabranch.lake.layout import batch_table, landing_table, speed_checkpoint, speed_table, view_folder
+from anabranch.lake.layout import VersionRef, landing_table
 from anabranch.views import View, load_views
 from anabranch.views.model.definition import is_own
+from anabranch.views.model.handle import ViewHandle
 from anabranch.views.registry import sources_of
 from pyspark.cloudpickle import register_pickle_by_value
 
@@ -92,16 +93,16 @@ def _measure(world: World, spark: SparkSession, view: View) -> Measured:
     days = [*world.partitions, *(world.partitions[-1] + timedelta(days=n) for n in (1, 2))]
 
     def speed() -> Sample:
-        shutil.rmtree(speed_table(settings, view.name, 1), ignore_errors=True)
-        shutil.rmtree(speed_checkpoint(settings, view.name, 1), ignore_errors=True)
+        shutil.rmtree(VersionRef(settings, view.name, 1).speed_table, ignore_errors=True)
+        shutil.rmtree(VersionRef(settings, view.name, 1).speed_checkpoint, ignore_errors=True)
         begun = time.perf_counter()
-        catch_up(spark, settings, view, topics)
+        catch_up(spark, ViewHandle(settings, view, topics))
         return Sample(time.perf_counter() - begun)
 
     def batch() -> Sample:
         begun = time.perf_counter()
-        build = rebuild(spark, settings, view, topics, days, f"bench-{uuid4().hex}")
-        publish(settings, view, build, days)
+        build = rebuild(spark, ViewHandle(settings, view, topics), days, f"bench-{uuid4().hex}")
+        publish(ViewHandle(settings, view, topics), build, days)
         return Sample(time.perf_counter() - begun)
 
     print(f"  {view.name}", flush=True)
@@ -111,9 +112,9 @@ def _measure(world: World, spark: SparkSession, view: View) -> Measured:
         jobs |= _rivals(world, spark, view, folder)
     samples = in_turn(jobs, world.runs, world.warm_ups(1))
     layouts = _check(world, spark, view, str(folder)) if view.name in RIVALS else ()
-    rows = spark.read.format("delta").load(batch_table(settings, view.name, 1)).count()
+    rows = spark.read.format("delta").load(VersionRef(settings, view.name, 1).batch_table).count()
     shutil.rmtree(folder)
-    shutil.rmtree(view_folder(settings, view.name, 1))
+    shutil.rmtree(VersionRef(settings, view.name, 1).folder)
     return Measured(view, rows, samples, layouts)
 
 
@@ -144,8 +145,8 @@ def _check(world: World, spark: SparkSession, view: View, folder: str) -> tuple[
     read = spark.read.format("delta").load
     settled = _SETTLED.get(view.name, "true").format(last=world.partitions[-1] - timedelta(days=2))
     layouts = []
-    for half, table in (("speed", speed_table), ("batch", batch_table)):
-        uri = table(world.settings, view.name, 1)
+    ref = VersionRef(world.settings, view.name, 1)
+    for half, uri in (("speed", ref.speed_table), ("batch", ref.batch_table)):
         ours = read(uri)
         columns = sorted(filter(is_own, ours.columns))
         check_same(ours.where(settled), read(f"{folder}/{half}").where(settled), columns)

@@ -23,7 +23,7 @@ from anabranch.lake import CommitMetadata
 from anabranch.lake.commits import create, replace
 from anabranch.lake.cut import Cut, Position
 from anabranch.lake.files import stage_arrow
-from anabranch.lake.layout import speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.views.model.definition import CHANGED, PARTITION_DATE
 from deltalake import DeltaTable, WriterProperties, write_deltalake
 
@@ -84,12 +84,12 @@ def run(world: World) -> Report:
     ways = list(PYTHON_WAYS)[: world.pick(1, 4, 4)]  # each is a process of its own
     runs = range(world.runs)
     memory = {q: {way: [_peak(settings, way, q) for _ in runs] for way in ways} for q in WHERE}
-    return _report(count, samples, memory, check_layout(speed_table(settings, VIEW, 1), beside))
+    return _report(count, samples, memory, check_layout(VersionRef(settings, VIEW, 1).speed_table, beside))
 
 
 def _write(settings: Settings, beside: str, count: int) -> None:
     """The same rows twice, a file a day: as the speed half of a view, and by delta-rs alone."""
-    uri, staged = speed_table(settings, VIEW, 1), []
+    uri, staged = VersionRef(settings, VIEW, 1).speed_table, []
     table = create(uri, _day(0, 1).schema, [PARTITION_DATE], CommitMetadata(f"view/{VIEW}/v1/speed", "create", Cut()))
     for number in range(DAYS):
         rows = _day(number, count // DAYS)

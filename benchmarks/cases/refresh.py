@@ -13,6 +13,7 @@ from anabranch.compute.speed.view_stream import SpeedQuery, start
 from anabranch.testing import Event, Landing
 from anabranch.views import View
 from anabranch.views.model.definition import Refresh
+from anabranch.views.model.handle import ViewHandle
 
 from benchmarks.figures import Figure, Report, Table
 from benchmarks.world import FIRST, World
@@ -57,7 +58,7 @@ def _measured(spark: SparkSession, world: World, size: int) -> dict[str, list[fl
     made, found = size, dict[str, list[float]]()
     for kind in KINDS:
         view: View = replace(world.view, name=f"delays_by_{kind}", refresh=kind)
-        query = start(spark, settings, view, world.topic)
+        query = start(spark, ViewHandle(settings, view, world.topic))
         try:
             _wait(query, landing)
             seconds = []

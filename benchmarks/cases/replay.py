@@ -22,7 +22,7 @@ from anabranch.core.settings import Settings
 from anabranch.ingest.kafka import Producer
 from anabranch.ingest.kafka.admin import ensure_topics
 from anabranch.lake import latest_commit
-from anabranch.lake.layout import speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.operate.runtime import lifecycle
 from anabranch.operate.runtime.environment import environment
 from anabranch.samples.flights import flight_events
@@ -140,6 +140,7 @@ def _beside(world: World, seconds: Seconds) -> Live:
 def _replayed(settings: Settings, sending: threading.Thread, seconds: Seconds, share: float) -> Iterator[Stretch]:
     """A replay while records come, with a stretch without one before. What is left of it behind the last record is
     walked with all cores: it is published all the same."""
+    ref = VersionRef(settings, VIEW, 1)
     stretch = Stretch()
     program = [
         sys.executable,
@@ -159,17 +160,17 @@ def _replayed(settings: Settings, sending: threading.Thread, seconds: Seconds, s
                 [*program, "--run", "bench"], env=environment(settings), stdout=output, stderr=subprocess.STDOUT
             )
             while process.poll() is None and sending.is_alive():
-                stretch.note(list_states(settings, VIEW, 1))
+                stretch.note(list_states(ref))
                 time.sleep(0.2)
             stretch.ended = time.time()
-            while process.poll() is None and not list_states(settings, VIEW, 1):
+            while process.poll() is None and not list_states(ref):
                 time.sleep(0.2)  # a slow engine: it has not begun
-            known = list_states(settings, VIEW, 1)
+            known = list_states(ref)
             stretch.replay = known[-1] if known else stretch.replay
             if process.poll() is None:
                 set_pace(settings, stretch.replay, Pace(1.0))
             code = process.wait(PATIENCE)
-        known = list_states(settings, VIEW, 1)
+        known = list_states(ref)
         if code or not known or known[-1].phase != PUBLISHED:
             raise RuntimeError(f"the replay ended with {code}: {known} {log.read_text()[-2000:]}")
 
@@ -180,7 +181,7 @@ def _replayed(settings: Settings, sending: threading.Thread, seconds: Seconds, s
 def _until_level(settings: Settings, topic: str, records: int) -> None:
     deadline = time.monotonic() + 600
     while True:
-        found = latest_commit(speed_table(settings, VIEW, 1))
+        found = latest_commit(VersionRef(settings, VIEW, 1).speed_table)
         position = found.note.cut.positions.get(topic) if found else None
         if position is not None and sum(position.offsets.values()) >= records:
             return
@@ -195,7 +196,7 @@ def _measured(settings: Settings, sights: Sequence[Sight], file: Path, stretch: 
     sent = pl.read_parquet(file, columns=["partition", "offset", "append_time"])
     at = pl.col("append_time").dt.epoch("us") / 1e6
     begin = sent.select(at.min()).item() + warm
-    shown = list_states(settings, VIEW, 1)[-1].updated_ms / 1000
+    shown = list_states(VersionRef(settings, VIEW, 1))[-1].updated_ms / 1000
     quietly = sent.filter(at.is_between(begin, stretch.begun))
     busily = sent.filter(at.is_between(stretch.begun, min(stretch.ended, shown - 5)))
     around = _of(sent.filter(at.is_between(shown - 5, shown + 5)), sights)

@@ -10,7 +10,8 @@ from anabranch.change.replay.request import ReplayRequest
 from anabranch.change.replay.runner import replay
 from anabranch.change.replay.state import PUBLISHED
 from anabranch.compute.speed.view_stream import catch_up
-from anabranch.lake.layout import landing_table, replay_checkpoints, speed_checkpoint, speed_table
+from anabranch.lake.layout import landing_table
+from anabranch.views.model.handle import ViewHandle
 
 from benchmarks.figures import Figure, Report, Sample, all_seconds, jobs_table, ratios
 from benchmarks.handwritten import speed as handwritten
@@ -45,13 +46,14 @@ def run(world: World) -> Report:
 def _walked(world: World) -> dict[str, list[Sample]]:
     settings, view, topic = world.settings, world.view, world.topic
     landing, runs = landing_table(settings, topic.name), iter(range(1_000))
+    handle = ViewHandle(settings, view, topic)
     with world.spark() as spark:
-        catch_up(spark, settings, view, topic)
+        catch_up(spark, handle)
 
         def replayed() -> Sample:
-            asked = ReplayRequest(view, topic, f"bench-{next(runs)}-{time.time_ns()}", pace=Pace(1.0))
+            asked = ReplayRequest(handle, f"bench-{next(runs)}-{time.time_ns()}", pace=Pace(1.0))
             begun = time.perf_counter()
-            ended = replay(spark, settings, asked)
+            ended = replay(spark, asked)
             assert ended.phase == PUBLISHED, ended
             return Sample(time.perf_counter() - begun)
 
@@ -62,7 +64,7 @@ def _walked(world: World) -> dict[str, list[Sample]]:
             return Sample(time.perf_counter() - begun, found)
 
         samples = in_turn({ALL: replayed, STREAM: by_hand}, world.runs, world.warm_ups(1))
-    shutil.rmtree(speed_table(settings, view.name, view.version))
-    for folder in (speed_checkpoint, replay_checkpoints):
-        shutil.rmtree(folder(settings, view.name, view.version), ignore_errors=True)
+    shutil.rmtree(handle.speed_table)
+    for folder in (handle.speed_checkpoint, handle.replay_checkpoints):
+        shutil.rmtree(folder, ignore_errors=True)
     return {name: list(found) for name, found in samples.items()}

@@ -23,6 +23,7 @@ from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import landing_table
 from anabranch.operate.runtime import lifecycle
+from anabranch.views.model.handle import ViewHandle
 from anabranch.views.selection.partition_events import count_for
 
 from benchmarks.figures import Figure, Report, Sample, Samples, Table, all_seconds, jobs_table, ratios, stages_table
@@ -91,7 +92,7 @@ def run(world: World) -> Report:
 def _measured(world: World, spark: SparkSession, days: int) -> Month:
     settings, view, topic = world.settings, world.view, world.topic
     partitions = [FIRST + timedelta(days=n) for n in range(days)]
-    catch_up(spark, settings, view, topic)
+    catch_up(spark, ViewHandle(settings, view, topic))
     print(f"  {days} days", flush=True)
     jobs = _Jobs(world, spark, partitions, str(world.scratch("handwritten-month")))
     named = {BATCH: jobs.batch, CERTIFIED: jobs.certified, WHOLE: jobs.whole, HANDWRITTEN: jobs.by_hand}
@@ -119,22 +120,22 @@ class _Jobs:
         return Sample(time.perf_counter() - begun)
 
     def _rebuild(self, name: str) -> Build:
-        return rebuild(self.spark, self.settings, self.world.view, self.world.topic, self.partitions, name)
+        return rebuild(self.spark, ViewHandle(self.settings, self.world.view, self.world.topic), self.partitions, name)
 
     def certified(self) -> Sample:
         world, name, begun = self.world, f"bench-{uuid4().hex}", time.perf_counter()
         build = self._rebuild(name)
         built = time.perf_counter()
         staged = StagedBuild.of(self.settings, build)
-        comparison = compare(self.spark, self.settings, world.view, world.topic, self.partitions, staged)
+        comparison = compare(self.spark, ViewHandle(self.settings, world.view, world.topic), self.partitions, staged)
         prepared = time.perf_counter()
         certificates, changes = reconciliation.compute_certificates(comparison, staged, name)
         record(self.settings, certificates)
         doubtful = [change.partition for change in changes if change.doubtful]
-        assert not wrong_partitions(self.spark, self.settings, world.view, world.topic, staged, doubtful)
+        assert not wrong_partitions(self.spark, ViewHandle(self.settings, world.view, world.topic), staged, doubtful)
         ended = time.perf_counter()
         assert all(certificate.equal for certificate in certificates), "a certificate says: not equal"
-        self.events = count_for(self.settings, world.view, world.topic, self.partitions, build.cut).read
+        self.events = count_for(ViewHandle(self.settings, world.view, world.topic), self.partitions, build.cut).read
         self.equal = len(certificates)
         self.late = sum(change.late_events > 0 for change in changes)
         stages = {
@@ -149,7 +150,7 @@ class _Jobs:
             name, begun = f"bench-{uuid4().hex}", time.perf_counter()
             build = self._rebuild(name)
             verdict = reconciliation.reconcile(
-                self.spark, self.settings, self.world.view, self.world.topic, name, build
+                self.spark, ViewHandle(self.settings, self.world.view, self.world.topic), name, build
             )
             write_documents(self.settings, verdict)
             seconds = time.perf_counter() - begun

@@ -6,7 +6,8 @@ import shutil
 import time
 
 from anabranch.compute.speed.view_stream import catch_up
-from anabranch.lake.layout import landing_table, speed_checkpoint, speed_table, view_folder
+from anabranch.lake.layout import VersionRef, landing_table
+from anabranch.views.model.handle import ViewHandle
 
 from benchmarks.cases.batch import COLUMNS
 from benchmarks.fairness import check_layout, check_same
@@ -31,11 +32,11 @@ def run(world: World) -> Report:
     with world.spark() as spark:
 
         def platform() -> Sample:
-            shutil.rmtree(view_folder(settings, view.name, view.version), ignore_errors=True)
-            shutil.rmtree(speed_checkpoint(settings, view.name, view.version), ignore_errors=True)
+            shutil.rmtree(VersionRef(settings, view.name, view.version).folder, ignore_errors=True)
+            shutil.rmtree(VersionRef(settings, view.name, view.version).speed_checkpoint, ignore_errors=True)
             with spans(STAGES) as stages:
                 begun = time.perf_counter()
-                query = catch_up(spark, settings, view, topic)
+                query = catch_up(spark, ViewHandle(settings, view, topic))
                 return Sample(time.perf_counter() - begun, {**stages, **steps(query)})
 
         def by_hand() -> Sample:
@@ -45,7 +46,7 @@ def run(world: World) -> Report:
             return Sample(time.perf_counter() - begun, found)
 
         samples = in_turn({PLATFORM: platform, HANDWRITTEN: by_hand}, world.runs, world.warm_ups(1))
-        ours, read = speed_table(settings, view.name, view.version), spark.read.format("delta").load
+        ours, read = VersionRef(settings, view.name, view.version).speed_table, spark.read.format("delta").load
         rows = check_same(read(ours), read(str(target / "table")), COLUMNS)
         layout = check_layout(ours, str(target / "table"))
     events = landed_events(world)

@@ -16,9 +16,10 @@ from anabranch.contracts import Topic
 from anabranch.core.settings import Settings
 from anabranch.lake import commit_history
 from anabranch.lake.files import stage_frame
-from anabranch.lake.layout import batch_table, landing_table, speed_table
+from anabranch.lake.layout import VersionRef, landing_table
 from anabranch.views import View
 from anabranch.views.model.definition import CHANGED, PARTITION_DATE
+from anabranch.views.model.handle import ViewHandle
 from anabranch.views.selection.inputs import events_of, frames, rows_of
 
 from benchmarks.nexmark.oracle import Epoch, Oracle
@@ -56,12 +57,18 @@ def reprocess(
     A kappa view has no batch half: its function is run as a batch over all events, and the rows are written to files
     that no reader sees, which is the same work.
     """
+    handle = ViewHandle(settings, view, topic)
     name = f"nexmark-{uuid4().hex}"
     if view.kappa:
-        stage_frame(_function(spark, settings, view, topic), batch_table(settings, view.name, view.version), name, None)
+        stage_frame(
+            _function(spark, settings, view, topic),
+            VersionRef(settings, view.name, view.version).batch_table,
+            name,
+            None,
+        )
         return None
-    build = rebuild(spark, settings, view, topic, days, name)
-    publish(settings, view, build, days)
+    build = rebuild(spark, handle, days, name)
+    publish(handle, build, days)
     return StagedBuild.of(settings, build)
 
 
@@ -70,15 +77,14 @@ def judge(
 ) -> Judged:
     """Hold the speed table against DuckDB over the on-time events, what batch published (a kappa view: its function as
     a batch) against DuckDB over all, and both paths against each other at the speed table's cut."""
-    found = certify(spark, settings, view, topic, days)
+    ref = VersionRef(settings, view.name, view.version)
+    found = certify(spark, ViewHandle(settings, view, topic), days)
     problems = [f"no equal certificate: {certificate}" for certificate in found if not certificate.equal]
-    speed = (
-        spark.read.format("delta").load(speed_table(settings, view.name, view.version)).drop(CHANGED, PARTITION_DATE)
-    )
+    speed = spark.read.format("delta").load(ref.speed_table).drop(CHANGED, PARTITION_DATE)
     if view.kappa:
         batch = _function(spark, settings, view, topic)
     else:
-        batch = spark.read.format("delta").load(batch_table(settings, view.name, view.version)).drop(PARTITION_DATE)
+        batch = spark.read.format("delta").load(ref.batch_table).drop(PARTITION_DATE)
     counts = []
     for half, rows, late in (("speed", speed, view.kappa), ("batch", batch, True)):
         agreement = oracle.compare(short(view), rows.toArrow(), late=late)

@@ -35,10 +35,12 @@ from anabranch.contracts.model.declarations import Declarations
 from anabranch.core.settings import Settings, load_settings
 from anabranch.ingest.landing.audit.quarantine import list_quarantined, release
 from anabranch.ingest.landing.stream import start
+from anabranch.lake.layout import VersionRef
 from anabranch.operate.maintenance import maintain
 from anabranch.operate.maintenance._report import Policy
 from anabranch.serve.retirement import drop, retire
 from anabranch.views import Registry, View, load_views
+from anabranch.views.model.handle import ViewHandle
 from anabranch.views.retired_versions import retired_versions
 
 if TYPE_CHECKING:
@@ -84,25 +86,27 @@ class Stage:
     def stream(self, name: str, version: int = 1) -> None:
         view = self.view(name, version)
         self.registry.register(self.spark, self.settings, [view])
-        catch_up(self.spark, self.settings, view, self.registry.topic(view))
+        catch_up(self.spark, self.registry.handle(self.settings, view))
 
     def reprocess(self, name: str, days: Sequence[date], run: str, version: int = 1) -> None:
         view = self.view(name, version)
         topics = self.registry.topic(view)
         planned = {
-            **make_plan(self.settings, view, topics, ReprocessRequest(tuple(days), {}, explicit=True)).to_json(),
+            **make_plan(
+                ViewHandle(self.settings, view, topics), ReprocessRequest(tuple(days), {}, explicit=True)
+            ).to_json(),
             "run": run,
         }
         self.registry.register(self.spark, self.settings, [view])
-        rebuild(self.spark, self.settings, view, topics, days, run)
-        build = read_manifest(self.settings, view.name, view.version, run)
-        verdict = reconcile(self.spark, self.settings, view, topics, run, build)
+        rebuild(self.spark, ViewHandle(self.settings, view, topics), days, run)
+        build = read_manifest(VersionRef(self.settings, view.name, view.version), run)
+        verdict = reconcile(self.spark, ViewHandle(self.settings, view, topics), run, build)
         assert not verdict.refused, verdict.refused
         save_outcome(self.settings, planned, {**publish_run(self.settings, planned), "seconds": 1.0})
 
     def repair(self) -> None:
         view = self.view(DELAYS)
-        days = [found.partition for found in dirty_partitions(self.settings, view, self.registry.topic(view))]
+        days = [found.partition for found in dirty_partitions(self.registry.handle(self.settings, view))]
         if days:
             self.reprocess(DELAYS, days, "repair")
 
@@ -110,8 +114,8 @@ class Stage:
         view = self.view(DELAYS)
         self.registry.register(self.spark, self.settings, [view])
         chosen = tuple(days) if days else None
-        asked = AskedReplay(view, self.registry.topic(view), "again", chosen, pace=Pace(1.0))
-        ended = replay(self.spark, self.settings, asked)
+        asked = AskedReplay(self.registry.handle(self.settings, view), "again", chosen, pace=Pace(1.0))
+        ended = replay(self.spark, asked)
         assert ended.phase == PUBLISHED, ended
 
     def migrate(self, until: int = 100) -> None:
@@ -141,9 +145,10 @@ class Stage:
                 change(self.settings, DELAYS, by=BY, why="a test")
 
     def take_away(self) -> None:
+        ref = VersionRef(self.settings, DELAYS, 1)
         if 1 not in retired_versions(self.settings, DELAYS):
-            retire(self.settings, DELAYS, 1, by=BY, why="a test", grace=timedelta(0))
-        drop(self.settings, DELAYS, 1)
+            retire(ref, by=BY, why="a test", grace=timedelta(0))
+        drop(ref)
 
     def maintain(self) -> None:
         done = maintain(self.settings, Policy(few=2))

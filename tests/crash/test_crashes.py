@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from anabranch.lake import latest_commit, open_table
 from anabranch.lake.commits import upsert
-from anabranch.lake.layout import speed_table
+from anabranch.lake.layout import VersionRef
 
 from crash.acts import ACTS, DELAYS, Stage
 from crash.judging import settle, wrong
@@ -62,7 +62,7 @@ def test_the_judge_sees_one_wrong_row(place: World, stage: Stage) -> None:
     act = ACTS["speed: next batch"]
     settle(stage, act)
     assert wrong(stage, act, place.everything_sent()) == []
-    uri = speed_table(place.settings, DELAYS, 1)
+    uri = VersionRef(place.settings, DELAYS, 1).speed_table
     table, committed = open_table(uri), latest_commit(uri)
     assert table is not None
     assert committed is not None

@@ -16,8 +16,9 @@ from anabranch.change.reprocess_request import ReprocessRequest
 from anabranch.compute.batch.publish import publications
 from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.settings import Settings
-from anabranch.lake.layout import batch_table
+from anabranch.lake.layout import VersionRef
 from anabranch.operate.doctor._run_checks import Report
+from anabranch.views.model.handle import ViewHandle
 from support.fake_time import Clock
 from support.landed_history import DELAYS, departed, history
 from support.landed_sample import FLIGHTS
@@ -35,7 +36,7 @@ DAY = date(2013, 1, 2)
 def rebuilt(settings: Settings, clock: Clock, run: str, shift: str) -> dict[str, Any]:
     """The run's plan, once its day is rebuilt; the clock is set while the engine is at it."""
     clock.set("+0")
-    plan = make_plan(settings, DELAYS, FLIGHTS, ReprocessRequest((DAY,), {}, explicit=True))
+    plan = make_plan(ViewHandle(settings, DELAYS, FLIGHTS), ReprocessRequest((DAY,), {}, explicit=True))
     given = ["--view", DELAYS.name, "--version", "1", "--days", f"{DAY}", "--run", run]
     with process(settings, "rebuild", clock.environment, given) as made:
         eventually(lambda: made.has_engine, 60)
@@ -47,19 +48,20 @@ def rebuilt(settings: Settings, clock: Clock, run: str, shift: str) -> dict[str,
 def test_days_are_rebuilt_and_published_and_the_last_one_holds(
     spark: SparkSession, settings: Settings, diagnosis: Callable[..., Report], tmp_path: Path
 ) -> None:
+    ref = VersionRef(settings, DELAYS.name, 1)
     clock, landing = Clock(tmp_path), history(spark, settings)
     for number, (run, days) in enumerate((("ahead", 1), ("back", -1), ("right", 0))):
         plan = rebuilt(settings, clock, run, f"{days:+}d")
         assert publish(settings, plan, clock.environment)["published"] == [f"{DAY}"]
-        shown = publications(batch_table(settings, DELAYS.name, 1))[DAY]
-        certificate = newest_certificates(settings, DELAYS.name, 1)[DAY]
+        shown = publications(ref.batch_table)[DAY]
+        certificate = newest_certificates(ref)[DAY]
         assert (shown.run, certificate.run, certificate.equal) == (run, run, True)
         off = certificate.created - datetime.now(UTC)
         assert abs(off - timedelta(days=days)) < timedelta(minutes=5), "the clock was not set"
         found = [finding.code for finding in diagnosis(settings).findings]
         assert found == (["DATED_AHEAD"] if run == "ahead" else [])
         landing.land([departed(20.1 + number / 10)])  # on time or late: the next run has something to do
-        catch_up(spark, settings, DELAYS, FLIGHTS)
+        catch_up(spark, ViewHandle(settings, DELAYS, FLIGHTS))
 
 
 def test_a_replay_goes_on_when_its_clock_is_set_and_the_newest_is_the_last(
@@ -79,5 +81,5 @@ def test_a_replay_goes_on_when_its_clock_is_set_and_the_newest_is_the_last(
     clock.set("+0")
     with process(settings, "replay", clock.environment, replay("last")) as made:
         assert made.popen.wait(180) == 0, made.said[-2_000:]
-    assert [each.run for each in list_states(settings, DELAYS.name, 1)] == ["ahead", "back", "last"]
+    assert [each.run for each in list_states(VersionRef(settings, DELAYS.name, 1))] == ["ahead", "back", "last"]
     assert not diagnosis(settings).findings

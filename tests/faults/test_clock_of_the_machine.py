@@ -12,7 +12,7 @@ from anabranch.apps.airflow.client import Run
 from anabranch.apps.demo.change import own_project
 from anabranch.compute.batch.publish import publications
 from anabranch.core.settings import Settings
-from anabranch.lake.layout import batch_table
+from anabranch.lake.layout import VersionRef
 from anabranch.operate.doctor._run_checks import Report
 from anabranch.operate.runtime import lifecycle
 from support.dag_requests import asking
@@ -60,7 +60,7 @@ def test_runs_come_to_their_ends(
                 run = asked.ended(dag, conf, f"{dag}-{number}", look)
                 assert run.state == "success", (number, dag, run.tasks, run.note)
                 assert hit, "the run was over before the clock was set"
-        shown = publications(batch_table(settings, VIEW, 1))
+        shown = publications(VersionRef(settings, VIEW, 1).batch_table)
         assert {date(2013, 1, day) for day in (1, 2, 3)} <= set(shown)
         eventually(lambda: level(settings, sent), 200)
         assert not diagnosis(settings).findings

@@ -15,6 +15,7 @@ from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
 from anabranch.views import View
+from anabranch.views.model.handle import ViewHandle
 from support.landed_sample import FLIGHTS, Event, Landing, sample_views
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def raising(view: View, when: Callable[[], Column]) -> View:
 
 def failure(spark: SparkSession, settings: Settings, view: View) -> BrokenState:
     with pytest.raises(BrokenState) as caught:
-        catch_up(spark, settings, view, FLIGHTS)
+        catch_up(spark, ViewHandle(settings, view, FLIGHTS))
     assert caught.value.code == "BATCH_FAILED"
     assert "no such airport" in caught.value.what
     return caught.value
@@ -68,7 +69,7 @@ def test_one_event_among_many_is_named(spark: SparkSession, settings: Settings, 
     fragile = raising(view, lambda: F.col("origin") == "XXX")
     landing = Landing(settings)
     landing.land(many(0, 20))
-    catch_up(spark, settings, fragile, FLIGHTS)
+    catch_up(spark, ViewHandle(settings, fragile, FLIGHTS))
     landing.land([*many(20, 150), departed("05:50", "XXX"), *many(170, 100)])
     error = failure(spark, settings, fragile)
     named = error.fields["event"]
@@ -112,7 +113,9 @@ def test_a_function_that_always_raises_is_said_with_its_place_and_the_others_go_
     view = replace(DELAYS, name="hopeless", function=hopeless)
     landing = Landing(settings)
     landing.land(many(0, 3))
-    streams = Speed([Slot(view, FLIGHTS), Slot(DELAYS, FLIGHTS)], lambda v, t: start(spark, settings, v, t), 10**9)
+    streams = Speed(
+        [Slot(view, FLIGHTS), Slot(DELAYS, FLIGHTS)], lambda v, t: start(spark, ViewHandle(settings, v, t)), 10**9
+    )
     streams.poll()
     try:
         assert [slot.status().state for slot in streams.slots] == ["failed", "running"]

@@ -18,8 +18,9 @@ from anabranch.lake import CommitMetadata, open_table
 from anabranch.lake.commits import append, create, upsert
 from anabranch.lake.cut import Cut
 from anabranch.lake.files import stage_arrow
-from anabranch.lake.layout import speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.operate.doctor._run_checks import Report
+from anabranch.views.model.handle import ViewHandle
 from support.full_disks import Disk
 from support.landed_sample import FLIGHTS, Event, Landing, sample_views
 
@@ -74,18 +75,18 @@ def test_a_stream_goes_on_where_it_was_when_the_disk_can_be_written_again(
     settings = load_settings(home=disk.path / "home", shuffle_partitions=1)
     landing = Landing(settings)
     landing.land([departed("05:10")])
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    catch_up(spark, ViewHandle(settings, DELAYS, FLIGHTS))
     landing.land([departed("05:20")], [departed("06:20")])
-    table = open_table(speed_table(settings, DELAYS.name, 1))
+    table = open_table(VersionRef(settings, DELAYS.name, 1).speed_table)
     assert table is not None
     with fault(disk, name), pytest.raises(BrokenState) as caught:
-        catch_up(spark, settings, DELAYS, FLIGHTS)
+        catch_up(spark, ViewHandle(settings, DELAYS, FLIGHTS))
     assert caught.value.next_step
     assert "No space" in str(caught.value) or "Read-only" in str(caught.value), caught.value
     again = open_table(table.table_uri)
     assert again is not None
     assert again.version() == table.version()
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    catch_up(spark, ViewHandle(settings, DELAYS, FLIGHTS))
     found = open_table(table.table_uri)
     assert found is not None
     assert sorted(found.to_pyarrow_table()["flights"].to_pylist()) == [1, 2]
@@ -102,10 +103,10 @@ def test_a_rebuild_is_run_again_when_the_disk_can_be_written_again(
     landing.land([departed("05:10")])
     day = departed("05:10").time.date()
     with fault(disk, name), pytest.raises(BrokenState) as caught:
-        rebuild(spark, settings, DELAYS, FLIGHTS, [day], "one")
+        rebuild(spark, ViewHandle(settings, DELAYS, FLIGHTS), [day], "one")
     assert caught.value.code == "STAGING_FAILED"
     assert any(why in caught.value.what for why in ("No space", "Read-only", "Mkdirs failed")), caught.value
-    build = rebuild(spark, settings, DELAYS, FLIGHTS, [day], "one")
+    build = rebuild(spark, ViewHandle(settings, DELAYS, FLIGHTS), [day], "one")
     with fault(disk, name), pytest.raises((BrokenState, OSError)):
-        publish(settings, DELAYS, build, [day])
-    assert publish(settings, DELAYS, build, [day]) == 1
+        publish(ViewHandle(settings, DELAYS, FLIGHTS), build, [day])
+    assert publish(ViewHandle(settings, DELAYS, FLIGHTS), build, [day]) == 1

@@ -16,7 +16,7 @@ from anabranch.apps.cli.produce_commands import produce_flights
 from anabranch.core.project_folder import project_root
 from anabranch.core.settings import Settings, load_settings
 from anabranch.lake import latest_commit
-from anabranch.lake.layout import speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.operate.runtime import lifecycle
 from anabranch.samples.faults import Faults
 from anabranch.samples.publishing import Pace
@@ -79,7 +79,7 @@ def settings(tmp_path: Path, hangs: Path) -> Settings:
 
 
 def epoch(settings: Settings) -> int:
-    committed = latest_commit(speed_table(settings, "waiting", 1))
+    committed = latest_commit(VersionRef(settings, "waiting", 1).speed_table)
     return committed.note.cut.epoch("flights") if committed else 0
 
 

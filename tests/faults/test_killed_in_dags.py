@@ -25,6 +25,7 @@ from anabranch.apps.cli.produce_commands import produce_flights
 from anabranch.apps.demo.change import CHANGED, caught_up, deploy, own_project, send_late
 from anabranch.change.migrate.migration_record import migration_of
 from anabranch.core.settings import Settings
+from anabranch.lake.layout import VersionRef
 from anabranch.operate.runtime import lifecycle, process_registry
 from anabranch.operate.runtime.environment import environment
 from anabranch.samples.faults import Faults
@@ -72,7 +73,7 @@ def to_the_next(settings: Settings) -> None:
 
 
 def back_again(settings: Settings) -> None:
-    retirement.reinstate(settings, VIEW, 1, **BY)
+    retirement.reinstate(VersionRef(settings, VIEW, 1), **BY)
     eventually(lambda: caught_up(settings, 1, lambda _: None))
     set_route(settings, VIEW, {1: 100, 2: 0}, **BY)
 

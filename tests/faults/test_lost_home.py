@@ -18,9 +18,10 @@ from anabranch.core.settings import Settings
 from anabranch.ingest.landing.audit.quarantine import list_quarantined
 from anabranch.ingest.landing.stream import start
 from anabranch.lake import open_table
-from anabranch.lake.layout import batch_table, landing_table, speed_table
+from anabranch.lake.layout import VersionRef, landing_table
 from anabranch.operate.backup import _hashed_files, create_backup, list_backups, restore_backup, verify_backups
 from anabranch.views import View
+from anabranch.views.model.handle import ViewHandle
 from support.backed_up_home import furnished, kept
 from support.full_disks import Disk
 from support.parcels_topic import NOON, assert_sound, land, made_topic, parcel, rows_of, send
@@ -73,11 +74,12 @@ def decided(settings: Settings, topic: Topic) -> list[tuple[Any, ...]]:
 def test_a_home_that_was_lost_is_restored_and_catches_up_from_the_log(
     spark: SparkSession, settings: Settings, tmp_path: Path
 ) -> None:
+    ref = VersionRef(settings, HOURS.name, 1)
     topic, folder = made_topic(settings), tmp_path / "backups"
 
     def publish_days(run: str) -> None:
-        build = rebuild(spark, settings, HOURS, topic, DAYS, run)
-        publish(settings, HOURS, build, DAYS)
+        build = rebuild(spark, ViewHandle(settings, HOURS, topic), DAYS, run)
+        publish(ViewHandle(settings, HOURS, topic), build, DAYS)
 
     def level(sent: int) -> None:
         eventually(lambda: landed(settings, topic.name) >= sent)
@@ -87,7 +89,7 @@ def test_a_home_that_was_lost_is_restored_and_catches_up_from_the_log(
     land(spark, settings, topic)
     count += send(settings, topic, [*(at(1_000 + n, 0, n=5) for n in range(6)), at(3, 30), b"{", parcel(7, n=-1)])
     land(spark, settings, topic)
-    catch_up(spark, settings, HOURS, topic)
+    catch_up(spark, ViewHandle(settings, HOURS, topic))
     publish_days("before")
 
     # Landing goes on while it is backed up, again and again.
@@ -107,11 +109,11 @@ def test_a_home_that_was_lost_is_restored_and_catches_up_from_the_log(
     count += send(settings, topic, [*(at(3_000 + n, 900 + n) for n in range(50)), at(3, 30), b"}"])
     level(count)
     query.stop()
-    catch_up(spark, settings, HOURS, topic)
+    catch_up(spark, ViewHandle(settings, HOURS, topic))
     publish_days("after")
     assert len(made) > 2
     before, late = decided(settings, topic), len(list_quarantined(settings, topic))
-    speed, batch = (view_rows(uri(settings, HOURS.name, 1)) for uri in (speed_table, batch_table))
+    speed, batch = view_rows(ref.speed_table), view_rows(ref.batch_table)
     assert sum(row["parcels"] for row in batch) == sum(row["parcels"] for row in speed) + 6
 
     shutil.rmtree(settings.home)
@@ -121,17 +123,17 @@ def test_a_home_that_was_lost_is_restored_and_catches_up_from_the_log(
     assert done.manifest == newest
     assert landed(settings, topic.name) < count, "the log has more than the backup"
     assert done.manifest.published == {"parcel_hours v1": "2020-01-01..2020-01-02"}
-    assert not Path(speed_table(settings, HOURS.name, 1)).exists()
-    assert publications(batch_table(settings, HOURS.name, 1)) == {}
+    assert not Path(ref.speed_table).exists()
+    assert publications(ref.batch_table) == {}
 
     land(spark, settings, topic)
     assert_sound(settings, topic, count)
     assert decided(settings, topic) == before
     assert len(list_quarantined(settings, topic)) == late
-    catch_up(spark, settings, HOURS, topic)
+    catch_up(spark, ViewHandle(settings, HOURS, topic))
     publish_days("again")
-    assert view_rows(speed_table(settings, HOURS.name, 1)) == speed
-    assert view_rows(batch_table(settings, HOURS.name, 1)) == batch
+    assert view_rows(ref.speed_table) == speed
+    assert view_rows(ref.batch_table) == batch
     create_backup(settings, folder, keep=3)
     verify_backups(folder)
     assert open_table(landing_table(settings, topic.name)) is not None

@@ -21,7 +21,7 @@ from anabranch.core.project_folder import project_root
 from anabranch.core.settings import Settings, load_settings
 from anabranch.ingest.kafka.admin import create_missing
 from anabranch.lake import latest_commit, open_table
-from anabranch.lake.layout import batch_table, speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.operate.runtime import lifecycle
 from anabranch.operate.runtime.environment import environment
 from support.landed_sample import Event, Landing
@@ -82,7 +82,7 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def epoch(settings: Settings) -> int:
-    committed = latest_commit(speed_table(settings, "hoard", 1))
+    committed = latest_commit(VersionRef(settings, "hoard", 1).speed_table)
     return committed.note.cut.epoch("flights") if committed else 0
 
 
@@ -111,6 +111,7 @@ def ends_by_itself(settings: Settings, name: str, more: dict[str, str]) -> Itera
 
 @pytest.mark.timeout(600)
 def test_a_stream_without_memory_says_so_and_goes_on_with_more(settings: Settings) -> None:
+    ref = VersionRef(settings, "hoard", 1)
     landing = Landing(settings)
     landing.land([departed(n, 1) for n in range(3)])
     with ends_by_itself(settings, "speed", SMALL) as small:
@@ -118,11 +119,11 @@ def test_a_stream_without_memory_says_so_and_goes_on_with_more(settings: Setting
         assert epoch(settings) == 1, small.said[-3_000:]
         landing.land([departed(n, 2) for n in range(MANY)])
     assert_says(small.said, "ENGINE_OUT_OF_MEMORY", "its heap is 600m", "ANABRANCH_SPARK_DRIVER_MEMORY")
-    assert (epoch(settings), rows(speed_table(settings, "hoard", 1))) == (1, [(1, 3)])
+    assert (epoch(settings), rows(ref.speed_table)) == (1, [(1, 3)])
 
     with process(settings, "speed", LARGE) as large:
         eventually(lambda: epoch(settings) == 2 or large.popen.poll() is not None, 120)
-        assert rows(speed_table(settings, "hoard", 1)) == [(1, 3), (2, MANY)], large.said[-3_000:]
+        assert rows(ref.speed_table) == [(1, 3), (2, MANY)], large.said[-3_000:]
 
         # The kernel's hand, where the machine itself has no memory left.
         members = large.members()
@@ -146,6 +147,7 @@ def rebuild(settings: Settings, more: dict[str, str]) -> subprocess.CompletedPro
 
 @pytest.mark.timeout(600)
 def test_a_rebuild_without_memory_says_so_and_is_done_with_more(settings: Settings) -> None:
+    ref = VersionRef(settings, "hoard", 1)
     Landing(settings).land([departed(n, 1) for n in range(3)], [departed(n, 2) for n in range(MANY)])
     with process(settings, "speed", LARGE) as speed:
         eventually(lambda: epoch(settings) == 2 or speed.popen.poll() is not None, 120)
@@ -153,8 +155,8 @@ def test_a_rebuild_without_memory_says_so_and_is_done_with_more(settings: Settin
     small = rebuild(settings, SMALL)
     assert small.returncode == 65  # to try again is of no use
     assert_says(small.stderr, "ENGINE_OUT_OF_MEMORY", "its heap is 600m", "ANABRANCH_SPARK_DRIVER_MEMORY")
-    assert not manifest_path(settings, "hoard", 1, "one").exists()
-    assert rows(batch_table(settings, "hoard", 1)) == []
+    assert not manifest_path(ref, "one").exists()
+    assert rows(ref.batch_table) == []
 
     large = rebuild(settings, LARGE)
     assert large.returncode == 0, large.stderr[-3_000:]

@@ -14,9 +14,10 @@ from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.errors import AnabranchError, BrokenState
 from anabranch.core.settings import Settings
 from anabranch.lake import latest_commit
-from anabranch.lake.layout import landing_table, speed_checkpoint, speed_table
+from anabranch.lake.layout import VersionRef, landing_table
 from anabranch.operate.doctor._run_checks import Report
 from anabranch.operate.runtime.lag import lag
+from anabranch.views.model.handle import ViewHandle
 from support.landed_sample import FLIGHTS, Event, Landing, sample_views
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def landing(spark: SparkSession, settings: Settings) -> Landing:
     found = Landing(settings)
     for at in ("05:10", "06:10"):
         found.land([departed(at)])
-        catch_up(spark, settings, DELAYS, FLIGHTS)
+        catch_up(spark, ViewHandle(settings, DELAYS, FLIGHTS))
     return found
 
 
@@ -62,16 +63,18 @@ def tear(path: Path, kept: float) -> None:
 
 def by_hand(settings: Settings) -> None:
     """What the error says: the half goes with its checkpoint, and its stream builds it again."""
-    shutil.rmtree(speed_table(settings, DELAYS.name, 1))
-    shutil.rmtree(speed_checkpoint(settings, DELAYS.name, 1))
+    ref = VersionRef(settings, DELAYS.name, 1)
+    shutil.rmtree(ref.speed_table)
+    shutil.rmtree(ref.speed_checkpoint)
 
 
 def test_a_torn_commit_is_named_by_whoever_meets_it_and_the_half_is_built_again(
     spark: SparkSession, settings: Settings, landing: Landing, diagnosis: Diagnosis
 ) -> None:
-    commit = last_commit(speed_table(settings, DELAYS.name, 1))
+    delays = ViewHandle(settings, DELAYS, FLIGHTS)
+    commit = last_commit(VersionRef(settings, DELAYS.name, 1).speed_table)
     tear(commit, 0.6)
-    for use in (lambda: rows(settings), lambda: catch_up(spark, settings, DELAYS, FLIGHTS)):
+    for use in (lambda: rows(settings), lambda: catch_up(spark, delays)):
         with pytest.raises(BrokenState) as caught:
             use()
         assert caught.value.code == "TABLE_UNREADABLE"
@@ -83,7 +86,7 @@ def test_a_torn_commit_is_named_by_whoever_meets_it_and_the_half_is_built_again(
     assert commit.name in str(told)
 
     by_hand(settings)
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    catch_up(spark, delays)
     assert rows(settings) == [1, 1]
     assert not diagnosis(settings).findings
 
@@ -92,16 +95,17 @@ def test_a_commit_that_is_empty_is_never_taken_for_one(
     spark: SparkSession, settings: Settings, landing: Landing, diagnosis: Diagnosis
 ) -> None:
     """What a power cut leaves of a file that was renamed before its bytes were on the disk."""
-    tear(last_commit(speed_table(settings, DELAYS.name, 1)), 0)
+    delays = ViewHandle(settings, DELAYS, FLIGHTS)
+    tear(last_commit(VersionRef(settings, DELAYS.name, 1).speed_table), 0)
     with pytest.raises(AnabranchError) as caught:
         rows(settings)
     assert caught.value.code == "TABLE_UNREADABLE"
     landing.land([departed("07:10")])
     with pytest.raises(AnabranchError):
-        catch_up(spark, settings, DELAYS, FLIGHTS)
+        catch_up(spark, delays)
     assert diagnosis(settings).broken
     by_hand(settings)
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    catch_up(spark, delays)
     assert rows(settings) == [1, 1, 1]
     assert not diagnosis(settings).findings
 
@@ -110,7 +114,9 @@ def test_a_commit_that_is_empty_is_never_taken_for_one(
 def test_a_torn_data_file_is_named_by_whoever_reads_it(
     spark: SparkSession, settings: Settings, landing: Landing, diagnosis: Diagnosis, kept: float
 ) -> None:
-    files = sorted(Path(speed_table(settings, DELAYS.name, 1)).rglob("*.parquet"), key=lambda p: p.stat().st_mtime)
+    files = sorted(
+        Path(VersionRef(settings, DELAYS.name, 1).speed_table).rglob("*.parquet"), key=lambda p: p.stat().st_mtime
+    )
     tear(files[-1], kept)
     with pytest.raises(BrokenState) as caught:
         rows(settings)
@@ -119,7 +125,7 @@ def test_a_torn_data_file_is_named_by_whoever_reads_it(
     (found,) = diagnosis(settings).findings
     assert found.code == "FILE_UNREADABLE"
     by_hand(settings)
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    catch_up(spark, ViewHandle(settings, DELAYS, FLIGHTS))
     assert rows(settings) == [1, 1]
     assert not diagnosis(settings).findings
 
@@ -138,17 +144,19 @@ def test_a_torn_data_file_is_named_by_whoever_reads_it(
 def test_a_torn_file_of_a_checkpoint_is_named_and_the_half_is_built_again(
     spark: SparkSession, settings: Settings, landing: Landing, diagnosis: Diagnosis, name: str, kept: float
 ) -> None:
-    checkpoint = speed_checkpoint(settings, DELAYS.name, 1)
+    delays = ViewHandle(settings, DELAYS, FLIGHTS)
+    ref = VersionRef(settings, DELAYS.name, 1)
+    checkpoint = ref.speed_checkpoint
     tear(checkpoint / name, kept)
-    before = latest_commit(speed_table(settings, DELAYS.name, 1))
+    before = latest_commit(ref.speed_table)
     landing.land([departed("07:10")])
     with pytest.raises(BrokenState) as caught:
-        catch_up(spark, settings, DELAYS, FLIGHTS)
+        catch_up(spark, delays)
     assert caught.value.code == "CHECKPOINT_UNREADABLE"
     assert str(checkpoint / name) in caught.value.what
-    assert latest_commit(speed_table(settings, DELAYS.name, 1)) == before
+    assert latest_commit(ref.speed_table) == before
     shutil.rmtree(checkpoint)
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    catch_up(spark, delays)
     assert rows(settings) == [1, 1, 1]
     assert not diagnosis(settings).findings
 
@@ -157,17 +165,17 @@ def test_a_torn_file_of_a_checkpoint_is_named_and_the_half_is_built_again(
 def test_torn_state_is_said_to_be_the_checkpoint_s(
     spark: SparkSession, settings: Settings, landing: Landing, diagnosis: Diagnosis
 ) -> None:
-    checkpoint = speed_checkpoint(settings, DELAYS.name, 1)
+    checkpoint = VersionRef(settings, DELAYS.name, 1).speed_checkpoint
     for path in [p for p in (checkpoint / "state").rglob("*") if p.suffix in (".changelog", ".zip")]:
         tear(path, 0.4)
     assert spark._jvm is not None
     spark._jvm.org.apache.spark.sql.execution.streaming.state.StateStore.stop()
     landing.land([departed("07:10")])
     with pytest.raises(BrokenState) as caught:
-        catch_up(spark, settings, DELAYS, FLIGHTS)
+        catch_up(spark, ViewHandle(settings, DELAYS, FLIGHTS))
     assert str(checkpoint) in caught.value.next_step
     shutil.rmtree(checkpoint)
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    catch_up(spark, ViewHandle(settings, DELAYS, FLIGHTS))
     assert rows(settings) == [1, 1, 1]
     assert not diagnosis(settings).findings
 
@@ -177,20 +185,20 @@ def test_a_checkpoint_of_another_view_writes_nothing(
     spark: SparkSession, settings: Settings, landing: Landing, diagnosis: Diagnosis
 ) -> None:
     other = sample_views().get("aircraft_now")
-    catch_up(spark, settings, other, FLIGHTS)
+    catch_up(spark, ViewHandle(settings, other, FLIGHTS))
     landing.land([departed("07:10")])
-    catch_up(spark, settings, other, FLIGHTS)
-    checkpoint = speed_checkpoint(settings, DELAYS.name, 1)
+    catch_up(spark, ViewHandle(settings, other, FLIGHTS))
+    checkpoint = VersionRef(settings, DELAYS.name, 1).speed_checkpoint
     shutil.rmtree(checkpoint)
-    shutil.copytree(speed_checkpoint(settings, other.name, other.version), checkpoint)
+    shutil.copytree(VersionRef(settings, other.name, other.version).speed_checkpoint, checkpoint)
     landing.land([departed("08:10")])
     with pytest.raises(BrokenState) as caught:
-        catch_up(spark, settings, DELAYS, FLIGHTS)
+        catch_up(spark, ViewHandle(settings, DELAYS, FLIGHTS))
     assert str(checkpoint) in str(caught.value) or "checkpoint" in caught.value.next_step
     assert rows(settings) == [1, 1]
     shutil.rmtree(checkpoint)
-    catch_up(spark, settings, DELAYS, FLIGHTS)
-    catch_up(spark, settings, other, FLIGHTS)
+    catch_up(spark, ViewHandle(settings, DELAYS, FLIGHTS))
+    catch_up(spark, ViewHandle(settings, other, FLIGHTS))
     assert rows(settings) == [1, 1, 1, 1]
     assert not diagnosis(settings).findings
 
@@ -199,7 +207,7 @@ def test_a_torn_commit_of_landing_is_named(spark: SparkSession, settings: Settin
     commit = last_commit(landing_table(settings, "flights"))
     tear(commit, 0.5)
     with pytest.raises(BrokenState) as caught:
-        catch_up(spark, settings, DELAYS, FLIGHTS)
+        catch_up(spark, ViewHandle(settings, DELAYS, FLIGHTS))
     assert caught.value.code == "TABLE_UNREADABLE"
     assert commit.name in caught.value.what
     assert "TABLE_UNREADABLE" in lag(settings)["landing"]

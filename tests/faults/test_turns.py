@@ -15,10 +15,11 @@ from anabranch.contracts.model.topics import Sources
 from anabranch.core.errors import Conflict
 from anabranch.core.settings import Settings
 from anabranch.lake import latest_commit
-from anabranch.lake.layout import speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.lake.streams.writer_fencing import acquire
 from anabranch.operate.doctor._run_checks import Report
 from anabranch.views import View
+from anabranch.views.model.handle import ViewHandle
 from support.landed_sample import FLIGHTS, Event, Landing, sample_views
 from support.processes import eventually
 
@@ -54,21 +55,22 @@ def test_a_stream_whose_successor_has_begun_writes_no_more(
     spark: SparkSession, settings: Settings, diagnosis: Callable[..., Report]
 ) -> None:
     """Both over one checkpoint, as it is when a process that was taken for dead comes back."""
+    ref = VersionRef(settings, DELAYS.name, DELAYS.version)
     landing = Landing(settings)
     landing.land([departed("05:10")])
-    turn = acquire_fence(settings, DELAYS)
+    turn = acquire_fence(ref)
     tries: list[float] = []
 
     def launch(view: View, topics: Sources) -> SpeedQuery:
         tries.append(0)
-        return start(spark, settings, view, topics, fence=turn)
+        return start(spark, ViewHandle(settings, view, topics), fence=turn)
 
     zombie = Speed([Slot(DELAYS, FLIGHTS)], launch, 10**9)
-    uri = speed_table(settings, DELAYS.name, 1)
+    uri = VersionRef(settings, DELAYS.name, 1).speed_table
     zombie.poll()
     try:
         eventually(lambda: (found := latest_commit(uri)) and found.note.cut == landing.cut)
-        acquire_fence(settings, DELAYS)  # what its successor does first
+        acquire_fence(ref)  # what its successor does first
         landing.land([departed("05:20")])
         for _ in range(300):
             zombie.poll()
@@ -82,7 +84,7 @@ def test_a_stream_whose_successor_has_begun_writes_no_more(
         assert "has taken over" in zombie.slots[0].status().error
     finally:
         zombie.stop()
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    catch_up(spark, ViewHandle(settings, DELAYS, FLIGHTS))
     found = latest_commit(uri)
     assert found is not None
     assert found.note.cut == landing.cut

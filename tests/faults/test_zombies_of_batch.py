@@ -20,10 +20,10 @@ from anabranch.change.reprocess_request import ReprocessRequest
 from anabranch.compute.batch.publish import publications
 from anabranch.core.settings import Settings
 from anabranch.lake import commit_history
-from anabranch.lake.layout import batch_table
+from anabranch.lake.layout import VersionRef
 from anabranch.operate.doctor import examine
 from anabranch.operate.runtime.environment import environment
-from support.small_platform import DAYS, NAME, V1, Clinic, departed
+from support.small_platform import DAYS, NAME, Clinic, departed
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 DAY = DAYS[0]
@@ -73,8 +73,7 @@ def clinic(tmp_path: Path) -> Clinic:
 
 def planned(clinic: Clinic, run: str, days: Sequence[date] = (DAY,)) -> dict[str, Any]:
     """The plan of a run that is built and certified, and only has to be published."""
-    topics = clinic.platform().views.topic(V1)
-    plan = make_plan(clinic.settings, V1, topics, ReprocessRequest(tuple(days), {}, explicit=True))
+    plan = make_plan(clinic.handle(), ReprocessRequest(tuple(days), {}, explicit=True))
     clinic.build(run, days)
     clinic.certify(run, days)
     return {**plan.to_json(), "run": run}
@@ -111,7 +110,7 @@ def wait_until_stopped(zombie: subprocess.Popen[str]) -> None:
 
 
 def batches(settings: Settings) -> list[str]:
-    return [committed.note.batch for committed in commit_history(batch_table(settings, NAME, 1))]
+    return [committed.note.batch for committed in commit_history(VersionRef(settings, NAME, 1).batch_table)]
 
 
 @pytest.mark.parametrize("where", ["before", "after"])
@@ -126,7 +125,7 @@ def test_the_next_try_of_the_same_run_publishes_and_the_one_that_wakes_changes_n
     assert code == 0, errors
     assert successor["published"] == json.loads(said)["published"] == [f"{DAY}"]
     assert batches(clinic.settings).count("publish:second") == 1
-    assert publications(batch_table(clinic.settings, NAME, 1))[DAY].run == "second"
+    assert publications(clinic.handle().batch_table)[DAY].run == "second"
     assert not examine(clinic.platform()).findings
 
 
@@ -139,6 +138,6 @@ def test_what_another_run_has_published_meanwhile_stays(clinic: Clinic) -> None:
         publish(clinic.settings, planned(clinic, "third"))
         code, _, errors = woken(zombie)
     assert (code, errors.splitlines()[-1]) == (1, "PLAN_OUTDATED")
-    assert publications(batch_table(clinic.settings, NAME, 1))[DAY].run == "third"
+    assert publications(clinic.handle().batch_table)[DAY].run == "third"
     assert "publish:second" not in batches(clinic.settings)
     assert not examine(clinic.platform()).findings

@@ -12,7 +12,7 @@ from anabranch.compute.speed.checkpoint_handover import REPLAY
 from anabranch.core.errors import EXIT_NEEDS_FIX
 from anabranch.core.settings import Settings
 from anabranch.lake import commit_history
-from anabranch.lake.layout import speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.operate.doctor._run_checks import Report
 from support.landed_history import DELAYS, history
 from support.real_programs import process
@@ -42,7 +42,7 @@ def test_its_successor_is_refused_while_it_is_there_and_it_goes_on_when_it_wakes
     after = standing(settings, "one")
     assert after is not None
     assert (after.phase, after.equal) == (PUBLISHED, after.partitions), after.said
-    commits = commit_history(speed_table(settings, DELAYS.name, 1))
+    commits = commit_history(VersionRef(settings, DELAYS.name, 1).speed_table)
     assert [each.note.extra.get(REPLAY) for each in commits].count("one") == 1
     assert not diagnosis(settings).findings
 

@@ -17,9 +17,10 @@ from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.settings import Settings, load_settings
 from anabranch.lake import latest_commit, open_table
 from anabranch.lake.cut import Cut, Position
-from anabranch.lake.layout import batch_table, landing_table, speed_checkpoint, speed_table
+from anabranch.lake.layout import VersionRef, landing_table
 from anabranch.views import View
 from anabranch.views.model.definition import CHANGED, WATERMARK
+from anabranch.views.model.handle import ViewHandle
 from anabranch.views.selection.inputs import events_of, frames, rows_of, watermark_of
 from hypothesis import HealthCheck, given
 from hypothesis import settings as runs
@@ -87,14 +88,14 @@ def function(
     landed = spark.read.format("delta").load(landing_table(settings, "flights"))
     events = events_of(landed.where(f"epoch <= {cut.epoch('flights')}"), view, late=late)
     if view.closes:
-        moment = seen or watermark_of(settings, view, FLIGHTS, cut)
+        moment = seen or watermark_of(ViewHandle(settings, view, FLIGHTS), cut)
         events = events.withColumn(WATERMARK, F.lit(moment).cast("timestamp"))
     return rows(rows_of(view, frames(events, view, FLIGHTS)).toArrow(), view)
 
 
 def disturb(settings: Settings, view: View, how: str) -> None:
     """What a kill between two commits leaves, and what a lost disk leaves."""
-    checkpoint = speed_checkpoint(settings, view.name, view.version)
+    checkpoint = VersionRef(settings, view.name, view.version).speed_checkpoint
     if how == "lose the checkpoint":
         shutil.rmtree(checkpoint)
     if how == "repeat the batch":
@@ -113,11 +114,11 @@ def test_the_speed_table_is_the_function_of_the_on_time_events(
         landing = Landing(settings)
         for epochs, disturbance in steps:
             landing.land(*epochs)
-            catch_up(spark, settings, view, FLIGHTS)
+            catch_up(spark, ViewHandle(settings, view, FLIGHTS))
             disturb(settings, view, disturbance)
-        catch_up(spark, settings, view, FLIGHTS)
+        catch_up(spark, ViewHandle(settings, view, FLIGHTS))
 
-        uri = speed_table(settings, view.name, view.version)
+        uri = VersionRef(settings, view.name, view.version).speed_table
         committed = latest_commit(uri)
         assert committed is not None
         assert committed.note.cut == landing.cut
@@ -137,9 +138,9 @@ def test_the_batch_table_is_the_function_of_all_events(
         Landing(settings).land(*epochs)
         expected = function(spark, settings, view, Cut({"flights": Position(cut, {})}), late=True)
         days = [(START + timedelta(days=n)).date() for n in (-1, 0, 1)]
-        build = rebuild(spark, settings, view, FLIGHTS, days, "run-1", epochs={"flights": cut})
+        build = rebuild(spark, ViewHandle(settings, view, FLIGHTS), days, "run-1", epochs={"flights": cut})
         if expected:
-            publish(settings, view, build, days)
-            assert stored(batch_table(settings, view.name, view.version), view) == expected
+            publish(ViewHandle(settings, view, FLIGHTS), build, days)
+            assert stored(VersionRef(settings, view.name, view.version).batch_table, view) == expected
         else:
             assert build.files == ()

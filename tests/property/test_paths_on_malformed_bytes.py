@@ -26,13 +26,14 @@ from anabranch.core.engine.spark import small
 from anabranch.core.project_folder import project_root
 from anabranch.core.settings import Settings, load_settings
 from anabranch.lake import latest_commit, open_table
-from anabranch.lake.layout import batch_table, landing_table, speed_table
+from anabranch.lake.layout import VersionRef, landing_table
 from anabranch.testing._end_to_end import with_fault
 from anabranch.testing._engine import SmallSessions
 from anabranch.testing._evaluator import Case, Evaluator
 from anabranch.testing._rows import bag, differences, plain
 from anabranch.testing._scenario import Fault
 from anabranch.views import View
+from anabranch.views.model.handle import ViewHandle
 from anabranch.views.registry import sources_of
 from pyspark.errors import StreamingQueryException
 from support.landed_bytes import landing_of
@@ -122,7 +123,7 @@ def landed_and_streamed(
 ) -> dict[View, dict[str, str]]:
     """Lands the log, epoch by epoch, while streams catch up now and then. The tables of each view, by how its stream
     was sliced."""
-    live = {view: {"with what befalls it": speed_table(settings, view.name, view.version)} for view in views}
+    live = {view: {"with what befalls it": VersionRef(settings, view.name, view.version).speed_table} for view in views}
     beside = [Beside(settings, view, "at once") for view in views]
     steady = [Beside(settings, view, "epoch by epoch") for view in views[:1] if every_epoch]
     small_spark = cast("SparkSession", SmallSessions(spark))
@@ -135,14 +136,14 @@ def landed_and_streamed(
             for topic, records in epoch.records.items():
                 landings[topic].land(records)
             for view in views if epoch.then is not None else ():
-                with with_fault(settings, view, epoch.then or Fault.GO_ON):
-                    catch_up(small_spark, settings, view, sources_of(view, ALL_DECLARED))
+                with with_fault(VersionRef(settings, view.name, view.version), epoch.then or Fault.GO_ON):
+                    catch_up(small_spark, ViewHandle(settings, view, sources_of(view, ALL_DECLARED)))
             for stream in steady:
                 stream.catch_up(small_spark)
     for stream in beside:
         stream.catch_up(small_spark)
     for view in views if log.epochs[-1].then is not Fault.GO_ON else ():
-        catch_up(small_spark, settings, view, sources_of(view, ALL_DECLARED))
+        catch_up(small_spark, ViewHandle(settings, view, sources_of(view, ALL_DECLARED)))
     for stream in (*beside, *steady):
         live[stream.view][stream.how] = stream.place.table
     return live
@@ -159,7 +160,9 @@ class Beside:
         self.place = StreamLocation(landing, str(folder / "table"), folder / "checkpoint")
 
     def catch_up(self, spark: SparkSession) -> None:
-        query = start(spark, self._settings, self.view, self._topics, available_now=True, location=self.place)
+        query = start(
+            spark, ViewHandle(self._settings, self.view, self._topics), available_now=True, location=self.place
+        )
         try:
             query.awaitTermination()
         except StreamingQueryException as error:
@@ -250,11 +253,11 @@ def equal_paths(
     events, also where late ones are among them, which certificates say nothing of."""
     topics, own = sources_of(view, ALL_DECLARED), small(spark)
     if view.kappa:
-        found = certify(own, settings, view, topics, [])
+        found = certify(own, ViewHandle(settings, view, topics), [])
     else:
-        build = rebuild(own, settings, view, topics, days_of(log, view), "malformed")
-        found = certify(own, settings, view, topics, days_of(log, view), StagedBuild.of(settings, build))
-        folder = Path(batch_table(settings, view.name, view.version))
+        build = rebuild(own, ViewHandle(settings, view, topics), days_of(log, view), "malformed")
+        found = certify(own, ViewHandle(settings, view, topics), days_of(log, view), StagedBuild.of(settings, build))
+        folder = Path(VersionRef(settings, view.name, view.version).batch_table)
         whole = Evaluator(spark, view, topics).compute({"whole": Case(landed)})["whole"]
         assert not isinstance(whole, Exception), whole
         built = rows_in(folder / file.path for file in build.files)

@@ -16,7 +16,7 @@ from random import Random
 from anabranch.apps.demo.change import deploy, own_project
 from anabranch.contracts import load_declarations
 from anabranch.core.settings import Settings, load_settings
-from anabranch.lake.layout import landing_table
+from anabranch.lake.layout import VersionRef, landing_table
 from anabranch.operate.maintenance import maintain
 from anabranch.operate.maintenance._report import DAY, Policy
 from anabranch.operate.runtime import lifecycle
@@ -116,7 +116,7 @@ def _read_by_somebody(settings: Settings) -> list[tuple[str, int]]:
     """Every version with days that has readers: a late event that none of its halves holds is one that they miss."""
     jobs = settings.project / "spark_jobs"
     views = load_views(jobs / "views", load_declarations(jobs / "contracts"))
-    return [(v.name, v.version) for v in views if not v.kappa and share_of(settings, v.name, v.version)]
+    return [(v.name, v.version) for v in views if not v.kappa and share_of(VersionRef(settings, v.name, v.version))]
 
 
 def _judge(soak: Soak, settings: Settings, load: Load, begun: float) -> Worked:

@@ -16,7 +16,7 @@ from anabranch.change.migrate.migration_record import migration_of
 from anabranch.change.replay.state import list_states
 from anabranch.compute.batch.publish import publications
 from anabranch.core.settings import Settings
-from anabranch.lake.layout import batch_table
+from anabranch.lake.layout import VersionRef
 from anabranch.serve.routes import route_of
 from support.dag_requests import Asking
 
@@ -52,7 +52,7 @@ class Acts:
         days, dag = [first + timedelta(days=n) for n in range(3)], f"reprocess_{VIEW}.v{OLD}"
         at = self._now()
         runs = asked.backfill(dag, days, patience=_PATIENCE)
-        shown = {day: each.run for day, each in publications(batch_table(self._settings, VIEW, OLD)).items()}
+        shown = {day: each.run for day, each in publications(VersionRef(self._settings, VIEW, OLD).batch_table).items()}
         yield self._worked(judging.BACKFILL, at, judging.backfilled(days, runs, shown))
         for day, run in sorted(runs.items()):
             outcome = judging.reprocessed(run, [day], self._published(asked, run))
@@ -61,7 +61,7 @@ class Acts:
     def replay(self, asked: Asking) -> Iterator[Worked]:
         """The whole view; its stream goes on with the replay's state."""
         at, run = self._run(asked, "replay", {"view": VIEW, "version": OLD, "share": 50})
-        found = list_states(self._settings, VIEW, OLD)
+        found = list_states(VersionRef(self._settings, VIEW, OLD))
         yield self._worked(judging.REPLAY, at, judging.replayed(run, found[-1] if found else None))
 
     def to_all(self, asked: Asking) -> Iterator[Worked]:

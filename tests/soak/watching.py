@@ -11,7 +11,7 @@ from anabranch.core.errors import AnabranchError
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.admin import end_offsets
 from anabranch.lake import latest_commit, open_table
-from anabranch.lake.layout import speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.lake.table_refs import EVERY, existing_tables
 from anabranch.operate.runtime import lifecycle
 
@@ -47,7 +47,7 @@ def look(settings: Settings, view: str, seconds: float) -> Sample:
 def behind(settings: Settings, view: str) -> int | None:
     """Of version 1, the live half."""
     try:
-        return sum(end_offsets(settings, TOPIC).values()) - covered(speed_table(settings, view, 1), TOPIC)
+        return sum(end_offsets(settings, TOPIC).values()) - covered(VersionRef(settings, view, 1).speed_table, TOPIC)
     except AnabranchError:  # the broker was killed
         return None
 

@@ -15,9 +15,10 @@ from anabranch.compute.batch.rebuild import rebuild
 from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.settings import Settings, load_settings
 from anabranch.lake import latest_commit, open_table
-from anabranch.lake.layout import batch_table, speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.views import View
 from anabranch.views.check import check
+from anabranch.views.model.handle import ViewHandle
 from support import sample_events
 from support.landed_sample import ALL_DECLARED, Landing, gallery
 
@@ -52,7 +53,7 @@ def flown(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, request
         for topic, landing in landings.items():
             landing.land(*sample_events.sliced(events[topic], DAYS, EPOCHS)[part])
         for name in sorted(_asked(request) & (VIEWS.keys() if part.stop == EPOCHS else STOPPED)):
-            catch_up(spark, settings, VIEWS[name], REGISTRY.topic(VIEWS[name]))
+            catch_up(spark, ViewHandle(settings, VIEWS[name], REGISTRY.topic(VIEWS[name])))
     days = sorted({row["event_date"] for row in landings["flights"].rows})
     late = {topic: sum(bool(row["late"]) for row in landing.rows) for topic, landing in landings.items()}
     return Flown(settings, days, late)
@@ -72,25 +73,26 @@ def test_the_sample_has_what_makes_it_hard(flown: Flown) -> None:
 
 @pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
 def test_both_paths_agree(spark: SparkSession, flown: Flown, view: View) -> None:
+    ref = VersionRef(flown.settings, view.name, view.version)
     check(view, spark, ALL_DECLARED)
     topics = REGISTRY.topic(view)
     if view.kappa:
-        (whole,) = certify(spark, flown.settings, view, topics, [])
+        (whole,) = certify(spark, ViewHandle(flown.settings, view, topics), [])
         assert whole.equal
         assert whole.speed.rows > 3_000
         return
-    build = rebuild(spark, flown.settings, view, topics, flown.days, "gallery")
+    build = rebuild(spark, ViewHandle(flown.settings, view, topics), flown.days, "gallery")
     staged = StagedBuild.of(flown.settings, build)
-    found = certify(spark, flown.settings, view, topics, flown.days, staged, run="gallery")
+    found = certify(spark, ViewHandle(flown.settings, view, topics), flown.days, staged, run="gallery")
 
     assert [c.partition for c in found if not c.equal] == []
     assert {c.method for c in found} >= {"recomputed"}
-    committed = latest_commit(speed_table(flown.settings, view.name, view.version))
+    committed = latest_commit(ref.speed_table)
     assert committed is not None
     assert {position.epoch for position in committed.note.cut.positions.values()} == {EPOCHS}
     assert sum(c.speed.rows for c in found) > 0
-    publish(flown.settings, view, build, flown.days)
-    table = open_table(batch_table(flown.settings, view.name, view.version))
+    publish(ViewHandle(flown.settings, view, topics), build, flown.days)
+    table = open_table(ref.batch_table)
     assert table is not None
     keys = table.to_pyarrow_table(columns=list(view.key))
     assert keys.group_by(list(view.key)).aggregate([]).num_rows == keys.num_rows

@@ -18,9 +18,10 @@ from anabranch.core.errors import AnabranchError, BadDefinition, Conflict
 from anabranch.core.project_folder import project_root
 from anabranch.core.settings import Settings
 from anabranch.lake import open_table
-from anabranch.lake.layout import batch_table, speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.views import Registry, View, load_views
 from anabranch.views.model.definition import CHANGED, PARTITION_DATE
+from anabranch.views.model.handle import ViewHandle
 from support.landed_sample import DECLARED, FLIGHTS, Event, Landing
 from typer.testing import CliRunner
 
@@ -110,21 +111,22 @@ def test_it_has_fifteen_lines() -> None:
 def test_the_view_runs_as_batch_and_as_stream_with_equal_rows(
     spark: SparkSession, settings: Settings, tmp_path: Path
 ) -> None:
+    ref = VersionRef(settings, "carrier_day", 1)
     (code,) = blocks("python")
     tried = written(tmp_path / "views", code)
     tried.registry.register(spark, settings)
     landing, epochs = Landing(settings), arrivals()
 
     landing.land(*epochs[:2])
-    catch_up(spark, settings, tried.view, FLIGHTS)
+    catch_up(spark, ViewHandle(settings, tried.view, FLIGHTS))
     landing.land(epochs[2])
-    catch_up(spark, settings, tried.view, FLIGHTS)
-    table = open_table(speed_table(settings, "carrier_day", 1))
+    catch_up(spark, ViewHandle(settings, tried.view, FLIGHTS))
+    table = open_table(ref.speed_table)
     assert table is not None
     speed = rows(table.to_pyarrow_table())
 
-    build = rebuild(spark, settings, tried.view, FLIGHTS, [date(2013, 1, 1), date(2013, 1, 2)], "tutorial")
-    folder = Path(batch_table(settings, "carrier_day", 1))
+    build = rebuild(spark, ViewHandle(settings, tried.view, FLIGHTS), [date(2013, 1, 1), date(2013, 1, 2)], "tutorial")
+    folder = Path(ref.batch_table)
     batch = rows(pa.concat_tables([pq.read_table(folder / file.path, partitioning=None) for file in build.files]))
 
     assert not any(row["late"] for row in landing.rows)

@@ -26,7 +26,7 @@ def furnished(home: Path, epochs: int = 3) -> Clinic:
     clinic = busy(home, epochs)
     clinic.reprocess("published", DAYS[:2])
     set_route(clinic.settings, NAME, {1: 100}, by="anna", why="the first one")
-    record_reader(clinic.settings, NAME, 1, f"dashboard of {home}")
+    record_reader(clinic.handle(), f"dashboard of {home}")
     clinic.land([departed(100, broken=True)])
     clinic.release()
     clinic.lose(1, 2)

@@ -20,9 +20,10 @@ from anabranch.ingest.landing.table.schema import VALID, landing_schema
 from anabranch.lake import CommitMetadata, commits
 from anabranch.lake.cut import Cut, Position
 from anabranch.lake.files import stage_arrow
-from anabranch.lake.layout import batch_table, landing_table, speed_table
+from anabranch.lake.layout import VersionRef, landing_table
 from anabranch.views import View
 from anabranch.views.model.definition import CHANGED, PARTITION_DATE
+from anabranch.views.model.handle import ViewHandle
 from anabranch.views.selection.inputs import events_at
 
 if TYPE_CHECKING:
@@ -121,7 +122,9 @@ def _landed(departure: Departure, offset: int, epoch: int) -> dict[str, Any]:
 
 def stream(spark: SparkSession, settings: Settings, view: View, cut: Cut) -> None:
     """The speed half at ``cut``, as a stream that made no mistake would have left it."""
-    rows = function_rows(view, TOPIC, events_at(spark, settings, view, TOPIC, cut, DAYS, late=False)).toArrow()
+    rows = function_rows(
+        view, TOPIC, events_at(spark, ViewHandle(settings, view, TOPIC), cut, DAYS, late=False)
+    ).toArrow()
     if view.kappa:
         rows = rows.drop_columns([PARTITION_DATE])
     rows = rows.append_column(CHANGED, pa.array([cut.epoch(TOPIC.name)] * rows.num_rows, pa.int64()))
@@ -129,14 +132,14 @@ def stream(spark: SparkSession, settings: Settings, view: View, cut: Cut) -> Non
 
 
 def speed_rows_of(settings: Settings, view: View) -> pa.Table:
-    table = commits.open_table(speed_table(settings, view.name, view.version))
+    table = commits.open_table(VersionRef(settings, view.name, view.version).speed_table)
     assert table is not None
     return table.to_pyarrow_table()
 
 
 def spoil(settings: Settings, view: View, cut: Cut, rows: pa.Table) -> None:
     """Make ``rows`` the speed half, whatever they are."""
-    uri = speed_table(settings, view.name, view.version)
+    uri = VersionRef(settings, view.name, view.version).speed_table
     partition = None if view.kappa else PARTITION_DATE
     note = CommitMetadata(f"{view.writer}/speed", uuid4().hex, cut, view.fingerprint)
     table = commits.create(uri, rows.schema, [partition] if partition else [], note)
@@ -145,15 +148,15 @@ def spoil(settings: Settings, view: View, cut: Cut, rows: pa.Table) -> None:
 
 def build(spark: SparkSession, settings: Settings, view: View, cut: Cut, partitions: Sequence[date]) -> StagedBuild:
     """What batch would have staged: the function over all events up to ``cut``."""
-    uri = batch_table(settings, view.name, view.version)
-    rows = function_rows(view, TOPIC, events_at(spark, settings, view, TOPIC, cut, partitions, late=True))
+    uri = VersionRef(settings, view.name, view.version).batch_table
+    rows = function_rows(view, TOPIC, events_at(spark, ViewHandle(settings, view, TOPIC), cut, partitions, late=True))
     return stage(settings, view, cut, partitions, rows.toArrow(), uri)
 
 
 def stage(
     settings: Settings, view: View, cut: Cut, partitions: Sequence[date], rows: pa.Table, uri: str | None = None
 ) -> StagedBuild:
-    uri = uri or batch_table(settings, view.name, view.version)
+    uri = uri or VersionRef(settings, view.name, view.version).batch_table
     name = uuid4().hex
     files: dict[date, tuple[str, ...]] = {}
     for staged in stage_arrow(rows, uri, name, PARTITION_DATE):

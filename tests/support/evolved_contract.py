@@ -22,7 +22,7 @@ from anabranch.lake import CommitMetadata, open_table
 from anabranch.lake.commits import append
 from anabranch.lake.cut import Cut, Position
 from anabranch.lake.files import stage_arrow
-from anabranch.lake.layout import speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.views import View, view
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def expected(departures: Iterable[Departure]) -> list[dict[str, Any]]:
 
 def speed_rows(settings: Settings, view: View) -> list[dict[str, Any]]:
     """The columns that its function made, in the order of the key."""
-    table = open_table(speed_table(settings, view.name, 1))
+    table = open_table(VersionRef(settings, view.name, 1).speed_table)
     assert table is not None
     rows = table.to_pyarrow_table().drop_columns(["partition_date", "_epoch"]).to_pylist()
     return sorted(rows, key=lambda row: [str(row[k]) for k in view.key])

@@ -15,9 +15,10 @@ from anabranch.core.engine.spark import small
 from anabranch.core.settings import Settings
 from anabranch.ingest.landing.table.schema import landing_schema
 from anabranch.lake.cut import Cut, Position
-from anabranch.lake.layout import speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.views import Registry, View
 from anabranch.views.model.definition import CHANGED, PARTITION_DATE
+from anabranch.views.model.handle import ViewHandle
 from anabranch.views.selection.inputs import rows_at
 
 from support import sample_events
@@ -52,17 +53,18 @@ def serve(spark: SparkSession, world: World, view: View, epoch: int | None = Non
     """The speed half up to ``epoch``, through the writer of its first micro-batch."""
     session = small(spark)
     cut = Cut({"flights": Position(epoch or world.landing.epoch, {})})
-    rows = rows_at(session, world.settings, view, FLIGHTS, cut, None, late=False).toArrow()
+    rows = rows_at(session, ViewHandle(world.settings, view, FLIGHTS), cut, None, late=False).toArrow()
     rows = rows.append_column(CHANGED, pa.array([cut.epoch("flights")] * rows.num_rows, pa.int64()))
-    uri = speed_table(world.settings, view.name, view.version)
+    uri = VersionRef(world.settings, view.name, view.version).speed_table
     table = SpeedTable(uri, view, rows.schema)
     files = table.stage(session.createDataFrame(rows), 0)
     table.refresh(files, table.note("checkpoint:0", cut, rows=rows.num_rows))
 
 
 def publish_batch(spark: SparkSession, world: World, view: View, run: str = "reprocess-1") -> None:
-    build = rebuild(small(spark), world.settings, view, FLIGHTS, world.days, run)
-    publish(world.settings, view, build, world.days)
+    handle = ViewHandle(world.settings, view, FLIGHTS)
+    build = rebuild(small(spark), handle, world.days, run)
+    publish(handle, build, world.days)
 
 
 __all__ = ["PARTITION_DATE", "REGISTRY", "VIEWS", "World", "land", "publish_batch", "serve"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.settings import Settings
+from anabranch.views.model.handle import ViewHandle
 
 from support.landed_sample import FLIGHTS, Event, Landing, sample_views
 
@@ -28,5 +29,5 @@ def departed(hours: float) -> Event:
 def history(spark: SparkSession, settings: Settings) -> Landing:
     landing = Landing(settings)
     landing.land(*([departed(epoch * _HOURS), departed(epoch * _HOURS + 1)] for epoch in range(_EPOCHS)))
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    catch_up(spark, ViewHandle(settings, DELAYS, FLIGHTS))
     return landing

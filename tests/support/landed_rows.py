@@ -15,7 +15,7 @@ from anabranch.lake import CommitMetadata
 from anabranch.lake.commits import append, create
 from anabranch.lake.cut import Cut, Position
 from anabranch.lake.files import stage_arrow
-from anabranch.lake.layout import batch_table, landing_table
+from anabranch.lake.layout import VersionRef, landing_table
 from anabranch.views import View
 
 TOPIC: Topic = load_declarations(project_root() / "spark_jobs" / "contracts").topic("flights")
@@ -50,6 +50,6 @@ def publish(settings: Settings, view: View, cuts: Mapping[date, int]) -> None:
     """Each day of ``cuts`` is published, as of its epoch."""
     shown = [{"from": f"{d}", "to": f"{d}", "cut": at(epoch).to_json(), "run": "r"} for d, epoch in cuts.items()]
     columns = pa.schema([("k", pa.string()), ("partition_date", pa.date32())])
-    uri = batch_table(settings, view.name, view.version)
+    uri = VersionRef(settings, view.name, view.version).batch_table
     note = CommitMetadata(f"{view.writer}/batch", "r", at(max(cuts.values())), extra={"published": shown})
     create(uri, columns, ["partition_date"], note)

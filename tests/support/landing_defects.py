@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from anabranch.ingest.landing.table.schema import DUPLICATE, QUARANTINED, VALID
-from anabranch.lake.layout import landing_checkpoint, landing_index, speed_table
+from anabranch.lake.layout import VersionRef, landing_checkpoint, landing_index
 from deltalake import DeltaTable
 
 from support.small_platform import DAYS, NAME, Clinic, checkpoint, departed
@@ -172,7 +172,7 @@ def file_other(c: Clinic) -> None:
 
 
 def unreadable(c: Clinic) -> None:
-    (Path(speed_table(c.settings, NAME, 2)) / "_delta_log" / f"{0:020d}.json").write_text("no log")
+    (Path(VersionRef(c.settings, NAME, 2).speed_table) / "_delta_log" / f"{0:020d}.json").write_text("no log")
 
 
 IN_LANDING: Defects = [

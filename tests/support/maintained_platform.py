@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from anabranch.core.settings import Settings
-from anabranch.lake.layout import speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.lake.log.archived_commits import ARCHIVE, LOG, archive_commits
 from anabranch.operate.doctor import examine
 from anabranch.operate.doctor._run_checks import Report
@@ -60,7 +60,7 @@ def on_disk(uri: str) -> set[str]:
 
 
 def speed_of(clinic: Clinic) -> str:
-    return speed_table(clinic.settings, NAME, V1.version)
+    return VersionRef(clinic.settings, NAME, V1.version).speed_table
 
 
 def shorten(uri: str) -> None:

@@ -19,7 +19,7 @@ from anabranch.core.settings import Settings
 from anabranch.lake import CommitMetadata, commits, open_table
 from anabranch.lake.cut import Cut, Position
 from anabranch.lake.files import stage_arrow
-from anabranch.lake.layout import batch_table, landing_table, speed_table
+from anabranch.lake.layout import VersionRef, landing_table
 from anabranch.views import View
 from anabranch.views.model.definition import CHANGED, PARTITION_DATE
 
@@ -61,7 +61,7 @@ def declare(
 
 def speed(settings: Settings, epoch: int, days: Sequence[date] = DAYS, view: str = VIEW, version: int = 1) -> None:
     """The speed half, replaced as a whole."""
-    uri = speed_table(settings, view, version)
+    uri = VersionRef(settings, view, version).speed_table
     table = commits.create(uri, _SPEED, [PARTITION_DATE], CommitMetadata(f"{view}/speed", "create", Cut()))
     rows = pa.Table.from_pylist([_row(day) | {CHANGED: epoch} for day in days], _SPEED)
     staged = stage_arrow(rows, uri, uuid4().hex, PARTITION_DATE)
@@ -74,7 +74,7 @@ def _row(day: date) -> dict[str, object]:
 
 
 def kappa(settings: Settings, epoch: int, view: str) -> None:
-    uri = speed_table(settings, view, 1)
+    uri = VersionRef(settings, view, 1).speed_table
     table = commits.create(uri, _KAPPA, [], CommitMetadata(f"{view}/speed", "create", Cut()))
     rows = pa.Table.from_pylist([{"origin": "JFK", CHANGED: epoch}], _KAPPA)
     commits.replace(
@@ -90,7 +90,7 @@ def publish(
     before: Mapping[date, tuple[int, str]] | None = None, view: str = VIEW, version: int = 1,
 ) -> dict[date, tuple[int, str]]:  # fmt: skip
     """Publish ``days`` by ``run`` at ``epoch``; returns all that is published then, for the next one's ``before``."""
-    uri = batch_table(settings, view, version)
+    uri = VersionRef(settings, view, version).batch_table
     table = commits.create(uri, _BATCH, [PARTITION_DATE], CommitMetadata(f"{view}/batch", "create", Cut()))
     rows = pa.Table.from_pylist([_row(day) for day in days], _BATCH)
     shown = {**(before or {}), **dict.fromkeys(days, (epoch, run))}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from anabranch.change.replay.state import STREAMING, ReplayState, read_state
 from anabranch.core.settings import Settings
+from anabranch.lake.layout import VersionRef
 
 from support.landed_history import DELAYS
 from support.processes import eventually
@@ -19,7 +20,7 @@ def replay(run: str) -> list[str]:
 
 
 def standing(settings: Settings, run: str) -> ReplayState | None:
-    return read_state(settings, DELAYS.name, 1, run)
+    return read_state(VersionRef(settings, DELAYS.name, 1), run)
 
 
 def in_the_middle(settings: Settings, run: str, of: Process) -> ReplayState:

@@ -8,7 +8,7 @@ import confluent_kafka
 from anabranch.apps.cli.produce_commands import produce_flights
 from anabranch.core.settings import Settings
 from anabranch.lake import latest_commit
-from anabranch.lake.layout import landing_table, speed_table
+from anabranch.lake.layout import VersionRef, landing_table
 from anabranch.samples.faults import Faults
 from anabranch.samples.publishing import Pace
 
@@ -26,7 +26,10 @@ def landed(settings: Settings, topic: str = "flights") -> int:
 def speed_is_level(settings: Settings, view: str) -> bool:
     """Whether the stream of a view has all that has landed by now. Ask after ``landed``, not before: what lands in
     between would be missed."""
-    here, there = latest_commit(landing_table(settings, "flights")), latest_commit(speed_table(settings, view, 1))
+    here, there = (
+        latest_commit(landing_table(settings, "flights")),
+        latest_commit(VersionRef(settings, view, 1).speed_table),
+    )
     return here is not None and there is not None and here.note.cut == there.note.cut
 
 

@@ -11,7 +11,7 @@ from anabranch.core.settings import Settings
 from anabranch.lake import CommitMetadata, commits
 from anabranch.lake.cut import Cut, Position
 from anabranch.lake.files import stage_arrow
-from anabranch.lake.layout import batch_table, speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.views.model.definition import CHANGED, PARTITION_DATE
 
 VIEW = "delays"
@@ -54,7 +54,7 @@ def start_speed(
     settings: Settings, epoch: int, days: Sequence[date] = DAYS, version: int = 1, schema: pa.Schema = SPEED_SCHEMA
 ) -> None:
     """``schema``: all of the columns, or some of them, or with other types."""
-    uri = speed_table(settings, VIEW, version)
+    uri = VersionRef(settings, VIEW, version).speed_table
     table = commits.create(uri, schema, [PARTITION_DATE], CommitMetadata("view/delays/v1/speed", "create", Cut()))
     rows = rows_at(epoch, days).select(schema.names).cast(schema)
     staged = stage_arrow(rows, uri, uuid4().hex, PARTITION_DATE)
@@ -62,7 +62,7 @@ def start_speed(
 
 
 def merge_speed(settings: Settings, epoch: int, days: Sequence[date], version: int = 1) -> None:
-    table = commits.open_table(speed_table(settings, VIEW, version))
+    table = commits.open_table(VersionRef(settings, VIEW, version).speed_table)
     assert table is not None
     note = CommitMetadata("view/delays/v1/speed", f"c:{epoch}", cut_at(epoch))
     commits.upsert(table, rows_at(epoch, days), ["window_start"], note, PARTITION_DATE)
@@ -70,7 +70,7 @@ def merge_speed(settings: Settings, epoch: int, days: Sequence[date], version: i
 
 def publish(settings: Settings, published: Mapping[date, int], days: Sequence[date], version: int = 1) -> None:
     """Publish ``days``; ``published`` is the whole map afterwards."""
-    uri = batch_table(settings, VIEW, version)
+    uri = VersionRef(settings, VIEW, version).batch_table
     table = commits.create(uri, BATCH_SCHEMA, [PARTITION_DATE], CommitMetadata("view/delays/v1/batch", "create", Cut()))
     staged = [
         file

@@ -33,19 +33,15 @@ from anabranch.lake import CommitMetadata, commits
 from anabranch.lake.cut import Cut, Position
 from anabranch.lake.files import StagedFile, stage_arrow
 from anabranch.lake.layout import (
-    batch_table,
+    VersionRef,
     landing_checkpoint,
-    replay_checkpoints,
-    replay_mirrors,
-    replay_table,
-    speed_checkpoint,
-    speed_table,
 )
 from anabranch.operate.doctor import Context
 from anabranch.testing._fake_landing import Decisions
 from anabranch.views import Registry, View
 from anabranch.views.definition_registry import write_definition
 from anabranch.views.model.definition import CHANGED, PARTITION_DATE
+from anabranch.views.model.handle import ViewHandle
 from deltalake import Schema
 
 from support.landed_sample import DECLARED, FLIGHTS, Event, sample_views
@@ -101,6 +97,9 @@ class Clinic:
 
     def platform(self, **more: Any) -> Context:
         return Context(self.settings, DECLARED, Registry(self.views, DECLARED), **more)
+
+    def handle(self, view: View = V1) -> ViewHandle:
+        return ViewHandle(self.settings, view, FLIGHTS)
 
     def declare(self, view: View) -> None:
         if view is V1:  # the others' code has another version's number
@@ -238,7 +237,8 @@ class Clinic:
         self, days: Sequence[date] = DAYS, view: View = V1, *, cut: Cut | None = None, origin: str = "JFK"
     ) -> None:
         """One micro-batch of the live stream: the first replaces the table, the others are merged."""
-        table = SpeedTable(speed_table(self.settings, NAME, view.version), view, SPEED, unverified=True)
+        ref = VersionRef(self.settings, NAME, view.version)
+        table = SpeedTable(ref.speed_table, view, SPEED, unverified=True)
         cut = cut or self.cut
         owner = f"speed-v{view.version}"
         batch = self.batches[owner] = self.batches.get(owner, -1) + 1
@@ -248,12 +248,12 @@ class Clinic:
             table.refresh(stage_arrow(rows, table.uri, f"speed-{uuid4().hex}", PARTITION_DATE), note)
         else:
             table.merge_small(rows, batch, note)
-        checkpoint(speed_checkpoint(self.settings, NAME, view.version), owner, batch, [{"reservoirId": "x"}])
+        checkpoint(ref.speed_checkpoint, owner, batch, [{"reservoirId": "x"}])
 
     # batch
 
     def build(self, run: str, days: Sequence[date], view: View = V1, *, cut: Cut | None = None) -> Build:
-        uri = batch_table(self.settings, NAME, view.version)
+        uri = VersionRef(self.settings, NAME, view.version).batch_table
         staged = stage_arrow(rows_on(days), uri, f"{run}-{uuid4().hex}", PARTITION_DATE)
         columns = Schema.from_arrow(BATCH.remove(BATCH.get_field_index(PARTITION_DATE))).to_json()
         count = sum(file.rows for file in staged)
@@ -283,7 +283,7 @@ class Clinic:
         self.certify(run, days, view, differs=differs)
         good = [day for day in days if day not in differs]
         if good:
-            publish(self.settings, view, build, good)
+            publish(self.handle(view), build, good)
 
     # replays
 
@@ -296,8 +296,8 @@ class Clinic:
         return finish(self.settings, standing, phase, "ended") if phase else standing
 
     def folders_of(self, run: str, view: View = V1) -> tuple[Path, Path, Path]:
-        of = (self.settings, NAME, view.version)
-        return Path(replay_table(*of, run)), replay_mirrors(*of) / run, replay_checkpoints(*of) / run
+        of = self.handle(view)
+        return of.replay_tables / run, of.replay_mirrors / run, of.replay_checkpoints / run
 
 
 def checkpoint(folder: Path, owner: str, batch: int, offsets: Sequence[Any]) -> None:

@@ -29,12 +29,10 @@ from anabranch.lake import CommitMetadata, commits
 from anabranch.lake.cut import Cut, Position
 from anabranch.lake.files import stage_arrow
 from anabranch.lake.layout import (
-    batch_table,
+    VersionRef,
     certificates_table,
     landing_table,
     routes_table,
-    speed_checkpoint,
-    speed_table,
 )
 from anabranch.lake.log.version_checksum import metadata_of
 from anabranch.operate.runtime import process_registry
@@ -48,7 +46,7 @@ from support.small_platform import BATCH, DAYS, NAME, SAME, V1, V2, Clinic, depa
 
 
 def half(clinic: Clinic, kind: str = "speed", version: int = 1) -> DeltaTable:
-    return DeltaTable({"speed": speed_table, "batch": batch_table}[kind](clinic.settings, NAME, version))
+    return DeltaTable(str(VersionRef(clinic.settings, NAME, version).folder / kind))
 
 
 def noted(clinic: Clinic, rows: pa.Table | None = None, kind: str = "speed", **other: Any) -> None:
@@ -141,27 +139,27 @@ def mark_beyond_landing(c: Clinic) -> None:
 
 
 def owner_gone(c: Clinic) -> None:
-    shutil.rmtree(speed_checkpoint(c.settings, NAME, 1))
+    shutil.rmtree(c.handle().speed_checkpoint)
 
 
 def owner_another(c: Clinic) -> None:
-    (speed_checkpoint(c.settings, NAME, 1) / "metadata").write_text(json.dumps({"id": "another"}))
+    (c.handle().speed_checkpoint / "metadata").write_text(json.dumps({"id": "another"}))
 
 
 def published_uncertified(c: Clinic) -> None:
-    publish(c.settings, V1, c.build("two", DAYS[2:3]), DAYS[2:3])
+    publish(c.handle(), c.build("two", DAYS[2:3]), DAYS[2:3])
 
 
 def published_unequal(c: Clinic) -> None:
     build = c.build("two", DAYS[2:3])
     c.certify("two", DAYS[2:3], differs=DAYS[2:3])
-    publish(c.settings, V1, build, DAYS[2:3])
+    publish(c.handle(), build, DAYS[2:3])
 
 
 def published_beyond(c: Clinic) -> None:
     build = c.build("two", DAYS[2:3], cut=cut(99))
     c.certify("two", DAYS[2:3])
-    publish(c.settings, V1, build, DAYS[2:3])
+    publish(c.handle(), build, DAYS[2:3])
 
 
 def published_back(c: Clinic) -> None:
@@ -221,11 +219,11 @@ def topic_gone(c: Clinic) -> None:
 
 def build_gone(c: Clinic) -> None:
     for file in c.build("two", DAYS[2:3]).files:
-        (Path(batch_table(c.settings, NAME, 1)) / file.path).unlink()
+        (Path(c.handle().batch_table) / file.path).unlink()
 
 
 def build_orphaned(c: Clinic) -> None:
-    stage_arrow(rows_on(DAYS[:1]), batch_table(c.settings, NAME, 1), "lost-run", PARTITION_DATE)
+    stage_arrow(rows_on(DAYS[:1]), c.handle().batch_table, "lost-run", PARTITION_DATE)
 
 
 def replay_stopped(c: Clinic) -> None:
@@ -234,7 +232,7 @@ def replay_stopped(c: Clinic) -> None:
 
 def standing_unreadable(c: Clinic) -> None:
     c.replay("dead")
-    state_file(c.settings, NAME, 1, "dead").write_text("")
+    state_file(c.handle(), "dead").write_text("")
 
 
 def replay_left(c: Clinic) -> None:

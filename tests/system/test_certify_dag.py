@@ -16,7 +16,7 @@ from anabranch.core.airflow_settings import airflow_address
 from anabranch.core.settings import Settings
 from anabranch.lake import latest_commit, open_table
 from anabranch.lake.commits import upsert
-from anabranch.lake.layout import speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.operate.runtime.environment import environment
 from anabranch.operate.runtime.secret_files import airflow_login
 from support.processes import SLOW, eventually
@@ -40,7 +40,7 @@ def client(platform: Settings) -> Iterator[Client]:
 
 
 def certificate(settings: Settings) -> Certificate:
-    return newest_certificates(settings, VIEW, 1)[None]
+    return newest_certificates(VersionRef(settings, VIEW, 1))[None]
 
 
 def certify(settings: Settings) -> subprocess.CompletedProcess[str]:
@@ -62,7 +62,7 @@ def approved(client: Client, conf: Mapping[str, Any]) -> Run:
 
 def alter_a_row(settings: Settings) -> str:
     """In a commit like the stream's own; the aircraft."""
-    uri = speed_table(settings, VIEW, 1)
+    uri = VersionRef(settings, VIEW, 1).speed_table
     table, newest = open_table(uri), latest_commit(uri)
     assert table is not None
     assert newest is not None
@@ -75,7 +75,7 @@ def alter_a_row(settings: Settings) -> str:
 def test_the_command_certifies_the_live_table_at_its_cut(platform: Settings) -> None:
     done = certify(platform)
 
-    newest = latest_commit(speed_table(platform, VIEW, 1))
+    newest = latest_commit(VersionRef(platform, VIEW, 1).speed_table)
     assert newest is not None
     assert done.returncode == 0, done.stdout + done.stderr
     assert "all since the first epoch, since a row may need any of them" in done.stdout

@@ -15,6 +15,7 @@ from anabranch.certify.certificates import newest_certificates
 from anabranch.compute.speed import status
 from anabranch.core.airflow_settings import airflow_address
 from anabranch.core.settings import Settings
+from anabranch.lake.layout import VersionRef
 from anabranch.operate.runtime.secret_files import airflow_login
 from anabranch.serve.routes import route_of
 from playwright.sync_api import FrameLocator, Page, expect
@@ -150,7 +151,7 @@ def test_days_are_reprocessed_by_the_form_and_by_a_backfill(
     days = ("2012-12-31", f"{DAY}")
     assert eventually(lambda: len(found := _backfilled(client)) == 2 and found, 300) == dict.fromkeys(days, "success")
     for view, day in ((VIEW, DAY), ("route_day", DAY), (VIEW, NEXT_DAY)):
-        assert newest_certificates(platform, view, 1)[day].equal
+        assert newest_certificates(VersionRef(platform, view, 1))[day].equal
         assert read(view, settings=platform).halves[day] == "batch"
     page.goto(run.url)
     expect(page.get_by_text(f"Rebuilt {DAY} of {VIEW} v1: ")).to_be_visible()

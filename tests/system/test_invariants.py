@@ -35,9 +35,10 @@ from anabranch.ingest.landing.audit.verify import verify
 from anabranch.ingest.landing.id_index import IdIndex
 from anabranch.lake import latest_verified_commit
 from anabranch.lake.cut import Cut
-from anabranch.lake.layout import landing_checkpoint, landing_table, speed_checkpoint, speed_table
+from anabranch.lake.layout import VersionRef, landing_checkpoint, landing_table
 from anabranch.serve import read
 from anabranch.views import View, load_views
+from anabranch.views.model.handle import ViewHandle
 from anabranch.views.selection import inputs as view_inputs
 from deltalake import DeltaTable, write_deltalake
 from pyspark.errors import StreamingQueryException
@@ -154,48 +155,52 @@ def test_1_a_record_that_is_lost_or_doubled_is_seen(
 def test_2_a_commit_that_names_nothing_is_not_believed(
     spark: SparkSession, settings: Settings, landing: Landing
 ) -> None:
-    catch_up(spark, settings, DELAYS, FLIGHTS)
-    uri = speed_table(settings, DELAYS.name, 1)
+    delays = ViewHandle(settings, DELAYS, FLIGHTS)
+    catch_up(spark, delays)
+    uri = VersionRef(settings, DELAYS.name, 1).speed_table
     table = DeltaTable(uri)
     named = table.version()
     rows = table.to_pyarrow_table()
     DeltaTable(uri).optimize.compact()
-    assert certify(spark, settings, DELAYS, FLIGHTS, DAYS)[0].equal
+    assert certify(spark, delays, DAYS)[0].equal
 
     write_deltalake(uri, rows.slice(0, 1), mode="append")  # somebody's own idea of a row
     landing.land([departed("05:40")])
     for use in (
-        lambda: certify(spark, settings, DELAYS, FLIGHTS, DAYS),
-        lambda: catch_up(spark, settings, DELAYS, FLIGHTS),
+        lambda: certify(spark, delays, DAYS),
+        lambda: catch_up(spark, delays),
         lambda: read(DELAYS.name, settings=settings),
     ):
         with raises("COMMIT_UNNAMED", BrokenState):
             use()
     DeltaTable(uri).restore(named)
-    catch_up(spark, settings, DELAYS, FLIGHTS)
-    assert certify(spark, settings, DELAYS, FLIGHTS, DAYS)[0].equal
+    catch_up(spark, delays)
+    assert certify(spark, delays, DAYS)[0].equal
 
 
 # 3. Equal cut, equal definition: equal rows, in both paths, however the stream was sliced, restarted or killed.
 
 
 def test_3_paths_that_differ_are_not_certified(spark: SparkSession, settings: Settings, landing: Landing) -> None:
+    ref = VersionRef(settings, DELAYS.name, 1)
+    delays = ViewHandle(settings, DELAYS, FLIGHTS)
+
     def deaf(view: View, inputs: Any) -> Any:
         return view_inputs.rows_of(view, [frame.where("event_id <> '05:20JFK'") for frame in inputs])
 
     with without(view_stream, "rows_of", deaf):  # the stream misses an event
-        catch_up(spark, settings, DELAYS, FLIGHTS)
-    assert [c.equal for c in certify(spark, settings, DELAYS, FLIGHTS, DAYS)] == [False]
+        catch_up(spark, delays)
+    assert [c.equal for c in certify(spark, delays, DAYS)] == [False]
 
-    shutil.rmtree(speed_checkpoint(settings, DELAYS.name, 1))
-    catch_up(spark, settings, DELAYS, FLIGHTS)
-    assert [c.equal for c in certify(spark, settings, DELAYS, FLIGHTS, DAYS)] == [True]
+    shutil.rmtree(ref.speed_checkpoint)
+    catch_up(spark, delays)
+    assert [c.equal for c in certify(spark, delays, DAYS)] == [True]
 
     # An epoch that a rate limit splits could lose rows to the watermark: the stream stops before it does.
-    shutil.rmtree(speed_checkpoint(settings, DELAYS.name, 1))
+    shutil.rmtree(ref.speed_checkpoint)
     landing.land([departed("07:10"), replace(departed("08:10"), time=datetime(2013, 1, 2, 8, 10, tzinfo=UTC))])
     with without(view_stream, "_UNLIMITED", "1"), raises("EPOCH_SPLIT", BrokenState):
-        catch_up(spark, settings, DELAYS, FLIGHTS)
+        catch_up(spark, delays)
 
 
 # 4. A reader never sees a refresh in the making, never two versions in one read, never a cut older than one it saw.
@@ -204,7 +209,7 @@ def test_3_paths_that_differ_are_not_certified(spark: SparkSession, settings: Se
 def test_4_a_refresh_in_two_steps_is_seen_by_the_poller(tmp_path: Path) -> None:
     def torn(settings: Settings, epoch: int) -> None:
         """What a writer without an atomic commit would do: take the old rows away, then bring the new ones."""
-        uri = speed_table(settings, VIEW, 1)
+        uri = VersionRef(settings, VIEW, 1).speed_table
         note = {"userMetadata": covering_note(uri, epoch)}
         from deltalake import CommitProperties
 
@@ -259,17 +264,20 @@ def odd_reads(home: Path, write: Callable[[Settings, int], None], seconds: float
 def test_5_a_key_without_the_checkpoint_s_id_would_skip_a_write(
     spark: SparkSession, settings: Settings, landing: Landing
 ) -> None:
+    ref = VersionRef(settings, DELAYS.name, 1)
+    delays = ViewHandle(settings, DELAYS, FLIGHTS)
+
     def new_checkpoint() -> bool:
         """Whether the table covers what is landed once the stream has begun anew."""
-        shutil.rmtree(speed_checkpoint(settings, DELAYS.name, 1))
-        catch_up(spark, settings, DELAYS, FLIGHTS)
-        committed = latest_verified_commit(speed_table(settings, DELAYS.name, 1))
+        shutil.rmtree(ref.speed_checkpoint)
+        catch_up(spark, delays)
+        committed = latest_verified_commit(ref.speed_table)
         return committed is not None and committed.note.cut == landing.cut
 
     def by_number_alone(table: SpeedTable, _: str, batch: int, __: Cut) -> BatchAction:
         return BatchAction.DONE if batch <= int(table.newest().note.batch.partition(":")[2]) else BatchAction.NEXT
 
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    catch_up(spark, delays)
     landing.land([departed("07:10")])
     with without(SpeedTable, "action_for", by_number_alone):
         assert not new_checkpoint()
@@ -316,11 +324,13 @@ def test_7_a_name_can_t_lead_out_of_the_lake(
 ) -> None:
     hostile = "../../outside"
     with raises("NAME_UNSAFE", BadInput):
-        speed_table(settings, hostile, 1)
+        VersionRef(settings, hostile, 1)
     from anabranch.lake import layout
 
     with without(layout, "safe_name", lambda name, _: name):
-        assert "outside" in str(Path(speed_table(settings, hostile, 1)).resolve().relative_to(settings.home.parent))
+        assert "outside" in str(
+            Path(VersionRef(settings, hostile, 1).speed_table).resolve().relative_to(settings.home.parent)
+        )
 
     broker, topic = parcels
     bad = parcel(9, subject="$(touch /tmp/anabranch-was-here)'; drop table x; --", data={"n": "${jndi:ldap://x}"})
@@ -342,11 +352,11 @@ def test_8_a_start_that_was_killed_early_starts_again(
         (checkpoint / "offsets").mkdir(parents=True)
         (checkpoint / "offsets" / ".0.3f9d.tmp").write_text("v1")
 
-    killed_before_its_first_plan(speed_checkpoint(settings, DELAYS.name, 1))
+    killed_before_its_first_plan(VersionRef(settings, DELAYS.name, 1).speed_checkpoint)
     with without(view_stream, "clear_unstarted", lambda _: None), raises("STREAM_FAILED", BrokenState):
-        catch_up(spark, settings, DELAYS, FLIGHTS)
-    catch_up(spark, settings, DELAYS, FLIGHTS)
-    assert certify(spark, settings, DELAYS, FLIGHTS, DAYS)[0].equal
+        catch_up(spark, ViewHandle(settings, DELAYS, FLIGHTS))
+    catch_up(spark, ViewHandle(settings, DELAYS, FLIGHTS))
+    assert certify(spark, ViewHandle(settings, DELAYS, FLIGHTS), DAYS)[0].equal
 
     broker, topic = parcels
     send(broker, topic, [parcel(1)])

@@ -33,7 +33,7 @@ from anabranch.ingest.kafka import Producer
 from anabranch.ingest.kafka.admin import end_offsets
 from anabranch.ingest.landing.audit.verify import verify
 from anabranch.lake import latest_commit
-from anabranch.lake.layout import batch_table, landing_table, replay_checkpoints, replay_table, speed_table
+from anabranch.lake.layout import VersionRef, landing_table
 from anabranch.lake.streams.stream_checkpoint import checkpoint_id, has_format
 from anabranch.operate.backup import create_backup, restore_backup, verify_backups
 from anabranch.operate.doctor import Context, examine, log_of
@@ -135,7 +135,7 @@ def test_it_goes_on_where_it_was(opened: Settings, tmp_path: Path) -> None:
     project, before = Project(opened), owners(opened)
     with lifecycle.running(opened, ["kafka", "streams"]) as settings:
         sent = send(settings)
-        old, new = (project.registered("departure_delays", version)[0] for version in (1, 2))
+        old, new = (project.view("departure_delays", version).definition for version in (1, 2))
         replayed = assert_replays_go_on(settings)
         eventually(lambda: level(settings), 120)
         assert_exactly_once(settings, sent)
@@ -143,7 +143,7 @@ def test_it_goes_on_where_it_was(opened: Settings, tmp_path: Path) -> None:
         states = {
             state.run: state
             for view in ("aircraft_now", "hour_and_weather")
-            for state in list_states(settings, view, 1)
+            for state in list_states(VersionRef(settings, view, 1))
         }
         assert states[TO_PUBLISH].phase == "published", states[TO_PUBLISH]
         assert states[TO_CANCEL].phase == "cancelled", states[TO_CANCEL]
@@ -177,25 +177,27 @@ def test_it_goes_on_where_it_was(opened: Settings, tmp_path: Path) -> None:
 
 def owners(settings: Settings) -> dict[tuple[str, int], str]:
     """The checkpoints whose streams have written the speed halves."""
-    commits = {view: latest_commit(speed_table(settings, *view)) for view in VIEWS}
+    commits = {view: latest_commit(VersionRef(settings, *view).speed_table) for view in VIEWS}
     return {view: owner_of(commit.note) for view, commit in commits.items() if commit is not None}
 
 
 def assert_replays_go_on(settings: Settings) -> str:
     """One is published, the other one is cancelled; what people had asked of them holds. Returns the checkpoint of the
     one that is published."""
+    version_ref = VersionRef(settings, "hour_and_weather", 1)
+    ref = VersionRef(settings, "aircraft_now", 1)
     named = ("--view", "aircraft_now", "--version", "1", "--run", TO_PUBLISH)
-    (state,) = list_states(settings, "aircraft_now", 1)
+    (state,) = list_states(ref)
     assert read_control(settings, state).pace == Pace(share=1.0, speed=0.0)
-    checkpoint = checkpoint_id(replay_checkpoints(settings, "aircraft_now", 1) / TO_PUBLISH)
+    checkpoint = checkpoint_id(ref.replay_checkpoints / TO_PUBLISH)
     with process(settings, "replay", arguments=named) as replay:
         assert replay.popen.wait(300) == 0, replay.said
-    (state,) = list_states(settings, "aircraft_now", 1)
+    (state,) = list_states(ref)
     assert (state.run, state.phase) == (TO_PUBLISH, "published"), state
-    (state,) = list_states(settings, "hour_and_weather", 1)
+    (state,) = list_states(version_ref)
     assert read_control(settings, state).cancelled_by == "bert"
-    assert cancel(settings, "hour_and_weather", 1, "bert").phase == "cancelled"
-    assert not Path(replay_table(settings, "hour_and_weather", 1, TO_CANCEL)).exists()
+    assert cancel(version_ref, "bert").phase == "cancelled"
+    assert not Path(str(version_ref.replay_tables / TO_CANCEL)).exists()
     return checkpoint
 
 
@@ -205,12 +207,12 @@ def assert_build_is_kept(settings: Settings, view: View) -> None:
     with pytest.raises(Conflict) as outdated:
         publish_run(settings, expected(settings)["plan"])
     assert outdated.value.code == "PLAN_OUTDATED"
-    build = read_manifest(settings, view.name, view.version, STAGED)
-    verdict = read_verdict(settings, view.name, view.version, STAGED)
+    build = read_manifest(VersionRef(settings, view.name, view.version), STAGED)
+    verdict = read_verdict(VersionRef(settings, view.name, view.version), STAGED)
     assert verdict.equal == build.partitions == (date(2013, 1, 2),)
     assert verdict.results == ()
-    publish_build(settings, view, build, build.partitions)
-    assert publications(batch_table(settings, view.name, view.version))[date(2013, 1, 2)].run == STAGED
+    publish_build(Project(settings).view(view.name, view.version), build, build.partitions)
+    assert publications(VersionRef(settings, view.name, view.version).batch_table)[date(2013, 1, 2)].run == STAGED
     reading = anabranch.read(view.name, view.version, settings=settings, prefer="complete")
     assert reading.halves[date(2013, 1, 2)] == "batch"
 
@@ -244,7 +246,7 @@ def level(settings: Settings) -> bool:
         if commit is None or commit.note.cut.positions[topic].offsets != end_offsets(settings, topic):
             return False
     for view, version in VIEWS:
-        commit = latest_commit(speed_table(settings, view, version))
+        commit = latest_commit(VersionRef(settings, view, version).speed_table)
         if commit is None:
             return False
         for topic in commit.note.cut.positions:

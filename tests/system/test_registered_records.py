@@ -30,6 +30,7 @@ from anabranch.ingest.schema_registry import kept_schemas
 from anabranch.operate.doctor import Context, decode_check, examine, log_of
 from anabranch.serve import read
 from anabranch.views import Registry, view
+from anabranch.views.model.handle import ViewHandle
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
@@ -188,11 +189,11 @@ def test_avro_by_a_registry_becomes_a_certified_view(spark: SparkSession, place:
     kinds = Counter(record.kind for record in list_quarantined(place.settings, topic))
     assert kinds == {"contract": 1, "unknown_schema": 1, "no_schema_id": 2, "not_avro": 1}
 
-    catch_up(spark, place.settings, order_totals, topic)
-    build = rebuild(spark, place.settings, order_totals, topic, DAYS, "first")
-    verdict = reconcile(spark, place.settings, order_totals, topic, "first", build)
+    catch_up(spark, ViewHandle(place.settings, order_totals, topic))
+    build = rebuild(spark, ViewHandle(place.settings, order_totals, topic), DAYS, "first")
+    verdict = reconcile(spark, ViewHandle(place.settings, order_totals, topic), "first", build)
     assert (list(verdict.equal), verdict.refused) == (DAYS, {})
-    publish(place.settings, order_totals, build, DAYS)
+    publish(ViewHandle(place.settings, order_totals, topic), build, DAYS)
     totals, orders = Counter[tuple[date, str]](), Counter[tuple[date, str]]()
     for each in (order(number) for number in range(500)):
         key = each["placedAt"].date(), each["country"]

@@ -25,7 +25,7 @@ from anabranch.core.errors import BadInput, BrokenState
 from anabranch.core.settings import Settings
 from anabranch.lake import CommitMetadata, latest_commit, open_table
 from anabranch.lake.commits import upsert
-from anabranch.lake.layout import batch_table, speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.operate.runtime.environment import environment
 from anabranch.operate.runtime.secret_files import airflow_login
 from anabranch.views.project import Project
@@ -58,7 +58,7 @@ def client(platform: Settings) -> Iterator[Client]:
 
 
 def published(settings: Settings) -> Mapping[date, Any]:
-    return publications(batch_table(settings, VIEW, 1))
+    return publications(VersionRef(settings, VIEW, 1).batch_table)
 
 
 def reprocess(client: Client, conf: Mapping[str, Any], run_id: str | None = None) -> Run:
@@ -120,7 +120,8 @@ def green(platform: Settings) -> Run:
 
 
 def test_days_asked_for_are_rebuilt_certified_and_published(platform: Settings, client: Client, green: Run) -> None:
-    certificates = newest_certificates(platform, VIEW, 1)
+    ref = VersionRef(platform, VIEW, 1)
+    certificates = newest_certificates(ref)
     assert {day: c.equal for day, c in certificates.items()} == dict.fromkeys(ALL, True)
     assert set(published(platform)) == set(ALL)
     partitions = client.xcom(green, "plan", "partitions")
@@ -128,7 +129,7 @@ def test_days_asked_for_are_rebuilt_certified_and_published(platform: Settings, 
     assert (partitions[4]["events"], partitions[5]["events"]) == (0, 1)
     assert client.xcom(green, "plan", "events") == sum(p["events"] for p in partitions) > 1_000
     assert sum(c.late_events for c in certificates.values()) == client.xcom(green, "plan", "late") > 0
-    took = estimates.outcomes(platform, VIEW, 1)[-1]
+    took = estimates.outcomes(ref)[-1]
     assert (took.partitions, took.events) == (len(ALL), client.xcom(green, "plan", "events"))
     assert took.seconds > 10
     assert took.bytes > 1_000
@@ -168,16 +169,17 @@ def told(client: Client, run: str) -> dict[str, list[str]]:
 
 
 def test_a_step_that_is_repeated_changes_nothing(platform: Settings, client: Client, green: Run) -> None:
-    before = latest_commit(batch_table(platform, VIEW, 1))
+    ref = VersionRef(platform, VIEW, 1)
+    before = latest_commit(ref.batch_table)
     body = {"dry_run": False, "dag_run_id": green.run_id, "task_ids": ["publish"]}
     client.post(f"/dags/{DAG}/clearTaskInstances", body | {"only_failed": False, "reset_dag_runs": True})
     again = client.wait(green, timeout=600 * SLOW)
     assert again.state == "success", why(client, again)
-    assert latest_commit(batch_table(platform, VIEW, 1)) == before
+    assert latest_commit(ref.batch_table) == before
 
 
 def test_a_plan_that_a_person_rejects_is_over(platform: Settings, client: Client, green: Run) -> None:
-    before = latest_commit(batch_table(platform, VIEW, 1))
+    before = latest_commit(VersionRef(platform, VIEW, 1).batch_table)
     run = client.trigger(DAG, DAYS)
     eventually(lambda: client.run(DAG, run.run_id).tasks["approve"] == "awaiting_input")
     beside = reprocess(client, {})
@@ -185,7 +187,7 @@ def test_a_plan_that_a_person_rejects_is_over(platform: Settings, client: Client
     run = rejected(client, run)
     assert run.tasks == {"plan": "success", "approve": "success"} | dict.fromkeys(AFTER_APPROVAL, "skipped")
     assert run.note.startswith("Rejected by ")
-    assert latest_commit(batch_table(platform, VIEW, 1)) == before
+    assert latest_commit(VersionRef(platform, VIEW, 1).batch_table) == before
 
 
 def rejected(client: Client, run: Run) -> Run:
@@ -272,7 +274,7 @@ def test_a_backfill_goes_backwards_is_cancelled_and_goes_on(platform: Settings, 
     backfill(client, BETWEEN, BETWEEN, backwards=False, at_once=1, again="completed")
     eventually(lambda: published(platform) != before, 300)
     assert {day for day, entry in published(platform).items() if entry != before[day]} == {BETWEEN}
-    assert all(c.equal for c in newest_certificates(platform, VIEW, 1).values())
+    assert all(c.equal for c in newest_certificates(VersionRef(platform, VIEW, 1)).values())
 
 
 def backfill(client: Client, first: date, last: date, *, backwards: bool, at_once: int, again: str) -> int:
@@ -292,12 +294,12 @@ def test_a_repair_takes_the_dirty_days_and_holds_a_wrong_one_back(
     Late events touch the first and the last day. The first is repaired, the last stays as it was and dirty, the day
     between is nobody's business.
     """
-    view, topics = Project(platform).registered(VIEW)
+    view = Project(platform).view(VIEW)
     before = published(platform)
-    assert dirty_partitions(platform, view, topics) == []
+    assert dirty_partitions(view) == []
     for day in (FIRST, LAST):
         send_departure(platform, day)
-    found = eventually(lambda: len(dirty := dirty_partitions(platform, view, topics)) == 2 and dirty)
+    found = eventually(lambda: len(dirty := dirty_partitions(view)) == 2 and dirty)
     assert [(d.partition, d.at, d.events, d.late) for d in found] == [
         (FIRST, before[FIRST].cut, 1, 1),
         (LAST, before[LAST].cut, 1, 1),
@@ -319,7 +321,7 @@ def test_a_repair_takes_the_dirty_days_and_holds_a_wrong_one_back(
     assert after[LAST] == before[LAST], "the wrong day was published"
     assert after[FIRST] != before[FIRST], "the good day was held back with it"
     assert after[BETWEEN] == before[BETWEEN], "a clean day was rebuilt"
-    assert [dirty.partition for dirty in dirty_partitions(platform, view, topics)] == [LAST]
+    assert [dirty.partition for dirty in dirty_partitions(view)] == [LAST]
 
 
 def the_run_of_an_asset_event(client: Client, asset: str, dag: str) -> Run:
@@ -332,8 +334,8 @@ def the_run_of_an_asset_event(client: Client, asset: str, dag: str) -> Run:
 
 def break_a_row(settings: Settings, day: date) -> None:
     """Count one flight too many in the speed half, as a defect of the stream would."""
-    view, _ = Project(settings).registered(VIEW)
-    table = open_table(speed_table(settings, VIEW, 1))
+    view = Project(settings).view(VIEW).definition
+    table = open_table(VersionRef(settings, VIEW, 1).speed_table)
     assert table is not None
     committed = latest_commit(table)
     assert committed is not None

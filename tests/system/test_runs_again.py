@@ -21,7 +21,7 @@ from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings
 from anabranch.lake import Commit, latest_commit, open_table
 from anabranch.lake.commits import upsert
-from anabranch.lake.layout import replay_checkpoints, speed_checkpoint, speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.lake.streams.stream_checkpoint import checkpoint_id
 from anabranch.operate.runtime.environment import environment
 from anabranch.operate.runtime.secret_files import airflow_login
@@ -57,14 +57,14 @@ def send(settings: Settings, first: date, days: int) -> None:
 
 
 def head(settings: Settings) -> Commit:
-    found = latest_commit(speed_table(settings, VIEW, 1))
+    found = latest_commit(VersionRef(settings, VIEW, 1).speed_table)
     assert found is not None
     return found
 
 
 def rows(settings: Settings) -> dict[tuple[str, Any], int]:
     """The flights of each row of the live table."""
-    table = open_table(speed_table(settings, VIEW, 1))
+    table = open_table(VersionRef(settings, VIEW, 1).speed_table)
     assert table is not None
     found = table.to_pyarrow_table(columns=["origin", "window_start", "flights"]).to_pylist()
     return {(row["origin"], row["window_start"]): row["flights"] for row in found}
@@ -72,7 +72,7 @@ def rows(settings: Settings) -> dict[tuple[str, Any], int]:
 
 def spoil(settings: Settings) -> tuple[str, Any]:
     """A thousand flights too many in one row, in a commit like the stream's own; the row's key."""
-    table = open_table(speed_table(settings, VIEW, 1))
+    table = open_table(VersionRef(settings, VIEW, 1).speed_table)
     assert table is not None
     row = next(row for row in table.to_pyarrow_table().to_pylist() if row["partition_date"] == date(2013, 1, 20))
     wrong = pa.Table.from_pylist([{**row, "flights": row["flights"] + 1000}], pa.schema(table.schema().to_arrow()))
@@ -92,7 +92,7 @@ def asked_for(client: Client, **conf: Any) -> Run:
 
 def streaming(settings: Settings) -> ReplayState | None:
     """The replay that is under way, once it is somewhere in history."""
-    found = [s for s in list_states(settings, VIEW, 1) if s.phase == STREAMING and 0 < s.done < s.total]
+    found = [s for s in list_states(VersionRef(settings, VIEW, 1)) if s.phase == STREAMING and 0 < s.done < s.total]
     return found[-1] if found else None
 
 
@@ -112,20 +112,24 @@ def kill_replay(settings: Settings) -> None:
 
 
 def test_a_replay_is_killed_goes_on_faster_and_mends_the_live_table(platform: Settings, client: Client) -> None:
+    ref = VersionRef(platform, VIEW, 1)
     before = rows(platform)  # other tests may have left wrong ones, too
     key = spoil(platform)
     assert rows(platform)[key] == before[key] + 1000
     # Of its priority, the lowest, little is left beside other tests: a tenth of that would be minutes.
     run = asked_for(client, speed=A_DAY_IN_TEN_SECONDS, share=100, source="log")
     killed = eventually(lambda: streaming(platform) or client.run(run.dag_id, run.run_id).finished, 180)
-    assert isinstance(killed, ReplayState), (client.run(run.dag_id, run.run_id).note, list_states(platform, VIEW, 1))
+    assert isinstance(killed, ReplayState), (
+        client.run(run.dag_id, run.run_id).note,
+        list_states(ref),
+    )
     kill_replay(platform)
     assert "no speed limit" in command(platform, "pace", VIEW, "--speed", "0", "--share", "100")
     send(platform, date(2013, 1, 22), 1)  # the stream of its own goes on beside it
     run = client.wait(run, timeout=400 * SLOW)
     assert run.state == "success", run.note
 
-    (ended,) = (s for s in list_states(platform, VIEW, 1) if s.run == killed.run)
+    (ended,) = (s for s in list_states(ref) if s.run == killed.run)
     assert (ended.phase, ended.equal, ended.done) == ("published", ended.partitions, ended.total)
     after = rows(platform)
     others = {each: (known, after[each]) for each, known in before.items() if each != key and after[each] != known}
@@ -133,7 +137,7 @@ def test_a_replay_is_killed_goes_on_faster_and_mends_the_live_table(platform: Se
     assert ended.done > killed.done
     assert f"published: {ended.equal} of {ended.partitions} partitions equal" in run.note
     send(platform, date(2013, 1, 23), 1)
-    assert owner_of(head(platform).note) == checkpoint_id(speed_checkpoint(platform, VIEW, 1))
+    assert owner_of(head(platform).note) == checkpoint_id(ref.speed_checkpoint)
     assert "published" in command(platform, "status", VIEW)
     assert leftovers(platform) == []
 
@@ -147,7 +151,11 @@ def leftovers(settings: Settings) -> list[str]:
 
 
 def heirs_of(settings: Settings, view: str) -> list[Path]:
-    folder, live = replay_checkpoints(settings, view, 1), latest_commit(speed_table(settings, view, 1))
+    ref = VersionRef(settings, view, 1)
+    folder, live = (
+        ref.replay_checkpoints,
+        latest_commit(ref.speed_table),
+    )
     owner = owner_of(live.note) if live is not None else None
     return [path for path in folder.glob("*") if (path / "metadata").exists() and checkpoint_id(path) == owner]
 

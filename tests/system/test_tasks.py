@@ -18,7 +18,7 @@ from anabranch.change.migrate.migration_record import newest_migration
 from anabranch.core.airflow_settings import airflow_address
 from anabranch.core.settings import Settings
 from anabranch.lake import open_table
-from anabranch.lake.layout import speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.operate.runtime import lifecycle
 from anabranch.operate.runtime.secret_files import airflow_login
 from playwright.sync_api import FrameLocator, Locator, Page, expect
@@ -294,7 +294,7 @@ def test_retire_and_drop(hand: Hand, client: Client, platform: Settings) -> None
     eventually(lambda: client.run("retire", run_id).tasks.get("approve") == "awaiting_input", 120)
     hand.approve("approve")
     ended(client, "retire", run_id)
-    assert open_table(speed_table(platform, VIEW, NEW)) is None
+    assert open_table(VersionRef(platform, VIEW, NEW).speed_table) is None
 
 
 @pytest.fixture

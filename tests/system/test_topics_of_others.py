@@ -30,6 +30,7 @@ from anabranch.lake.layout import landing_table
 from anabranch.operate.doctor import Context, examine, log_of
 from anabranch.serve import read
 from anabranch.views import Registry, view
+from anabranch.views.model.handle import ViewHandle
 from cloudevents.core.bindings.kafka import to_binary
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
@@ -110,6 +111,7 @@ def land(spark: SparkSession, settings: Settings, topic: Topic) -> None:
 def test_a_topic_of_others_is_landed_as_it_is_and_its_view_is_certified(
     spark: SparkSession, settings: Settings, topic: Topic
 ) -> None:
+    handle = ViewHandle(settings, takings, topic)
     payments = [payment(number) for number in range(860)]
     broken = [b"", b"{", b'{"paymentId": "x"}', json.dumps(payment(1, cents=-5)).encode()]
     twice = [json.dumps(payments[number]).encode() for number in (3, 500)]
@@ -129,11 +131,11 @@ def test_a_topic_of_others_is_landed_as_it_is_and_its_view_is_certified(
     kinds = Counter(record.kind for record in list_quarantined(settings, topic))
     assert kinds == {"not_json": 2, "contract": 2}
 
-    catch_up(spark, settings, takings, topic)
-    build = rebuild(spark, settings, takings, topic, DAYS, "first")
-    verdict = reconcile(spark, settings, takings, topic, "first", build)
+    catch_up(spark, handle)
+    build = rebuild(spark, handle, DAYS, "first")
+    verdict = reconcile(spark, handle, "first", build)
     assert (list(verdict.equal), verdict.refused) == (DAYS, {})
-    publish(settings, takings, build, DAYS)
+    publish(handle, build, DAYS)
     expected: dict[tuple[date, str], list[int]] = defaultdict(lambda: [0, 0])
     for each in payments:
         made = datetime.fromtimestamp(each["createdAt"] / 1000, UTC)

@@ -32,7 +32,7 @@ from anabranch.ingest.landing.table.sql import landed_rows
 from anabranch.lake import CommitMetadata, commits
 from anabranch.lake.cut import Cut
 from anabranch.lake.files import stage_arrow
-from anabranch.lake.layout import landing_table
+from anabranch.lake.layout import VersionRef, landing_table
 from anabranch.operate.explain._missing_row import shown
 from anabranch.serve.routes import set_route
 from rich.console import Console, RenderableType
@@ -153,11 +153,12 @@ def test_no_name_leads_a_call_of_airflow_elsewhere(text: str, monkeypatch: pytes
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_run_leads_out_of_its_folder(settings: Settings, text: str) -> None:
+    ref = VersionRef(settings, "delays", 1)
     for place in (manifest_path, read_state):
         with pytest.raises(BadInput) as refused:
-            place(settings, "delays", 1, text)
+            place(ref, text)
         assert refused.value.fields["field"] == "run"
-    assert manifest_path(settings, "delays", 1, run_key(text, 0)).parent.name == "v1"
+    assert manifest_path(ref, run_key(text, 0)).parent.name == "v1"
 
 
 GIVEN = {"view": "departure_delays", "version": "1", "run": "run-a"}

@@ -18,8 +18,6 @@ from anabranch.certify.certify_partitions import Comparison
 from anabranch.certify.comparison_inputs import build_rows, function_rows
 from anabranch.certify.staged_build import StagedBuild
 from anabranch.contracts import Topic
-from anabranch.contracts.model.topics import Sources
-from anabranch.core.settings import Settings
 from anabranch.ingest.landing.table.schema import EVENT_DATE
 from anabranch.lake.frames import table_rows
 from anabranch.lake.layout import landing_table
@@ -35,17 +33,16 @@ _LANDED = (
 )  # fmt: skip
 
 
-def subjects_of(
-    spark: SparkSession, settings: Settings, topics: Sources, comparison: Comparison, staged: StagedBuild | None
-) -> list[Subject]:
+def subjects_of(spark: SparkSession, comparison: Comparison, staged: StagedBuild | None) -> list[Subject]:
     """Return the three tables with their checks. A kappa view has no batch half."""
-    view = comparison.view
+    view, topics = comparison.view.definition, comparison.view.topics
     # The function is only planned here, not run: the plan shows which of its columns are counts.
-    planned = function_rows(view, topics, events_at(spark, settings, view, topics, comparison.state.cut, [], late=True))
+    events = events_at(spark, comparison.view, comparison.state.cut, [], late=True)
+    planned = function_rows(view, topics, events)
     checks = half_checks(view, count_columns(planned))
     equal = equality_check(view, comparison.speed.columns)
     subjects = [
-        *(_landing(spark, settings, topic, comparison, alone=len(topics.each) == 1) for topic in topics.each),
+        *(_landing(spark, topic, comparison, alone=len(topics.each) == 1) for topic in topics.each),
         Subject("speed half", comparison.speed, [*checks, equal], {"expected": _expected(comparison)}),
     ]
     if staged is not None:
@@ -55,12 +52,13 @@ def subjects_of(
     return subjects
 
 
-def _landing(spark: SparkSession, settings: Settings, topic: Topic, comparison: Comparison, *, alone: bool) -> Subject:
+def _landing(spark: SparkSession, topic: Topic, comparison: Comparison, *, alone: bool) -> Subject:
     from pyspark.sql import functions as F
 
-    days = frozenset(needed_dates(comparison.view, comparison.partitions))
-    table = delta_table(landing_table(settings, topic.name))
-    landed = table_rows(spark, table, None if comparison.view.kappa else days.__contains__)
+    view = comparison.view.definition
+    days = frozenset(needed_dates(view, comparison.partitions))
+    table = delta_table(landing_table(comparison.view.settings, topic.name))
+    landed = table_rows(spark, table, None if view.kappa else days.__contains__)
     return Subject(
         "landing" if alone else f"landing of {topic.name}",
         landed.select(*_LANDED, F.col(EVENT_DATE).alias(PARTITION_DATE)),
@@ -76,7 +74,11 @@ def _expected(comparison: Comparison) -> DataFrame:
     from pyspark.sql import functions as F
 
     rows = reduce(lambda left, right: left.unionByName(right), comparison.expected.values())
-    return rows if comparison.view.kappa else rows.where(F.col(PARTITION_DATE).isin(list(comparison.partitions)))
+    return (
+        rows
+        if comparison.view.definition.kappa
+        else rows.where(F.col(PARTITION_DATE).isin(list(comparison.partitions)))
+    )
 
 
 def _unchanged(comparison: Comparison) -> DataFrame:

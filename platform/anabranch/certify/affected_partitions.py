@@ -5,34 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 
-from anabranch.contracts.model.topics import Sources
-from anabranch.core.settings import Settings
 from anabranch.ingest.landing.table.event_counts import EventCount
 from anabranch.lake.cut import Cut
-from anabranch.views import View
+from anabranch.views.model.handle import ViewHandle
 from anabranch.views.selection.inputs import watermark_of
 from anabranch.views.selection.partition_events import count_for
 from anabranch.views.selection.partitions import passed_partitions
 
 
 def count_affected_events(
-    settings: Settings, view: View, topics: Sources, partitions: Sequence[date], cut: Cut, other: Cut
+    view: ViewHandle, partitions: Sequence[date], cut: Cut, other: Cut
 ) -> Mapping[date, EventCount]:
     """Count, per partition, the events up to ``cut`` that its rows can depend on, and those between the two cuts."""
-    return count_for(settings, view, topics, partitions, cut, other).by_partition
+    return count_for(view, partitions, cut, other).by_partition
 
 
-def closed_between(
-    settings: Settings, view: View, topics: Sources, cut: Cut, other: Cut, watermark: datetime | None = None
-) -> set[date]:
+def closed_between(view: ViewHandle, cut: Cut, other: Cut, watermark: datetime | None = None) -> set[date]:
     """Partitions that the watermark passed between the two cuts. Always empty for views that don't close partitions.
 
     ``watermark``: the watermark at ``other``, if the stream there hasn't reached the cut's own watermark yet.
     """
-    if not view.closes or (cut == other and watermark is None):
+    if not view.definition.closes or (cut == other and watermark is None):
         return set()
-    times = (watermark_of(settings, view, topics, cut), watermark or watermark_of(settings, view, topics, other))
+    times = (watermark_of(view, cut), watermark or watermark_of(view, other))
     if times[0] == times[1]:
         return set()
     known = sorted(time for time in times if time is not None)
-    return set(passed_partitions(view, known[0] if len(known) > 1 else None, known[-1]))
+    return set(passed_partitions(view.definition, known[0] if len(known) > 1 else None, known[-1]))

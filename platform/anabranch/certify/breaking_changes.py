@@ -13,7 +13,7 @@ import pyarrow.types as kinds
 
 from anabranch.core.settings import Settings
 from anabranch.lake import open_table
-from anabranch.lake.layout import speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.views.model.definition import is_own
 
 
@@ -31,7 +31,7 @@ class BreakingChange:
 
 def breaking_changes(settings: Settings, view: str, old: int, new: int) -> tuple[BreakingChange, ...]:
     """Return the breaking changes from version ``old`` to ``new``; none while one of them has no table."""
-    tables = [open_table(speed_table(settings, view, version)) for version in (old, new)]
+    tables = [open_table(VersionRef(settings, view, version).speed_table) for version in (old, new)]
     schemas = [pa.schema(table.schema().to_arrow()) for table in tables if table is not None]
     return breaking_columns(*map(own_columns, schemas)) if len(schemas) == 2 else ()
 

@@ -24,7 +24,7 @@ from anabranch.lake import CommitMetadata, commit_history, open_table
 from anabranch.lake.commits import append, create, widen
 from anabranch.lake.cut import Cut
 from anabranch.lake.files import stage_arrow
-from anabranch.lake.layout import certificates_table, safe_name
+from anabranch.lake.layout import VersionRef, certificates_table
 from anabranch.lake.log.delta_tables import folder_of
 from anabranch.lake.optimistic import until_committed
 
@@ -193,10 +193,10 @@ def _append(table: DeltaTable, certificates: Sequence[Certificate], note: Commit
         raise
 
 
-def newest_certificates(settings: Settings, view: str, version: int) -> dict[date | None, Certificate]:
+def newest_certificates(ref: VersionRef) -> dict[date | None, Certificate]:
     """Return the newest certificate of each partition of one view version."""
-    condition = f"view = '{safe_name(view, 'view')}' and version = {int(version)}"
-    return {row["partition"]: Certificate.from_row(row) for row in certificate_rows(settings, condition)}
+    condition = f"view = '{ref.name}' and version = {ref.version}"
+    return {row["partition"]: Certificate.from_row(row) for row in certificate_rows(ref.settings, condition)}
 
 
 def certificate_rows(settings: Settings, condition: str = "true") -> list[dict[str, Any]]:

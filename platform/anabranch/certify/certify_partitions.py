@@ -12,10 +12,8 @@ from anabranch.certify.certificates import BUILD, RECOMPUTED, Certificate, Check
 from anabranch.certify.comparison_inputs import SpeedState, build_rows, function_rows, speed_rows, speed_state
 from anabranch.certify.row_hashes import checksums
 from anabranch.certify.staged_build import StagedBuild
-from anabranch.contracts.model.topics import Sources
-from anabranch.core.settings import Settings
 from anabranch.ingest.landing.table.event_counts import EventCount
-from anabranch.views import View
+from anabranch.views.model.handle import ViewHandle
 from anabranch.views.selection.inputs import events_at
 
 if TYPE_CHECKING:
@@ -33,7 +31,7 @@ class Comparison:
     or loaded) affects them; the function doesn't run for them again.
     """
 
-    view: View
+    view: ViewHandle
     state: SpeedState
     partitions: Sequence[date]
     reusable: Sequence[date]
@@ -48,9 +46,7 @@ class Comparison:
 
 def certify(
     spark: SparkSession,
-    settings: Settings,
-    view: View,
-    topics: Sources,
+    view: ViewHandle,
     partitions: Sequence[date],
     build: StagedBuild | None = None,
     *,
@@ -63,45 +59,41 @@ def certify(
     between the build's cut and the speed table's. Runs one Spark job, whatever the number of partitions. Writes
     nothing: pass the result to ``certificates.record``.
     """
-    return certificates_of(compare(spark, settings, view, topics, partitions, build), run)
+    return certificates_of(compare(spark, view, partitions, build), run)
 
 
 def compare(
     spark: SparkSession,
-    settings: Settings,
-    view: View,
-    topics: Sources,
+    view: ViewHandle,
     partitions: Sequence[date],
     build: StagedBuild | None = None,
     state: SpeedState | None = None,
 ) -> Comparison:
     """Prepare both sides at the newest commit of the speed table, or at ``state``. Reads only landing's event counts;
     starts no Spark job."""
-    state = state or speed_state(settings, view)
-    days = [] if view.kappa else list(partitions)
-    counts = count_affected_events(settings, view, topics, days, state.cut, build.cut if build else state.cut)
-    changed = closed_between(settings, view, topics, build.cut, state.cut, state.watermark) if build else set()
+    state = state or speed_state(view)
+    days = [] if view.definition.kappa else list(partitions)
+    counts = count_affected_events(view, days, state.cut, build.cut if build else state.cut)
+    changed = closed_between(view, build.cut, state.cut, state.watermark) if build else set()
     changed |= {day for day in days if counts[day].between}
     candidates = [day for day in days if build and day in build.partitions]
     reusable = [day for day in candidates if not counts[day].batch_only and day not in changed]
     recomputed = [day for day in days if day not in reusable]
-    speed = speed_rows(spark, view, state, None if view.kappa else days)
+    speed = speed_rows(spark, view.definition, state, None if view.definition.kappa else days)
     expected = {}
-    if recomputed or view.kappa:
+    if recomputed or view.definition.kappa:
         at = state.watermark
-        events = events_at(
-            spark, settings, view, topics, state.cut, recomputed, late=False, watermark=at, loaded=state.loaded
-        )
-        expected[RECOMPUTED] = function_rows(view, topics, events)
+        events = events_at(spark, view, state.cut, recomputed, late=False, watermark=at, loaded=state.loaded)
+        expected[RECOMPUTED] = function_rows(view.definition, view.topics, events)
     if reusable and build:
-        expected[BUILD] = build_rows(spark, view, speed, build.paths(reusable), build.base)
+        expected[BUILD] = build_rows(spark, view.definition, speed, build.paths(reusable), build.base)
     return Comparison(view, state, days, reusable, changed, counts, speed, expected)
 
 
 def certificates_of(comparison: Comparison, run: str) -> list[Certificate]:
     """Compare both sides of all partitions in one Spark job, and return the certificates."""
     sums = checksums({_SPEED: comparison.speed, **comparison.expected})
-    if comparison.view.kappa:
+    if comparison.view.definition.kappa:
         return [_certificate(comparison, None, run, sums, RECOMPUTED)]
     return [_certificate(comparison, day, run, sums, comparison.method(day)) for day in comparison.partitions]
 
@@ -120,7 +112,7 @@ def _certificate(
         run=run,
         cut=comparison.state.cut,
         speed_version=comparison.state.version,
-        fingerprint=comparison.view.fingerprint,
+        fingerprint=comparison.view.definition.fingerprint,
         method=method,
         speed=sums.get((_SPEED, day), Checksum()),
         expected=sums.get((method, day), Checksum()),

@@ -21,7 +21,7 @@ from anabranch.core.errors import BadInput, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.lake import commit_history, open_table
 from anabranch.lake.cut import Cut
-from anabranch.lake.layout import speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.lake.log.delta_tables import delta_table
 from anabranch.views import View
 from anabranch.views.model.definition import is_own
@@ -163,7 +163,7 @@ def compare_versions(
 
 def _at_one_cut(settings: Settings, old: View, new: View) -> tuple[Cut, list[DeltaTable]]:
     """Open both speed tables at the newest cut that both have committed."""
-    uris = [speed_table(settings, view.name, view.version) for view in (old, new)]
+    uris = [VersionRef(settings, view.name, view.version).speed_table for view in (old, new)]
     cuts: list[dict[tuple[tuple[str, int], ...], tuple[int, Cut]]] = []
     for view, uri in zip((old, new), uris, strict=True):
         table = open_table(uri)

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 
 from anabranch.contracts.model.topics import Sources
 from anabranch.core.errors import Conflict, TryAgain
-from anabranch.core.settings import Settings
 from anabranch.lake import latest_verified_commit, open_table
 from anabranch.lake.cut import Cut
 from anabranch.lake.frames import table_rows
-from anabranch.lake.layout import speed_table
 from anabranch.lake.log.delta_tables import delta_table
 from anabranch.views import View
 from anabranch.views.model.definition import PARTITION_DATE, is_changed
+from anabranch.views.model.handle import ViewHandle
 from anabranch.views.selection.inputs import frames, loaded_in, rows_of
 
 if TYPE_CHECKING:
@@ -43,13 +42,13 @@ class SpeedState:
     loaded: Mapping[str, int] = field(default_factory=dict, hash=False)
 
 
-def speed_state(settings: Settings, view: View) -> SpeedState:
+def speed_state(view: ViewHandle) -> SpeedState:
     """Return the state of the view's live speed table at its newest commit.
 
     Raises TryAgain VIEW_NOT_READY before the stream's first commit; Conflict DEFINITION_CHANGED when the table was made
     by another definition.
     """
-    return state_at(view, speed_table(settings, view.name, view.version))
+    return state_at(view.definition, view.speed_table)
 
 
 def state_at(view: View, uri: str) -> SpeedState:

@@ -22,6 +22,7 @@ from anabranch.certify._static_pages import make_static, write_listing, write_ru
 from anabranch.certify.verdict import Verdict
 from anabranch.compute.batch.manifest import manifest_path
 from anabranch.core.settings import SAFE_NAME, Settings
+from anabranch.lake.layout import VersionRef
 
 _SITE = "anabranch"
 
@@ -31,7 +32,7 @@ def write_documents(settings: Settings, verdict: Verdict) -> Path:
     gx = great_expectations()
     from great_expectations.core import RunIdentifier
 
-    folder = docs_folder(settings, verdict.view, verdict.version, verdict.run)
+    folder = docs_folder(VersionRef(settings, verdict.view, verdict.version), verdict.run)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         context = _context(gx, folder)
@@ -59,10 +60,10 @@ def great_expectations() -> Any:
     return gx
 
 
-def docs_folder(settings: Settings, view: str, version: int, run: str) -> Path:
+def docs_folder(ref: VersionRef, run: str) -> Path:
     """Return the folder of a run's Data Docs. Raises BadInput for an invalid name."""
-    name = manifest_path(settings, view, version, run).stem
-    return settings.home / "data_docs" / view / f"v{version}" / name
+    name = manifest_path(ref, run).stem
+    return ref.settings.home / "data_docs" / ref.name / f"v{ref.version}" / name
 
 
 def write_index(settings: Settings) -> Path:

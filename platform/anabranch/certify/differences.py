@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from anabranch.certify._source_events import EventRef, find_source_events
 from anabranch.certify.comparison_inputs import SpeedState, function_rows, speed_rows, speed_state
-from anabranch.contracts.model.topics import Sources
-from anabranch.core.settings import Settings
 from anabranch.views import View
 from anabranch.views.model.definition import PARTITION_DATE
+from anabranch.views.model.handle import ViewHandle
 from anabranch.views.selection.inputs import events_at
 
 if TYPE_CHECKING:
@@ -52,9 +51,7 @@ class Difference:
 
 def differences(
     spark: SparkSession,
-    settings: Settings,
-    view: View,
-    topics: Sources,
+    view: ViewHandle,
     partition: date | None,
     *,
     state: SpeedState | None = None,
@@ -62,21 +59,19 @@ def differences(
 ) -> list[Difference]:
     """Return the first ``limit`` keys of ``partition`` on which the speed table differs from the view's function over
     the same events, with their source events. Computes the partition again, which takes seconds."""
-    state = state or speed_state(settings, view)
+    state = state or speed_state(view)
     days = [partition] if partition is not None else []
-    events = events_at(
-        spark, settings, view, topics, state.cut, days, late=False, watermark=state.watermark, loaded=state.loaded
-    )
+    events = events_at(spark, view, state.cut, days, late=False, watermark=state.watermark, loaded=state.loaded)
     # The checkpoint is a barrier: without it Spark would push the partition filter through the author's function.
-    expected = function_rows(view, topics, events).localCheckpoint()
+    expected = function_rows(view.definition, view.topics, events).localCheckpoint()
     if partition is not None:
         from pyspark.sql import functions as F
 
         expected = expected.where(F.col(PARTITION_DATE) == F.lit(partition))
-    speed = speed_rows(spark, view, state, days or None)
-    unexplained = pair(view, _unequal_rows(speed, expected, view, limit), limit)
+    speed = speed_rows(spark, view.definition, state, days or None)
+    unexplained = pair(view.definition, _unequal_rows(speed, expected, view.definition, limit), limit)
     rows = [d.expected or d.speed or d.key for d in unexplained]
-    sources = find_source_events(view, topics, events, rows)
+    sources = find_source_events(view.definition, view.topics, events, rows)
     return [
         replace(d, events=s.shown, event_count=s.count, verified=d.expected is not None and s.gives(d.expected))
         for d, s in zip(unexplained, sources, strict=True)

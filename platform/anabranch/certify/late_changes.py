@@ -14,11 +14,10 @@ from anabranch.certify.certify_partitions import Comparison
 from anabranch.certify.comparison_inputs import SpeedState, build_rows, function_rows
 from anabranch.certify.row_hashes import checksums
 from anabranch.certify.staged_build import StagedBuild
-from anabranch.contracts.model.topics import Sources
-from anabranch.core.settings import Settings
 from anabranch.lake.log.delta_tables import delta_table
 from anabranch.views import View
 from anabranch.views.model.definition import PARTITION_DATE, is_changed
+from anabranch.views.model.handle import ViewHandle
 from anabranch.views.selection.inputs import events_at
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def late_changes(comparison: Comparison, build: StagedBuild) -> list[LateChanges
     build's cut and the speed table's also differs because of those: it is marked as not comparable."""
     counts = comparison.counts
     comparable = [day for day in build.partitions if day not in comparison.changed]
-    changes = _changes(comparison.view, comparison.state, build, comparable) if comparable else {}
+    changes = _changes(comparison.view.definition, comparison.state, build, comparable) if comparable else {}
     return [
         LateChanges(day, counts[day].batch_only, *changes.get(day, (0, 0, 0)), comparable=day in comparable)
         for day in build.partitions
@@ -60,14 +59,14 @@ def late_changes(comparison: Comparison, build: StagedBuild) -> list[LateChanges
 
 
 def wrong_partitions(
-    spark: SparkSession, settings: Settings, view: View, topics: Sources, build: StagedBuild, partitions: Sequence[date]
+    spark: SparkSession, view: ViewHandle, build: StagedBuild, partitions: Sequence[date]
 ) -> list[date]:
     """Compute ``partitions`` again, and return those whose build isn't the function of all events up to its cut."""
     if not partitions:
         return []
-    events = events_at(spark, settings, view, topics, build.cut, partitions, late=True)
-    expected = function_rows(view, topics, events)
-    built = build_rows(spark, view, expected, build.paths(partitions), build.base)
+    events = events_at(spark, view, build.cut, partitions, late=True)
+    expected = function_rows(view.definition, view.topics, events)
+    built = build_rows(spark, view.definition, expected, build.paths(partitions), build.base)
     sums = checksums({"expected": expected, "built": built})
     return [day for day in partitions if sums.get(("expected", day)) != sums.get(("built", day))]
 

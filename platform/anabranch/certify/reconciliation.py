@@ -19,10 +19,8 @@ from anabranch.certify.rendering import render_differences
 from anabranch.certify.staged_build import StagedBuild
 from anabranch.certify.verdict import Verdict, write_verdict
 from anabranch.compute.batch.manifest import Build
-from anabranch.contracts.model.topics import Sources
 from anabranch.core.errors import Conflict
-from anabranch.core.settings import Settings
-from anabranch.views import View
+from anabranch.views.model.handle import ViewHandle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,9 +31,7 @@ _EXPLAINED = 3
 
 def reconcile(
     spark: SparkSession,
-    settings: Settings,
-    view: View,
-    topics: Sources,
+    view: ViewHandle,
     run: str,
     build: Build | None,
     days: Sequence[date] = (),
@@ -46,24 +42,24 @@ def reconcile(
     Writes only the certificates table and the verdict file; a repeat replaces the verdict. An unequal partition raises
     no error here: publishing holds it back, and publishes the others. Raises Conflict DEFINITION_CHANGED.
     """
-    if build is not None and build.fingerprint != view.fingerprint:
+    if build is not None and build.fingerprint != view.definition.fingerprint:
         raise Conflict(
             "DEFINITION_CHANGED",
-            f"{view.origin}: {view.name} v{view.version} has changed since run {run} was built",
+            f"{view.definition.origin}: {view} has changed since run {run} was built",
             state="nothing was compared",
             next_step="rebuild it; a changed definition needs a new version",
         )
-    staged = StagedBuild.of(settings, build) if build else None
+    staged = StagedBuild.of(view.settings, build) if build else None
     partitions = list(build.partitions) if build else list(days)
-    with _persisted(compare(spark, settings, view, topics, partitions, staged)) as comparison:
+    with _persisted(compare(spark, view, partitions, staged)) as comparison:
         certificates, changes = compute_certificates(comparison, staged, run)
-        record(settings, certificates)
+        record(view.settings, certificates)
         suspects = [change.partition for change in changes if change.doubtful]
-        wrong = wrong_partitions(spark, settings, view, topics, staged, suspects) if staged else []
-        checks = run_checks(spark, subjects_of(spark, settings, topics, comparison, staged))
+        wrong = wrong_partitions(spark, view, staged, suspects) if staged else []
+        checks = run_checks(spark, subjects_of(spark, comparison, staged))
         verdict = _Findings(certificates, checks, wrong, changes).verdict(comparison, run)
-        verdict = replace(verdict, report=_report(spark, settings, topics, comparison, certificates))
-    write_verdict(settings, verdict)
+        verdict = replace(verdict, report=_report(spark, comparison, certificates))
+    write_verdict(view.settings, verdict)
     return verdict
 
 
@@ -120,16 +116,14 @@ class _Findings:
 
 def _report(
     spark: SparkSession,
-    settings: Settings,
-    topics: Sources,
     comparison: Comparison,
     certificates: Sequence[Certificate],
 ) -> str:
     unequal = [certificate.partition for certificate in certificates if not certificate.equal]
     texts = []
     for day in unequal[:_EXPLAINED]:
-        differing = differences(spark, settings, comparison.view, topics, day, state=comparison.state)
-        texts.append(render_differences(comparison.view, day, differing))
+        differing = differences(spark, comparison.view, day, state=comparison.state)
+        texts.append(render_differences(comparison.view.definition, day, differing))
     if len(unequal) > _EXPLAINED:
         texts.append(f"and {len(unequal) - _EXPLAINED} more partitions: anabranch differences {comparison.view.name}")
     return "\n".join(texts)

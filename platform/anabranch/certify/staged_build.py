@@ -10,7 +10,7 @@ from pathlib import Path
 from anabranch.compute.batch.manifest import Build
 from anabranch.core.settings import Settings
 from anabranch.lake.cut import Cut
-from anabranch.lake.layout import batch_table
+from anabranch.lake.layout import VersionRef
 from anabranch.views.model.definition import PARTITION_DATE
 
 
@@ -26,7 +26,7 @@ class StagedBuild:
     @staticmethod
     def of(settings: Settings, build: Build) -> StagedBuild:
         """Return the files of a manifest. They are in the batch table's folder."""
-        table = Path(batch_table(settings, build.view, build.version))
+        table = Path(VersionRef(settings, build.view, build.version).batch_table)
         files: dict[date, tuple[str, ...]] = {}
         for file in build.files:
             day = date.fromisoformat(str(file.partition[PARTITION_DATE]))

@@ -14,6 +14,7 @@ from anabranch.compute.batch.manifest import manifest_path
 from anabranch.core.control_file import ControlFile
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
+from anabranch.lake.layout import VersionRef
 
 SUFFIX: Final = ".verdict.json"
 """The suffix of a verdict's file, beside the build's manifest."""
@@ -49,26 +50,26 @@ def _first_format(content: dict[str, Any]) -> dict[str, Any]:
 VERDICT: Final = ControlFile("verdict", Verdict, (_first_format,))
 
 
-def verdict_path(settings: Settings, view: str, version: int, run: str) -> Path:
+def verdict_path(ref: VersionRef, run: str) -> Path:
     """Return the verdict's path, in the folder of the build's manifest."""
-    return manifest_path(settings, view, version, run).with_suffix(SUFFIX)
+    return manifest_path(ref, run).with_suffix(SUFFIX)
 
 
 def write_verdict(settings: Settings, verdict: Verdict) -> Path:
     """Write the verdict atomically. A repeat of the run replaces it."""
-    path = verdict_path(settings, verdict.view, verdict.version, verdict.run)
+    path = verdict_path(VersionRef(settings, verdict.view, verdict.version), verdict.run)
     return VERDICT.write(path, verdict)
 
 
-def read_verdict(settings: Settings, view: str, version: int, run: str) -> Verdict:
+def read_verdict(ref: VersionRef, run: str) -> Verdict:
     """Read a run's verdict. Raises BrokenState VERDICT_MISSING if the run was not reconciled: publish nothing then."""
-    path = verdict_path(settings, view, version, run)
+    path = verdict_path(ref, run)
     try:
         return VERDICT.from_text(path.read_text(), path)
     except (OSError, ValueError) as error:
         raise BrokenState(
             "VERDICT_MISSING",
-            f"{view} v{version}: run {run} has no verdict: {error}",
+            f"{ref}: run {run} has no verdict: {error}",
             state="nothing of it may be published",
             next_step="run its rebuild step again: partitions that are already built are kept",
         ) from error

@@ -16,9 +16,7 @@ from anabranch.certify.comparison_inputs import SpeedState, speed_state
 from anabranch.change.estimates import Estimate, estimate, outcomes
 from anabranch.compute.batch.manifest import days_text
 from anabranch.contracts import Topic
-from anabranch.contracts.model.topics import Sources
 from anabranch.core.errors import BadInput
-from anabranch.core.settings import Settings
 from anabranch.core.text.quantities import counted
 from anabranch.ingest.landing.table.event_counts import EventCount, count_events, days_of_files
 from anabranch.lake import open_table
@@ -27,6 +25,7 @@ from anabranch.lake.layout import landing_table
 from anabranch.serve.routes import check_not_retired
 from anabranch.views import View
 from anabranch.views.model.definition import PARTITION_DATE
+from anabranch.views.model.handle import ViewHandle
 from anabranch.views.retired_versions import retired_versions
 from anabranch.views.selection.partition_events import count_for
 from anabranch.views.selection.partitions import touched_partitions
@@ -91,45 +90,45 @@ class CertifyPlan:
         return "\n".join(lines)
 
 
-def make_certify_plan(
-    settings: Settings, view: View, topics: Sources, days: Sequence[date] | None = None
-) -> CertifyPlan:
+def make_certify_plan(view: ViewHandle, days: Sequence[date] | None = None) -> CertifyPlan:
     """Find the days that have rows or events (of ``days``, unless None), and count the events to read.
 
     Raises BadInput, with ``field``: VIEW_WHOLE (a kappa view has no days), NOTHING_LANDED (none of the days has rows or
     events), VERSION_RETIRED. TryAgain VIEW_NOT_READY before the stream's first commit; Conflict DEFINITION_CHANGED.
     """
-    check_not_retired(view.name, [view.version], retired_versions(settings, view.name))
-    if view.kappa:
+    check_not_retired(view.name, [view.version], retired_versions(view.settings, view.name))
+    if view.definition.kappa:
         if days is not None:
-            raise _no_days(view)
-        return _whole(settings, view, topics, speed_state(settings, view))
-    state = speed_state(settings, view)
-    known = _known_days(settings, view, topics, state)
+            raise _no_days(view.definition)
+        return _whole(view, speed_state(view))
+    state = speed_state(view)
+    known = _known_days(view, state)
     chosen = tuple(day for day in known if days is None or day in days)
     if not chosen:
-        raise _nothing_landed(view, known)
-    events = count_for(settings, view, topics, chosen, state.cut).read
+        raise _nothing_landed(view.definition, known)
+    events = count_for(view, chosen, state.cut).read
     return CertifyPlan(
-        view.name, view.version, view.fingerprint, state.cut, chosen, events, chosen[0], chosen[-1], 0, None
+        view.name, view.version, view.definition.fingerprint, state.cut, chosen, events, chosen[0], chosen[-1], 0, None
     )
 
 
-def _whole(settings: Settings, view: View, topics: Sources, state: SpeedState) -> CertifyPlan:
-    by_day = [_counts(settings, view, topic, state) for topic in topics.each]
+def _whole(view: ViewHandle, state: SpeedState) -> CertifyPlan:
+    by_day = [_counts(view, topic, state) for topic in view.topics.each]
     days = sorted({day for counts, _ in by_day for day in counts})
     read = sum(unloaded + loaded for counts, _ in by_day for unloaded, loaded in counts.values())
-    expected = estimate(outcomes(settings, view.name, view.version), 1, read, named=NAMED)
+    expected = estimate(outcomes(view), 1, read, named=NAMED)
     first, last = (days[0], days[-1]) if days else (None, None)
     unread = sum(left for _, left in by_day)
-    return CertifyPlan(view.name, view.version, view.fingerprint, state.cut, None, read, first, last, unread, expected)
+    return CertifyPlan(
+        view.name, view.version, view.definition.fingerprint, state.cut, None, read, first, last, unread, expected
+    )
 
 
-def _counts(settings: Settings, view: View, topic: Topic, state: SpeedState) -> tuple[dict[date, tuple[int, int]], int]:
+def _counts(view: ViewHandle, topic: Topic, state: SpeedState) -> tuple[dict[date, tuple[int, int]], int]:
     """The events from the log and the loaded events of each day that the view's rows at ``state`` hold; and how many
     loaded ones they don't."""
-    table = open_table(landing_table(settings, topic.name))
-    types = [name for name in view.events if name in topic.event_types]
+    table = open_table(landing_table(view.settings, topic.name))
+    types = [name for name in view.definition.events if name in topic.event_types]
     if table is None:
         return {}, 0
     landed = count_events(table, types, None, state.cut.epoch(topic.name))
@@ -140,17 +139,17 @@ def _counts(settings: Settings, view: View, topic: Topic, state: SpeedState) -> 
     return read, every.loaded - sum(loaded for _, loaded in counts.values())
 
 
-def _known_days(settings: Settings, view: View, topics: Sources, state: SpeedState) -> list[date]:
+def _known_days(view: ViewHandle, state: SpeedState) -> list[date]:
     """The partitions that have rows in the live table, or that landed events affect: also those that should be
     empty."""
     table = open_table(state.uri)
     existing = {partition[PARTITION_DATE] for partition in table.partitions()} if table is not None else set()
     rows = {day if isinstance(day, date) else date.fromisoformat(str(day)) for day in existing if day}
-    events = set(view.events) - set(view.tables)
-    carrying = [topic.name for topic in topics.each if events & set(topic.event_types)]
-    tables = [open_table(landing_table(settings, topic)) for topic in carrying]
+    events = set(view.definition.events) - set(view.definition.tables)
+    carrying = [topic.name for topic in view.topics.each if events & set(topic.event_types)]
+    tables = [open_table(landing_table(view.settings, topic)) for topic in carrying]
     landed = set[date]().union(*(days_of_files(each) for each in tables if each is not None))
-    return sorted(rows | set(touched_partitions(view, landed)))
+    return sorted(rows | set(touched_partitions(view.definition, landed)))
 
 
 def _no_days(view: View) -> BadInput:

@@ -13,10 +13,10 @@ from anabranch.certify.reconciliation import reconcile
 from anabranch.certify.verdict import Verdict
 from anabranch.change.certify_plan import CertifyPlan
 from anabranch.change.estimates import Outcome, record_outcome
-from anabranch.contracts.model.topics import Sources
 from anabranch.core.settings import Settings
 from anabranch.core.text.quantities import counted, duration
-from anabranch.views import View
+from anabranch.lake.layout import VersionRef
+from anabranch.views.model.handle import ViewHandle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,9 +83,7 @@ class Certified:
         return f"anabranch replay start {self.verdict.view} --version {self.verdict.version}"
 
 
-def certify_live_table(
-    spark: SparkSession, settings: Settings, view: View, topics: Sources, plan: CertifyPlan, run: str
-) -> Certified:
+def certify_live_table(spark: SparkSession, view: ViewHandle, plan: CertifyPlan, run: str) -> Certified:
     """Compare the live table at its newest commit with the view's function over what had landed at that commit's cut.
     Both sides are read anew: landing's files, and the table's own.
 
@@ -93,16 +91,16 @@ def certify_live_table(
     TryAgain VIEW_NOT_READY, Conflict DEFINITION_CHANGED.
     """
     began = time.monotonic()
-    verdict = reconcile(spark, settings, view, topics, run, None, plan.days or ())
+    verdict = reconcile(spark, view, run, None, plan.days or ())
     seconds = round(time.monotonic() - began, 1)
     if plan.days is None:  # days have the outcomes of their rebuilds
         said = plan.estimate.seconds if plan.estimate else None
         outcome = Outcome(run, 1, plan.events, max(seconds, 0.1), 0, datetime.now(UTC), said)
-        record_outcome(settings, view.name, view.version, outcome)
-    return certified_by(settings, verdict, seconds)
+        record_outcome(view, outcome)
+    return certified_by(view.settings, verdict, seconds)
 
 
 def certified_by(settings: Settings, verdict: Verdict, seconds: float = 0.0) -> Certified:
     """Return the result of the run that made ``verdict``, from what is stored."""
-    newest = newest_certificates(settings, verdict.view, verdict.version).values()
+    newest = newest_certificates(VersionRef(settings, verdict.view, verdict.version)).values()
     return Certified(verdict, tuple(each for each in newest if each.run == verdict.run), seconds)

@@ -15,13 +15,12 @@ from datetime import date
 from anabranch.compute.batch.publish import Published, publications
 from anabranch.compute.batch.rebuild import cut_at
 from anabranch.contracts import Topic
-from anabranch.contracts.model.topics import Sources
-from anabranch.core.settings import Settings
 from anabranch.ingest.landing.table.event_counts import events_since
 from anabranch.lake import open_table
 from anabranch.lake.cut import Cut
-from anabranch.lake.layout import batch_table, landing_table
+from anabranch.lake.layout import landing_table
 from anabranch.views import View
+from anabranch.views.model.handle import ViewHandle
 from anabranch.views.selection.inputs import watermark_of
 from anabranch.views.selection.partitions import passed_partitions, reach, touched_partitions
 
@@ -41,23 +40,23 @@ class DirtyPartition:
     loaded: int = 0
 
 
-def dirty_partitions(settings: Settings, view: View, topics: Sources, cut: Cut | None = None) -> list[DirtyPartition]:
+def dirty_partitions(view: ViewHandle, cut: Cut | None = None) -> list[DirtyPartition]:
     """Return the published days of ``view`` for which ``cut`` (default: the newest landed) has later events, in order.
 
     Days that were never published are not included. Doesn't use Spark, and opens only files that landed after the cuts
     of the days that they affect.
     """
-    known = publications(batch_table(settings, view.name, view.version))
+    known = publications(view.batch_table)
     if not known:
         return []
-    newest = cut or cut_at(settings, topics)
-    dirty: dict[date, list[int]] = {day: [0, 0, 0] for day in _closed_since(settings, view, topics, known, newest)}
-    for topic in topics.each:
-        table = open_table(landing_table(settings, topic.name))
+    newest = cut or cut_at(view.settings, view.topics)
+    dirty: dict[date, list[int]] = {day: [0, 0, 0] for day in _closed_since(view, known, newest)}
+    for topic in view.topics.each:
+        table = open_table(landing_table(view.settings, topic.name))
         if table is None:
             continue
         epochs = {day: published.cut.epoch(topic.name) for day, published in known.items()}
-        for days_of, types in _inputs(view, topic, sorted(known)):
+        for days_of, types in _inputs(view.definition, topic, sorted(known)):
             for count in events_since(table, types, _oldest_epoch(epochs, days_of), newest.epoch(topic.name)):
                 for day in days_of(count.day):
                     if epochs[day] < count.epoch:
@@ -91,18 +90,16 @@ def _oldest_epoch(epochs: Mapping[date, int], days_of: AffectedDays) -> Callable
     return lambda day: min((epochs[each] for each in days_of(day)), default=None)
 
 
-def _closed_since(
-    settings: Settings, view: View, topics: Sources, known: Mapping[date, Published], newest: Cut
-) -> set[date]:
+def _closed_since(view: ViewHandle, known: Mapping[date, Published], newest: Cut) -> set[date]:
     """Return the days that the watermark has passed since they were published, for a view that closes partitions."""
-    if not view.closes:
+    if not view.definition.closes:
         return set()
-    now = watermark_of(settings, view, topics, newest)
+    now = watermark_of(view, newest)
     closed: set[date] = set()
     for cut in {str(published.cut): published.cut for published in known.values()}.values():
-        then = watermark_of(settings, view, topics, cut)
+        then = watermark_of(view, cut)
         if then == now:
             continue
-        passed = set(passed_partitions(view, then, now))
+        passed = set(passed_partitions(view.definition, then, now))
         closed |= {day for day, published in known.items() if published.cut == cut and day in passed}
     return closed

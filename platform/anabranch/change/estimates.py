@@ -18,8 +18,8 @@ from typing import Any, Final
 from anabranch.change._time_fit import fit
 from anabranch.compute.batch.manifest import builds_folder, manifest_path
 from anabranch.core.control_file import ControlFile
-from anabranch.core.settings import Settings
 from anabranch.core.text.quantities import counted, duration
+from anabranch.lake.layout import VersionRef
 
 NEWEST = 40
 """How many of the newest runs an estimate uses."""
@@ -143,23 +143,23 @@ def _cost(outcome: Outcome, read: str) -> str:
     return f"{duration(outcome.seconds)} for {counted(outcome.partitions, 'day')} and {outcome.events:,} {read}"
 
 
-def record_outcome(settings: Settings, view: str, version: int, outcome: Outcome) -> Path:
+def record_outcome(ref: VersionRef, outcome: Outcome) -> Path:
     """Write the outcome atomically into the folder of its build. A repeat of the run's last step replaces it."""
-    path = manifest_path(settings, view, version, outcome.run).with_suffix(_SUFFIX)
+    path = manifest_path(ref, outcome.run).with_suffix(_SUFFIX)
     return OUTCOME.write(path, outcome)
 
 
-def outcomes(settings: Settings, view: str, version: int) -> list[Outcome]:
+def outcomes(ref: VersionRef) -> list[Outcome]:
     """Return the outcomes of the newest published runs, newest last. Unreadable files are skipped: estimates don't have
     to be exact."""
     readable = []
-    for path in builds_folder(settings, view, version).glob(f"*{_SUFFIX}"):
+    for path in builds_folder(ref).glob(f"*{_SUFFIX}"):
         with suppress(OSError, ValueError):
             readable.append(OUTCOME.from_text(path.read_text(), path))
     return sorted(readable, key=lambda outcome: outcome.finished)[-NEWEST:]
 
 
-def outcome_files(settings: Settings, view: str, version: int) -> list[Path]:
+def outcome_files(ref: VersionRef) -> list[Path]:
     """Return the outcome files of older runs, which estimates no longer use."""
-    files = builds_folder(settings, view, version).glob(f"*{_SUFFIX}")
+    files = builds_folder(ref).glob(f"*{_SUFFIX}")
     return sorted(files, key=lambda path: path.stat().st_mtime)[:-NEWEST]

@@ -14,7 +14,7 @@ from anabranch.change.reprocess_plan import check_built, published_in_plan
 from anabranch.compute.batch.manifest import read_manifest
 from anabranch.compute.batch.publish import publications, publish
 from anabranch.core.settings import Settings
-from anabranch.lake.layout import batch_table
+from anabranch.lake.layout import VersionRef
 from anabranch.views.project import Project
 
 log = logging.getLogger(__name__)
@@ -30,14 +30,14 @@ def publish_run(settings: Settings, plan: Mapping[str, Any]) -> dict[str, Any]:
     Raises BrokenState BUILD_MISSING or VERDICT_MISSING when an earlier step left no result; Conflict PLAN_OUTDATED when
     the published days aren't those that the plan replaces. Nothing is published then.
     """
-    view, _ = Project(settings).registered(plan["view"], plan["version"])
-    build = read_manifest(settings, view.name, view.version, plan["run"])
-    verdict = read_verdict(settings, view.name, view.version, plan["run"])
+    view = Project(settings).view(plan["view"], plan["version"])
+    build = read_manifest(view, plan["run"])
+    verdict = read_verdict(view, plan["run"])
     check_built(build, plan)
     refused = refusals(verdict, build.partitions)
     certified = [day for day in build.partitions if day.isoformat() not in refused]
-    version = publish(settings, view, build, certified, published_in_plan(plan)) if certified else None
-    published = publications(batch_table(settings, view.name, view.version))
+    version = publish(view, build, certified, published_in_plan(plan)) if certified else None
+    published = publications(view.batch_table)
     return {
         "published": [day.isoformat() for day in certified if day in published],
         "refused": refused,
@@ -53,7 +53,7 @@ def publish_run(settings: Settings, plan: Mapping[str, Any]) -> dict[str, Any]:
 def write_data_docs(settings: Settings, plan: Mapping[str, Any]) -> None:
     """Write the Data Docs of the run. Nothing depends on them, so a failure is only logged."""
     try:
-        verdict = read_verdict(settings, plan["view"], plan["version"], plan["run"])
+        verdict = read_verdict(VersionRef(settings, plan["view"], plan["version"]), plan["run"])
         log.info("Data Docs: %s", write_documents(settings, verdict))
     except Exception:  # also errors of Great Expectations itself
         log.warning("the run's Data Docs were not written", exc_info=True)
@@ -66,7 +66,7 @@ def save_outcome(settings: Settings, plan: Mapping[str, Any], outcome: Mapping[s
     estimated = (plan.get("estimate") or {}).get("seconds")
     now, days = datetime.now(UTC), len(plan["partitions"])
     cost = Outcome(plan["run"], days, plan["events"], outcome["seconds"], outcome["bytes"], now, estimated)
-    record_outcome(settings, plan["view"], plan["version"], cost)
+    record_outcome(VersionRef(settings, plan["view"], plan["version"]), cost)
 
 
 def refusals(verdict: Verdict, days: Sequence[date]) -> dict[str, str]:

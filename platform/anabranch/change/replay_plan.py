@@ -17,16 +17,15 @@ from anabranch.change.replay_request import ReplayParameters
 from anabranch.compute.batch.manifest import days as each_day
 from anabranch.compute.batch.manifest import days_text
 from anabranch.compute.batch.rebuild import cut_at
-from anabranch.contracts.model.topics import Sources
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings
 from anabranch.ingest.landing.table.event_counts import count_events, events_since
 from anabranch.lake import open_table
 from anabranch.lake.cut import Cut
-from anabranch.lake.layout import landing_table, speed_table
+from anabranch.lake.layout import landing_table
 from anabranch.lake.log.delta_tables import delta_table
 from anabranch.serve.routes import check_not_retired, share_of
-from anabranch.views import View
+from anabranch.views.model.handle import ViewHandle
 from anabranch.views.retired_versions import retired_versions
 from anabranch.views.selection.inputs import watermark_of
 from anabranch.views.selection.partition_events import count_for
@@ -98,52 +97,51 @@ class ReplayPlan:
         )
 
 
-def make_replay_plan(settings: Settings, view: View, topics: Sources, parameters: ReplayParameters) -> ReplayPlan:
+def make_replay_plan(view: ViewHandle, parameters: ReplayParameters) -> ReplayPlan:
     """Resolve the days and the cut, and count records and events. Doesn't use Spark; changes nothing.
 
     Raises BadInput, with ``field``: CUT_IN_FUTURE, VERSION_RETIRED, VIEW_WHOLE (a view without partitions has no days),
     DAY_OPEN (events of that day may still come, and its state isn't replaced), NOTHING_LANDED. TryAgain LANDING_EMPTY.
     """
-    check_not_retired(view.name, [view.version], retired_versions(settings, view.name))
-    cut = cut_at(settings, topics, parameters.until)
+    check_not_retired(view.name, [view.version], retired_versions(view.settings, view.name))
+    cut = cut_at(view.settings, view.topics, parameters.until)
     if parameters.since:
-        cut_at(settings, topics, parameters.since)  # raises for a cut that hasn't landed
-    days = None if parameters.whole else _days(settings, view, topics, parameters, cut)
-    if days is not None and view.refresh == "state":
-        _check_closed(settings, view, topics, days)
-    records = sum(commit.rows for topic in topics.each for commit in _commits_up_to(settings, topic.name, cut))
-    table = open_table(speed_table(settings, view.name, view.version))
-    existing = len(table.partitions()) if table is not None and not view.kappa else 0
+        cut_at(view.settings, view.topics, parameters.since)  # raises for a cut that hasn't landed
+    days = None if parameters.whole else _days(view, parameters, cut)
+    if days is not None and view.definition.refresh == "state":
+        _check_closed(view, days)
+    records = sum(
+        commit.rows for topic in view.topics.each for commit in _commits_up_to(view.settings, topic.name, cut)
+    )
+    table = open_table(view.speed_table)
+    existing = len(table.partitions()) if table is not None and not view.definition.kappa else 0
     return ReplayPlan(
         view=view.name,
         version=view.version,
-        fingerprint=view.fingerprint,
+        fingerprint=view.definition.fingerprint,
         cut=cut,
         until={} if parameters.whole else {topic: position.epoch for topic, position in cut.positions.items()},
         days=days,
         records=records,
-        events=_events(settings, view, topics, days, cut),
+        events=_events(view, days, cut),
         partitions=existing if days is None else len(days),
-        readers=share_of(settings, view.name, view.version),
+        readers=share_of(view),
         pace=parameters.pace,
         source=parameters.source,
-        estimate=_estimate(settings, view, parameters.pace, days, existing, records),
+        estimate=_estimate(view, parameters.pace, days, existing, records),
     )
 
 
-def _days(settings: Settings, view: View, topics: Sources, parameters: ReplayParameters, cut: Cut) -> tuple[date, ...]:
-    if view.kappa:
+def _days(view: ViewHandle, parameters: ReplayParameters, cut: Cut) -> tuple[date, ...]:
+    if view.definition.kappa:
         raise BadInput(
             "VIEW_WHOLE",
-            f"parameter from: {view.name} v{view.version} has no days: each of its rows depends on all of history",
+            f"parameter from: {view} has no days: each of its rows depends on all of history",
             state="nothing was started",
             next_step="omit from, to, since and until: the whole view is replayed",
             field="from",
         )
-    if parameters.days:
-        days = tuple(each_day(*parameters.days))
-    else:
-        days = tuple(_affected_days(settings, view, topics, parameters.since, cut))
+    days = tuple(each_day(*parameters.days) if parameters.days else _affected_days(view, parameters.since, cut))
     if not days:
         raise BadInput(
             "NOTHING_LANDED",
@@ -155,30 +153,28 @@ def _days(settings: Settings, view: View, topics: Sources, parameters: ReplayPar
     return days
 
 
-def _affected_days(
-    settings: Settings, view: View, topics: Sources, since: Mapping[str, int], cut: Cut
-) -> Sequence[date]:
+def _affected_days(view: ViewHandle, since: Mapping[str, int], cut: Cut) -> Sequence[date]:
     """Return the partitions that on-time events after ``since`` up to ``cut`` affect."""
     dates: set[date] = set()
-    for topic in topics.each:
-        table = open_table(landing_table(settings, topic.name))
-        types = [name for name in view.events if name in topic.event_types]
+    for topic in view.topics.each:
+        table = open_table(landing_table(view.settings, topic.name))
+        types = [name for name in view.definition.events if name in topic.event_types]
         if table is not None:
             begin = partial(_constant, since.get(topic.name, 0))
             counts = events_since(table, types, begin, cut.epoch(topic.name))
             dates |= {count.day for count in counts if count.on_time}
-    return touched_partitions(view, dates)
+    return touched_partitions(view.definition, dates)
 
 
 def _constant(epoch: int, _: date) -> int:
     return epoch
 
 
-def _check_closed(settings: Settings, view: View, topics: Sources, days: Sequence[date]) -> None:
+def _check_closed(view: ViewHandle, days: Sequence[date]) -> None:
     """Raise DAY_OPEN for days that may still change: the live stream would write them again from its own state, which a
     replay of days doesn't replace."""
-    watermark = watermark_of(settings, view, topics, cut_at(settings, topics))
-    last = days[-1].toordinal() + reach(view)[1] + 1
+    watermark = watermark_of(view, cut_at(view.settings, view.topics))
+    last = days[-1].toordinal() + reach(view.definition)[1] + 1
     if watermark is None or watermark < datetime.fromordinal(last).replace(tzinfo=UTC):
         raise BadInput(
             "DAY_OPEN",
@@ -189,13 +185,13 @@ def _check_closed(settings: Settings, view: View, topics: Sources, days: Sequenc
         )
 
 
-def _events(settings: Settings, view: View, topics: Sources, days: Sequence[date] | None, cut: Cut) -> int:
+def _events(view: ViewHandle, days: Sequence[date] | None, cut: Cut) -> int:
     if days is not None:
-        return count_for(settings, view, topics, days, cut).read
+        return count_for(view, days, cut).read
     total = 0
-    for topic in topics.each:
-        types = [name for name in view.events if name in topic.event_types]
-        table = delta_table(landing_table(settings, topic.name))
+    for topic in view.topics.each:
+        types = [name for name in view.definition.events if name in topic.event_types]
+        table = delta_table(landing_table(view.settings, topic.name))
         total += sum(c.events for c in count_events(table, types, None, cut.epoch(topic.name)).values())
     return total
 
@@ -206,12 +202,10 @@ def _commits_up_to(settings: Settings, topic: str, cut: Cut) -> Iterator[LandedC
     return (commit for commit in commits if commit.cut is not None and commit.cut.epoch(topic) <= last)
 
 
-def _estimate(
-    settings: Settings, view: View, pace: Pace, days: Sequence[date] | None, existing: int, records: int
-) -> Estimate:
+def _estimate(view: ViewHandle, pace: Pace, days: Sequence[date] | None, existing: int, records: int) -> Estimate:
     """Estimate from earlier published replays of the version at the same pace: at a tenth of the cores they take ten
     times as long as at all of them."""
-    known = [state for state in list_states(settings, view.name, view.version) if state.phase == PUBLISHED]
+    known = [state for state in list_states(view) if state.phase == PUBLISHED]
     same = [s for s in known if s.seconds > 0 and (s.share, s.speed) == (pace.share, pace.speed)][-NEWEST:]
     outcomes = [
         Outcome(

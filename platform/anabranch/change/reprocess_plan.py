@@ -16,15 +16,15 @@ from anabranch.compute.batch.manifest import Build, days_text, parse_days
 from anabranch.compute.batch.missing_days import Missing, missing
 from anabranch.compute.batch.publish import Published, check_published, entries_of, from_entries, publications
 from anabranch.compute.batch.rebuild import cut_at
-from anabranch.contracts.model.topics import Sources
 from anabranch.core.errors import BadDefinition, BadInput, Conflict
 from anabranch.core.settings import Settings
 from anabranch.core.text.quantities import counted
 from anabranch.ingest.landing.table.event_counts import landed_days
 from anabranch.lake.cut import Cut, parse_epochs
-from anabranch.lake.layout import batch_table
+from anabranch.lake.layout import VersionRef
 from anabranch.serve.routes import check_not_retired, share_of
 from anabranch.views import View
+from anabranch.views.model.handle import ViewHandle
 from anabranch.views.retired_versions import retired_versions
 from anabranch.views.selection.partition_events import count_for
 
@@ -123,29 +123,29 @@ class Plan:
         return "\n".join((head, *why, titles, *rows, *last))
 
 
-def make_plan(settings: Settings, view: View, topics: Sources, request: ReprocessRequest) -> Plan:
+def make_plan(view: ViewHandle, request: ReprocessRequest) -> Plan:
     """Resolve the cut and count what the rebuild would read, in one pass over a few columns of the needed days.
 
     Raises BadInput CUT_IN_FUTURE, VERSION_RETIRED or NOTHING_LANDED, with ``field``; TryAgain LANDING_EMPTY before the
     first epoch; BadDefinition VIEW_KAPPA.
     """
-    if view.kappa:
+    if view.definition.kappa:
         raise BadDefinition(
             "VIEW_KAPPA",
-            f"{view.origin}: {view.name} v{view.version} has no time partition, so it has no batch half",
+            f"{view.definition.origin}: {view} has no time partition, so it has no batch half",
             next_step=f"anabranch certify {view.name} compares its rows, anabranch replay start repairs them",
         )
-    check_not_retired(view.name, [view.version], retired_versions(settings, view.name))
-    cut = cut_at(settings, topics, request.epochs)
-    found = missing(settings, view, cut) if request.missing else None
+    check_not_retired(view.name, [view.version], retired_versions(view.settings, view.name))
+    cut = cut_at(view.settings, view.topics, request.epochs)
+    found = missing(view.settings, view.definition, cut) if request.missing else None
     partitions = request.partitions if found is None else tuple(each.day for each in found.days)
-    counted = count_for(settings, view, topics, partitions, cut)
-    span = None if counted.read else landed_days(settings, topics)
-    published = publications(batch_table(settings, view.name, view.version))
+    counted = count_for(view, partitions, cut)
+    span = None if counted.read else landed_days(view.settings, view.topics)
+    published = publications(view.batch_table)
     plan = Plan(
         view=view.name,
         version=view.version,
-        fingerprint=view.fingerprint,
+        fingerprint=view.definition.fingerprint,
         cut=cut,
         partitions=partitions,
         events={p: count.events for p, count in counted.by_partition.items()},
@@ -154,11 +154,11 @@ def make_plan(settings: Settings, view: View, topics: Sources, request: Reproces
         read=counted.read,
         shown={day: published[day] for day in partitions if day in published},
         untouched=len(set(published) - set(partitions)),
-        readers=share_of(settings, view.name, view.version),
+        readers=share_of(view),
         inside=counted.read > 0 or (span is not None and any(span[0] <= day <= span[1] for day in partitions)),
-        lookback=view.lookback,
-        lookahead=view.lookahead,
-        estimate=estimate(outcomes(settings, view.name, view.version), len(partitions), counted.read),
+        lookback=view.definition.lookback,
+        lookahead=view.definition.lookahead,
+        estimate=estimate(outcomes(view), len(partitions), counted.read),
         missing=found,
     )
     if plan.empty and request.explicit:
@@ -191,7 +191,9 @@ def check_still_published(settings: Settings, planned: Mapping[str, Any]) -> Non
     view, version = planned["view"], planned["version"]
     check_not_retired(view, [version], retired_versions(settings, view))
     days, before = parse_days(planned["days"]), published_in_plan(planned)
-    check_published(view, version, planned["run"], days, before, publications(batch_table(settings, view, version)))
+    check_published(
+        view, version, planned["run"], days, before, publications(VersionRef(settings, view, version).batch_table)
+    )
 
 
 def published_in_plan(planned: Mapping[str, Any]) -> dict[date, Published]:
@@ -208,21 +210,21 @@ def published_in_plan(planned: Mapping[str, Any]) -> dict[date, Published]:
     return from_entries(planned["shown"])
 
 
-def check_still_counted(
-    settings: Settings, view: View, topics: Sources, partitions: Sequence[date], cut: str, counted: tuple[int, int]
-) -> None:
+def check_still_counted(view: ViewHandle, partitions: Sequence[date], cut: str, counted: tuple[int, int]) -> None:
     """Raise Conflict PLAN_OUTDATED if landing no longer has the planned ``cut``, or has other events up to it than were
     ``counted`` (events to read, late events). Events that landed after the cut don't matter."""
     try:
-        current = count_for(settings, view, topics, partitions, cut_at(settings, topics, parse_epochs(cut)))
+        current = count_for(view, partitions, cut_at(view.settings, view.topics, parse_epochs(cut)))
     except BadInput as error:
         if error.code != "CUT_IN_FUTURE":
             raise
-        raise _landing_changed(view, f"{error.what} any more", cut) from error
+        raise _landing_changed(view.definition, f"{error.what} any more", cut) from error
     now = current.read, sum(count.late for count in current.by_partition.values())
     if now != counted:
         texts = ["{:,} events ({:,} late)".format(*each) for each in (counted, now)]
-        raise _landing_changed(view, f"{texts[0]} up to {cut} were planned, but landing has {texts[1]} now", cut)
+        raise _landing_changed(
+            view.definition, f"{texts[0]} up to {cut} were planned, but landing has {texts[1]} now", cut
+        )
 
 
 def check_built(build: Build, planned: Mapping[str, Any]) -> None:

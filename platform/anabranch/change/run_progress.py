@@ -18,6 +18,7 @@ from anabranch.core.control_file import ControlFile
 from anabranch.core.errors import AnabranchError
 from anabranch.core.settings import SAFE_NAME, Settings
 from anabranch.core.text.quantities import counted, duration
+from anabranch.lake.layout import VersionRef
 
 REBUILD: Final = "rebuild"
 RECONCILE: Final = "reconcile"
@@ -71,27 +72,27 @@ PROGRESS: Final = ControlFile("progress of a run", RunProgress)
 
 
 def write_progress(settings: Settings, progress: RunProgress) -> None:
-    PROGRESS.write(_file(settings, progress.view, progress.version, progress.run), progress)
+    PROGRESS.write(_file(VersionRef(settings, progress.view, progress.version), progress.run), progress)
 
 
-def read_progress(settings: Settings, view: str, version: int, run: str) -> RunProgress | None:
+def read_progress(ref: VersionRef, run: str) -> RunProgress | None:
     """Return the progress of a run's job; None if the job doesn't run, or hasn't written for a minute."""
-    return _read(_file(settings, view, version, run))
+    return _read(_file(ref, run))
 
 
 def delete_progress(settings: Settings, progress: RunProgress) -> None:
-    _file(settings, progress.view, progress.version, progress.run).unlink(missing_ok=True)
+    _file(VersionRef(settings, progress.view, progress.version), progress.run).unlink(missing_ok=True)
 
 
-def progress_text(settings: Settings, view: str, version: int, run: str) -> str:
+def progress_text(ref: VersionRef, run: str) -> str:
     """Return the progress of a run that rebuilds or replays; empty if none is known."""
-    return dict(work_of(settings, view, version)).get(run, "")
+    return dict(work_of(ref)).get(run, "")
 
 
-def work_of(settings: Settings, view: str, version: int) -> Iterator[tuple[str, str]]:
+def work_of(ref: VersionRef) -> Iterator[tuple[str, str]]:
     """Yield the name and the progress of each run that rebuilds or replays a version now."""
     try:
-        files, replays = progress_files(settings, view, version), list_states(settings, view, version)
+        files, replays = progress_files(ref), list_states(ref)
     except AnabranchError:  # a name that no view can have; or a torn state, which the replays' page shows
         return
     for path in files:
@@ -109,18 +110,18 @@ def all_work(settings: Settings) -> Iterator[tuple[str, int, str, str]]:
     control = settings.home / "control"
     known = {(f.parent.name, f.name) for kind in ("builds", "replays") for f in (control / kind).glob("*/v*")}
     for view, version in sorted(known):
-        if SAFE_NAME.fullmatch(view) and version[1:].isdecimal():
-            for run, text in work_of(settings, view, int(version[1:])):
-                yield view, int(version[1:]), run, text
+        if SAFE_NAME.fullmatch(view) and version[1:].isdecimal() and int(version[1:]) > 0:
+            ref = VersionRef(settings, view, int(version[1:]))
+            yield from ((view, ref.version, run, text) for run, text in work_of(ref))
 
 
-def progress_files(settings: Settings, view: str, version: int) -> list[Path]:
+def progress_files(ref: VersionRef) -> list[Path]:
     """Return the files of jobs that were killed, and of those that run."""
-    return sorted(builds_folder(settings, view, version).glob(f"*{_SUFFIX}"))
+    return sorted(builds_folder(ref).glob(f"*{_SUFFIX}"))
 
 
-def _file(settings: Settings, view: str, version: int, run: str) -> Path:
-    return manifest_path(settings, view, version, run).with_suffix(_SUFFIX)
+def _file(ref: VersionRef, run: str) -> Path:
+    return manifest_path(ref, run).with_suffix(_SUFFIX)
 
 
 def _read(path: Path) -> RunProgress | None:

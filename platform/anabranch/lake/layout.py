@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import dataclass
 from pathlib import Path
 
 from anabranch.core.errors import BadInput
@@ -17,22 +19,83 @@ def safe_name(name: str, what: str) -> str:
     return name
 
 
-def landing_table(settings: Settings, topic: str) -> str:
-    return str(settings.lake / "landing" / safe_name(topic, "topic"))
+@dataclass(frozen=True)
+class VersionRef:
+    """One version of a view in one home, and where everything of it is kept. Nothing has to exist, or to be declared:
+    versions that are retired, or no longer in the project's files, have one, too. ``ViewHandle`` adds what is declared.
 
+    Raises BadInput NAME_UNSAFE, VERSION_UNSAFE.
+    """
 
-def view_folder(settings: Settings, view: str, version: int) -> Path:
-    if version < 1:
-        raise BadInput("VERSION_UNSAFE", f"{version} is no version of a view", next_step="versions start at 1")
-    return settings.lake / "views" / safe_name(view, "view") / f"v{version}"
+    settings: Settings
+    name: str
+    version: int
+
+    def __post_init__(self) -> None:
+        safe_name(self.name, "view")
+        if self.version < 1:
+            raise BadInput("VERSION_UNSAFE", f"{self.version} is no version of a view", next_step="versions start at 1")
+
+    def __str__(self) -> str:
+        return f"{self.name} v{self.version}"
+
+    @property
+    def writer(self) -> str:
+        """How commits and checkpoints name the version."""
+        return f"view/{self.name}/v{self.version}"
+
+    @property
+    def folder(self) -> Path:
+        """Everything of the version that readers and runs share."""
+        return self.settings.lake / "views" / self._path
+
+    @property
+    def speed_table(self) -> str:
+        return str(self.folder / "speed")
+
+    @property
+    def batch_table(self) -> str:
+        return str(self.folder / "batch")
+
+    @property
+    def speed_checkpoint(self) -> Path:
+        return self.settings.checkpoints / "speed" / self._path
+
+    @property
+    def replay_checkpoints(self) -> Path:
+        """The folder of the replays' checkpoints, one for each run."""
+        return self.settings.checkpoints / "replay" / self._path
+
+    @property
+    def replay_mirrors(self) -> Path:
+        """The folder of the landing mirrors that replays read from, one for each run."""
+        return self.settings.home / "replays" / self._path
+
+    @property
+    def replay_tables(self) -> Path:
+        """The folder of the replays' tables, one for each run. It is in the same folder as the speed half, because
+        their files are hard-linked into that table."""
+        return self.folder / "replay"
+
+    @property
+    def _path(self) -> Path:
+        return Path(self.name, f"v{self.version}")
 
 
 def speed_table(settings: Settings, view: str, version: int) -> str:
-    return str(view_folder(settings, view, version) / "speed")
+    """For files of users that import it; ours use ``VersionRef``."""
+    warnings.warn("speed_table: use VersionRef(settings, view, version).speed_table", FutureWarning, stacklevel=2)
+    return VersionRef(settings, view, version).speed_table
 
 
 def batch_table(settings: Settings, view: str, version: int) -> str:
-    return str(view_folder(settings, view, version) / "batch")
+    """For files of users that import it; ours use ``VersionRef``."""
+    warnings.warn("batch_table: use VersionRef(settings, view, version).batch_table", FutureWarning, stacklevel=2)
+    return VersionRef(settings, view, version).batch_table
+
+
+def landing_table(settings: Settings, topic: str) -> str:
+    return str(settings.lake / "landing" / safe_name(topic, "topic"))
 
 
 def certificates_table(settings: Settings) -> str:
@@ -66,31 +129,10 @@ def load_lock(settings: Settings, topic: str) -> Path:
     return settings.locks / f"load-{safe_name(topic, 'topic')}"
 
 
-def speed_checkpoint(settings: Settings, view: str, version: int) -> Path:
-    return settings.checkpoints / "speed" / safe_name(view, "view") / f"v{version}"
-
-
 def turns(settings: Settings) -> Path:
     """The folder of the writer fences: with the checkpoints, because processes that share those must share the
     fences."""
     return settings.checkpoints / "turns"
-
-
-def replay_checkpoints(settings: Settings, view: str, version: int) -> Path:
-    """The folder of the replays' checkpoints, one for each run."""
-    view_folder(settings, view, version)
-    return settings.checkpoints / "replay" / view / f"v{version}"
-
-
-def replay_table(settings: Settings, view: str, version: int, run: str) -> str:
-    """In the same folder as the speed half, because its files are hard-linked into that table."""
-    return str(view_folder(settings, view, version) / "replay" / run)
-
-
-def replay_mirrors(settings: Settings, view: str, version: int) -> Path:
-    """The folder of the landing mirrors that replays read from, one for each run."""
-    view_folder(settings, view, version)
-    return settings.home / "replays" / view / f"v{version}"
 
 
 def landing_files_lock(settings: Settings) -> Path:

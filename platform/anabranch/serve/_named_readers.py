@@ -16,8 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from anabranch.core.atomic_files import write_atomically
-from anabranch.core.settings import Settings
-from anabranch.lake.layout import safe_name
+from anabranch.lake.layout import VersionRef
 
 _SECONDS = 60.0
 _last_written: dict[Path, float] = {}
@@ -32,9 +31,9 @@ class NamedReader:
     last: datetime
 
 
-def record_reader(settings: Settings, view: str, version: int, reader: str) -> None:
+def record_reader(ref: VersionRef, reader: str) -> None:
     """Record that ``reader`` has just read this version by its number."""
-    file = _folder(settings, view, version) / hashlib.sha256(reader.encode()).hexdigest()[:32]
+    file = _folder(ref) / hashlib.sha256(reader.encode()).hexdigest()[:32]
     now = time.monotonic()
     if now - _last_written.get(file, -_SECONDS) < _SECONDS:
         return
@@ -48,9 +47,9 @@ def record_reader(settings: Settings, view: str, version: int, reader: str) -> N
             write_atomically(file, reader)
 
 
-def named_readers(settings: Settings, view: str, version: int, since: datetime) -> list[NamedReader]:
+def named_readers(ref: VersionRef, since: datetime) -> list[NamedReader]:
     """Return the readers who have read this version by its number since ``since``, newest first."""
-    readers = [reader for reader in _all(_folder(settings, view, version)) if reader.last >= since]
+    readers = [reader for reader in _all(_folder(ref)) if reader.last >= since]
     return sorted(readers, key=lambda reader: reader.last, reverse=True)
 
 
@@ -59,5 +58,5 @@ def _all(folder: Path) -> Iterator[NamedReader]:
         yield NamedReader(file.read_text(errors="replace"), datetime.fromtimestamp(file.stat().st_mtime, UTC))
 
 
-def _folder(settings: Settings, view: str, version: int) -> Path:
-    return settings.home / "control" / "named_readers" / safe_name(view, "view") / f"v{version}"
+def _folder(ref: VersionRef) -> Path:
+    return ref.settings.home / "control" / "named_readers" / ref.name / f"v{ref.version}"

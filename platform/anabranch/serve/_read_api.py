@@ -9,6 +9,7 @@ from datetime import date
 from anabranch.core.errors import AnabranchError, BadInput, BrokenState, TryAgain
 from anabranch.core.settings import Settings, load_settings
 from anabranch.lake.cut import Cut, parse_epochs
+from anabranch.lake.layout import VersionRef
 from anabranch.serve import _named_readers
 from anabranch.serve._predicates import parse_predicate
 from anabranch.serve._reading import Reading
@@ -73,7 +74,7 @@ def read(
         time.sleep(_POLL_SECONDS)
     reading.routed_reader = name if version is None else ""
     if version is not None:
-        _named_readers.record_reader(config, view, version, name)
+        _named_readers.record_reader(VersionRef(config, view, version), name)
     return reading
 
 
@@ -102,7 +103,7 @@ def _record_failure(settings: Settings, view: str, version: int | None, reader: 
     route = route_of(settings, view) if ours and version is None else None
     if route is not None:
         assigned = route.version_for(reader)
-        record_failed(settings, view, assigned, reader, error.code, engine="read", route=route.number)
+        record_failed(VersionRef(settings, view, assigned), reader, error.code, engine="read", route=route.number)
 
 
 def read_untracked(

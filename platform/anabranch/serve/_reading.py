@@ -18,7 +18,7 @@ from anabranch.core.extras import needs_extras
 from anabranch.core.settings import Settings
 from anabranch.lake import latest_commit
 from anabranch.lake.cut import Cut
-from anabranch.lake.layout import landing_table
+from anabranch.lake.layout import VersionRef, landing_table
 from anabranch.lake.log.commit_errors import unreadable_file
 from anabranch.serve._file_pruning import may_match
 from anabranch.serve._predicates import Predicate, predicate_error
@@ -74,6 +74,10 @@ class Reading:
         return self._plan.version
 
     @property
+    def _ref(self) -> VersionRef:
+        return VersionRef(self._settings, self.view, self.version)
+
+    @property
     def cut(self) -> Cut:
         """The position of the log that this reading covers: that of the speed table's newest commit."""
         return self._plan.cut
@@ -100,7 +104,7 @@ class Reading:
     @cached_property
     def certificates(self) -> Mapping[date | None, Certificate]:
         """The newest certificate of each partition of this reading that has one."""
-        found = newest_certificates(self._settings, self.view, self.version)
+        found = newest_certificates(self._ref)
         return {day: certificate for day, certificate in found.items() if day in self.halves}
 
     @property
@@ -127,7 +131,7 @@ class Reading:
         with needs_extras():  # it counts in landing, which other reads don't load
             from anabranch.compute.batch.missing_days import missing_at
 
-        view, batch = registered_view(self._settings, self.view, self.version), self._plan.batch
+        view, batch = registered_view(self._ref), self._plan.batch
         if view is None:
             return None
         return missing_at(self._settings, view, self.cut, batch.newest if batch is not None else None).late
@@ -227,7 +231,7 @@ class Reading:
         failure = self._to_anabranch_error(error)
         if self.routed_reader and not isinstance(failure, BadInput):
             code, route = failure.code, self._plan.route
-            record_failed(self._settings, self.view, self.version, self.routed_reader, code, engine=engine, route=route)
+            record_failed(self._ref, self.routed_reader, code, engine=engine, route=route)
         return failure
 
     def _to_anabranch_error(self, error: Exception) -> AnabranchError:

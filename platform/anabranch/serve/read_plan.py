@@ -15,7 +15,7 @@ from anabranch.core.home_format import check_home
 from anabranch.core.settings import Settings
 from anabranch.lake import CommitMetadata, commit_history
 from anabranch.lake.cut import Cut
-from anabranch.lake.layout import batch_table, routes_table, safe_name
+from anabranch.lake.layout import VersionRef, routes_table, safe_name
 from anabranch.serve.half_choice import BATCH, HalfName, Prefer, choose, published_cuts
 from anabranch.serve.reader_log import record_behind, record_failed
 from anabranch.serve.routes import Route, check_not_retired, covers, route_of, this_reader
@@ -103,13 +103,15 @@ def pin(
             chosen, speed, behind = _routed(settings, view, route, reader)
         batch = None
         if PARTITION_DATE in speed.schema.names:
-            batch = _batch(batch_table(settings, view, chosen), speed.newest.note.cut, prefer)
+            batch = _batch(VersionRef(settings, view, chosen).batch_table, speed.newest.note.cut, prefer)
     halves = _halves(speed, batch, prefer)
     if partitions is not None:
         halves = {day: half for day, half in halves.items() if day in partitions}
     number = route.number if route and version is None else 0
     if behind is not None:
-        record_behind(settings, view, chosen, reader_name(settings, reader), str(speed.newest.note.cut), route=number)
+        record_behind(
+            VersionRef(settings, view, chosen), reader_name(settings, reader), str(speed.newest.note.cut), route=number
+        )
     return ReadPlan(chosen, speed, batch, halves, behind, number)
 
 
@@ -158,7 +160,9 @@ def _kept_snapshot(
     except AnabranchError as error:
         kept = snapshot_at(last.uri, last.table_id, last.table_version)
         if kept is not None:  # this read doesn't fail, but a new reader's would
-            record_failed(settings, route.view, version, key[1], error.code, engine="read", route=route.number)
+            record_failed(
+                VersionRef(settings, route.view, version), key[1], error.code, engine="read", route=route.number
+            )
         return kept
     if covers(cut, last.seen):
         return None

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from anabranch.core.control_file import ControlFile
-from anabranch.core.settings import Settings
-from anabranch.lake.layout import safe_name
+from anabranch.lake.layout import VersionRef
 
 Kind = Literal["failed_reads", "behind_reads"]
 _SECONDS = 1.0
@@ -41,30 +40,28 @@ class LoggedRead:
 LOGGED: Final = ControlFile("record of reads", LoggedRead)
 
 
-def record_failed(
-    settings: Settings, view: str, version: int, reader: str, code: str, *, engine: str, route: int
-) -> None:
+def record_failed(ref: VersionRef, reader: str, code: str, *, engine: str, route: int) -> None:
     """Record that a read of this version failed without the reader's fault. Never raises, so the read's error stays."""
-    _record(settings, "failed_reads", view, version, LoggedRead(reader, code, engine, route))
+    _record(ref, "failed_reads", LoggedRead(reader, code, engine, route))
 
 
-def record_behind(settings: Settings, view: str, version: int, reader: str, cut: str, *, route: int) -> None:
+def record_behind(ref: VersionRef, reader: str, cut: str, *, route: int) -> None:
     """Record that a read gave ``reader`` an older cut than it had seen, which only a rollback may do."""
-    _record(settings, "behind_reads", view, version, LoggedRead(reader, cut, "", route))
+    _record(ref, "behind_reads", LoggedRead(reader, cut, "", route))
 
 
-def failed_reads(settings: Settings, view: str, version: int, since: int = 0) -> list[LoggedRead]:
+def failed_reads(ref: VersionRef, since: int = 0) -> list[LoggedRead]:
     """Return the failed reads that route number ``since`` or a newer one sent to this version, oldest first."""
-    return _logged(settings, "failed_reads", view, version, since)
+    return _logged(ref, "failed_reads", since)
 
 
-def behind_reads(settings: Settings, view: str, version: int, since: int = 0) -> list[LoggedRead]:
+def behind_reads(ref: VersionRef, since: int = 0) -> list[LoggedRead]:
     """As ``failed_reads``, for reads at an older cut than their reader had seen."""
-    return _logged(settings, "behind_reads", view, version, since)
+    return _logged(ref, "behind_reads", since)
 
 
-def _record(settings: Settings, kind: Kind, view: str, version: int, read: LoggedRead) -> None:
-    folder, now = _folder(settings, kind, view, version), time.monotonic()
+def _record(ref: VersionRef, kind: Kind, read: LoggedRead) -> None:
+    folder, now = _folder(ref, kind), time.monotonic()
     _unwritten[folder] = _unwritten.get(folder, 0) + 1
     if now - _written.get(folder, -_SECONDS) < _SECONDS:
         return
@@ -76,10 +73,10 @@ def _record(settings: Settings, kind: Kind, view: str, version: int, read: Logge
             old.unlink(missing_ok=True)
 
 
-def _logged(settings: Settings, kind: Kind, view: str, version: int, since: int) -> list[LoggedRead]:
-    files = sorted(_folder(settings, kind, view, version).glob("[0-9]*"))
+def _logged(ref: VersionRef, kind: Kind, since: int) -> list[LoggedRead]:
+    files = sorted(_folder(ref, kind).glob("[0-9]*"))
     return [read for file in files if (read := LOGGED.from_text(file.read_text(), file)).route >= since]
 
 
-def _folder(settings: Settings, kind: Kind, view: str, version: int) -> Path:
-    return settings.home / "control" / kind / safe_name(view, "view") / f"v{version}"
+def _folder(ref: VersionRef, kind: Kind) -> Path:
+    return ref.settings.home / "control" / kind / ref.name / f"v{ref.version}"

@@ -25,7 +25,7 @@ from anabranch.lake import Commit, CommitMetadata, open_table
 from anabranch.lake.commits import append, create
 from anabranch.lake.cut import Cut
 from anabranch.lake.files import stage_arrow
-from anabranch.lake.layout import routes_table, safe_name
+from anabranch.lake.layout import VersionRef, routes_table, safe_name
 from anabranch.lake.log.delta_tables import folder_of
 from anabranch.lake.optimistic import until_committed
 from anabranch.serve.served_versions import newest_speed
@@ -264,13 +264,13 @@ def oldest_version(settings: Settings, view: str) -> int:
     return newest_speed(settings, view, None, first=True)[0]
 
 
-def share_of(settings: Settings, view: str, version: int) -> int:
+def share_of(ref: VersionRef) -> int:
     """Return the percentage of readers that get this version, among those that name no version."""
-    route = route_of(settings, view)
+    route = route_of(ref.settings, ref.name)
     if route is not None:
-        return route.shares.get(version, 0)
+        return route.shares.get(ref.version, 0)
     try:
-        return 100 if oldest_version(settings, view) == version else 0
+        return 100 if oldest_version(ref.settings, ref.name) == ref.version else 0
     except (BadInput, TryAgain):  # there is nothing to read yet
         return 0
 

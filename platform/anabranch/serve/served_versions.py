@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from anabranch.core.errors import BadInput, TryAgain
 from anabranch.core.settings import Settings
-from anabranch.lake.layout import safe_name, speed_table, view_folder
+from anabranch.lake.layout import VersionRef, safe_name
 from anabranch.serve.table_snapshots import Snapshot, snapshot
 
 
@@ -15,7 +15,7 @@ def served_views(settings: Settings) -> list[str]:
 
 def served_versions(settings: Settings, view: str) -> list[int]:
     """Return the versions of one view that have a table, newest first."""
-    folder = view_folder(settings, view, 1).parent
+    folder = VersionRef(settings, view, 1).folder.parent
     return sorted((int(path.name[1:]) for path in folder.glob("v*") if path.name[1:].isdecimal()), reverse=True)
 
 
@@ -28,7 +28,7 @@ def newest_speed(settings: Settings, view: str, version: int | None, *, first: b
     candidates = served_versions(settings, safe_name(view, "view")) if version is None else [version]
     exists = False
     for candidate in sorted(candidates, reverse=not first):
-        half = snapshot(speed_table(settings, view, candidate))
+        half = snapshot(VersionRef(settings, view, candidate).speed_table)
         if half is not None and any(p.epoch for p in half.newest.note.cut.positions.values()):
             return candidate, half
         exists = exists or half is not None

@@ -19,7 +19,7 @@ from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.engine.spark import small
 from anabranch.core.settings import Settings, load_settings
 from anabranch.lake import open_table
-from anabranch.lake.layout import batch_table, speed_checkpoint, speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.testing import _counterexample
 from anabranch.testing._counterexample import Finding, Side, unequal
 from anabranch.testing._engine import SmallSessions
@@ -27,6 +27,7 @@ from anabranch.testing._evaluator import Case, Evaluator, Rows
 from anabranch.testing._fake_landing import Landing, events_of_topic
 from anabranch.testing._rows import plain
 from anabranch.testing._scenario import Fault, Log
+from anabranch.views.model.handle import ViewHandle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,22 +81,24 @@ class PathsJudge:
             return self._check_batch(settings, log, landed, snapshots[-1])
 
     def _run_stream(self, settings: Settings, landings: Sequence[Landing], log: Log) -> list[TableSnapshot]:
-        snapshots, after = [], "first start"
+        view, snapshots, after = self._handle(settings), [], "first start"
         for step in log.steps:
             for landing in landings:
                 landing.land(*(events_of_topic(epoch, landing.topic) for epoch in step.epochs))
-            with with_fault(settings, self.view, step.then):
-                catch_up(self._for_stream, settings, self.view, self.topics)
+            with with_fault(view, step.then):
+                catch_up(self._for_stream, view)
             snapshots.append(TableSnapshot(landings[0].epoch, self._speed_rows(settings), after))
             after = str(step.then)
         if log.steps[-1].then is not Fault.GO_ON:
-            catch_up(self._for_stream, settings, self.view, self.topics)
+            catch_up(self._for_stream, view)
             snapshots.append(TableSnapshot(landings[0].epoch, self._speed_rows(settings), after))
         return snapshots
 
+    def _handle(self, settings: Settings) -> ViewHandle:
+        return ViewHandle(settings, self.view, self.topics)
+
     def _speed_rows(self, settings: Settings) -> Rows:
-        uri = speed_table(settings, self.view.name, self.view.version)
-        table = open_table(uri)
+        table = open_table(self._handle(settings).speed_table)
         return _read([Path(file.removeprefix("file://")) for file in table.file_uris()] if table else [])
 
     def _check_speed(
@@ -152,9 +155,9 @@ class PathsJudge:
         # With lookahead an event affects earlier days than its own, with lookback later ones.
         days = {d + n * _DAY for d in days for n in range(-ahead - 1, back + 2)}
         epochs = {topic.name: epoch for topic in self.topics.each}
-        build = rebuild(self._for_batch, settings, self.view, self.topics, sorted(days), f"proof-{epoch}", epochs)
-        folder = Path(batch_table(settings, self.view.name, self.view.version))
-        return _read([folder / file.path for file in build.files])
+        view = self._handle(settings)
+        build = rebuild(self._for_batch, view, sorted(days), f"proof-{epoch}", epochs)
+        return _read([Path(view.batch_table) / file.path for file in build.files])
 
 
 def _read(files: Sequence[Path]) -> Rows:
@@ -163,10 +166,10 @@ def _read(files: Sequence[Path]) -> Rows:
 
 
 @contextmanager
-def with_fault(settings: Settings, view: View, then: Fault) -> Iterator[None]:
+def with_fault(ref: VersionRef, then: Fault) -> Iterator[None]:
     """Runs the stream in the block; then produces what a kill between two commits leaves, a lost disk, or a restored
     backup."""
-    checkpoint = speed_checkpoint(settings, view.name, view.version)
+    checkpoint = ref.speed_checkpoint
     savepoint = checkpoint.with_name(f"{checkpoint.name}-savepoint")
     if then is Fault.RETURN and checkpoint.exists():
         shutil.copytree(checkpoint, savepoint)

@@ -11,6 +11,7 @@ from typing import Final
 from anabranch.core.control_file import ControlFile
 from anabranch.core.errors import Conflict
 from anabranch.core.settings import Settings
+from anabranch.lake.layout import VersionRef
 from anabranch.views._fingerprint import definition_text
 from anabranch.views.function_source import read
 from anabranch.views.model.definition import View
@@ -34,12 +35,8 @@ class ViewRecord:
 RECORD: Final = ControlFile("definition of a view", ViewRecord)
 
 
-def record_path(settings: Settings, view: View) -> Path:
-    return record_file(settings, view.name, view.version)
-
-
-def record_file(settings: Settings, name: str, version: int) -> Path:
-    return settings.home / "control" / "views" / f"{name}.v{version}.json"
+def record_path(ref: VersionRef) -> Path:
+    return ref.settings.home / "control" / "views" / f"{ref.name}.v{ref.version}.json"
 
 
 def is_registered(settings: Settings, view: View, contract_versions: Mapping[str, int] | None = None) -> bool:
@@ -47,7 +44,7 @@ def is_registered(settings: Settings, view: View, contract_versions: Mapping[str
 
     Raises Conflict DEFINITION_CHANGED when another definition is registered under this version.
     """
-    known = RECORD.read(record_path(settings, view))
+    known = RECORD.read(record_path(VersionRef(settings, view.name, view.version)))
     if known is None:
         return False
     if known.fingerprint == view.fingerprint:
@@ -75,7 +72,7 @@ def write_definition(settings: Settings, view: View, contract_versions: Mapping[
     Atomic: a crash leaves all of it or nothing. Of two concurrent writers the first wins; the second one's definition
     is compared with it (Conflict DEFINITION_CHANGED).
     """
-    target = record_path(settings, view)
+    target = record_path(VersionRef(settings, view.name, view.version))
     contracts = dict(contract_versions or dict.fromkeys(view.events, 1))
     record = ViewRecord(view.name, view.version, view.fingerprint, _text(view), str(view.origin), contracts)
     if is_registered(settings, view):  # same definition, checked for a newer contract

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 from anabranch.contracts import load_declarations
 from anabranch.contracts.model.declarations import Declarations
-from anabranch.contracts.model.topics import Sources
 from anabranch.core.project_folder import no_project
 from anabranch.core.settings import Settings
-from anabranch.views.model.definition import View
+from anabranch.views.model.handle import ViewHandle
 from anabranch.views.registry import Registry, load_views, readable_views
 
 
@@ -37,8 +36,7 @@ class Project:
         """The views of all files that can be loaded; ``Registry.unread`` names the others."""
         return readable_views(self.settings.views_folder, self.declarations())
 
-    def registered(self, name: str, version: int | None = None) -> tuple[View, Sources]:
-        """One version of a view (None: the newest) and the topics that it reads. Raises BadInput VIEW_UNKNOWN."""
+    def view(self, name: str, version: int | None = None) -> ViewHandle:
+        """One version of a view (None: the newest). Raises BadInput VIEW_UNKNOWN."""
         registry = self.readable_views()
-        view = registry.get(name, version)
-        return view, registry.topic(view)
+        return registry.handle(self.settings, registry.get(name, version))

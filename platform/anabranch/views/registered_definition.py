@@ -11,30 +11,31 @@ from datetime import timedelta
 from typing import Any, NoReturn
 
 from anabranch.core.errors import AnabranchError, BrokenState
-from anabranch.core.settings import Settings
-from anabranch.lake.layout import safe_name
-from anabranch.views.definition_registry import RECORD, record_file
+from anabranch.lake.layout import VersionRef
+from anabranch.views.definition_registry import RECORD, record_path
 from anabranch.views.model.definition import View
 
 _LINE = re.compile(r"(events|key|partition_by|lookback|lookahead|refresh|closes|tables)=(.*)")
 _TIMEDELTA = re.compile(r"(?:(\d+) days?, )?(\d+):(\d\d):(\d\d)(?:\.(\d{6}))?")
 
 
-def registered_view(settings: Settings, name: str, version: int) -> View | None:
+def registered_view(ref: VersionRef) -> View | None:
     """The registered declaration; None if this version was never registered. Its function can't be called.
 
     Raises BrokenState VIEW_RECORD when the record can't be read.
     """
-    path = record_file(settings, safe_name(name, "view"), int(version))
+    path = record_path(ref)
     try:
         record = RECORD.read(path)
         if record is None:
             return None
-        return View(name, version, function=_no_code, fingerprint=record.fingerprint, **_parameters(record.definition))
+        return View(
+            ref.name, ref.version, function=_no_code, fingerprint=record.fingerprint, **_parameters(record.definition)
+        )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, SyntaxError, AnabranchError) as error:
         raise BrokenState(
             "VIEW_RECORD",
-            f"{path}: the definition of {name} v{version} can't be read: {error}",
+            f"{path}: the definition of {ref} can't be read: {error}",
             state="nothing was changed; the view's rows and its stream don't depend on this file",
             next_step="move the file away: anabranch up writes it again",
         ) from error

@@ -25,6 +25,7 @@ from anabranch.views.definition_registry import is_registered, write_definition
 from anabranch.views.function_source import display_path, read
 from anabranch.views.model.definition import Origin, Refresh, View, duration, names
 from anabranch.views.model.definition_errors import definition_error
+from anabranch.views.model.handle import ViewHandle
 from anabranch.views.sql_file import read_sql_file
 
 if TYPE_CHECKING:
@@ -121,6 +122,10 @@ class Registry:
     def topic(self, view: View) -> Sources:
         """The topic or topics that carry the events of ``view``."""
         return sources_of(view, self.declarations)
+
+    def handle(self, settings: Settings, view: View) -> ViewHandle:
+        """``view`` in this home."""
+        return ViewHandle(settings, view, self.topic(view))
 
     def register(self, spark: SparkSession, settings: Settings, views: Iterable[View] | None = None) -> None:
         """Checks new definitions and persists each one under its version. Called at every start of a writer.

@@ -32,8 +32,9 @@ from anabranch.ingest.landing.table.event_counts import landed_days
 from anabranch.lake import latest_commit
 from anabranch.lake.cut import Cut, parse_epochs
 from anabranch.lake.files import BUILDS
-from anabranch.lake.layout import batch_table, landing_table, speed_table
+from anabranch.lake.layout import VersionRef, landing_table
 from anabranch.views import Registry, View
+from anabranch.views.model.handle import ViewHandle
 from anabranch.views.project import Project
 from faults.bank.customers import TOPIC
 from support.processes import alive, eventually
@@ -69,7 +70,7 @@ class Job:
 
 
 def _phase(settings: Settings, job: Job) -> str:
-    standing = read_state(settings, job.view, job.version, job.run)
+    standing = read_state(VersionRef(settings, job.view, job.version), job.run)
     return standing.phase if standing is not None else ""
 
 
@@ -79,13 +80,13 @@ def _has_moved(settings: Settings, job: Job) -> bool:
 
 
 def _is_staged(settings: Settings, job: Job) -> bool:
-    return any((Path(batch_table(settings, job.view, job.version)) / BUILDS).glob(f"{job.run}-*"))
+    return any((Path(VersionRef(settings, job.view, job.version).batch_table) / BUILDS).glob(f"{job.run}-*"))
 
 
 STAGES: Final[Mapping[str, Callable[[Settings, Job, str], bool]]] = MappingProxyType({
     "started": lambda settings, job, output: True,
     "staged": lambda settings, job, output: _is_staged(settings, job),
-    "built": lambda settings, job, output: manifest_path(settings, job.view, job.version, job.run).exists(),
+    "built": lambda settings, job, output: manifest_path(VersionRef(settings, job.view, job.version), job.run).exists(),
     "publishing": lambda settings, job, output: "publishing\n" in output,
     "streaming": lambda settings, job, output: _phase(settings, job) == STREAMING,
     "certifying": lambda settings, job, output: _phase(settings, job) == CERTIFYING,
@@ -159,7 +160,9 @@ class Operations:
 
     @property
     def _cuts(self) -> list[Cut]:
-        found = [latest_commit(speed_table(self.settings, view.name, view.version)) for view in self.registry]
+        found = [
+            latest_commit(VersionRef(self.settings, view.name, view.version).speed_table) for view in self.registry
+        ]
         return [each.note.cut if each is not None else Cut() for each in found]
 
     def reprocess(self, view: str, version: int, *kills: Kill) -> None:
@@ -172,7 +175,7 @@ class Operations:
     def repair(self, view: str, version: int, *kills: Kill) -> None:
         """The same for the published days that got more events since."""
         declared = self.registry.get(view, version)
-        dirty = dirty_partitions(self.settings, declared, self.registry.topic(declared))
+        dirty = dirty_partitions(self.registry.handle(self.settings, declared))
         assert dirty
         self._reprocess(view, version, [each.partition for each in dirty], kills)
 
@@ -182,7 +185,7 @@ class Operations:
             self._kill(self._streams[kill.target], kill, Job(_PLAN, view, version, run, ()))
             eventually(lambda: not self.is_level())
         asked = ReprocessRequest(tuple(days), {}, explicit=True)
-        plan = make_plan(self.settings, declared, self.registry.topic(declared), asked).to_json() | {"run": run}
+        plan = make_plan(self.registry.handle(self.settings, declared), asked).to_json() | {"run": run}
         path = self.settings.home / f"{run}.json"
         path.write_text(json.dumps(plan))
         if self.spark is not None:
@@ -197,8 +200,8 @@ class Operations:
     def _rebuild(self, spark: SparkSession, view: View, plan: Mapping[str, Any]) -> None:
         topics, run, days = self.registry.topic(view), plan["run"], parse_days(plan["days"])
         self.registry.register(spark, self.settings, [view])
-        build = rebuild(spark, self.settings, view, topics, days, run, parse_epochs(plan["cut"]))
-        reconcile(spark, self.settings, view, topics, run, build)
+        build = rebuild(spark, ViewHandle(self.settings, view, topics), days, run, parse_epochs(plan["cut"]))
+        reconcile(spark, ViewHandle(self.settings, view, topics), run, build)
 
     def replay(self, view: str, version: int, *kills: Kill) -> None:
         """Replay the whole view, at full speed."""

@@ -11,6 +11,7 @@ from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.engine.call_sites import call_sites
 from anabranch.core.errors import BrokenState, root_cause
 from anabranch.core.settings import Settings
+from anabranch.views.model.handle import ViewHandle
 from pyspark.errors import NumberFormatException, utils
 from support.landed_sample import FLIGHTS, Landing, sample_views
 from support.small_platform import DAYS, departed
@@ -65,7 +66,7 @@ def test_an_error_in_either_path_names_the_line(spark: SparkSession, settings: S
     view = replace(DELAYS, function=not_a_number)
     place = f"tests/spark/batch/test_call_sites.py:{not_a_number.__code__.co_firstlineno + 3}"
     with pytest.raises(NumberFormatException) as error:
-        rebuild(spark, settings, view, FLIGHTS, DAYS[:1], "run-1")
+        rebuild(spark, ViewHandle(settings, view, FLIGHTS), DAYS[:1], "run-1")
     assert root_cause(error.value).endswith(f"SQLSTATE: 22018 (called at {place})")
     with pytest.raises(BrokenState, match=f"(called at {place})"):
-        catch_up(spark, settings, view, FLIGHTS)
+        catch_up(spark, ViewHandle(settings, view, FLIGHTS))

@@ -18,7 +18,8 @@ from anabranch.compute.batch.rebuild import rebuild
 from anabranch.core.errors import BadDefinition, BadInput, BrokenState, Conflict, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.lake import latest_commit, open_table
-from anabranch.lake.layout import batch_table
+from anabranch.lake.layout import VersionRef
+from anabranch.views.model.handle import ViewHandle
 from support.landed_sample import FLIGHTS, Event, Landing, sample_views
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def landing(settings: Settings) -> Landing:
 
 def built(settings: Settings, build: Build) -> list[tuple[str, int, int]]:
     """(day, hour, flights) of a staged build, from its files."""
-    base = Path(batch_table(settings, build.view, build.version))
+    base = Path(VersionRef(settings, build.view, build.version).batch_table)
     found = []
     for file in build.files:
         day = str(file.partition["partition_date"])
@@ -57,49 +58,51 @@ def built(settings: Settings, build: Build) -> list[tuple[str, int, int]]:
 
 
 def published(settings: Settings) -> list[tuple[str, int, int]]:
-    table = open_table(batch_table(settings, DELAYS.name, 1))
+    table = open_table(VersionRef(settings, DELAYS.name, 1).batch_table)
     rows = table.to_pyarrow_table().to_pylist() if table else []
     return sorted((r["partition_date"].isoformat(), r["window_start"].hour, r["flights"]) for r in rows)
 
 
 def test_late_events_are_in_and_nobody_sees_it(spark: SparkSession, settings: Settings, landing: Landing) -> None:
-    build = rebuild(spark, settings, DELAYS, FLIGHTS, DAYS[:2], "run-1")
+    build = rebuild(spark, ViewHandle(settings, DELAYS, FLIGHTS), DAYS[:2], "run-1")
 
     assert built(settings, build) == [("2013-01-01", 2, 1), ("2013-01-01", 5, 1), ("2013-01-02", 5, 1)]
     assert (build.cut, build.rows) == (landing.cut, 3)
-    assert read_manifest(settings, DELAYS.name, 1, "run-1") == build
+    assert read_manifest(VersionRef(settings, DELAYS.name, 1), "run-1") == build
     assert published(settings) == []
 
 
 def test_an_older_cut_reads_older_epochs_only(spark: SparkSession, settings: Settings, landing: Landing) -> None:
-    build = rebuild(spark, settings, DELAYS, FLIGHTS, DAYS, "run-1", epochs={"flights": 1})
+    delays = ViewHandle(settings, DELAYS, FLIGHTS)
+    build = rebuild(spark, delays, DAYS, "run-1", epochs={"flights": 1})
     assert built(settings, build) == [("2013-01-01", 5, 1), ("2013-01-02", 5, 1)]
     assert build.cut.epoch("flights") == 1
     with pytest.raises(BadInput) as error:
-        rebuild(spark, settings, DELAYS, FLIGHTS, DAYS, "run-2", epochs={"flights": 3})
+        rebuild(spark, delays, DAYS, "run-2", epochs={"flights": 3})
     assert error.value.code == "CUT_IN_FUTURE"
 
 
 def test_a_second_try_of_a_run_is_the_same_build(spark: SparkSession, settings: Settings, landing: Landing) -> None:
-    first = rebuild(spark, settings, DELAYS, FLIGHTS, DAYS, "run-1")
+    delays = ViewHandle(settings, DELAYS, FLIGHTS)
+    first = rebuild(spark, delays, DAYS, "run-1")
     landing.land([departed("01 06:00")])
-    assert rebuild(spark, settings, DELAYS, FLIGHTS, DAYS, "run-1") == first
+    assert rebuild(spark, delays, DAYS, "run-1") == first
 
 
 def test_what_has_no_batch_half_is_refused(spark: SparkSession, settings: Settings, landing: Landing) -> None:
     with pytest.raises(BadDefinition) as error:
-        rebuild(spark, settings, sample_views().get("aircraft_now"), FLIGHTS, DAYS, "run-1")
+        rebuild(spark, ViewHandle(settings, sample_views().get("aircraft_now"), FLIGHTS), DAYS, "run-1")
     assert error.value.code == "VIEW_KAPPA"
 
 
 def test_a_run_id_is_no_path(spark: SparkSession, settings: Settings, landing: Landing) -> None:
     with pytest.raises(BadInput):
-        rebuild(spark, settings, DELAYS, FLIGHTS, DAYS, "../../run")
+        rebuild(spark, ViewHandle(settings, DELAYS, FLIGHTS), DAYS, "../../run")
 
 
 def test_before_the_first_epoch_one_tries_again(spark: SparkSession, settings: Settings) -> None:
     with pytest.raises(TryAgain) as error:
-        rebuild(spark, settings, DELAYS, FLIGHTS, DAYS, "run-1")
+        rebuild(spark, ViewHandle(settings, DELAYS, FLIGHTS), DAYS, "run-1")
     assert error.value.code == "LANDING_EMPTY"
 
 
@@ -115,15 +118,20 @@ def test_lookback_is_honoured_and_held_against_the_author(
     spark: SparkSession, settings: Settings, landing: Landing
 ) -> None:
     honest = replace(DELAYS, name="honest", function=next_day, lookback=timedelta(days=1))
-    build = rebuild(spark, settings, honest, FLIGHTS, DAYS[1:2], "run-1")
+    build = rebuild(spark, ViewHandle(settings, honest, FLIGHTS), DAYS[1:2], "run-1")
     assert built(settings, build) == [("2013-01-02", 2, 1), ("2013-01-02", 5, 1)]
-    left = list(Path(batch_table(settings, "honest", 1)).rglob("*.parquet"))
+    left = list(Path(VersionRef(settings, "honest", 1).batch_table).rglob("*.parquet"))
     assert len(left) == len(build.files)  # the third's rows were staged beside them
 
     with pytest.raises(BadDefinition) as error:
-        rebuild(spark, settings, replace(honest, name="short", lookback=timedelta(0)), FLIGHTS, DAYS[1:2], "run-1")
+        rebuild(
+            spark,
+            ViewHandle(settings, replace(honest, name="short", lookback=timedelta(0)), FLIGHTS),
+            DAYS[1:2],
+            "run-1",
+        )
     assert (error.value.code, error.value.fields["partitions"]) == ("LOOKBACK_TOO_SHORT", ["2013-01-03"])
-    assert not list(Path(batch_table(settings, "short", 1)).rglob("*.parquet"))
+    assert not list(Path(VersionRef(settings, "short", 1).batch_table).rglob("*.parquet"))
 
 
 def timeless(departed: DataFrame) -> DataFrame:
@@ -134,17 +142,18 @@ def timeless(departed: DataFrame) -> DataFrame:
 
 def test_rows_without_a_day_are_refused(spark: SparkSession, settings: Settings, landing: Landing) -> None:
     with pytest.raises(BadDefinition) as error:
-        rebuild(spark, settings, replace(DELAYS, function=timeless), FLIGHTS, DAYS, "run-1")
+        rebuild(spark, ViewHandle(settings, replace(DELAYS, function=timeless), FLIGHTS), DAYS, "run-1")
     assert error.value.code == "PARTITION_NULL"
 
 
 def test_publishing_replaces_exactly_these_days(spark: SparkSession, settings: Settings, landing: Landing) -> None:
-    old = rebuild(spark, settings, DELAYS, FLIGHTS, DAYS, "run-1", epochs={"flights": 1})
-    assert publish(settings, DELAYS, old, DAYS) is not None
+    delays = ViewHandle(settings, DELAYS, FLIGHTS)
+    old = rebuild(spark, delays, DAYS, "run-1", epochs={"flights": 1})
+    assert publish(delays, old, DAYS) is not None
     assert published(settings) == [("2013-01-01", 5, 1), ("2013-01-02", 5, 1)]
 
-    new = rebuild(spark, settings, DELAYS, FLIGHTS, DAYS, "run-2")
-    publish(settings, DELAYS, new, [DAYS[0]])
+    new = rebuild(spark, delays, DAYS, "run-2")
+    publish(delays, new, [DAYS[0]])
     assert published(settings) == [("2013-01-01", 2, 1), ("2013-01-01", 5, 1), ("2013-01-02", 5, 1)]
     runs = {day: (p.run, p.cut.epoch("flights")) for day, p in publications(table_of(settings)).items()}
     assert runs == {DAYS[0]: ("run-2", 2), DAYS[1]: ("run-1", 1), DAYS[2]: ("run-1", 1)}  # the empty third too
@@ -154,23 +163,31 @@ def test_publishing_replaces_exactly_these_days(spark: SparkSession, settings: S
 
 
 def table_of(settings: Settings) -> str:
-    return batch_table(settings, DELAYS.name, 1)
+    return VersionRef(settings, DELAYS.name, 1).batch_table
 
 
 def test_a_day_that_lost_its_events_becomes_empty(spark: SparkSession, settings: Settings, landing: Landing) -> None:
-    publish(settings, DELAYS, rebuild(spark, settings, DELAYS, FLIGHTS, DAYS, "run-1"), DAYS)
-    empty = replace(rebuild(spark, settings, DELAYS, FLIGHTS, DAYS, "run-2"), files=())
-    publish(settings, DELAYS, empty, DAYS[:1])
+    publish(
+        ViewHandle(settings, DELAYS, FLIGHTS),
+        rebuild(spark, ViewHandle(settings, DELAYS, FLIGHTS), DAYS, "run-1"),
+        DAYS,
+    )
+    empty = replace(rebuild(spark, ViewHandle(settings, DELAYS, FLIGHTS), DAYS, "run-2"), files=())
+    publish(ViewHandle(settings, DELAYS, FLIGHTS), empty, DAYS[:1])
     assert published(settings) == [("2013-01-02", 5, 1), ("2013-01-03", 7, 1)]
 
 
 def test_days_without_events_are_published_empty_even_as_the_first(
     spark: SparkSession, settings: Settings, landing: Landing
 ) -> None:
-    empty = rebuild(spark, settings, DELAYS, FLIGHTS, [date(2012, 12, 30), date(2012, 12, 31)], "run-1")
-    assert publish(settings, DELAYS, empty, empty.partitions) is not None
+    empty = rebuild(spark, ViewHandle(settings, DELAYS, FLIGHTS), [date(2012, 12, 30), date(2012, 12, 31)], "run-1")
+    assert publish(ViewHandle(settings, DELAYS, FLIGHTS), empty, empty.partitions) is not None
     assert (published(settings), set(publications(table_of(settings)))) == ([], set(empty.partitions))
-    publish(settings, DELAYS, rebuild(spark, settings, DELAYS, FLIGHTS, DAYS, "run-2"), DAYS)
+    publish(
+        ViewHandle(settings, DELAYS, FLIGHTS),
+        rebuild(spark, ViewHandle(settings, DELAYS, FLIGHTS), DAYS, "run-2"),
+        DAYS,
+    )
     assert len(published(settings)) == 4
 
 
@@ -178,12 +195,12 @@ def test_of_two_runs_that_publish_at_once_none_is_lost(
     spark: SparkSession, settings: Settings, landing: Landing
 ) -> None:
     """A reprocess and a repair of one view have no lock between them, only the table's log."""
-    builds = [rebuild(spark, settings, DELAYS, FLIGHTS, [day], f"run-{day.day}") for day in DAYS]
+    builds = [rebuild(spark, ViewHandle(settings, DELAYS, FLIGHTS), [day], f"run-{day.day}") for day in DAYS]
     together = threading.Barrier(len(builds))
 
     def one(build: Build) -> int | None:
         together.wait()
-        return publish(settings, DELAYS, build, build.partitions)
+        return publish(ViewHandle(settings, DELAYS, FLIGHTS), build, build.partitions)
 
     with ThreadPoolExecutor(len(builds)) as pool:
         versions = list(pool.map(one, builds))
@@ -195,19 +212,25 @@ def test_of_two_runs_that_publish_at_once_none_is_lost(
 def test_publishing_again_does_nothing(
     spark: SparkSession, settings: Settings, landing: Landing, caplog: pytest.LogCaptureFixture
 ) -> None:
-    build = rebuild(spark, settings, DELAYS, FLIGHTS, DAYS, "run-1")
-    first = publish(settings, DELAYS, build, DAYS[:2])
-    assert publish(settings, DELAYS, build, DAYS[:2]) is None
+    build = rebuild(spark, ViewHandle(settings, DELAYS, FLIGHTS), DAYS, "run-1")
+    first = publish(ViewHandle(settings, DELAYS, FLIGHTS), build, DAYS[:2])
+    assert publish(ViewHandle(settings, DELAYS, FLIGHTS), build, DAYS[:2]) is None
     assert "has already published all of its partitions" in caplog.text
-    assert publish(settings, DELAYS, build, DAYS) == (first or 0) + 1  # the third had been held back
+    assert (
+        publish(ViewHandle(settings, DELAYS, FLIGHTS), build, DAYS) == (first or 0) + 1
+    )  # the third had been held back
     assert len(published(settings)) == 4
 
 
 def test_an_older_build_does_not_replace_a_newer_one(spark: SparkSession, settings: Settings, landing: Landing) -> None:
-    old = rebuild(spark, settings, DELAYS, FLIGHTS, DAYS, "run-1", epochs={"flights": 1})
-    publish(settings, DELAYS, rebuild(spark, settings, DELAYS, FLIGHTS, DAYS[:1], "run-2"), DAYS[:1])
+    old = rebuild(spark, ViewHandle(settings, DELAYS, FLIGHTS), DAYS, "run-1", epochs={"flights": 1})
+    publish(
+        ViewHandle(settings, DELAYS, FLIGHTS),
+        rebuild(spark, ViewHandle(settings, DELAYS, FLIGHTS), DAYS[:1], "run-2"),
+        DAYS[:1],
+    )
     with pytest.raises(Conflict) as error:
-        publish(settings, DELAYS, old, DAYS)
+        publish(ViewHandle(settings, DELAYS, FLIGHTS), old, DAYS)
     assert (error.value.code, error.value.fields["partitions"]) == ("PUBLISHED_NEWER", ["2013-01-01"])
     assert [day for day, _, _ in published(settings)] == ["2013-01-01"] * 2
 
@@ -227,16 +250,16 @@ def test_what_does_not_fit_is_not_published(
     partitions: Sequence[date],
     error: type[Exception],
 ) -> None:
-    build = replace(rebuild(spark, settings, DELAYS, FLIGHTS, DAYS, "run-1"), **changes)
+    build = replace(rebuild(spark, ViewHandle(settings, DELAYS, FLIGHTS), DAYS, "run-1"), **changes)
     with pytest.raises(error):
-        publish(settings, DELAYS, build, partitions)
+        publish(ViewHandle(settings, DELAYS, FLIGHTS), build, partitions)
     assert published(settings) == []
 
 
 def test_a_discarded_build_leaves_nothing(spark: SparkSession, settings: Settings, landing: Landing) -> None:
-    build = rebuild(spark, settings, DELAYS, FLIGHTS, DAYS, "run-1")
+    build = rebuild(spark, ViewHandle(settings, DELAYS, FLIGHTS), DAYS, "run-1")
     discard(settings, build)
     assert not list(Path(table_of(settings)).rglob("*.parquet"))
     with pytest.raises(BrokenState) as error:
-        read_manifest(settings, DELAYS.name, 1, "run-1")
+        read_manifest(VersionRef(settings, DELAYS.name, 1), "run-1")
     assert error.value.code == "BUILD_MISSING"

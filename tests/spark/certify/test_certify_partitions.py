@@ -12,6 +12,8 @@ from anabranch.certify.certify_partitions import certify
 from anabranch.core.errors import Conflict, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.lake.cut import Cut
+from anabranch.lake.layout import VersionRef
+from anabranch.views.model.handle import ViewHandle
 from support import departure_halves
 from support.departure_halves import DAYS, DELAYS, NEWEST, TOPIC, Departure
 
@@ -35,7 +37,7 @@ def cut(settings: Settings) -> Cut:
 def test_equal_paths_are_certified_day_by_day(spark: SparkSession, settings: Settings, cut: Cut) -> None:
     departure_halves.stream(spark, settings, DELAYS, cut)
 
-    certificates = certify(spark, settings, DELAYS, TOPIC, DAYS, run="r1")
+    certificates = certify(spark, ViewHandle(settings, DELAYS, TOPIC), DAYS, run="r1")
 
     assert [(c.partition, c.equal, c.speed.rows, c.method) for c in certificates] == [
         (DAYS[0], True, 2, RECOMPUTED),
@@ -50,7 +52,7 @@ def test_a_late_event_alone_leaves_the_certificate_green(spark: SparkSession, se
     departure_halves.stream(spark, settings, DELAYS, cut)
     build = departure_halves.build(spark, settings, DELAYS, cut, DAYS)
 
-    certificates = certify(spark, settings, DELAYS, TOPIC, DAYS, build)
+    certificates = certify(spark, ViewHandle(settings, DELAYS, TOPIC), DAYS, build)
 
     assert [(c.equal, c.late_events, c.method) for c in certificates] == [
         (True, 1, RECOMPUTED),
@@ -66,7 +68,7 @@ def test_a_build_of_an_older_cut_is_trusted_for_untouched_days_only(
     newer = departure_halves.land(settings, [[Departure("02 07:00", "JFK")]])
     departure_halves.stream(spark, settings, DELAYS, newer)
 
-    certificates = certify(spark, settings, DELAYS, TOPIC, DAYS, build)
+    certificates = certify(spark, ViewHandle(settings, DELAYS, TOPIC), DAYS, build)
 
     assert [(c.equal, c.method) for c in certificates] == [(True, BUILD), (True, RECOMPUTED), (True, BUILD)]
 
@@ -100,7 +102,7 @@ def test_whatever_is_wrong_in_one_day_turns_that_day_red(
     found = {}
     for what, broken in BROKEN.items():
         departure_halves.spoil(settings, DELAYS, cut, broken(rows))
-        certificates = certify(spark, settings, DELAYS, TOPIC, DAYS, build)
+        certificates = certify(spark, ViewHandle(settings, DELAYS, TOPIC), DAYS, build)
         assert {c.method for c in certificates} == {method}
         found[what] = [c.equal for c in certificates]
 
@@ -112,7 +114,7 @@ def test_a_build_that_is_wrong_is_not_certified(spark: SparkSession, settings: S
     rows = departure_halves.speed_rows_of(settings, DELAYS).drop_columns(["_epoch"]).sort_by("window_start")
     wrong = departure_halves.stage(settings, DELAYS, cut, DAYS, rows.slice(0, rows.num_rows - 1))
 
-    certificates = certify(spark, settings, DELAYS, TOPIC, DAYS, wrong)
+    certificates = certify(spark, ViewHandle(settings, DELAYS, TOPIC), DAYS, wrong)
 
     assert [c.equal for c in certificates] == [True, True, False]
 
@@ -133,12 +135,13 @@ def test_nulls_that_change_places_are_another_row(spark: SparkSession) -> None:
 def test_a_kappa_view_is_certified_as_a_whole_with_its_late_events(
     spark: SparkSession, settings: Settings, cut: Cut
 ) -> None:
+    newest = ViewHandle(settings, NEWEST, TOPIC)
     cut = departure_halves.land(settings, [[LATE]])
     departure_halves.stream(spark, settings, NEWEST, cut)
 
-    (green,) = certify(spark, settings, NEWEST, TOPIC, [])
+    (green,) = certify(spark, newest, [])
     departure_halves.spoil(settings, NEWEST, cut, departure_halves.speed_rows_of(settings, NEWEST).slice(1))
-    (red,) = certify(spark, settings, NEWEST, TOPIC, [])
+    (red,) = certify(spark, newest, [])
 
     assert (green.partition, green.equal, red.equal) == (None, True, False)
 
@@ -146,15 +149,16 @@ def test_a_kappa_view_is_certified_as_a_whole_with_its_late_events(
 def test_certificates_are_kept_once_a_run_and_the_newest_holds(
     spark: SparkSession, settings: Settings, cut: Cut
 ) -> None:
+    delays = ViewHandle(settings, DELAYS, TOPIC)
     departure_halves.stream(spark, settings, DELAYS, cut)
-    first = certify(spark, settings, DELAYS, TOPIC, DAYS, run="r1")
+    first = certify(spark, delays, DAYS, run="r1")
     record(settings, first)
     record(settings, first)
     departure_halves.spoil(settings, DELAYS, cut, departure_halves.speed_rows_of(settings, DELAYS).slice(0, 0))
-    second = certify(spark, settings, DELAYS, TOPIC, DAYS[:1], run="r2")
+    second = certify(spark, delays, DAYS[:1], run="r2")
     record(settings, second)
 
-    kept = newest_certificates(settings, "delays", 1)
+    kept = newest_certificates(VersionRef(settings, "delays", 1))
 
     assert kept == {DAYS[0]: second[0], DAYS[1]: first[1], DAYS[2]: first[2]}
     assert not kept[DAYS[0]].equal
@@ -164,11 +168,11 @@ def test_a_view_without_a_commit_and_a_changed_definition_are_refused(
     spark: SparkSession, settings: Settings, cut: Cut
 ) -> None:
     with pytest.raises(TryAgain) as early:
-        certify(spark, settings, DELAYS, TOPIC, DAYS)
+        certify(spark, ViewHandle(settings, DELAYS, TOPIC), DAYS)
     departure_halves.stream(spark, settings, DELAYS, cut)
     from dataclasses import replace
 
     with pytest.raises(Conflict) as changed:
-        certify(spark, settings, replace(DELAYS, fingerprint="delays-2"), TOPIC, DAYS)
+        certify(spark, ViewHandle(settings, replace(DELAYS, fingerprint="delays-2"), TOPIC), DAYS)
 
     assert (early.value.code, changed.value.code) == ("VIEW_NOT_READY", "DEFINITION_CHANGED")

@@ -21,8 +21,9 @@ from anabranch.core.errors import TryAgain
 from anabranch.core.settings import Settings
 from anabranch.lake import latest_commit, open_table
 from anabranch.lake.commits import upsert
-from anabranch.lake.layout import speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.views import View
+from anabranch.views.model.handle import ViewHandle
 from support.landed_sample import FLIGHTS, Event, Landing, sample_views
 
 if TYPE_CHECKING:
@@ -53,13 +54,14 @@ def landing(settings: Settings) -> Landing:
 def certified(
     spark: SparkSession, settings: Settings, run: str, view: View = AIRCRAFT, days: list[date] | None = None
 ) -> Certified:
-    plan = make_certify_plan(settings, view, FLIGHTS, days)
-    return certify_live_table(spark, settings, view, FLIGHTS, plan, run)
+    handle = ViewHandle(settings, view, FLIGHTS)
+    plan = make_certify_plan(handle, days)
+    return certify_live_table(spark, handle, plan, run)
 
 
 def alter(settings: Settings, view: View, key: str, **wrong: Any) -> None:
     """Change one row in the table's files, in a commit like the stream's own."""
-    uri = speed_table(settings, view.name, view.version)
+    uri = VersionRef(settings, view.name, view.version).speed_table
     table, newest = open_table(uri), latest_commit(uri)
     assert table is not None
     assert newest is not None
@@ -71,27 +73,29 @@ def alter(settings: Settings, view: View, key: str, **wrong: Any) -> None:
 def test_a_right_table_is_equal_at_its_own_cut_while_landing_goes_on(
     spark: SparkSession, settings: Settings, landing: Landing
 ) -> None:
-    catch_up(spark, settings, AIRCRAFT, FLIGHTS)
+    ref = VersionRef(settings, AIRCRAFT.name, 1)
+    aircraft = ViewHandle(settings, AIRCRAFT, FLIGHTS)
+    catch_up(spark, aircraft)
     covered = landing.cut
     landing.land([flown("20 07:00", "N2"), flown("20 08:00", "N4")])
 
-    plan = make_certify_plan(settings, AIRCRAFT, FLIGHTS)
+    plan = make_certify_plan(aircraft)
     done = certified(spark, settings, "first")
 
     assert (plan.cut, plan.days, plan.events, plan.first, plan.last) == (covered, None, 4, FIRST, SECOND)
     assert "4 landed events of 2013-01-01 to 2013-01-20: all since the first epoch" in plan.to_text()
-    (stored,) = newest_certificates(settings, AIRCRAFT.name, 1).values()
+    (stored,) = newest_certificates(ref).values()
     assert done.equal
     assert done.certificates == (stored,)
     assert (stored.partition, stored.equal, stored.speed.rows) == (None, True, 3), "N3 has only a late event"
     assert (stored.cut, stored.run, stored.method) == (covered, "first", "recomputed")
-    newest = latest_commit(speed_table(settings, AIRCRAFT.name, 1))
+    newest = latest_commit(ref.speed_table)
     assert newest is not None
     assert stored.speed_version == newest.version
     assert f"Certified aircraft_now v1 at {covered}, version {newest.version} of its live table" in done.text
-    assert [(o.run, o.partitions, o.events) for o in outcomes(settings, AIRCRAFT.name, 1)] == [("first", 1, 4)]
+    assert [(o.run, o.partitions, o.events) for o in outcomes(ref)] == [("first", 1, 4)]
 
-    catch_up(spark, settings, AIRCRAFT, FLIGHTS)
+    catch_up(spark, aircraft)
     again = certified(spark, settings, "second")
     assert (again.equal, again.verdict.cut) == (True, str(landing.cut)), "the next one is at the next cut"
 
@@ -99,14 +103,16 @@ def test_a_right_table_is_equal_at_its_own_cut_while_landing_goes_on(
 def test_an_altered_row_is_red_with_its_evidence_until_a_replay(
     spark: SparkSession, settings: Settings, landing: Landing
 ) -> None:
-    catch_up(spark, settings, AIRCRAFT, FLIGHTS)
+    aircraft = ViewHandle(settings, AIRCRAFT, FLIGHTS)
+    ref = VersionRef(settings, AIRCRAFT.name, 1)
+    catch_up(spark, aircraft)
     alter(settings, AIRCRAFT, "N1", last_airport="XXX")
 
     done = certified(spark, settings, "wrong")
 
     assert not done.equal
-    assert not newest_certificates(settings, AIRCRAFT.name, 1)[None].equal
-    verdict = read_verdict(settings, AIRCRAFT.name, 1, "wrong")
+    assert not newest_certificates(ref)[None].equal
+    verdict = read_verdict(ref, "wrong")
     assert verdict.whole is not None
     assert "the halves differ at flights@3: 3 rows in speed, 3 expected" in verdict.whole
     shown = [line for line in verdict.report.splitlines() if "XXX" in line]
@@ -118,31 +124,32 @@ def test_an_altered_row_is_red_with_its_evidence_until_a_replay(
     assert done.next_step == "anabranch replay start aircraft_now --version 1"
     assert done.to_json()["refused"] == {"whole": verdict.whole}
 
-    ended = replay(spark, settings, ReplayRequest(AIRCRAFT, FLIGHTS, "mend", pace=Pace(1.0)))
+    ended = replay(spark, ReplayRequest(aircraft, "mend", pace=Pace(1.0)))
     assert ended.phase == PUBLISHED
     assert certified(spark, settings, "mended").equal
-    assert newest_certificates(settings, AIRCRAFT.name, 1)[None].run == "mended"
+    assert newest_certificates(ref)[None].run == "mended"
 
 
 def test_a_view_with_days_is_certified_on_some_of_them(
     spark: SparkSession, settings: Settings, landing: Landing
 ) -> None:
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    delays = ViewHandle(settings, DELAYS, FLIGHTS)
+    catch_up(spark, delays)
     alter(settings, DELAYS, "EWR", flights=7)
-    plan = make_certify_plan(settings, DELAYS, FLIGHTS, [SECOND, date(2013, 5, 1)])
+    plan = make_certify_plan(delays, [SECOND, date(2013, 5, 1)])
     assert (plan.days, plan.events) == ((SECOND,), 1), "nothing is known of a day in May"
 
     assert certified(spark, settings, "one", DELAYS, [SECOND]).equal
-    assert set(newest_certificates(settings, DELAYS.name, 1)) == {SECOND}
+    assert set(newest_certificates(VersionRef(settings, DELAYS.name, 1))) == {SECOND}
     every = certified(spark, settings, "all", DELAYS)
 
     assert {c.partition: (c.equal, c.late_events) for c in every.certificates} == {FIRST: (False, 1), SECOND: (True, 0)}
     assert set(every.verdict.refused) == {FIRST}
     assert "flights" in every.verdict.report
-    assert outcomes(settings, DELAYS.name, 1) == [], "they would be taken for those of rebuilds"
+    assert outcomes(VersionRef(settings, DELAYS.name, 1)) == [], "they would be taken for those of rebuilds"
 
 
 def test_a_view_whose_stream_has_not_begun_waits(settings: Settings, landing: Landing) -> None:
     with pytest.raises(TryAgain) as early:
-        make_certify_plan(settings, AIRCRAFT, FLIGHTS)
+        make_certify_plan(ViewHandle(settings, AIRCRAFT, FLIGHTS))
     assert early.value.code == "VIEW_NOT_READY"

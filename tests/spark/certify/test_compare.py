@@ -9,6 +9,7 @@ import pytest
 from anabranch.certify.compare_versions import compare_versions
 from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.settings import Settings
+from anabranch.views.model.handle import ViewHandle
 from pyspark.sql import functions as F
 from support import departure_halves
 from support.departure_halves import DAYS, DELAYS, TOPIC, Departure
@@ -36,7 +37,7 @@ def test_a_changed_meaning_is_found_where_it_is_and_nothing_else(spark: SparkSes
     key = ("origin", "tailnum", "window_start")
     newer = replace(DELAYS, version=2, key=key, function=of_aircraft, fingerprint="delays-2")
     for view in (DELAYS, newer):
-        catch_up(spark, settings, view, TOPIC)
+        catch_up(spark, ViewHandle(settings, view, TOPIC))
 
     found = compare_versions(settings, DELAYS, newer, changed=["flights", "window_end"])
 

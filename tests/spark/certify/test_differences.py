@@ -13,6 +13,7 @@ from anabranch.certify.rendering import render_differences
 from anabranch.core.settings import Settings
 from anabranch.lake.cut import Cut
 from anabranch.views import View
+from anabranch.views.model.handle import ViewHandle
 from support import departure_halves
 from support.departure_halves import DAYS, DELAYS, NEWEST, TOPIC, Departure
 
@@ -66,7 +67,7 @@ def test_a_row_whose_key_is_an_event_s_place_is_named_with_that_event(spark: Spa
     wrong = [row | ({"dep_delay": row["dep_delay"] + 1} if row["log_offset"] == 1 else {}) for row in rows.to_pylist()]
     departure_halves.spoil(settings, ROWS, cut, pa.Table.from_pylist(wrong, rows.schema))
 
-    (found,) = differences(spark, settings, ROWS, TOPIC, DAYS[0])
+    (found,) = differences(spark, ViewHandle(settings, ROWS, TOPIC), DAYS[0])
     assert (found.cells, _offsets(found), found.event_count, found.verified) == (
         (Cell("dep_delay", 5, 4),),
         [1],
@@ -76,7 +77,7 @@ def test_a_row_whose_key_is_an_event_s_place_is_named_with_that_event(spark: Spa
 
 
 def test_equal_sides_have_no_differences(spark: SparkSession, settings: Settings, cut: Cut) -> None:
-    assert differences(spark, settings, DELAYS, TOPIC, DAYS[0]) == []
+    assert differences(spark, ViewHandle(settings, DELAYS, TOPIC), DAYS[0]) == []
 
 
 def test_a_changed_value_comes_with_key_column_values_and_events(
@@ -84,7 +85,7 @@ def test_a_changed_value_comes_with_key_column_values_and_events(
 ) -> None:
     _spoil(settings, cut, "JFK", add=1)
 
-    (found,) = differences(spark, settings, DELAYS, TOPIC, DAYS[0])
+    (found,) = differences(spark, ViewHandle(settings, DELAYS, TOPIC), DAYS[0])
 
     assert (found.kind, found.key["origin"], found.cells) == ("changed", "JFK", (Cell("flights", 3, 2),))
     assert _offsets(found) == [0, 1], "the late event is no part of what the speed half should hold"
@@ -97,7 +98,7 @@ def test_a_changed_value_comes_with_key_column_values_and_events(
 def test_a_missing_row_shows_what_should_be_there(spark: SparkSession, settings: Settings, cut: Cut) -> None:
     _spoil(settings, cut, "LGA", drop=True)
 
-    (found,) = differences(spark, settings, DELAYS, TOPIC, DAYS[0])
+    (found,) = differences(spark, ViewHandle(settings, DELAYS, TOPIC), DAYS[0])
 
     assert (found.kind, found.key["origin"], _offsets(found), found.verified) == ("missing", "LGA", [3], True)
     assert Cell("delay_minutes", None, 9) in found.cells
@@ -108,7 +109,7 @@ def test_an_extra_row_has_no_events_behind_it(spark: SparkSession, settings: Set
     extra = next(row for row in rows.to_pylist() if row["origin"] == "EWR") | {"origin": "XXX"}
     departure_halves.spoil(settings, DELAYS, cut, pa.concat_tables([rows, pa.Table.from_pylist([extra], rows.schema)]))
 
-    (found,) = differences(spark, settings, DELAYS, TOPIC, DAYS[0])
+    (found,) = differences(spark, ViewHandle(settings, DELAYS, TOPIC), DAYS[0])
 
     assert (found.kind, found.key["origin"], found.events, found.verified) == ("extra", "XXX", (), False)
 
@@ -118,7 +119,7 @@ def test_a_row_that_is_there_twice_is_seen(spark: SparkSession, settings: Settin
     row = next(row for row in rows.to_pylist() if row["origin"] == "EWR")
     departure_halves.spoil(settings, DELAYS, cut, pa.concat_tables([rows, pa.Table.from_pylist([row], rows.schema)]))
 
-    (found,) = differences(spark, settings, DELAYS, TOPIC, DAYS[0])
+    (found,) = differences(spark, ViewHandle(settings, DELAYS, TOPIC), DAYS[0])
 
     assert (found.kind, found.key["origin"], found.cells) == ("repeated", "EWR", (Cell("(times)", 2, 1),))
 
@@ -129,31 +130,33 @@ def test_a_kappa_view_s_difference_has_its_late_events_too(spark: SparkSession, 
     wrong = [row | {"flights": 1} for row in rows.to_pylist()]
     departure_halves.spoil(settings, NEWEST, cut, pa.Table.from_pylist(wrong, rows.schema))
 
-    (found,) = differences(spark, settings, NEWEST, TOPIC, None)
+    (found,) = differences(spark, ViewHandle(settings, NEWEST, TOPIC), None)
 
     assert (found.cells, found.event_count, found.verified) == ((Cell("flights", 1, 7),), 7, True)
 
 
 def test_late_changes_say_what_late_events_did_to_each_day(spark: SparkSession, settings: Settings, cut: Cut) -> None:
+    delays = ViewHandle(settings, DELAYS, TOPIC)
     cut = departure_halves.land(settings, [[Departure("01 23:00", "EWR", late=True)]])
     departure_halves.stream(spark, settings, DELAYS, cut)
     build = departure_halves.build(spark, settings, DELAYS, cut, DAYS[:2])
 
-    found = late_changes(compare(spark, settings, DELAYS, TOPIC, DAYS[:2], build), build)
+    found = late_changes(compare(spark, delays, DAYS[:2], build), build)
 
     assert found == [LateChanges(DAYS[0], 2, added=1, changed=1), LateChanges(DAYS[1], 0)]
     assert not any(change.doubtful for change in found)
-    assert wrong_partitions(spark, settings, DELAYS, TOPIC, build, DAYS[:2]) == []
+    assert wrong_partitions(spark, delays, build, DAYS[:2]) == []
 
 
 def test_a_build_that_late_events_do_not_explain_is_doubtful_and_found_wrong(
     spark: SparkSession, settings: Settings, cut: Cut
 ) -> None:
+    delays = ViewHandle(settings, DELAYS, TOPIC)
     rows = departure_halves.speed_rows_of(settings, DELAYS).drop_columns(["_epoch"])
     wrong = [row | ({"flights": 7} if row["partition_date"] == DAYS[0] else {}) for row in rows.to_pylist()]
     build = departure_halves.stage(settings, DELAYS, cut, DAYS[:2], pa.Table.from_pylist(wrong, rows.schema))
 
-    found = late_changes(compare(spark, settings, DELAYS, TOPIC, DAYS[:2], build), build)
+    found = late_changes(compare(spark, delays, DAYS[:2], build), build)
 
     assert [change.doubtful for change in found] == [True, False]
-    assert wrong_partitions(spark, settings, DELAYS, TOPIC, build, DAYS[:2]) == DAYS[:1]
+    assert wrong_partitions(spark, delays, build, DAYS[:2]) == DAYS[:1]

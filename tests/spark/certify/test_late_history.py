@@ -19,6 +19,7 @@ from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.settings import Settings
 from anabranch.operate.doctor import Context, examine
 from anabranch.operate.runtime.late_status import late_missing
+from anabranch.views.model.handle import ViewHandle
 from support.landed_sample import DECLARED, FLIGHTS, Event, Landing, sample_views
 from typer.testing import CliRunner
 
@@ -43,7 +44,9 @@ def settings(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Settings:
 
 
 def plan_of_missing(settings: Settings) -> Plan:
-    return make_plan(settings, DELAYS, FLIGHTS, parse_reprocess_request({"missing": True}, ["flights"], date.min))
+    return make_plan(
+        ViewHandle(settings, DELAYS, FLIGHTS), parse_reprocess_request({"missing": True}, ["flights"], date.min)
+    )
 
 
 def told(settings: Settings) -> dict[str, Any]:
@@ -66,10 +69,11 @@ def told(settings: Settings) -> dict[str, Any]:
 def test_history_that_lands_late_shows_up_everywhere_until_its_days_are_published(
     spark: SparkSession, settings: Settings
 ) -> None:
+    delays = ViewHandle(settings, DELAYS, FLIGHTS)
     landing = Landing(settings)
     landing.land([departed(LIVE, 8), departed(LIVE, 9)], [departed(OLD, 5), departed(OLD, 6), departed(OLDER, 5)])
     VIEWS.register(spark, settings, [DELAYS])
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    catch_up(spark, delays)
     assert told(settings) == {
         "reading": 3,
         "status": "3",
@@ -81,15 +85,15 @@ def test_history_that_lands_late_shows_up_everywhere_until_its_days_are_publishe
     }
 
     plan = plan_of_missing(settings)
-    build = rebuild(spark, settings, DELAYS, FLIGHTS, plan.partitions, "missing")
-    reconcile(spark, settings, DELAYS, FLIGHTS, "missing", build)
+    build = rebuild(spark, delays, plan.partitions, "missing")
+    reconcile(spark, delays, "missing", build)
     outcome = publish_run(settings, {**plan.to_json(), "run": "missing"})
     assert (len(outcome["published"]), outcome["refused"]) == (3, {})
     nothing = {"reading": 0, "status": "0", "views dirty": [], "page": (0, []), "doctor": [], "plan": []}
     assert told(settings) == {**nothing, "flights": 5}
 
     landing.land([departed(OLD, 7)], [departed(LIVE, 10)])
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    catch_up(spark, delays)
     assert told(settings) == {
         **nothing,
         "reading": 1,

@@ -23,7 +23,8 @@ from anabranch.compute.batch.rebuild import rebuild
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
 from anabranch.lake.cut import Cut
-from anabranch.lake.layout import batch_table
+from anabranch.lake.layout import VersionRef
+from anabranch.views.model.handle import ViewHandle
 from support import departure_halves
 from support.departure_halves import DAYS, DELAYS, EPOCHS, NEWEST, TOPIC
 
@@ -42,21 +43,23 @@ def cut(spark: SparkSession, settings: Settings) -> Cut:
 
 @pytest.fixture
 def build(spark: SparkSession, settings: Settings, cut: Cut) -> Build:
-    return rebuild(spark, settings, DELAYS, TOPIC, DAYS, "run-1")
+    return rebuild(spark, ViewHandle(settings, DELAYS, TOPIC), DAYS, "run-1")
 
 
 def test_a_good_build_is_equal_everywhere_and_says_what_late_events_changed(
     spark: SparkSession, settings: Settings, build: Build
 ) -> None:
-    verdict = reconcile(spark, settings, DELAYS, TOPIC, "run-1", build)
+    ref = VersionRef(settings, "delays", 1)
+    delays = ViewHandle(settings, DELAYS, TOPIC)
+    verdict = reconcile(spark, delays, "run-1", build)
 
     assert (verdict.equal, dict(verdict.refused), verdict.report) == (tuple(DAYS), {}, "")
     assert [(c.late_events, c.rows) for c in verdict.late_changes] == [(1, 1), (0, 0), (0, 0)]
-    assert read_verdict(settings, "delays", 1, "run-1") == verdict
-    assert set(newest_certificates(settings, "delays", 1)) == set(DAYS)
+    assert read_verdict(ref, "run-1") == verdict
+    assert set(newest_certificates(ref)) == set(DAYS)
     assert {result.table: result.rows for result in verdict.results} == {"landing": 6, "speed half": 4, "batch half": 4}
     assert not any(result.failed for result in verdict.results)
-    assert publish(settings, DELAYS, build, verdict.equal) is not None
+    assert publish(delays, build, verdict.equal) is not None
 
 
 def test_a_wrong_row_refuses_its_day_in_words_and_the_others_pass(
@@ -66,19 +69,19 @@ def test_a_wrong_row_refuses_its_day_in_words_and_the_others_pass(
     wrong = [r | ({"flights": r["flights"] + 1} if r["partition_date"] == DAYS[1] else {}) for r in rows.to_pylist()]
     departure_halves.spoil(settings, DELAYS, cut, pa.Table.from_pylist(wrong, rows.schema))
 
-    verdict = reconcile(spark, settings, DELAYS, TOPIC, "run-1", build)
+    verdict = reconcile(spark, ViewHandle(settings, DELAYS, TOPIC), "run-1", build)
 
     assert verdict.equal == (DAYS[0], DAYS[2])
     assert "the halves differ at flights@2" in verdict.refused[DAYS[1]]
     assert "both_paths_equal on speed half failed for 1" in verdict.refused[DAYS[1]]
     assert "flights[0]@3" in verdict.report
-    assert not newest_certificates(settings, "delays", 1)[DAYS[1]].equal
+    assert not newest_certificates(VersionRef(settings, "delays", 1))[DAYS[1]].equal
 
 
 def _rewrite(settings: Settings, build: Build, day: str, change: dict[str, object]) -> None:
     for file in build.files:
         if file.partition["partition_date"] == day:
-            path = Path(batch_table(settings, "delays", 1)) / file.path
+            path = Path(VersionRef(settings, "delays", 1).batch_table) / file.path
             rows = pq.ParquetFile(path).read()
             (path.parent / f".{path.name}.crc").unlink()  # else Hadoop sees the change before we do
             pq.write_table(pa.Table.from_pylist([r | change for r in rows.to_pylist()], rows.schema), path)
@@ -91,7 +94,7 @@ def test_a_build_that_was_spoilt_is_refused_for_what_was_done_to_each_day(
     for day, change in zip(DAYS, changes, strict=True):
         _rewrite(settings, build, str(day), change)
 
-    verdict = reconcile(spark, settings, DELAYS, TOPIC, "run-1", build)
+    verdict = reconcile(spark, ViewHandle(settings, DELAYS, TOPIC), "run-1", build)
 
     assert set(verdict.refused) == set(DAYS)
     assert "the build isn't the result of the view's function" in verdict.refused[DAYS[0]]
@@ -109,7 +112,7 @@ def test_a_day_that_the_build_lacks_and_a_key_that_is_there_twice_are_refused(
     departure_halves.spoil(settings, DELAYS, cut, pa.concat_tables([rows, twice]))
     lacking = tuple(file for file in build.files if file.partition["partition_date"] != str(DAYS[2]))
 
-    verdict = reconcile(spark, settings, DELAYS, TOPIC, "run-1", replace(build, files=lacking))
+    verdict = reconcile(spark, ViewHandle(settings, DELAYS, TOPIC), "run-1", replace(build, files=lacking))
 
     assert set(verdict.refused) == {DAYS[1], DAYS[2]}
     assert "key_unique on speed half failed for 1" in verdict.refused[DAYS[1]]
@@ -129,7 +132,7 @@ def test_landing_itself_is_checked(spark: SparkSession, settings: Settings, cut:
     staged = stage_arrow(again, landing_table(settings, TOPIC.name), "again", "event_date")
     commits.append(table, staged, lake.CommitMetadata("landing/flights", "again", cut))
 
-    verdict = reconcile(spark, settings, DELAYS, TOPIC, "run-1", build)
+    verdict = reconcile(spark, ViewHandle(settings, DELAYS, TOPIC), "run-1", build)
 
     assert "offsets_unique on landing failed for 1" in verdict.refused[DAYS[1]]
     assert set(verdict.refused) == {DAYS[1]}
@@ -138,7 +141,7 @@ def test_landing_itself_is_checked(spark: SparkSession, settings: Settings, cut:
 def test_a_kappa_view_is_judged_as_a_whole(spark: SparkSession, settings: Settings, cut: Cut) -> None:
     departure_halves.stream(spark, settings, NEWEST, cut)
 
-    verdict = reconcile(spark, settings, NEWEST, TOPIC, "run-2", None)
+    verdict = reconcile(spark, ViewHandle(settings, NEWEST, TOPIC), "run-2", None)
 
     assert (verdict.whole, verdict.equal, dict(verdict.refused)) == ("equal", (), {})
 
@@ -206,10 +209,11 @@ def test_the_documents_show_every_check_and_where_it_failed(settings: Settings) 
 
 
 def test_a_run_without_a_verdict_may_not_be_published(settings: Settings) -> None:
-    verdict_path(settings, "delays", 1, "run-9").parent.mkdir(parents=True)
-    verdict_path(settings, "delays", 1, "run-9").write_text('{"equal": ["2013-01-01"]}')
+    ref = VersionRef(settings, "delays", 1)
+    verdict_path(ref, "run-9").parent.mkdir(parents=True)
+    verdict_path(ref, "run-9").write_text('{"equal": ["2013-01-01"]}')
 
     with pytest.raises(BrokenState) as refused:
-        read_verdict(settings, "delays", 1, "run-9")
+        read_verdict(ref, "run-9")
 
     assert refused.value.code == "VERDICT_MISSING"

@@ -13,8 +13,9 @@ from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.settings import Settings
 from anabranch.lake import latest_commit, open_table
 from anabranch.lake.commits import upsert
-from anabranch.lake.layout import batch_table, speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.operate.doctor import Context, Finding, examine, recompute_checks
+from anabranch.views.model.handle import ViewHandle
 from support.landed_sample import DECLARED, FLIGHTS, Event, Landing, sample_views
 
 if TYPE_CHECKING:
@@ -35,26 +36,28 @@ def departed(at: str, delay: int = 20) -> Event:
 
 def test_rows_are_computed_anew_and_a_wrong_one_of_each_half_is_named(spark: SparkSession, settings: Settings) -> None:
     """A platform with both halves, a late event in one of them, and an epoch since."""
+    ref = VersionRef(settings, DELAYS.name, 1)
+    delays = ViewHandle(settings, DELAYS, FLIGHTS)
     landing = Landing(settings)
     landing.land([departed("01 05:10")], [departed("02 07:00")], [departed("01 05:20", 7)])
-    catch_up(spark, settings, VIEWS.get("aircraft_now"), FLIGHTS)
-    publish(settings, DELAYS, rebuild(spark, settings, DELAYS, FLIGHTS, DAYS, "one"), DAYS)
+    catch_up(spark, ViewHandle(settings, VIEWS.get("aircraft_now"), FLIGHTS))
+    publish(delays, rebuild(spark, delays, DAYS, "one"), DAYS)
     landing.land([departed("02 08:00")])
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    catch_up(spark, delays)
 
     def look(sample: int = 0) -> tuple[Finding, ...]:
         return examine(Context(settings, DECLARED, VIEWS), recompute_checks(spark, sample), pause=0).findings
 
     assert look() == ()
 
-    uri = speed_table(settings, DELAYS.name, 1)
+    uri = ref.speed_table
     table, committed = open_table(uri), latest_commit(uri)
     assert table is not None
     assert committed is not None
     row = next(row for row in table.to_pyarrow_table().to_pylist() if row["partition_date"] == DAYS[1])
     other = pa.Table.from_pylist([{**row, "delayed": row["delayed"] + 1}], pa.schema(table.schema().to_arrow()))
     upsert(table, other, DELAYS.key, committed.note, "partition_date")
-    batch = open_table(batch_table(settings, DELAYS.name, 1))
+    batch = open_table(ref.batch_table)
     assert batch is not None
     batch.update(updates={"delayed": "delayed + 1"}, predicate=f"partition_date = '{DAYS[0]}'")
 

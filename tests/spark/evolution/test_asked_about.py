@@ -16,10 +16,11 @@ from anabranch.core.settings import Settings
 from anabranch.lake import CommitMetadata, commits, open_table
 from anabranch.lake.cut import Cut
 from anabranch.lake.files import stage_arrow
-from anabranch.lake.layout import speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.operate.explain import rendered
 from anabranch.operate.explain._candidates import candidates
 from anabranch.views import Registry
+from anabranch.views.model.handle import ViewHandle
 from rich.console import Console
 from support.evolved_contract import DAYS, MIXED, ONE, TWO, Departure, declared, delays_to, departures_from, land
 
@@ -34,7 +35,7 @@ KEY = {"destination": "ATL", "hour": Departure("01 05:00", 0).time}
 def cut(spark: SparkSession, settings: Settings) -> Cut:
     land(spark, settings, ONE, _of(1))
     found = land(spark, settings, TWO, _of(2), *MIXED[1:])
-    catch_up(spark, settings, delays_to, TWO)
+    catch_up(spark, ViewHandle(settings, delays_to, TWO))
     return found
 
 
@@ -44,7 +45,7 @@ def _of(version: int) -> list[Departure]:
 
 def _spoiled(settings: Settings, cut: Cut) -> None:
     """One cell of the speed table is wrong."""
-    table = open_table(speed_table(settings, delays_to.name, 1))
+    table = open_table(VersionRef(settings, delays_to.name, 1).speed_table)
     assert table is not None
     rows = table.to_pyarrow_table()
     wrong = [{**r, "late": 999} if {k: r[k] for k in KEY} == KEY else r for r in rows.to_pylist()]
@@ -56,14 +57,15 @@ def _spoiled(settings: Settings, cut: Cut) -> None:
 
 
 def test_certificates_are_equal_over_both_versions(spark: SparkSession, settings: Settings, cut: Cut) -> None:
-    found = certify(spark, settings, delays_to, TWO, DAYS)
+    found = certify(spark, ViewHandle(settings, delays_to, TWO), DAYS)
     assert [(c.equal, c.speed.rows) for c in found] == [(True, 3), (True, 2)]
 
 
 def test_a_difference_names_the_events_of_both_versions(spark: SparkSession, settings: Settings, cut: Cut) -> None:
+    handle = ViewHandle(settings, delays_to, TWO)
     _spoiled(settings, cut)
-    assert [c.equal for c in certify(spark, settings, delays_to, TWO, DAYS)] == [False, True]
-    (found,) = differences(spark, settings, delays_to, TWO, DAYS[0])
+    assert [c.equal for c in certify(spark, handle, DAYS)] == [False, True]
+    (found,) = differences(spark, handle, DAYS[0])
     assert dict(found.key) == KEY
     # Any destination may become of an event of the first version: those of the hour are named, and hold together.
     assert found.verified

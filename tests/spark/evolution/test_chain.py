@@ -18,6 +18,7 @@ from anabranch.lake.cut import Cut
 from anabranch.lake.layout import landing_table
 from anabranch.views import view
 from anabranch.views._upcasting import check_upcasters
+from anabranch.views.model.handle import ViewHandle
 from anabranch.views.selection.inputs import events_at, frames
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -159,7 +160,7 @@ def test_the_newest_shape_of_all_of_them(
 ) -> None:
     check_upcasters(spark, TOPIC, ["parcel.seen"])
     cut = land(spark, settings, TOPIC)
-    (seen,) = frames(events_at(spark, settings, parcels, TOPIC, cut, None, late=True), parcels, TOPIC)
+    (seen,) = frames(events_at(spark, ViewHandle(settings, parcels, TOPIC), cut, None, late=True), parcels, TOPIC)
     assert seen.columns[-5:] == list(TOPIC.newest("parcel.seen").fields)
     rows = {row["event_id"]: row for row in parcels(seen).toArrow().to_pylist()}
     assert {name: {k: row[k] for k in NEW} for name, row in rows.items()} == WANTED
@@ -173,7 +174,7 @@ def test_a_field_that_left_and_came_back_is_not_that_of_the_first(spark: SparkSe
     )
     topic = Topic("parcels", versions)
     cut = land(spark, settings, topic, [event(f"{n}", n, {"code": n}) for n in (1, 2, 3)])
-    (seen,) = frames(events_at(spark, settings, parcels, topic, cut, None, late=True), parcels, topic)
+    (seen,) = frames(events_at(spark, ViewHandle(settings, parcels, topic), cut, None, late=True), parcels, topic)
     assert {row["event_id"]: row["code"] for row in seen.toArrow().to_pylist()} == {"1": None, "2": None, "3": 3}
 
 
@@ -181,7 +182,7 @@ def test_an_optional_field_more_costs_nothing(spark: SparkSession, settings: Set
     versions = (parcel(1, {"code": WHOLE}), parcel(2, {"code": WHOLE, "n": WHOLE}))
     topic = Topic("parcels", versions)
     cut = land(spark, settings, topic, [event("1", 1, {"code": 1, "n": 5}), event("2", 2, {"code": 2, "n": 6})])
-    (seen,) = frames(events_at(spark, settings, parcels, topic, cut, None, late=True), parcels, topic)
+    (seen,) = frames(events_at(spark, ViewHandle(settings, parcels, topic), cut, None, late=True), parcels, topic)
     assert "CASE" not in seen._jdf.queryExecution().optimizedPlan().toString()
     rows = {row["event_id"]: (row["code"], row["n"]) for row in seen.toArrow().to_pylist()}
     assert rows == {"1": (1, None), "2": (2, 6)}
@@ -193,7 +194,7 @@ def test_a_view_over_two_topics_sees_the_newest_of_each(spark: SparkSession, set
     departed = [Departure("01 12:00", 5), Departure("01 12:01", -4, "ORD", 2)]
     positions = {**land(spark, settings, TWO, departed).positions}
     positions |= land(spark, settings, TOPIC, [event("one", *SENT["one"])]).positions
-    events = events_at(spark, settings, view_of_both, both, Cut(positions), None, late=True)
+    events = events_at(spark, ViewHandle(settings, view_of_both, both), Cut(positions), None, late=True)
     flights, seen = frames(events, view_of_both, both)
     rows = flights.select("destination", "minutes_early", "minutes_late").toArrow().to_pylist()
     assert sorted(tuple(row.values()) for row in rows) == [("ATL", 0, 5), ("ORD", 4, 0)]

@@ -19,6 +19,7 @@ from anabranch.core.settings import Settings
 from anabranch.ingest.landing.decoding import decode, raw_frame
 from anabranch.lake import open_table
 from anabranch.lake.layout import landing_table
+from anabranch.views.model.handle import ViewHandle
 from support.evolved_contract import MIXED, ONE, TWO, Departure, delays_to, land, speed_rows
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def history(spark: SparkSession, settings: Settings, monkeypatch: pytest.MonkeyP
     first = [each for each in MIXED[0] if each.version == 1]
     for topic, epoch in ((ONE, first), (TWO, MIXED[1]), (TWO, MIXED[2])):
         land(spark, settings, topic, epoch)
-    catch_up(spark, settings, delays_to, TWO)
+    catch_up(spark, ViewHandle(settings, delays_to, TWO))
     table = open_table(landing_table(settings, TWO.name))
     assert table is not None
     columns = ["partition", "offset", "append_time", "key", "value"]
@@ -55,7 +56,7 @@ def history(spark: SparkSession, settings: Settings, monkeypatch: pytest.MonkeyP
 
 
 def replayed(spark: SparkSession, settings: Settings, **more: Any) -> ReplayState:
-    return replay(spark, settings, ReplayRequest(delays_to, TWO, "run", pace=Pace(1.0), **more))
+    return replay(spark, ReplayRequest(ViewHandle(settings, delays_to, TWO), "run", pace=Pace(1.0), **more))
 
 
 @pytest.mark.parametrize("source", [pytest.param("landing", marks=pytest.mark.sweep), "log"])
@@ -67,7 +68,7 @@ def test_epochs_from_before_a_contract_had_its_fields(
     assert (ended.phase, ended.mended) == (PUBLISHED, 0), ended.said
     assert speed_rows(settings, delays_to) == before
     land(spark, settings, TWO, [Departure("02 07:10", 3, version=2)])
-    catch_up(spark, settings, delays_to, TWO)
+    catch_up(spark, ViewHandle(settings, delays_to, TWO))
     assert speed_rows(settings, delays_to) != before
 
 

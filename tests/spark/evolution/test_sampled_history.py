@@ -10,6 +10,7 @@ from anabranch.compute.batch.version_samples import SAMPLE_SIZE, try_each_versio
 from anabranch.core.errors import BadDefinition
 from anabranch.core.settings import Settings
 from anabranch.views import View
+from anabranch.views.model.handle import ViewHandle
 from support.evolved_contract import TWO, Departure, delays_to, land
 
 if TYPE_CHECKING:
@@ -32,19 +33,18 @@ WORSE = [Departure("02 07:10", None, version=2), Departure("02 07:20", 5, versio
 
 
 def test_a_version_that_breaks_the_view_is_named_with_an_event(spark: SparkSession, settings: Settings) -> None:
+    handle = ViewHandle(settings, PICKY, TWO)
     before = land(spark, settings, TWO, FINE)
     cut = land(spark, settings, TWO, WORSE)
     with pytest.raises(BadDefinition, match="no minutes") as refusal:
-        try_each_version(spark, settings, PICKY, TWO, cut)
+        try_each_version(spark, handle, cut)
     fields = refusal.value.fields
     assert (refusal.value.code, fields["type"], fields["version"]) == ("VIEW_BREAKS_ON", "flight.departed", 2)
     assert fields["offset"] == len(FINE), "the event that it fails for is another one"
     assert "flights/0@40 of 2013-01-02" in str(refusal.value)
-    assert try_each_version(spark, settings, PICKY, TWO, before) == SAMPLE_SIZE, (
-        "what lands after the cut is no history"
-    )
+    assert try_each_version(spark, handle, before) == SAMPLE_SIZE, "what lands after the cut is no history"
 
 
 def test_a_view_that_takes_every_version_is_tried_with_each(spark: SparkSession, settings: Settings) -> None:
     cut = land(spark, settings, TWO, FINE, WORSE)
-    assert try_each_version(spark, settings, delays_to, TWO, cut) == SAMPLE_SIZE + len(WORSE)
+    assert try_each_version(spark, ViewHandle(settings, delays_to, TWO), cut) == SAMPLE_SIZE + len(WORSE)

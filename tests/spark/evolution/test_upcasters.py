@@ -11,6 +11,7 @@ from anabranch.contracts import Contract, Topic, Upcaster
 from anabranch.contracts.model.declarations import Declarations, load_module
 from anabranch.core.errors import BadDefinition, Conflict
 from anabranch.core.settings import Settings
+from anabranch.lake.layout import VersionRef
 from anabranch.views import Registry, view
 from anabranch.views._upcasting import check_upcasters
 from anabranch.views.check import check
@@ -151,7 +152,9 @@ def test_a_registered_view_is_checked_again_when_its_events_get_another_shape(
         Registry(views, declared(topic)).register(spark, settings)
 
     def read_by() -> dict[str, int]:
-        found: dict[str, int] = json.loads(record_path(settings, departures_from).read_text())["contracts"]
+        found: dict[str, int] = json.loads(
+            record_path(VersionRef(settings, departures_from.name, departures_from.version)).read_text()
+        )["contracts"]
         return found
 
     registered((departures_from,), ONE)

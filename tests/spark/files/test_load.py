@@ -32,7 +32,9 @@ from anabranch.lake import CommitMetadata
 from anabranch.lake.commits import append
 from anabranch.lake.cut import Cut, Position
 from anabranch.lake.files import stage_arrow
+from anabranch.lake.layout import VersionRef
 from anabranch.views import View, view
+from anabranch.views.model.handle import ViewHandle
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -159,24 +161,27 @@ def test_rows_of_files_beside_the_log(spark: SparkSession, settings: Settings, t
 def test_reach_readers_through_batch(spark: SparkSession, settings: Settings, tmp_path: Path) -> None:
     takings = takings_view()
     land(spark, settings, payment(1, NEW, 100), payment(2, NEW, 20))
-    catch_up(spark, settings, takings, TOPIC)
-    publish(settings, takings, rebuild(spark, settings, takings, TOPIC, [NEW], "first"), [NEW])
+    catch_up(spark, ViewHandle(settings, takings, TOPIC))
+    publish(
+        ViewHandle(settings, takings, TOPIC),
+        rebuild(spark, ViewHandle(settings, takings, TOPIC), [NEW], "first"),
+        [NEW],
+    )
     load(spark, settings, TOPIC, [lines(tmp_path / "a.jsonl", payment(3, NEW, 3), payment(4, OLD, 4))])
-    query = catch_up(spark, settings, takings, TOPIC)
+    query = catch_up(spark, ViewHandle(settings, takings, TOPIC))
     speed = {row["day"]: row["cents"] for row in _rows(query.sink.table.uri)}
     assert speed == {NEW: 120}, "no loaded event is in a speed half"
-    assert [(day.partition, day.events) for day in dirty_partitions(settings, takings, TOPIC)] == [(NEW, 1)]
-    lacking = missing_now(settings, takings, TOPIC)
+    assert [(day.partition, day.events) for day in dirty_partitions(ViewHandle(settings, takings, TOPIC))] == [(NEW, 1)]
+    lacking = missing_now(ViewHandle(settings, takings, TOPIC))
     assert lacking.never_published == {OLD: 1}
     assert str(lacking) == "2 events (0 late, 2 loaded) are in no half"
-    build = rebuild(spark, settings, takings, TOPIC, [OLD, NEW], "second")
-    certificates = certify(spark, settings, takings, TOPIC, [OLD, NEW])
+    build = rebuild(spark, ViewHandle(settings, takings, TOPIC), [OLD, NEW], "second")
+    certificates = certify(spark, ViewHandle(settings, takings, TOPIC), [OLD, NEW])
     assert [(each.equal, each.late_events) for each in certificates] == [(True, 1), (True, 1)]
-    publish(settings, takings, build, [OLD, NEW])
-    assert missing_now(settings, takings, TOPIC).days == ()
-    from anabranch.lake.layout import batch_table
+    publish(ViewHandle(settings, takings, TOPIC), build, [OLD, NEW])
+    assert missing_now(ViewHandle(settings, takings, TOPIC)).days == ()
 
-    batch = {row["day"]: row["cents"] for row in _rows(batch_table(settings, "takings", 1))}
+    batch = {row["day"]: row["cents"] for row in _rows(VersionRef(settings, "takings", 1).batch_table)}
     assert batch == {NEW: 123, OLD: 4}
 
 
@@ -270,16 +275,18 @@ def test_a_kappa_view_takes_them_by_a_replay(spark: SparkSession, settings: Sett
     totals = takings_view(kappa=True)
     land(spark, settings, payment(1, NEW, 100))
     load(spark, settings, TOPIC, [lines(tmp_path / "a.jsonl", payment(2, OLD, 20))])
-    query = catch_up(spark, settings, totals, TOPIC)
+    query = catch_up(spark, ViewHandle(settings, totals, TOPIC))
     uri = query.sink.table.uri
     assert [row["cents"] for row in _rows(uri)] == [100]
-    assert certify(spark, settings, totals, TOPIC, [])[0].equal
-    state = replay(spark, settings, ReplayRequest(totals, TOPIC, "again"))
+    assert certify(spark, ViewHandle(settings, totals, TOPIC), [])[0].equal
+    state = replay(spark, ReplayRequest(ViewHandle(settings, totals, TOPIC), "again"))
     assert state.phase == "published", state.said
     assert [row["cents"] for row in _rows(uri)] == [120]
-    assert certify(spark, settings, totals, TOPIC, [])[0].equal
+    assert certify(spark, ViewHandle(settings, totals, TOPIC), [])[0].equal
     load(spark, settings, TOPIC, [lines(tmp_path / "b.jsonl", payment(3, OLD, 3))])
     land(spark, settings, payment(4, NEW, 1000))
-    catch_up(spark, settings, totals, TOPIC)
+    catch_up(spark, ViewHandle(settings, totals, TOPIC))
     assert [row["cents"] for row in _rows(uri)] == [1120]
-    assert certify(spark, settings, totals, TOPIC, [])[0].equal, "it holds the first file, and not the second"
+    assert certify(spark, ViewHandle(settings, totals, TOPIC), [])[0].equal, (
+        "it holds the first file, and not the second"
+    )

@@ -20,11 +20,12 @@ from anabranch.compute.speed.view_stream import catch_up, start
 from anabranch.core.settings import Settings
 from anabranch.lake import commit_history, latest_commit, open_table
 from anabranch.lake.file_commits import commit_rewrite
-from anabranch.lake.layout import speed_checkpoint, speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.operate.doctor import Context, examine
 from anabranch.operate.maintenance import maintain
 from anabranch.operate.maintenance._report import DAY, Policy, Report
 from anabranch.views import Registry
+from anabranch.views.model.handle import ViewHandle
 from anabranch.views.selection.inputs import rows_at
 from deltalake import DeltaTable
 from support.landed_sample import DECLARED, FLIGHTS, Event, Landing, sample_views
@@ -60,7 +61,7 @@ def run(settings: Settings, days: float = 0.0) -> Report:
 
 def rows_of(settings: Settings) -> list[dict[str, Any]]:
     """Without the marks: from scratch every row is of the newest epoch."""
-    table = open_table(speed_table(settings, DELAYS.name, 1))
+    table = open_table(VersionRef(settings, DELAYS.name, 1).speed_table)
     assert table is not None
     rows = table.to_pyarrow_table(columns=[c.name for c in table.schema().fields if not c.name.startswith("_")])
     return sorted(rows.to_pylist(), key=lambda row: [str(row[k]) for k in DELAYS.key])
@@ -68,7 +69,7 @@ def rows_of(settings: Settings) -> list[dict[str, Any]]:
 
 def expected(spark: SparkSession, settings: Settings, landing: Landing) -> list[dict[str, Any]]:
     """The function over all on-time events of landing, as a batch."""
-    rows = rows_at(spark, settings, DELAYS, FLIGHTS, landing.cut, None, late=False).toArrow().to_pylist()
+    rows = rows_at(spark, ViewHandle(settings, DELAYS, FLIGHTS), landing.cut, None, late=False).toArrow().to_pylist()
     return sorted(rows, key=lambda row: [str(row[k]) for k in DELAYS.key])
 
 
@@ -84,38 +85,41 @@ def files(uri: str) -> int:
 def test_a_stream_passes_over_it_and_one_from_scratch_has_the_same_rows(
     spark: SparkSession, settings: Settings, landing: Landing, days: float
 ) -> None:
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    ref = VersionRef(settings, DELAYS.name, 1)
+    delays = ViewHandle(settings, DELAYS, FLIGHTS)
+    catch_up(spark, delays)
     assert files(landing.uri) == 8
     run(settings)
     run(settings, days)
     assert files(landing.uri) == 1
-    catch_up(spark, settings, DELAYS, FLIGHTS)  # nothing has landed: whatever it takes in, the rows are the same
+    catch_up(spark, delays)  # nothing has landed: whatever it takes in, the rows are the same
     assert counted(rows_of(settings)) == 8
     landing.table.update_incremental()
     landing.land([departed(30)], [departed(31)])
     run(settings)
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    catch_up(spark, delays)
     live = rows_of(settings)
     assert counted(live) == 10
-    found = latest_commit(speed_table(settings, DELAYS.name, 1))
+    found = latest_commit(ref.speed_table)
     assert found is not None
     assert found.note.cut == landing.cut
-    shutil.rmtree(speed_checkpoint(settings, DELAYS.name, 1))
-    shutil.rmtree(speed_table(settings, DELAYS.name, 1))
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    shutil.rmtree(ref.speed_checkpoint)
+    shutil.rmtree(ref.speed_table)
+    catch_up(spark, delays)
     assert rows_of(settings) == live
 
 
 def test_a_stream_that_stood_still_goes_on_from_epochs_that_were_merged_since(
     spark: SparkSession, settings: Settings, landing: Landing
 ) -> None:
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    delays = ViewHandle(settings, DELAYS, FLIGHTS)
+    catch_up(spark, delays)
     landing.land(*([departed(minute)] for minute in range(40, 48)))
     run(settings)
     run(settings, 29)
     assert files(landing.uri) <= 2
-    catch_up(spark, settings, DELAYS, FLIGHTS)
-    batches = [c.note.batch.partition(":")[2] for c in commit_history(speed_table(settings, DELAYS.name, 1))]
+    catch_up(spark, delays)
+    batches = [c.note.batch.partition(":")[2] for c in commit_history(VersionRef(settings, DELAYS.name, 1).speed_table)]
     assert (counted(rows_of(settings)), batches) == (16, ["1", "0", ""])
 
 
@@ -127,7 +131,7 @@ def said(settings: Settings) -> set[str]:
 
 @pytest.fixture
 def live(spark: SparkSession, settings: Settings, landing: Landing) -> Iterator[Any]:
-    query = start(spark, settings, DELAYS, FLIGHTS)
+    query = start(spark, ViewHandle(settings, DELAYS, FLIGHTS))
     yield query
     query.stop()
 
@@ -176,9 +180,9 @@ def test_a_compaction_that_is_quicker_than_a_large_merge_makes_it_read_again(
 ) -> None:
     """Of micro-batches that the driver should not hold: the files that the merge read are gone by then."""
     for minute in (20, 21, 22):
-        catch_up(spark, settings, DELAYS, FLIGHTS)
+        catch_up(spark, ViewHandle(settings, DELAYS, FLIGHTS))
         landing.land([departed(minute)])
-    uri, versions = speed_table(settings, DELAYS.name, 1), list[int]()
+    uri, versions = VersionRef(settings, DELAYS.name, 1).speed_table, list[int]()
 
     def late(table: DeltaTable, *given: Any) -> int:
         if not versions:
@@ -188,25 +192,25 @@ def test_a_compaction_that_is_quicker_than_a_large_merge_makes_it_read_again(
         return commit_rewrite(table, *given)
 
     monkeypatch.setattr(_large_merge, "commit_rewrite", late)
-    catch_up(spark, settings.model_copy(update={"small_commit_rows": 0}), DELAYS, FLIGHTS)
+    catch_up(spark, ViewHandle(settings.model_copy(update={"small_commit_rows": 0}), DELAYS, FLIGHTS))
     first, compacted = versions
     assert (compacted, DeltaTable(uri).version()) == (first + 1, first + 2)
     assert counted(rows_of(settings)) == 11
 
 
-def asked() -> ReplayRequest:
-    return ReplayRequest(DELAYS, FLIGHTS, "again", pace=Pace(1.0))
+def asked(settings: Settings) -> ReplayRequest:
+    return ReplayRequest(ViewHandle(settings, DELAYS, FLIGHTS), "again", pace=Pace(1.0))
 
 
 @pytest.mark.sweep
 def test_a_replay_over_merged_epochs_is_given_them_one_by_one(
     spark: SparkSession, settings: Settings, landing: Landing
 ) -> None:
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    catch_up(spark, ViewHandle(settings, DELAYS, FLIGHTS))
     live = rows_of(settings)
     run(settings)
     run(settings, 29)
-    ended = replay(spark, settings, asked())
+    ended = replay(spark, asked(settings))
     assert (ended.phase, ended.total) == (PUBLISHED, 8), ended.said
     assert (rows_of(settings), ended.mended) == (live, 0)
 
@@ -215,11 +219,11 @@ def test_a_replay_over_merged_epochs_is_given_them_one_by_one(
 def test_a_replay_from_beyond_the_horizon_gives_the_same_rows_at_once(
     spark: SparkSession, settings: Settings, landing: Landing
 ) -> None:
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    catch_up(spark, ViewHandle(settings, DELAYS, FLIGHTS))
     live = rows_of(settings)
     run(settings)
     run(settings, 31)
-    ended = replay(spark, settings, asked())
+    ended = replay(spark, asked(settings))
     assert (ended.phase, ended.mended) == (PUBLISHED, 0), ended.said
     assert rows_of(settings) == live
 
@@ -228,7 +232,7 @@ def test_a_replay_under_way_is_not_disturbed(
     spark: SparkSession, settings: Settings, landing: Landing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Maintained between its slices, and a year later."""
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    catch_up(spark, ViewHandle(settings, DELAYS, FLIGHTS))
     live, release_next = rows_of(settings), LandingFeed.release_next
     monkeypatch.setattr("anabranch.change.replay._feed._FIRST_RECORDS", 2)
     monkeypatch.setattr("anabranch.change.replay._feed.next_size", lambda *_: 2)
@@ -241,7 +245,7 @@ def test_a_replay_under_way_is_not_disturbed(
         return given[-1]
 
     monkeypatch.setattr(LandingFeed, "release_next", maintained)
-    ended = replay(spark, settings, asked())
+    ended = replay(spark, asked(settings))
     assert (ended.phase, ended.mended) == (PUBLISHED, 0), ended.said
     assert len(given) >= 4
     assert rows_of(settings) == live
@@ -249,15 +253,16 @@ def test_a_replay_under_way_is_not_disturbed(
 
 def test_a_cut_and_a_version_of_before_are_there(spark: SparkSession, settings: Settings, landing: Landing) -> None:
     """The cut for ever, the version for a reader of Spark as long as it is promised."""
-    old, uri = landing.cut, speed_table(settings, DELAYS.name, 1)
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    delays = ViewHandle(settings, DELAYS, FLIGHTS)
+    old, uri = landing.cut, VersionRef(settings, DELAYS.name, 1).speed_table
+    catch_up(spark, delays)
     version, before = DeltaTable(uri).version(), len(rows_of(settings))
     for minute in (57, 58, 59):
         landing.land([departed(minute)])
-        catch_up(spark, settings, DELAYS, FLIGHTS)
+        catch_up(spark, delays)
     run(settings)
     run(settings, 6.9)
     assert spark.read.format("delta").option("versionAsOf", version).load(uri).count() == before
     run(settings, 31)
-    assert rows_at(spark, settings, DELAYS, FLIGHTS, old, None, late=True).count() == before
+    assert rows_at(spark, delays, old, None, late=True).count() == before
     assert rows_of(settings) == expected(spark, settings, landing)

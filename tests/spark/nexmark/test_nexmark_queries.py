@@ -19,11 +19,12 @@ from anabranch.certify.staged_build import StagedBuild
 from anabranch.compute.batch.rebuild import rebuild
 from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.settings import Settings, load_settings
-from anabranch.lake.layout import batch_table
+from anabranch.lake.layout import VersionRef
 from anabranch.samples._rendering import render
 from anabranch.testing import Event, Landing
 from anabranch.views import View
 from anabranch.views.model.definition import PARTITION_DATE
+from anabranch.views.model.handle import ViewHandle
 
 from benchmarks.nexmark import paths
 from benchmarks.nexmark.declared import declarations, topic, views
@@ -83,7 +84,7 @@ def house(
     epochs = [[_event(row) for row in part.iter_rows(named=True)] for part in slices]
     landing.land(*epochs[: EPOCHS // 2])
     for query in _asked(request) - ONE_BID_AT_A_TIME:
-        catch_up(spark, settings, VIEWS[query], topic())
+        catch_up(spark, ViewHandle(settings, VIEWS[query], topic()))
     landing.land(*epochs[EPOCHS // 2 :])
     records = sent.select("partition", "offset", "value").to_arrow()
     return House(settings, landing, epochs, Oracle(records, paths.epochs(settings, topic()), topic().allowed_lateness))
@@ -112,7 +113,7 @@ def test_the_oracle_finds_the_same_events_late_as_landing(house: House) -> None:
 @pytest.mark.parametrize("query", EACH)
 def test_both_paths_are_equal_at_equal_cuts_and_to_duckdb(spark: SparkSession, house: House, query: str) -> None:
     view = VIEWS[query]
-    catch_up(spark, house.settings, view, topic())
+    catch_up(spark, ViewHandle(house.settings, view, topic()))
     judged = house.both_paths(spark, view)
     assert not judged.problems
     assert judged.certificates == (1 if view.kappa else len(NIGHT.days))
@@ -123,7 +124,9 @@ def test_both_paths_are_equal_at_equal_cuts_and_to_duckdb(spark: SparkSession, h
 def test_a_day_alone_gives_the_rows_that_it_has_among_all(spark: SparkSession, house: House, query: str) -> None:
     view, found = VIEWS[query], []
     for day in NIGHT.days:
-        build = StagedBuild.of(house.settings, rebuild(spark, house.settings, view, topic(), [day], f"alone-{day}"))
+        build = StagedBuild.of(
+            house.settings, rebuild(spark, ViewHandle(house.settings, view, topic()), [day], f"alone-{day}")
+        )
         if paths_of_day := build.paths([day]):
             rows = spark.read.option("basePath", build.base).parquet(*paths_of_day)
             found.append(rows.drop(PARTITION_DATE).toArrow())
@@ -134,7 +137,7 @@ def test_a_day_alone_gives_the_rows_that_it_has_among_all(spark: SparkSession, h
 
 def test_the_days_of_query_4_add_up_to_the_benchmarks_one_average(spark: SparkSession, house: House) -> None:
     paths.reprocess(spark, house.settings, VIEWS["q4"], topic(), NIGHT.days)
-    rows = spark.read.format("delta").load(batch_table(house.settings, "nexmark_q4", 1))
+    rows = spark.read.format("delta").load(VersionRef(house.settings, "nexmark_q4", 1).batch_table)
     summed = rows.groupBy("category").agg({"total": "sum", "auctions": "sum", "day": "count"}).collect()
     assert max(row["count(day)"] for row in summed) > 1
     expected = house.oracle.ask(AVERAGE_OF_ALL_TIME, late=True).to_pylist()

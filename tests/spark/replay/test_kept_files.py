@@ -17,8 +17,9 @@ from anabranch.core.settings import Settings
 from anabranch.lake import latest_commit, open_table
 from anabranch.lake.commits import append, upsert
 from anabranch.lake.files import stage_arrow
-from anabranch.lake.layout import speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.views.model.definition import CHANGED, PARTITION_DATE
+from anabranch.views.model.handle import ViewHandle
 from deltalake import DeltaTable
 from support.landed_sample import FLIGHTS, Event, Landing, sample_views
 
@@ -35,8 +36,8 @@ Row = dict[str, Any]
 def uri(spark: SparkSession, settings: Settings) -> str:
     """A speed table of two days."""
     Landing(settings).land([departed(1, 5), departed(1, 6)], [departed(2, 7), departed(2, 8)])
-    catch_up(spark, settings, DELAYS, FLIGHTS)
-    return speed_table(settings, DELAYS.name, DELAYS.version)
+    catch_up(spark, ViewHandle(settings, DELAYS, FLIGHTS))
+    return VersionRef(settings, DELAYS.name, DELAYS.version).speed_table
 
 
 def departed(day: int, hour: int) -> Event:
@@ -67,7 +68,7 @@ def rows_as_table(uri: str, rows: list[Row]) -> pa.Table:
 
 
 def replayed(spark: SparkSession, settings: Settings, run: str = "again", days: tuple[date, ...] | None = None) -> int:
-    ended = replay(spark, settings, ReplayRequest(DELAYS, FLIGHTS, run, pace=Pace(1.0), days=days))
+    ended = replay(spark, ReplayRequest(ViewHandle(settings, DELAYS, FLIGHTS), run, pace=Pace(1.0), days=days))
     assert ended.phase == PUBLISHED, ended.said
     return ended.mended
 

@@ -17,7 +17,7 @@ from anabranch.change.replay.state import PUBLISHED, ReplayState
 from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.settings import Settings, load_settings
 from anabranch.lake import latest_commit, open_table
-from anabranch.lake.layout import speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.views import View
 from anabranch.views.model.definition import is_changed
 from support import sample_events
@@ -53,21 +53,21 @@ class World:
             landing.land(*self.epochs[topic][part])
 
     def rows(self, view: View) -> list[dict[str, Any]]:
-        table = open_table(speed_table(self.settings, view.name, view.version))
+        table = open_table(VersionRef(self.settings, view.name, view.version).speed_table)
         assert table is not None
         rows = [{k: v for k, v in r.items() if not is_changed(k)} for r in table.to_pyarrow_table().to_pylist()]
         return sorted(rows, key=lambda row: [str(row[k]) for k in view.key])
 
     def catch_up(self, view: View) -> None:
-        catch_up(self.spark, self.settings, view, REGISTRY.topic(view))
+        catch_up(self.spark, REGISTRY.handle(self.settings, view))
 
     def replay(self, view: View, run: str, **more: Any) -> ReplayState:
-        asked = ReplayRequest(view, REGISTRY.topic(view), run, pace=Pace(1.0), **more)
-        return replay(self.spark, self.settings, asked)
+        asked = ReplayRequest(REGISTRY.handle(self.settings, view), run, pace=Pace(1.0), **more)
+        return replay(self.spark, asked)
 
     def all_equal(self, view: View) -> bool:
         days = [date(2013, 1, 1) + timedelta(n) for n in range(-1, DAYS + 2)]
-        return all(c.equal for c in certify(self.spark, self.settings, view, REGISTRY.topic(view), days))
+        return all(c.equal for c in certify(self.spark, REGISTRY.handle(self.settings, view), days))
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def test_a_replay_of_any_kind_says_the_same_and_goes_on(world: World, name: str)
     ended = world.replay(view, "whole")
     assert (ended.phase, ended.equal, ended.mended) == (PUBLISHED, ended.partitions, 0), ended.said
     assert world.rows(view) == before
-    committed = latest_commit(speed_table(world.settings, view.name, view.version))
+    committed = latest_commit(VersionRef(world.settings, view.name, view.version).speed_table)
     assert committed is not None
     assert committed.note.extra["replay"] == "whole"
     assert int(committed.note.batch.partition(":")[2]) >= REPLAYED - 1, "epoch by epoch"

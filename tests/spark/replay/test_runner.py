@@ -33,10 +33,11 @@ from anabranch.core.settings import Settings
 from anabranch.lake import Commit, latest_commit, open_table
 from anabranch.lake.commits import upsert
 from anabranch.lake.cut import Cut
-from anabranch.lake.layout import speed_checkpoint, speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.lake.streams.stream_checkpoint import checkpoint_id
 from anabranch.views import View
 from anabranch.views.model.definition import CHANGED
+from anabranch.views.model.handle import ViewHandle
 from deltalake import write_deltalake
 from support.landed_sample import FLIGHTS, Event, Landing, sample_views
 
@@ -64,25 +65,25 @@ def landing(settings: Settings) -> Landing:
     return found
 
 
-def asked(view: View = DELAYS, **more: Any) -> ReplayRequest:
-    return ReplayRequest(view, FLIGHTS, RUN, **{"pace": UNHURRIED, **more})
+def asked(settings: Settings, view: View = DELAYS, **more: Any) -> ReplayRequest:
+    return ReplayRequest(ViewHandle(settings, view, FLIGHTS), RUN, **{"pace": UNHURRIED, **more})
 
 
 def rows_of(settings: Settings, view: View = DELAYS) -> list[dict[str, Any]]:
-    table = open_table(speed_table(settings, view.name, view.version))
+    table = open_table(VersionRef(settings, view.name, view.version).speed_table)
     assert table is not None
     return sorted(table.to_pyarrow_table().to_pylist(), key=lambda row: [str(row[k]) for k in view.key])
 
 
 def head(settings: Settings, view: View = DELAYS) -> Commit:
-    found = latest_commit(speed_table(settings, view.name, view.version))
+    found = latest_commit(VersionRef(settings, view.name, view.version).speed_table)
     assert found is not None
     return found
 
 
 def spoil(settings: Settings, view: View, column: str, *, stranger: bool = False) -> None:
     """Another value in the first row: in a commit of the stream's own, or of somebody who says nothing of it."""
-    table = open_table(speed_table(settings, view.name, view.version))
+    table = open_table(VersionRef(settings, view.name, view.version).speed_table)
     assert table is not None
     first = rows_of(settings, view)[0]
     value = first[column] + 1 if isinstance(first[column], int) else "SPOILT"
@@ -105,37 +106,38 @@ def left_over(settings: Settings) -> list[str]:
 
 
 def live_checkpoint(settings: Settings, view: View = DELAYS) -> Path:
-    return speed_checkpoint(settings, view.name, view.version)
+    return VersionRef(settings, view.name, view.version).speed_checkpoint
 
 
 def test_a_wrong_state_is_mended_and_the_stream_goes_on_with_the_right_one(
     spark: SparkSession, settings: Settings, landing: Landing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The live stream has lost an event: its state, not only its table, says one flight too few."""
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    delays = ViewHandle(settings, DELAYS, FLIGHTS)
+    catch_up(spark, delays)
     right = rows_of(settings)
     shutil.rmtree(live_checkpoint(settings))
-    shutil.rmtree(speed_table(settings, DELAYS.name, 1))
+    shutil.rmtree(VersionRef(settings, DELAYS.name, 1).speed_table)
     with monkeypatch.context() as patched:
         patched.setattr("anabranch.compute.speed.view_stream.events_of", _without_the_first)
         patched.setattr("anabranch.views.selection.inputs.events_of", _without_the_first)
-        catch_up(spark, settings, DELAYS, FLIGHTS)
+        catch_up(spark, delays)
     assert [row["flights"] for row in rows_of(settings)] == [1, 1, 1]
     before = head(settings)
 
-    ended = replay(spark, settings, asked())
+    ended = replay(spark, asked(settings))
     assert (ended.phase, ended.partitions, ended.equal, ended.mended) == (PUBLISHED, 2, 2, 1)
     assert head(settings).version == before.version + 1
     assert (head(settings).note.cut, head(settings).note.extra["replay"]) == (landing.cut, RUN)
     assert [row["flights"] for row in rows_of(settings)] == [row["flights"] for row in right] == [1, 2, 1]
 
     landing.land([departed("02 07:30"), departed("02 07:40")])
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    catch_up(spark, delays)
     assert [row["flights"] for row in rows_of(settings)] == [1, 2, 3]
     assert head(settings).note.batch.partition(":")[0] == checkpoint_id(live_checkpoint(settings))
-    assert all(c.equal for c in certify(spark, settings, DELAYS, FLIGHTS, [date(2013, 1, 1), date(2013, 1, 2)]))
+    assert all(c.equal for c in certify(spark, delays, [date(2013, 1, 1), date(2013, 1, 2)]))
     assert left_over(settings) == []
-    assert replay(spark, settings, asked()) == ended, "asked again, it only says how it ended"
+    assert replay(spark, asked(settings)) == ended, "asked again, it only says how it ended"
 
 
 def _without_the_first(landed: Any, view: View, *, late: bool) -> Any:
@@ -146,29 +148,34 @@ def test_rows_that_are_right_keep_what_readers_know_them_by(
     spark: SparkSession, settings: Settings, landing: Landing
 ) -> None:
     """A replay takes larger steps: by its own epochs a batch half that was published in between would seem old."""
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    delays = ViewHandle(settings, DELAYS, FLIGHTS)
+    catch_up(spark, delays)
     landing.land([departed("02 09:00")])
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    catch_up(spark, delays)
     before, around = rows_of(settings), elsewhere(settings)
     assert {row[CHANGED] for row in before} == {3, 4}
 
-    ended = replay(spark, settings, asked())
+    ended = replay(spark, asked(settings))
     assert (ended.phase, ended.mended) == (PUBLISHED, 0)
     assert rows_of(settings) == before
     assert elsewhere(settings) == around, "it touches nothing but the table that it replaces"
 
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    catch_up(spark, delays)
     adopted = checkpoint_id(live_checkpoint(settings))
     live_checkpoint(settings).unlink()  # a person deletes it: the stream builds its table again from landing
     landing.land([departed("02 09:10")])
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    catch_up(spark, delays)
     assert adopted != checkpoint_id(live_checkpoint(settings)) == head(settings).note.batch.partition(":")[0]
     assert len(rows_of(settings)) == len(before)
 
 
 def elsewhere(settings: Settings) -> dict[str, int]:
     """Every file that is no replay's and not of the speed table, with the time of its last change."""
-    own = (speed_table(settings, DELAYS.name, 1), str(settings.home / "control" / "replays"), str(settings.locks))
+    own = (
+        VersionRef(settings, DELAYS.name, 1).speed_table,
+        str(settings.home / "control" / "replays"),
+        str(settings.locks),
+    )
     files = (path for path in settings.home.rglob("*") if path.is_file())
     kept = [p for p in files if not str(p).startswith(own) and p.parts[len(settings.home.parts)] != "tmp"]
     return {str(path): path.stat().st_mtime_ns for path in kept if settings.checkpoints / "replay" not in path.parents}
@@ -186,24 +193,26 @@ def elsewhere(settings: Settings) -> dict[str, int]:
 def test_a_table_that_is_wrong_is_replaced(
     spark: SparkSession, settings: Settings, landing: Landing, view: View, column: str, stranger: bool
 ) -> None:
-    catch_up(spark, settings, view, FLIGHTS)
+    handle = ViewHandle(settings, view, FLIGHTS)
+    catch_up(spark, handle)
     right = rows_of(settings, view)
     spoil(settings, view, column, stranger=stranger)
     assert rows_of(settings, view) != right
 
-    ended = replay(spark, settings, asked(view))
+    ended = replay(spark, asked(settings, view))
     assert (ended.phase, ended.mended) == (PUBLISHED, 1)
     assert [{**r, CHANGED: 0} for r in rows_of(settings, view)] == [{**r, CHANGED: 0} for r in right]
     landing.land([departed("03 05:10")])
-    catch_up(spark, settings, view, FLIGHTS)
-    assert all(c.equal for c in certify(spark, settings, view, FLIGHTS, [date(2013, 1, n) for n in (1, 2, 3)]))
+    catch_up(spark, handle)
+    assert all(c.equal for c in certify(spark, handle, [date(2013, 1, n) for n in (1, 2, 3)]))
 
 
 def test_a_running_stream_hands_over(spark: SparkSession, settings: Settings, landing: Landing) -> None:
-    query = start(spark, settings, DELAYS, FLIGHTS)
+    delays = ViewHandle(settings, DELAYS, FLIGHTS)
+    query = start(spark, delays)
     try:
         _until(lambda: query.sink.cut.covers(landing.cut))
-        assert replay(spark, settings, asked()).phase == PUBLISHED
+        assert replay(spark, asked(settings)).phase == PUBLISHED
         landing.land([departed("02 07:30")])
         _until(lambda: not query.isActive)
         assert isinstance(query.failure, TryAgain)
@@ -211,7 +220,7 @@ def test_a_running_stream_hands_over(spark: SparkSession, settings: Settings, la
         assert head(settings).note.cut.epoch("flights") == 3
     finally:
         query.stop()
-    again = start(spark, settings, DELAYS, FLIGHTS)
+    again = start(spark, delays)
     try:
         _until(lambda: again.sink.cut.covers(landing.cut))
     finally:
@@ -231,19 +240,19 @@ def _until(true: Callable[[], bool], seconds: float = 60) -> None:
 def test_days_are_replaced_under_the_live_tables_own_note(
     spark: SparkSession, settings: Settings, landing: Landing
 ) -> None:
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    catch_up(spark, ViewHandle(settings, DELAYS, FLIGHTS))
     landing.land([departed("03 07:00")])
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    catch_up(spark, ViewHandle(settings, DELAYS, FLIGHTS))
     right, note = rows_of(settings), head(settings).note
     spoil(settings, DELAYS, "flights")
 
-    ended = replay(spark, settings, asked(days=(date(2013, 1, 1), date(2013, 1, 2))))
+    ended = replay(spark, asked(settings, days=(date(2013, 1, 1), date(2013, 1, 2))))
     assert (ended.phase, ended.partitions, ended.mended) == (PUBLISHED, 2, 1)
     assert 0 < ended.cores_used <= 1.1, "only what it has used itself: its engine is older"
     assert [{**r, CHANGED: 0} for r in rows_of(settings)] == [{**r, CHANGED: 0} for r in right]
     assert (head(settings).note.batch, head(settings).note.cut) == (note.batch, note.cut)
     landing.land([departed("03 07:30")])
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    catch_up(spark, ViewHandle(settings, DELAYS, FLIGHTS))
     assert [row["flights"] for row in rows_of(settings)] == [1, 2, 1, 2]
     assert left_over(settings) == []
 
@@ -252,9 +261,9 @@ def test_days_that_changed_behind_the_replays_cut_stay(
     spark: SparkSession, settings: Settings, landing: Landing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "_ROUNDS", 1)
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    catch_up(spark, ViewHandle(settings, DELAYS, FLIGHTS))
     with pytest.raises(TryAgain) as error:
-        replay(spark, settings, asked(days=(date(2013, 1, 2),), until={"flights": 2}))
+        replay(spark, asked(settings, days=(date(2013, 1, 2),), until={"flights": 2}))
     assert error.value.code == "DAYS_TOUCHED"
     assert "replay" not in head(settings).note.extra
 
@@ -262,7 +271,7 @@ def test_days_that_changed_behind_the_replays_cut_stay(
 def test_what_is_not_equal_is_discarded_without_a_trace(
     spark: SparkSession, settings: Settings, landing: Landing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    catch_up(spark, ViewHandle(settings, DELAYS, FLIGHTS))
     before, files = head(settings), _files(settings)
 
     def spoilt(spark: Any, view: View, table: SpeedTable, live: str, days: Any) -> int:
@@ -275,7 +284,7 @@ def test_what_is_not_equal_is_discarded_without_a_trace(
         return 0
 
     monkeypatch.setattr(runner, "keep_live_epochs", spoilt)
-    ended = replay(spark, settings, asked())
+    ended = replay(spark, asked(settings))
     assert (ended.phase, ended.partitions, ended.equal) == (REFUSED, 2, 1)
     assert "1 of 2 certificates differ at flights@3" in ended.said
     assert (head(settings), left_over(settings), _files(settings)) == (before, [], files)
@@ -288,10 +297,10 @@ def _files(settings: Settings) -> list[str]:
 
 
 def test_cancelled_it_leaves_nothing(spark: SparkSession, settings: Settings, landing: Landing) -> None:
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    catch_up(spark, ViewHandle(settings, DELAYS, FLIGHTS))
     before, files = head(settings), _files(settings)
     update_control(settings, ReplayState(DELAYS.name, 1, RUN), lambda _: ControlRequest(UNHURRIED, "bert"))
-    ended = replay(spark, settings, asked())
+    ended = replay(spark, asked(settings))
     assert ended.phase == CANCELLED
     assert (head(settings), left_over(settings), _files(settings)) == (before, [], files)
 
@@ -315,7 +324,7 @@ def kills() -> Iterator[Any]:
 def test_killed_before_or_after_any_step_it_goes_on(
     spark: SparkSession, settings: Settings, landing: Landing, monkeypatch: pytest.MonkeyPatch, step: str, after: bool
 ) -> None:
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    catch_up(spark, ViewHandle(settings, DELAYS, FLIGHTS))
     right = rows_of(settings)
     spoil(settings, DELAYS, "flights")
     real = getattr(runner._Replay, step)
@@ -328,11 +337,11 @@ def test_killed_before_or_after_any_step_it_goes_on(
     with monkeypatch.context() as patched:
         patched.setattr(runner._Replay, step, killed)
         with pytest.raises(_Killed):
-            replay(spark, settings, asked())
+            replay(spark, asked(settings))
     landing.land([departed("02 07:30")])
 
-    assert replay(spark, settings, asked()).phase == PUBLISHED
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    assert replay(spark, asked(settings)).phase == PUBLISHED
+    catch_up(spark, ViewHandle(settings, DELAYS, FLIGHTS))
     assert [row["flights"] for row in rows_of(settings)] == [right[0]["flights"], right[1]["flights"], 2]
     assert [c.note.extra.get("replay") for c in _commits(settings)].count(RUN) == 1
     assert left_over(settings) == []
@@ -341,7 +350,7 @@ def test_killed_before_or_after_any_step_it_goes_on(
 def _commits(settings: Settings) -> list[Commit]:
     from anabranch.lake import commit_history
 
-    return list(commit_history(speed_table(settings, DELAYS.name, 1)))
+    return list(commit_history(VersionRef(settings, DELAYS.name, 1).speed_table))
 
 
 @pytest.mark.parametrize(
@@ -350,7 +359,7 @@ def _commits(settings: Settings) -> list[Commit]:
 def test_killed_in_the_middle_of_history_it_goes_on_there(
     spark: SparkSession, settings: Settings, landing: Landing, monkeypatch: pytest.MonkeyPatch, given: int
 ) -> None:
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    catch_up(spark, ViewHandle(settings, DELAYS, FLIGHTS))
     right, slices = rows_of(settings), []
     monkeypatch.setattr("anabranch.change.replay._feed._FIRST_RECORDS", 1)
     monkeypatch.setattr("anabranch.change.replay._feed.next_size", lambda *_: 1)
@@ -364,15 +373,15 @@ def test_killed_in_the_middle_of_history_it_goes_on_there(
 
     monkeypatch.setattr(runner._Replay, "_rest", killed)
     with pytest.raises(_Killed):
-        replay(spark, settings, asked())
-    known = read_state(settings, DELAYS.name, 1, RUN)
+        replay(spark, asked(settings))
+    known = read_state(VersionRef(settings, DELAYS.name, 1), RUN)
     assert known is not None
     assert (known.phase, known.ended, known.done) == ("streaming", False, [1, 3, 4][given - 1])
 
     with pytest.raises(Conflict) as error:
-        replay(spark, settings, replace(asked(), run="another"))
+        replay(spark, replace(asked(settings), run="another"))
     assert error.value.code == "REPLAY_RUNNING"
-    ended = replay(spark, settings, asked())
+    ended = replay(spark, asked(settings))
     assert (ended.phase, ended.done, ended.total, ended.mended) == (PUBLISHED, 4, 4, 0)
     assert rows_of(settings) == right
     cuts = [cut.epoch("flights") for cut in slices]
@@ -383,17 +392,17 @@ def test_a_live_stream_that_is_ahead_is_followed(
     spark: SparkSession, settings: Settings, landing: Landing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More lands and is read while the replay certifies: it goes on until readers are nowhere ahead."""
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    catch_up(spark, ViewHandle(settings, DELAYS, FLIGHTS))
     real, again = runner._Replay._show, list[Cut]()
 
     def ahead(self: Any) -> None:
         if not again:
             again.append(landing.land([departed("02 07:30")]))
-            catch_up(spark, settings, DELAYS, FLIGHTS)
+            catch_up(spark, ViewHandle(settings, DELAYS, FLIGHTS))
         real(self)
 
     monkeypatch.setattr(runner._Replay, "_show", ahead)
-    assert replay(spark, settings, asked()).phase == PUBLISHED
+    assert replay(spark, asked(settings)).phase == PUBLISHED
     assert head(settings).note.cut == landing.cut
     assert [row["flights"] for row in rows_of(settings)] == [1, 2, 2]
 
@@ -402,16 +411,16 @@ def test_a_live_stream_that_is_ahead_is_followed(
 def test_whose_definition_has_changed_is_not_replayed_into(
     spark: SparkSession, settings: Settings, landing: Landing
 ) -> None:
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    catch_up(spark, ViewHandle(settings, DELAYS, FLIGHTS))
     before = head(settings)
     with pytest.raises(AnabranchError) as error:
-        replay(spark, settings, asked(replace(DELAYS, fingerprint="another")))
+        replay(spark, asked(settings, replace(DELAYS, fingerprint="another")))
     assert error.value.code == "DEFINITION_CHANGED"
     assert head(settings) == before
 
 
 def test_a_view_that_fails_says_so(spark: SparkSession, settings: Settings, landing: Landing) -> None:
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    catch_up(spark, ViewHandle(settings, DELAYS, FLIGHTS))
 
     def broken(departed: Any) -> Any:
         from pyspark.sql import functions as F
@@ -420,5 +429,5 @@ def test_a_view_that_fails_says_so(spark: SparkSession, settings: Settings, land
         return rows.withColumn("flights", F.raise_error(F.lit("on purpose")).cast("long") + F.col("flights"))
 
     with pytest.raises(BrokenState) as error:
-        replay(spark, settings, asked(replace(DELAYS, function=broken)))
+        replay(spark, asked(settings, replace(DELAYS, function=broken)))
     assert "on purpose" in str(error.value)

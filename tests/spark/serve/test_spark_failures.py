@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import anabranch
 import pytest
 from anabranch.core.settings import Settings
-from anabranch.lake.layout import speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.serve import reader_log
 from anabranch.serve.reader_log import failed_reads
 from anabranch.serve.routes import set_route
@@ -37,16 +37,17 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 
 def counted(settings: Settings, expected: int) -> list[tuple[str, str]]:
     """Spark tells its listeners a moment later."""
+    ref = VersionRef(settings, VIEW, 1)
     end = time.monotonic() + 30
-    while len(found := failed_reads(settings, VIEW, 1)) < expected and time.monotonic() < end:
+    while len(found := failed_reads(ref)) < expected and time.monotonic() < end:
         time.sleep(0.05)
     time.sleep(0.5)
-    return [(each.engine, each.code) for each in failed_reads(settings, VIEW, 1)] if found else []
+    return [(each.engine, each.code) for each in failed_reads(ref)] if found else []
 
 
 def test_a_torn_file_is_counted(spark: SparkSession, settings: Settings) -> None:
     rows = anabranch.read(VIEW, settings=settings).to_spark(spark)
-    file = sorted(Path(speed_table(settings, VIEW, 1)).rglob("*.parquet"))[0]
+    file = sorted(Path(VersionRef(settings, VIEW, 1).speed_table).rglob("*.parquet"))[0]
     file.write_bytes(file.read_bytes()[:-40] + b"\0" * 40)
     with pytest.raises(ENGINES_OWN):
         rows.groupBy("origin").count().collect()
@@ -55,7 +56,7 @@ def test_a_torn_file_is_counted(spark: SparkSession, settings: Settings) -> None
 
 def test_a_file_that_is_gone_is_counted(spark: SparkSession, settings: Settings) -> None:
     rows = anabranch.read(VIEW, where="written_by > 0", settings=settings).to_spark(spark)
-    for file in Path(speed_table(settings, VIEW, 1)).rglob("*.parquet"):
+    for file in Path(VersionRef(settings, VIEW, 1).speed_table).rglob("*.parquet"):
         file.unlink()
     with pytest.raises(ENGINES_OWN):
         rows.toArrow()

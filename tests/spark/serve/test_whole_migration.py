@@ -22,9 +22,11 @@ from anabranch.compute.batch.rebuild import rebuild
 from anabranch.compute.speed import view_stream
 from anabranch.core.errors import TryAgain
 from anabranch.core.settings import Settings
+from anabranch.lake.layout import VersionRef
 from anabranch.serve.reader_log import failed_reads
 from anabranch.serve.retirement import retire
 from anabranch.serve.routes import route_of
+from anabranch.views.model.handle import ViewHandle
 from support.landed_sample import FLIGHTS, Event, Landing, sample_views
 from support.processes import working
 
@@ -102,9 +104,10 @@ RUNS = [pytest.param(n, marks=pytest.mark.sweep if n else ()) for n in range(10)
 
 @pytest.mark.parametrize("run", RUNS)
 def test_no_read_fails_is_torn_mixed_or_older(spark: SparkSession, settings: Settings, run: int) -> None:
+    ref = VersionRef(settings, OLD.name, 1)
     landing, numbers = Landing(settings), count()
     landing.land(*([departed(next(numbers))] for _ in range(5)))
-    queries: list[Any] = [view_stream.start(spark, settings, view, FLIGHTS) for view in (OLD, NEW)]
+    queries: list[Any] = [view_stream.start(spark, ViewHandle(settings, view, FLIGHTS)) for view in (OLD, NEW)]
     given: dict[str, Any] = {"by": "anna", "why": "a test", "soak_seconds": 0.5, "promise": PROMISE}
 
     def land(stop: threading.Event) -> None:
@@ -119,9 +122,9 @@ def test_no_read_fails_is_torn_mixed_or_older(spark: SparkSession, settings: Set
         reader = Reader(settings, "r")
         with working(land, reader.poll):
             for view in (OLD, NEW):  # what readers have of the old version is built of the new one
-                build = rebuild(spark, settings, view, FLIGHTS, [DAY], f"run-v{view.version}")
-                assert reconcile(spark, settings, view, FLIGHTS, build.run, build).equal == (DAY,)
-                publish(settings, view, build, [DAY])
+                build = rebuild(spark, ViewHandle(settings, view, FLIGHTS), [DAY], f"run-v{view.version}")
+                assert reconcile(spark, ViewHandle(settings, view, FLIGHTS), build.run, build).equal == (DAY,)
+                publish(ViewHandle(settings, view, FLIGHTS), build, [DAY])
             start(settings, OLD, NEW, steps=(50, 100), **given)
             reader.name = next(n for k in count() if _gets(settings, n := f"r{k}", 50) == 2)
             stepped(settings, lambda made: made.share == 50)
@@ -134,7 +137,7 @@ def test_no_read_fails_is_torn_mixed_or_older(spark: SparkSession, settings: Set
             start(settings, OLD, NEW, steps=(50, 100), **given)
             stepped(settings, lambda made: made.state == "done")
             _until(lambda: reader.reads[-1] == 2, 20)
-            retire(settings, OLD.name, 1, by="anna", why="all on v2", grace=timedelta(0))
+            retire(ref, by="anna", why="all on v2", grace=timedelta(0))
             time.sleep(0.5)
     finally:
         for query in queries:
@@ -142,7 +145,7 @@ def test_no_read_fails_is_torn_mixed_or_older(spark: SparkSession, settings: Set
     assert reader.wrong == []
     assert set(reader.reads) == {1, 2}
     assert len(reader.reads) > 100
-    assert failed_reads(settings, OLD.name, 1) == failed_reads(settings, OLD.name, 2) == []
+    assert failed_reads(ref) == failed_reads(VersionRef(settings, OLD.name, 2)) == []
 
 
 def _gets(settings: Settings, name: str, share: int) -> int:

@@ -27,6 +27,7 @@ from anabranch.lake.layout import landing_table
 from anabranch.operate.doctor import Context, decode_check, examine
 from anabranch.views import Registry, view
 from anabranch.views.check import check
+from anabranch.views.model.handle import ViewHandle
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import functions as F
 from support.landed_bytes import landing_of
@@ -102,7 +103,7 @@ def land(spark: SparkSession, settings: Settings, topic: Topic, epochs: Sequence
     with landing_of(spark, settings, topic, records) as landing:
         for epoch_records in of_epochs:
             landing.land(epoch_records)
-            catch_up(small(spark), settings, takings, topic)
+            catch_up(small(spark), ViewHandle(settings, takings, topic))
 
 
 def sums(number: type, payments: Sequence[Payment]) -> dict[tuple[date, str], tuple[Any, Any]]:
@@ -128,6 +129,7 @@ def test_the_data_is_such_that_doubles_lose_cents() -> None:
 
 
 def test_both_paths_are_exact_to_the_cent(spark: SparkSession, settings: Settings) -> None:
+    handle = ViewHandle(settings, takings, PAYMENTS)
     check(takings, spark, DECLARED)
     land(spark, settings, PAYMENTS, [[*EPOCHS[0], *REFUSED], EPOCHS[1]])
     expected = sums(Decimal, [each for epoch in EPOCHS for each in epoch])
@@ -137,10 +139,10 @@ def test_both_paths_are_exact_to_the_cent(spark: SparkSession, settings: Setting
     assert rows(streamed) == expected
 
     own = small(spark)
-    build = rebuild(own, settings, takings, PAYMENTS, DAYS, "money")
-    certificates = certify(own, settings, takings, PAYMENTS, DAYS, StagedBuild.of(settings, build))
+    build = rebuild(own, handle, DAYS, "money")
+    certificates = certify(own, handle, DAYS, StagedBuild.of(settings, build))
     assert [(c.partition, c.equal, c.speed.rows) for c in certificates] == [(DAYS[0], True, 3), (DAYS[1], True, 2)]
-    publish(settings, takings, build, DAYS)
+    publish(handle, build, DAYS)
     published = anabranch.read("takings", settings=settings)
     assert set(published.halves.values()) == {"batch"}
     assert rows(published) == expected

@@ -32,6 +32,7 @@ from anabranch.operate.doctor import Context, Finding, decode_check, examine
 from anabranch.testing import prove
 from anabranch.views import Registry, View, load_views, view
 from anabranch.views.check import check
+from anabranch.views.model.handle import ViewHandle
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import functions as F
 from support.landed_bytes import landing_of
@@ -115,7 +116,7 @@ def landed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tup
         for some in (records[:2], records[2:]):
             landing.land(some)
             for each in (pieces, query):
-                catch_up(small(spark), settings, each, SHELVES)
+                catch_up(small(spark), ViewHandle(settings, each, SHELVES))
     return settings, query
 
 
@@ -130,10 +131,12 @@ def test_both_paths_read_a_key(spark: SparkSession, landed: tuple[Settings, View
     for each in (pieces, query):
         check(each, spark, DECLARED)
         assert rows(settings, each.name) == ({"speed"}, EXPECTED)
-        build = rebuild(small(spark), settings, each, SHELVES, [DAY], "maps")
-        (certificate,) = certify(small(spark), settings, each, SHELVES, [DAY], StagedBuild.of(settings, build))
+        build = rebuild(small(spark), ViewHandle(settings, each, SHELVES), [DAY], "maps")
+        (certificate,) = certify(
+            small(spark), ViewHandle(settings, each, SHELVES), [DAY], StagedBuild.of(settings, build)
+        )
         assert (certificate.equal, certificate.speed.rows) == (True, 2)
-        publish(settings, each, build, [DAY])
+        publish(ViewHandle(settings, each, SHELVES), build, [DAY])
         assert rows(settings, each.name) == ({"batch"}, EXPECTED)
 
 

@@ -15,8 +15,9 @@ from anabranch.ingest.landing import log_trimming
 from anabranch.ingest.landing.log_trimming import LogTrimmer
 from anabranch.lake import latest_commit, open_table
 from anabranch.lake.commits import configure
-from anabranch.lake.layout import speed_checkpoint, speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.lake.log.archived_commits import LOG
+from anabranch.views.model.handle import ViewHandle
 from support.landed_sample import FLIGHTS, Event, Landing, sample_views
 
 if TYPE_CHECKING:
@@ -58,26 +59,27 @@ def begin(landing: Landing) -> int:
 
 
 def flights(settings: Settings) -> int:
-    table = open_table(speed_table(settings, DELAYS.name, 1))
+    table = open_table(VersionRef(settings, DELAYS.name, 1).speed_table)
     assert table is not None
     return sum(table.to_pyarrow_table()["flights"].to_pylist())
 
 
 def plans(settings: Settings) -> list[Path]:
-    return list((speed_checkpoint(settings, DELAYS.name, 1) / "offsets").glob("[0-9]*"))
+    return list((VersionRef(settings, DELAYS.name, 1).speed_checkpoint / "offsets").glob("[0-9]*"))
 
 
 def test_the_log_keeps_what_a_stream_has_not_read(spark: SparkSession, settings: Settings, landing: Landing) -> None:
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    delays = ViewHandle(settings, DELAYS, FLIGHTS)
+    catch_up(spark, delays)
     behind = landing.table.version()
     land(landing, settings, 1, 23)
     assert begin(landing) <= behind < landing.table.version() - 20
     for first in (24, 30, 36):
-        catch_up(spark, settings, DELAYS, FLIGHTS)
+        catch_up(spark, delays)
         land(landing, settings, first, 6)
     # When it starts, Spark asks once more for the batch before.
     assert begin(landing) > behind
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    catch_up(spark, delays)
     assert flights(settings) == 42
 
 
@@ -86,22 +88,23 @@ def test_a_stream_that_rested_for_days_goes_on_where_it_was(
     spark: SparkSession, settings: Settings, landing: Landing, killed: bool
 ) -> None:
     """Killed behind its first commit, too: its snapshot is then read again."""
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    delays = ViewHandle(settings, DELAYS, FLIGHTS)
+    catch_up(spark, delays)
     if killed:
         for name in ("0", ".0.crc"):
-            (speed_checkpoint(settings, DELAYS.name, 1) / "commits" / name).unlink()
+            (VersionRef(settings, DELAYS.name, 1).speed_checkpoint / "commits" / name).unlink()
     for plan in plans(settings):
         os.utime(plan, times=(time.time() - 2 * 86_400,) * 2)
     behind = landing.table.version()
     land(landing, settings, 1, 23)
     assert begin(landing) > behind
-    catch_up(spark, settings, DELAYS, FLIGHTS)
+    catch_up(spark, delays)
     assert begin(landing) <= behind
     assert flights(settings) == 24
 
 
 def test_a_running_stream_does_not_notice(spark: SparkSession, settings: Settings, landing: Landing) -> None:
-    query = start(spark, settings, DELAYS, FLIGHTS)
+    query = start(spark, ViewHandle(settings, DELAYS, FLIGHTS))
     try:
         for first in range(1, 31, 6):
             land(landing, settings, first, 6)

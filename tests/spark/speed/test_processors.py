@@ -17,8 +17,9 @@ from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
 from anabranch.ingest.landing.table.schema import VALID
 from anabranch.lake import Commit, commit_history, open_table
-from anabranch.lake.layout import speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.views import View
+from anabranch.views.model.handle import ViewHandle
 from anabranch.views.processor import Row, Timers, process, processed
 from pyspark.cloudpickle import register_pickle_by_value
 from support.landed_sample import FLIGHTS, Event, Landing
@@ -94,7 +95,7 @@ def departed(minute: float, tailnum: str = "N1", dest: str = "ATL", delay: int =
 
 
 def rows_of(settings: Settings, version: int | None = None) -> list[dict[str, Any]]:
-    table = open_table(speed_table(settings, VIEW.name, 1))
+    table = open_table(VersionRef(settings, VIEW.name, 1).speed_table)
     assert table is not None
     if version is not None:
         table.load_as_version(version)
@@ -103,7 +104,7 @@ def rows_of(settings: Settings, version: int | None = None) -> list[dict[str, An
 
 
 def commits(settings: Settings) -> list[Commit]:
-    return list(commit_history(speed_table(settings, VIEW.name, 1)))
+    return list(commit_history(VersionRef(settings, VIEW.name, 1).speed_table))
 
 
 def expected(landing: Landing, minutes: float) -> list[dict[str, Any]]:
@@ -139,31 +140,33 @@ HOURS = LATENESS / timedelta(minutes=1)
 def test_rows_come_when_their_time_has_passed_however_the_log_is_sliced(
     spark: SparkSession, settings: Settings, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
+    view = ViewHandle(settings, VIEW, FLIGHTS)
     after = [departed(HOURS + 100, "N4"), departed(100, "N1"), departed(HOURS + 100.5, "N1")]
     sliced = Landing(settings)
     for part in (MORNING[:4], MORNING[4:], after[:1], after[1:]):
         sliced.land(*([event] for event in part))
-        catch_up(spark, settings, VIEW, FLIGHTS)
+        catch_up(spark, view)
     elsewhere = settings.model_copy(update={"home": tmp_path_factory.mktemp("whole")})
     whole = Landing(elsewhere)
     whole.land(*([event] for event in [*MORNING, *after]))
-    catch_up(spark, elsewhere, VIEW, FLIGHTS)
+    catch_up(spark, ViewHandle(elsewhere, VIEW, FLIGHTS))
 
     assert rows_of(settings) == expected(sliced, 100.5) == rows_of(elsewhere)
     assert [(row["tailnum"], row["flights"]) for row in rows_of(settings)] == [("N1", 3), ("N2", 1), ("N2", 1)]
-    (certificate,) = certify(spark, settings, VIEW, FLIGHTS, [DAY.date()])
+    (certificate,) = certify(spark, view, [DAY.date()])
     assert (certificate.equal, certificate.speed.rows) == (True, 3)
 
 
 def test_an_event_at_the_watermark_itself_is_on_time_and_waits(spark: SparkSession, settings: Settings) -> None:
+    view = ViewHandle(settings, VIEW, FLIGHTS)
     landing = Landing(settings)
     landing.land([departed(HOURS + 60, "N9")])
-    catch_up(spark, settings, VIEW, FLIGHTS)
+    catch_up(spark, view)
     landing.land([departed(60, "N1")])
     assert not landing.rows[-1]["late"]
-    catch_up(spark, settings, VIEW, FLIGHTS)
+    catch_up(spark, view)
     landing.land([departed(HOURS + 95, "N9")])
-    catch_up(spark, settings, VIEW, FLIGHTS)
+    catch_up(spark, view)
 
     assert [(row["tailnum"], row["flights"]) for row in rows_of(settings)] == [("N1", 1)]
 
@@ -172,36 +175,37 @@ def test_what_other_events_of_the_topic_say_moves_its_time(spark: SparkSession, 
     landing = Landing(settings)
     arrived = replace(departed(HOURS + 60), type="flight.arrived", data={**departed(0).data, "arr_delay": 0})
     landing.land([departed(0)], [arrived])
-    catch_up(spark, settings, VIEW, FLIGHTS)
+    catch_up(spark, ViewHandle(settings, VIEW, FLIGHTS))
 
     assert landing.rows[-1]["decision"] == VALID
     assert [row["flights"] for row in rows_of(settings)] == [1]
 
 
 def test_each_commit_is_certified_at_the_watermark_that_it_names(spark: SparkSession, settings: Settings) -> None:
+    view = ViewHandle(settings, VIEW, FLIGHTS)
     landing = Landing(settings)
     landing.land([departed(0), departed(HOURS + 60)])
-    catch_up(spark, settings, VIEW, FLIGHTS)
+    catch_up(spark, view)
     closing, opening = commits(settings)[:2]
     assert (closing.note.cut, len(rows_of(settings, opening.version)), len(rows_of(settings))) == (landing.cut, 0, 1)
     assert opening.note.cut == landing.cut
 
-    uri = speed_table(settings, VIEW.name, 1)
+    uri = VersionRef(settings, VIEW.name, 1).speed_table
     for committed in (opening, closing):
         seen = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=committed.note.extra["watermark_ms"] or 0)
         state = SpeedState(uri, committed.version, committed.note.cut, seen)
-        assert differences(spark, settings, VIEW, FLIGHTS, DAY.date(), state=state) == []
+        assert differences(spark, view, DAY.date(), state=state) == []
     wrong = SpeedState(uri, closing.version, closing.note.cut, DAY)
-    assert len(differences(spark, settings, VIEW, FLIGHTS, DAY.date(), state=wrong)) == 1
+    assert len(differences(spark, view, DAY.date(), state=wrong)) == 1
 
 
 def test_a_key_is_forgotten(spark: SparkSession, settings: Settings) -> None:
     landing = Landing(settings)
     landing.land([departed(n / 10, f"N{n}") for n in range(50)])
-    query = catch_up(spark, settings, VIEW, FLIGHTS)
+    query = catch_up(spark, ViewHandle(settings, VIEW, FLIGHTS))
     full = state_rows(query)
     landing.land([departed(HOURS + 70, "last")], [departed(HOURS + 70, "really")])
-    query = catch_up(spark, settings, VIEW, FLIGHTS)
+    query = catch_up(spark, ViewHandle(settings, VIEW, FLIGHTS))
 
     assert full >= 50
     assert state_rows(query) <= full / 10
@@ -221,7 +225,7 @@ def test_what_fails_names_its_event_and_stops_the_stream(
 ) -> None:
     Landing(settings).land([event], [departed(HOURS + 1, "N2")])
     with pytest.raises(BrokenState) as caught:
-        catch_up(spark, settings, view_of(processor), FLIGHTS)
+        catch_up(spark, ViewHandle(settings, view_of(processor), FLIGHTS))
     assert caught.value.code == "BATCH_FAILED"
     assert said in str(caught.value)
     assert rows_of(settings) == []

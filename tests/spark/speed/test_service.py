@@ -18,8 +18,9 @@ from anabranch.contracts.model.topics import Sources
 from anabranch.core.errors import BadInput, Conflict, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.lake import latest_commit
-from anabranch.lake.layout import speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.views import View
+from anabranch.views.model.handle import ViewHandle
 from support.landed_sample import FLIGHTS, Event, Landing, sample_views
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class Platform:
             self.speed.poll()
 
     def epoch(self, name: str) -> int:
-        committed = latest_commit(speed_table(self.settings, name, 1))
+        committed = latest_commit(VersionRef(self.settings, name, 1).speed_table)
         return committed.note.cut.epoch("flights") if committed else 0
 
 
@@ -81,7 +82,7 @@ def platform(spark: SparkSession, settings: Settings) -> Iterator[Platform]:
     clock = Clock()
 
     def launch(view: View, topic: Sources) -> SpeedQuery:
-        return start(spark, settings, view, topic)
+        return start(spark, ViewHandle(settings, view, topic))
 
     speed = Speed([Slot(DELAYS, FLIGHTS), Slot(FRAGILE, FLIGHTS)], launch, 10**9, clock)
     yield Platform(speed, clock, settings)
@@ -162,7 +163,7 @@ def test_a_restarted_stream_keeps_what_is_known_of_its_state(
     platform.speed.stop()
 
     def launch(view: View, topic: Sources) -> SpeedQuery:
-        return start(spark, settings, view, topic)
+        return start(spark, ViewHandle(settings, view, topic))
 
     again = Speed(
         [Slot(DELAYS, FLIGHTS), Slot(FRAGILE, FLIGHTS)], launch, 10**9, known=service._last_statuses(settings)

@@ -18,9 +18,10 @@ from anabranch.contracts.model.topics import Topics
 from anabranch.core.errors import TryAgain
 from anabranch.core.settings import Settings
 from anabranch.lake import commit_history, latest_commit, open_table
-from anabranch.lake.layout import speed_checkpoint, speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.views import View, view
 from anabranch.views.check import check
+from anabranch.views.model.handle import ViewHandle
 from anabranch.views.selection.partition_events import count_for
 from pyspark.sql import functions as F
 from support.landed_sample import ALL_DECLARED, FLIGHTS, Event, Landing, gallery
@@ -76,7 +77,7 @@ class House:
             self.landings[topic].land(events)
 
     def run(self) -> list[dict[str, Any]]:
-        catch_up(self.spark, self.settings, self.view, self.topics)
+        catch_up(self.spark, ViewHandle(self.settings, self.view, self.topics))
         return self.rows()
 
     def rows(self) -> list[dict[str, Any]]:
@@ -86,7 +87,7 @@ class House:
 
     @property
     def uri(self) -> str:
-        return speed_table(self.settings, self.view.name, self.view.version)
+        return VersionRef(self.settings, self.view.name, self.view.version).speed_table
 
     @property
     def cut(self) -> str:
@@ -96,7 +97,7 @@ class House:
 
     def certified(self) -> bool:
         days = [] if self.view.kappa else DAYS
-        return all(c.equal for c in certify(self.spark, self.settings, self.view, self.topics, days))
+        return all(c.equal for c in certify(self.spark, ViewHandle(self.settings, self.view, self.topics), days))
 
 
 @pytest.fixture
@@ -128,7 +129,7 @@ def test_a_lost_checkpoint_and_a_topic_without_a_table(house: Callable[[View], H
     here.land(("weather", [observed("01 10:00")]), ("flights", [flown("01 10:10")]))
     rows = here.run()
     assert [row["temp"] for row in rows] == [40.0]
-    shutil.rmtree(speed_checkpoint(settings, IN_WEATHER.name, 1))
+    shutil.rmtree(VersionRef(settings, IN_WEATHER.name, 1).speed_checkpoint)
     assert (here.run(), here.cut) == (rows, "flights@1,weather@1")
     shutil.rmtree(here.landings["weather"].uri)
     with pytest.raises(TryAgain, match="topic weather has no landing table yet"):
@@ -148,10 +149,10 @@ def test_a_row_of_a_table_touches_what_comes_after_it(house: Callable[[View], Ho
     here.land(("planes", [registered("01 05:00", 120)]))
     assert [row["seats"] for row in here.run()] == [100, 100, 150]
     assert here.certified()
-    build = rebuild(here.spark, here.settings, SEATS, here.topics, DAYS, "late")
+    build = rebuild(here.spark, ViewHandle(here.settings, SEATS, here.topics), DAYS, "late")
     assert str(build.cut) == "flights@1,planes@3"
-    assert count_for(here.settings, SEATS, here.topics, DAYS, build.cut).read == 6
-    publish(here.settings, SEATS, build, DAYS)
+    assert count_for(ViewHandle(here.settings, SEATS, here.topics), DAYS, build.cut).read == 6
+    publish(ViewHandle(here.settings, SEATS, here.topics), build, DAYS)
     read = anabranch.read("seats_flown", settings=here.settings)
     assert sorted(row["seats"] for row in read.to_arrow().to_pylist()) == [120, 120, 150]
 
@@ -175,7 +176,11 @@ def test_batch_serves_only_where_it_covers_every_topic(house: Callable[[View], H
     here = house(SEATS)
     here.land(("flights", [flown("01 10:10")]), ("planes", [registered("01 00:00", 100)]))
     here.run()
-    publish(here.settings, SEATS, rebuild(here.spark, here.settings, SEATS, here.topics, DAYS[:1], "one"), DAYS[:1])
+    publish(
+        ViewHandle(here.settings, SEATS, here.topics),
+        rebuild(here.spark, ViewHandle(here.settings, SEATS, here.topics), DAYS[:1], "one"),
+        DAYS[:1],
+    )
     halves: Callable[[], list[str]] = lambda: list(  # noqa: E731
         anabranch.read("seats_flown", settings=here.settings).halves.values()
     )
@@ -184,7 +189,7 @@ def test_batch_serves_only_where_it_covers_every_topic(house: Callable[[View], H
     here.run()
     assert halves() == ["speed"]
     older = {"flights": 1, "planes": 1}
-    again = rebuild(here.spark, here.settings, SEATS, here.topics, DAYS[:1], "older", older)
+    again = rebuild(here.spark, ViewHandle(here.settings, SEATS, here.topics), DAYS[:1], "older", older)
     assert str(again.cut) == "flights@1,planes@1"
     assert [f.rows for f in again.files] == [1]
 
@@ -212,6 +217,6 @@ def test_a_wrong_row_is_named_with_the_events_of_both_topics(house: Callable[[Vi
 
     table.update(updates={"temp": "1.0"}, commit_properties=CommitProperties({"userMetadata": note.to_text()}))
     assert not here.certified()
-    (found,) = differences(here.spark, here.settings, IN_WEATHER, here.topics, DAYS[0])
+    (found,) = differences(here.spark, ViewHandle(here.settings, IN_WEATHER, here.topics), DAYS[0])
     assert [(cell.column, cell.speed, cell.expected) for cell in found.cells] == [("temp", 1.0, 40.0)]
     assert {event.topic for event in found.events} == {"flights", "weather"}

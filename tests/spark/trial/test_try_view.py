@@ -15,6 +15,7 @@ from anabranch.compute.batch.rebuild import cut_at
 from anabranch.core.errors import AnabranchError
 from anabranch.core.settings import Settings, load_settings
 from anabranch.operate.trial import _run_trial
+from anabranch.views.model.handle import ViewHandle
 from anabranch.views.registry import views_in
 from anabranch.views.selection.inputs import rows_at
 from support import sample_events
@@ -111,7 +112,9 @@ def test_it_has_the_rows_and_the_certificates_that_the_platform_would_have(
     assert found.slices > 1
     assert [(c.partition, c.equal) for c in found.certificates] == [(day, True) for day in DAYS]
     (view,) = views_in(files / "carrier_day.sql")
-    expected = rows_at(spark, live, view, FLIGHTS, cut_at(live, FLIGHTS), DAYS, late=True).drop("partition_date")
+    expected = rows_at(spark, ViewHandle(live, view, FLIGHTS), cut_at(live, FLIGHTS), DAYS, late=True).drop(
+        "partition_date"
+    )
     assert found.rows.column_names == ["day", "origin", "flights", "minutes"]
     key = [("day", "ascending"), ("origin", "ascending")]
     assert found.rows.sort_by(key).to_pylist() == expected.toArrow().sort_by(key).to_pylist()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from anabranch.core.errors import BadDefinition, Conflict
 from anabranch.core.settings import Settings
+from anabranch.lake.layout import VersionRef
 from anabranch.views import Registry, load_views
 from anabranch.views.check import check
 from anabranch.views.definition_registry import is_registered, record_path
@@ -347,7 +348,7 @@ def test_registering_checks_once_and_writes_down(spark: SparkSession, settings: 
     bad = load(tmp_path, *hourly("F.first('dest')"))
     with pytest.raises(BadDefinition):
         bad.register(spark, settings)
-    assert not record_path(settings, bad.get("seen")).exists()
+    assert not record_path(VersionRef(settings, bad.get("seen").name, bad.get("seen").version)).exists()
 
 
 def test_a_registered_version_can_not_change(spark: SparkSession, settings: Settings, tmp_path: Path) -> None:

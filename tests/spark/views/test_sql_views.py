@@ -19,13 +19,14 @@ from anabranch.core.engine.spark import small
 from anabranch.core.errors import BadDefinition, Conflict
 from anabranch.core.settings import Settings, load_settings
 from anabranch.lake import open_table
-from anabranch.lake.layout import speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.testing import prove
 from anabranch.testing._engine import SmallSessions
 from anabranch.views import Registry, View, load_views, view
 from anabranch.views._sql_query import SqlQuery
 from anabranch.views.check import check
 from anabranch.views.model.definition import PARTITION_DATE, Origin, is_changed
+from anabranch.views.model.handle import ViewHandle
 from anabranch.views.registry import collecting
 from anabranch.views.selection.inputs import rows_at
 from support.explained_views import World
@@ -58,7 +59,7 @@ def landed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Wor
     landing, sessions = Landing(settings), cast("SparkSession", SmallSessions(spark))
     landing.land(*flights())
     for each in IN_SQL.values():
-        catch_up(sessions, settings, each, FLIGHTS)
+        catch_up(sessions, ViewHandle(settings, each, FLIGHTS))
     assert sum(bool(row["late"]) for row in landing.rows) > 10
     return World(settings, landing)
 
@@ -73,16 +74,16 @@ def test_it_has_the_rows_of_its_twin_in_both_paths(spark: SparkSession, landed: 
     query, twin, engine = IN_SQL[name], IN_PYTHON[name], small(spark)
     assert (query.partition_by, query.lookback, query.refresh) == (twin.partition_by, twin.lookback, twin.refresh)
     check(query, engine, DECLARED)
-    assert all(c.equal for c in certify(engine, landed.settings, query, FLIGHTS, landed.days))
+    assert all(c.equal for c in certify(engine, ViewHandle(landed.settings, query, FLIGHTS), landed.days))
     cut = cut_at(landed.settings, FLIGHTS)
     on_time, every = (
-        plain(rows_at(engine, landed.settings, twin, FLIGHTS, cut, None, late=late).toArrow(), twin)
+        plain(rows_at(engine, ViewHandle(landed.settings, twin, FLIGHTS), cut, None, late=late).toArrow(), twin)
         for late in (False, True)
     )
-    table = open_table(speed_table(landed.settings, query.name, 1))
+    table = open_table(VersionRef(landed.settings, query.name, 1).speed_table)
     assert table is not None
     assert plain(table.to_pyarrow_table(), query) == on_time
-    batch = rows_at(engine, landed.settings, query, FLIGHTS, cut, None, late=True).toArrow()
+    batch = rows_at(engine, ViewHandle(landed.settings, query, FLIGHTS), cut, None, late=True).toArrow()
     assert plain(batch, query) == every
     assert len(every) > 5
     assert query.kappa or on_time != every
@@ -90,8 +91,8 @@ def test_it_has_the_rows_of_its_twin_in_both_paths(spark: SparkSession, landed: 
 
 def test_its_rows_are_explained(spark: SparkSession, landed: World) -> None:
     query = IN_SQL["departure_delays"]
-    build = rebuild(spark, landed.settings, query, FLIGHTS, landed.days, "explained")
-    publish(landed.settings, query, build, landed.days)
+    build = rebuild(spark, ViewHandle(landed.settings, query, FLIGHTS), landed.days, "explained")
+    publish(ViewHandle(landed.settings, query, FLIGHTS), build, landed.days)
     found = anabranch.explain(
         query.name,
         {"origin": "EWR", "window_start": START},

@@ -12,7 +12,7 @@ from anabranch.change.replay.state import read_state
 from anabranch.core.settings import Settings
 from anabranch.ingest.landing.audit.quarantine import list_quarantined
 from anabranch.lake import open_table
-from anabranch.lake.layout import batch_table, landing_table, speed_table
+from anabranch.lake.layout import VersionRef, landing_table
 from anabranch.serve.routes import route_history
 from anabranch.views.project import Project
 
@@ -44,7 +44,11 @@ def assert_as_before(settings: Settings) -> None:
         table = open_table(uri)
         assert table is not None
         assert hashed(table.to_pyarrow_table(), said["columns"]) == said, name
-    found = {f"{v} v{n} {day}": c.equal for v, n in VIEWS for day, c in newest_certificates(settings, v, n).items()}
+    found = {
+        f"{v} v{n} {day}": c.equal
+        for v, n in VIEWS
+        for day, c in newest_certificates(VersionRef(settings, v, n)).items()
+    }
     assert found == before["certificates"]
     routes = route_history(settings, "departure_delays")
     assert [
@@ -57,14 +61,15 @@ def assert_as_before(settings: Settings) -> None:
     }
     assert waiting == before["quarantined"]
     for run, state in before["replays"].items():
-        known = read_state(settings, state["view"], 1, run)
+        known = read_state(VersionRef(settings, state["view"], 1), run)
         assert known is not None
         assert (known.phase, known.done, known.total) == (state["phase"], state["done"], state["total"])
 
 
 def _half(settings: Settings, view: str, rest: str) -> str:
     version, _, half = rest.partition(" ")
-    return (speed_table if half == "speed" else batch_table)(settings, view, int(version[1:]))
+    ref = VersionRef(settings, view, int(version[1:]))
+    return ref.speed_table if half == "speed" else ref.batch_table
 
 
 def tree(folder: Path) -> dict[str, str]:

@@ -11,7 +11,7 @@ from typing import Any
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.admin import begin_offsets, end_offsets
 from anabranch.lake import open_table
-from anabranch.lake.layout import landing_table, speed_table
+from anabranch.lake.layout import VersionRef, landing_table
 from confluent_kafka import Consumer, TopicPartition
 
 Row = Mapping[str, Any]
@@ -58,7 +58,7 @@ def landing_rows(settings: Settings, topic: str) -> list[dict[str, Any]]:
 
 def speed_rows(settings: Settings, view: str, version: int, columns: Iterable[str]) -> set[tuple[Any, ...]]:
     """The rows of a speed half; none may be there twice."""
-    table, names = open_table(speed_table(settings, view, version)), list(columns)
+    table, names = open_table(VersionRef(settings, view, version).speed_table), list(columns)
     assert table is not None
     rows = [tuple(row[name] for name in names) for row in table.to_pyarrow_table(columns=names).to_pylist()]
     assert len(rows) == len(set(rows))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from anabranch.apps.airflow._dag_sources import sources
 from anabranch.core.settings import Settings
+from anabranch.lake.layout import VersionRef
 from anabranch.serve.retirement import retire
 from anabranch.serve.routes import set_route
 from support.small_platform import DAYS, NAME, V1, V2, Clinic, departed
@@ -43,7 +44,7 @@ def test_what_makes_other_dags_is_noticed_and_news_of_data_are_not(tmp_path: Pat
     for shares in ({1: 100}, {1: 50, 2: 50}, {2: 100}):
         set_route(settings, NAME, shares, by="anna", why="test")
         assert changed(), "readers move"
-    retire(settings, NAME, 1, by="anna", why="test", grace=timedelta(0))
+    retire(VersionRef(settings, NAME, 1), by="anna", why="test", grace=timedelta(0))
     assert changed(), "a version is retired"
     file.unlink()
     assert changed(), "a view is gone"

@@ -85,12 +85,12 @@ def test_a_schedule_builds_the_version_of_its_dag_and_a_form_the_one_that_it_nam
 ) -> None:
     asked = list[int | None]()
 
-    def registered(project: Any, name: str, version: int | None = None) -> Any:
+    def view(project: Any, name: str, version: int | None = None) -> Any:
         asked.append(version)
         return known(project, name, 1)
 
-    known = Project.registered
-    monkeypatch.setattr(Project, "registered", registered)
+    known = Project.view
+    monkeypatch.setattr(Project, "view", view)
     for run_type in ("scheduled", "manual", "backfill"):
         planned(_reprocess_tasks.plan, NAME, 2, run_type=run_type, missing=True, version=1)
     assert asked == [2, 1, 1]

@@ -20,7 +20,7 @@ from anabranch.core.settings import Settings
 from anabranch.lake import CommitMetadata
 from anabranch.lake.commits import create
 from anabranch.lake.cut import Cut
-from anabranch.lake.layout import speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.serve import routes
 from anabranch.serve.routes import route_history
 from anabranch.views import Registry, View
@@ -165,10 +165,11 @@ def test_a_failing_check_leads_back_at_once_to_a_version_that_is_behind(moving: 
 
 
 def test_that_a_check_can_not_be_made_is_told(moving: Moving, settings: Settings) -> None:
+    ref = VersionRef(settings, VIEW, 2)
     moving.look()
-    shutil.rmtree(speed_table(settings, VIEW, 2))
+    shutil.rmtree(ref.speed_table)
     created = CommitMetadata("view/delays/v2/speed", "create", Cut())
-    create(speed_table(settings, VIEW, 2), small_halves.SPEED_SCHEMA, ["partition_date"], created)
+    create(ref.speed_table, small_halves.SPEED_SCHEMA, ["partition_date"], created)
     assert moving.look() is False
     assert "Waits: no micro-batch of delays has been committed yet" in moving.said[-1]
 
@@ -183,7 +184,7 @@ def test_a_second_migration_of_the_view_is_refused_for_good(moving: Moving, sett
 def test_a_breaking_change_that_nobody_declared_is_refused_before_anything_is_built_or_asked(
     moving: Moving, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shutil.rmtree(speed_table(settings, VIEW, 2))
+    shutil.rmtree(VersionRef(settings, VIEW, 2).speed_table)
     kept = pa.schema([field for field in small_halves.SPEED_SCHEMA if field.name != "mean_delay"])
     small_halves.start_speed(settings, 3, version=2, schema=kept)
     context = moving.context | {"dag_run": SimpleNamespace(dag_id="migrate", run_id="r", clear_number=0)}

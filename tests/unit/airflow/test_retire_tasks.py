@@ -11,7 +11,7 @@ from anabranch.apps.airflow import _retire_tasks
 from anabranch.apps.airflow._retire_tasks import DropApproval
 from anabranch.apps.airflow._retry_policy import NeedsFix
 from anabranch.core.settings import Settings
-from anabranch.lake.layout import view_folder
+from anabranch.lake.layout import VersionRef
 from anabranch.serve import routes
 from anabranch.serve.routes import route_of, set_route
 from support import small_halves
@@ -42,6 +42,7 @@ def asked(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]
 
 
 def test_it_is_retired_once_and_dropped_when_a_person_says_so(asked: dict[str, Any], settings: Settings) -> None:
+    ref = VersionRef(settings, VIEW, 1)
     planned = _retire_tasks.retire.function()
     assert planned == {"view": VIEW, "version": 1, "size": planned["size"]}
     assert _retire_tasks.retire.function() == planned, "a step that is repeated must change nothing"
@@ -51,9 +52,9 @@ def test_it_is_retired_once_and_dropped_when_a_person_says_so(asked: dict[str, A
     subject, text = DropApproval(task_id="approve", planned=planned).question()
     assert subject == f"Delete the tables of {VIEW} v1?"
     assert "can only be rebuilt from history" in text
-    assert view_folder(settings, VIEW, 1).exists()
+    assert ref.folder.exists()
     assert _retire_tasks.drop.function(planned) == planned["size"] > 0
-    assert not view_folder(settings, VIEW, 1).exists()
+    assert not ref.folder.exists()
     assert asked["said"][-1] == f"{VIEW} v1 is retired and its tables are deleted."
 
 

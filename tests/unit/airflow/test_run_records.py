@@ -18,6 +18,7 @@ from anabranch.change.publish_run import NO_VERDICT, refusals
 from anabranch.change.run_names import AirflowRun, record_run, recorded_run, run_key, run_name
 from anabranch.compute.batch.manifest import manifest_path
 from anabranch.core.settings import Settings
+from anabranch.lake.layout import VersionRef
 
 pytestmark = pytest.mark.unit
 
@@ -41,7 +42,7 @@ HOSTILE = [
 def test_a_run_key_is_a_name_whatever_the_run_id(tmp_path: Path, run_id: str) -> None:
     key = run_key(run_id, 0)
     assert re.fullmatch(r"[a-z0-9][a-z0-9-]{0,63}", key)
-    file = manifest_path(Settings(home=tmp_path), "delays", 1, key)
+    file = manifest_path(VersionRef(Settings(home=tmp_path), "delays", 1), key)
     assert file.resolve().parent == (tmp_path / "control" / "builds" / "delays" / "v1").resolve()
 
 

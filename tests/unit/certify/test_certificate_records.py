@@ -17,7 +17,7 @@ from anabranch.lake import CommitMetadata, commit_history
 from anabranch.lake.commits import append, create
 from anabranch.lake.cut import Cut, Position
 from anabranch.lake.files import stage_arrow
-from anabranch.lake.layout import certificates_table
+from anabranch.lake.layout import VersionRef, certificates_table
 
 pytestmark = pytest.mark.unit
 DAY = date(2013, 1, 1)
@@ -46,9 +46,12 @@ def settings(tmp_path: Path) -> Settings:
 def test_a_certificate_comes_back_as_it_was_kept(settings: Settings) -> None:
     record(settings, [CERTIFICATE, replace(CERTIFICATE, partition=None)])
 
-    assert newest_certificates(settings, "delays", 1) == {DAY: CERTIFICATE, None: replace(CERTIFICATE, partition=None)}
-    assert newest_certificates(settings, "delays", 2) == {}
-    assert newest_certificates(settings, "other", 1) == {}
+    assert newest_certificates(VersionRef(settings, "delays", 1)) == {
+        DAY: CERTIFICATE,
+        None: replace(CERTIFICATE, partition=None),
+    }
+    assert newest_certificates(VersionRef(settings, "delays", 2)) == {}
+    assert newest_certificates(VersionRef(settings, "other", 1)) == {}
 
 
 def test_a_repeat_of_a_run_adds_nothing_and_a_later_run_holds(settings: Settings) -> None:
@@ -56,7 +59,7 @@ def test_a_repeat_of_a_run_adds_nothing_and_a_later_run_holds(settings: Settings
     for certificates in ([CERTIFICATE], [later], [CERTIFICATE], [later]):
         record(settings, certificates)
 
-    assert newest_certificates(settings, "delays", 1) == {DAY: later}
+    assert newest_certificates(VersionRef(settings, "delays", 1)) == {DAY: later}
     assert not later.equal
     assert len([n for n in commit_history(certificates_table(settings)) if n.note.batch != "created"]) == 2
 
@@ -64,27 +67,29 @@ def test_a_repeat_of_a_run_adds_nothing_and_a_later_run_holds(settings: Settings
 @pytest.mark.parametrize("hours", [24, -24])
 def test_the_one_that_came_in_last_holds_whatever_the_clock_said(settings: Settings, hours: int) -> None:
     """A machine's clock was a day ahead (or behind) while the first one (or the second) was made."""
+    ref = VersionRef(settings, "delays", 1)
     at = CERTIFICATE.created
     first, second = replace(CERTIFICATE, created=at + timedelta(hours=hours)), replace(CERTIFICATE, created=at)
     red = replace(second, run="run-2", expected=Checksum())
     record(settings, [first])
     record(settings, [red])
-    assert newest_certificates(settings, "delays", 1) == {DAY: red}
+    assert newest_certificates(ref) == {DAY: red}
     assert newest_summaries(settings)["delays", 1][DAY].run == "run-2"
-    assert [each.run for each in all_certificates(settings, "delays", 1, DAY)] == ["run-2", "run-1"]
+    assert [each.run for each in all_certificates(ref, DAY)] == ["run-2", "run-1"]
 
 
 def test_a_table_from_before_certificates_were_numbered_goes_on(settings: Settings) -> None:
+    ref = VersionRef(settings, "delays", 1)
     uri, names = certificates_table(settings), [name for name in SCHEMA.names if name != "sequence"]
     schema = pa.schema([SCHEMA.field(name) for name in names])
     table = create(uri, schema, ["view"], CommitMetadata("certificates", "created", Cut()))
     old = replace(CERTIFICATE, created=CERTIFICATE.created + timedelta(days=1))
     rows = pa.Table.from_pylist([{name: old.to_row()[name] for name in names}], schema)
     append(table, stage_arrow(rows, uri, "old", "view"), CommitMetadata("certificates", "x", Cut()))
-    assert newest_certificates(settings, "delays", 1) == {DAY: old}
+    assert newest_certificates(ref) == {DAY: old}
     red = replace(CERTIFICATE, run="run-2", expected=Checksum())
     record(settings, [red])
-    assert newest_certificates(settings, "delays", 1) == {DAY: red}
+    assert newest_certificates(ref) == {DAY: red}
     assert newest_summaries(settings)["delays", 1][DAY].run == "run-2"
 
 
@@ -95,13 +100,13 @@ def test_runs_that_write_at_once_lose_nothing(settings: Settings) -> None:
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(lambda certificates: record(settings, certificates), runs))
 
-    assert set(newest_certificates(settings, "delays", 1)) == set(days)
+    assert set(newest_certificates(VersionRef(settings, "delays", 1))) == set(days)
 
 
 def test_a_name_that_is_no_view_is_refused(settings: Settings) -> None:
     record(settings, [CERTIFICATE])
 
     with pytest.raises(BadInput) as refused:
-        newest_certificates(settings, "x' or '1'='1", 1)
+        newest_certificates(VersionRef(settings, "x' or '1'='1", 1))
 
     assert refused.value.code == "NAME_UNSAFE"

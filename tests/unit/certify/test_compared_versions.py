@@ -19,7 +19,7 @@ from anabranch.lake import CommitMetadata
 from anabranch.lake.commits import create, replace
 from anabranch.lake.cut import Cut, Position
 from anabranch.lake.files import stage_arrow
-from anabranch.lake.layout import speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.views import View
 from anabranch.views.model.definition import CHANGED, PARTITION_DATE
 
@@ -44,7 +44,7 @@ def row(day: date, origin: str | None, flights: int, delayed: int, **more: Any) 
 
 def write(settings: Settings, version: int, epochs: Sequence[int], rows: Sequence[Row]) -> None:
     """The whole table, committed again at each of these epochs; only the last commit holds ``rows``."""
-    uri = speed_table(settings, "delays", version)
+    uri = VersionRef(settings, "delays", version).speed_table
     names = list(dict.fromkeys(name for each in rows for name in each)) or ["origin", "window_start", "flights"]
     schema = pa.schema([*((name, TYPES[name]) for name in names), (PARTITION_DATE, pa.date32()), (CHANGED, pa.int64())])
     table = create(uri, schema, [PARTITION_DATE], CommitMetadata("w", "create", Cut()))

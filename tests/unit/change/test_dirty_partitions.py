@@ -13,6 +13,7 @@ from anabranch.ingest.landing.table.schema import epoch_build, epochs_of_file
 from anabranch.lake.cut import Cut
 from anabranch.lake.layout import landing_table
 from anabranch.views import View
+from anabranch.views.model.handle import ViewHandle
 from support.landed_rows import FIRST, SECOND, THIRD, TOPIC, a_view, at, land, landed, publish
 
 pytestmark = pytest.mark.unit
@@ -32,7 +33,7 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def found(settings: Settings, view: View, cut: Cut | None = None) -> list[DirtyPartition]:
-    return dirty_partitions(settings, view, TOPIC, cut)
+    return dirty_partitions(ViewHandle(settings, view, TOPIC), cut)
 
 
 def test_nothing_published_nothing_dirty(settings: Settings) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from anabranch.change.estimates import FEWEST, NEWEST, Estimate, Outcome, estimate, outcomes, record_outcome
 from anabranch.core.settings import Settings
+from anabranch.lake.layout import VersionRef
 
 pytestmark = pytest.mark.unit
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
@@ -124,11 +125,11 @@ def test_an_estimate_is_handed_on_as_data() -> None:
 
 def test_outcomes_are_kept_by_run_and_a_broken_file_is_left_out(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path)
-    assert outcomes(settings, "delays", 1) == []
+    assert outcomes(VersionRef(settings, "delays", 1)) == []
     kept = [took(n, 1, 1_000, 40.0, 38.5) for n in range(1, NEWEST + 3)]
     for outcome in reversed(kept):
-        record_outcome(settings, "delays", 1, outcome)
-    path = record_outcome(settings, "delays", 1, kept[-1])
+        record_outcome(VersionRef(settings, "delays", 1), outcome)
+    path = record_outcome(VersionRef(settings, "delays", 1), kept[-1])
     path.with_name("torn.outcome.json").write_text('{"run": ')
-    assert outcomes(settings, "delays", 1) == kept[-NEWEST:]
-    assert outcomes(settings, "delays", 2) == []
+    assert outcomes(VersionRef(settings, "delays", 1)) == kept[-NEWEST:]
+    assert outcomes(VersionRef(settings, "delays", 2)) == []

@@ -15,7 +15,7 @@ from anabranch.apps.cli import _migrate_commands
 from anabranch.apps.cli.main import app
 from anabranch.core.project_folder import project_root
 from anabranch.core.settings import Settings
-from anabranch.lake.layout import speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.serve.retirement import retire
 from support import small_halves
 from support.small_halves import DAYS, VIEW
@@ -90,7 +90,7 @@ def test_it_is_held_and_goes_on_by_hand(settings: Settings) -> None:
 def test_the_migration_is_still_told_after_a_retirement(settings: Settings) -> None:
     run(*START, "--yes")
     run("migrate", "run", VIEW)
-    retire(settings, VIEW, 1, by="anna", why="nobody reads it", grace=timedelta(0))
+    retire(VersionRef(settings, VIEW, 1), by="anna", why="nobody reads it", grace=timedelta(0))
     said = run("migrate", "status", VIEW).stdout.splitlines()
     assert "v1 to v2: done, 100 % have v2" in said[0]
     assert said[-1] == "  route 8 now: v2 100 %, v1 retired, by anna: nobody reads it"
@@ -149,7 +149,7 @@ def test_versions_are_compared(settings: Settings) -> None:
 
 def test_what_the_new_version_takes_away_comes_first_and_is_refused_until_it_is_declared(settings: Settings) -> None:
     """Nobody is asked to approve what would be refused anyway."""
-    shutil.rmtree(speed_table(settings, VIEW, 2))
+    shutil.rmtree(VersionRef(settings, VIEW, 2).speed_table)
     kept = [field for field in small_halves.SPEED_SCHEMA if field.name != "mean_delay"]
     narrow = [pa.field("written_by", pa.int32()) if field.name == "written_by" else field for field in kept]
     small_halves.start_speed(settings, 3, version=2, schema=pa.schema(narrow))

@@ -19,7 +19,7 @@ from anabranch.core.errors import AnabranchError, BadInput, Conflict, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.lake import CommitMetadata
 from anabranch.lake.commits import append, create
-from anabranch.lake.layout import landing_table, speed_table
+from anabranch.lake.layout import VersionRef, landing_table
 from anabranch.serve import routes
 from anabranch.serve.reader_log import failed_reads
 from anabranch.serve.routes import route_history, set_route
@@ -305,14 +305,15 @@ def test_the_version_that_most_readers_have(settings: Settings) -> None:
 
 def test_a_version_that_can_not_be_read_any_more_loses_its_readers(settings: Settings) -> None:
     """They have errors until then; the check sees the table, and their reads."""
+    ref = VersionRef(settings, VIEW, 2)
     begin(settings, steps=(50, 100), soak_seconds=3600)
     step(settings)
     name = next(f"r{n}" for n in range(99) if route_history(settings, VIEW)[-1].version_for(f"r{n}") == 2)
     reading = anabranch.read(VIEW, settings=settings, reader=name)
-    shutil.rmtree(speed_table(settings, VIEW, 2))
+    shutil.rmtree(ref.speed_table)
     with pytest.raises(TryAgain):
         reading.to_arrow()
-    assert [(each.code, each.engine) for each in failed_reads(settings, VIEW, 2)] == [("READING_EXPIRED", "arrow")]
+    assert [(each.code, each.engine) for each in failed_reads(ref)] == [("READING_EXPIRED", "arrow")]
     with pytest.raises(BadInput):
         anabranch.read(VIEW, settings=settings, reader=name)
     back = step(settings)

@@ -14,6 +14,7 @@ from anabranch.compute.batch.missing_days import Missing, MissingDay, missing, m
 from anabranch.core.settings import Settings
 from anabranch.ingest.landing.table.late_events import Lateness, lateness_since
 from anabranch.lake.layout import landing_table
+from anabranch.views.model.handle import ViewHandle
 from support.landed_rows import FIRST, SECOND, THIRD, TOPIC, a_view, at, land, landed, publish
 
 pytestmark = pytest.mark.unit
@@ -127,7 +128,9 @@ def test_the_answer_is_kept_until_something_lands_or_is_published(
 
 def test_a_plan_of_what_is_missing_names_each_day_and_says_why(settings: Settings) -> None:
     publish(settings, a_view(), {FIRST: 1})
-    plan = make_plan(settings, a_view(), TOPIC, parse_reprocess_request({"missing": True}, ["flights"], THIRD))
+    plan = make_plan(
+        ViewHandle(settings, a_view(), TOPIC), parse_reprocess_request({"missing": True}, ["flights"], THIRD)
+    )
     assert (plan.partitions, plan.published, plan.missing) == (
         (FIRST, SECOND, THIRD),
         1,
@@ -140,17 +143,20 @@ def test_a_plan_of_what_is_missing_names_each_day_and_says_why(settings: Setting
         "2013-01-02           1         1",
     ]
     older = make_plan(
-        settings, a_view(), TOPIC, parse_reprocess_request({"missing": True, "cut": "flights@1"}, ["flights"], THIRD)
+        ViewHandle(settings, a_view(), TOPIC),
+        parse_reprocess_request({"missing": True, "cut": "flights@1"}, ["flights"], THIRD),
     )
     assert (older.partitions, str(older.cut)) == ((THIRD,), "flights@1")
 
 
 def test_nothing_to_publish_is_a_plan_of_no_day(settings: Settings) -> None:
     publish(settings, a_view(), {FIRST: 3, SECOND: 3, THIRD: 3})
-    plan = make_plan(settings, a_view(), TOPIC, parse_reprocess_request({"missing": True}, ["flights"], THIRD))
+    plan = make_plan(
+        ViewHandle(settings, a_view(), TOPIC), parse_reprocess_request({"missing": True}, ["flights"], THIRD)
+    )
     assert (plan.partitions, plan.empty, plan.span, plan.to_json()["days"]) == ((), True, "no day", "")
 
 
 def test_before_anything_has_landed_nothing_is_missing(tmp_path: Path) -> None:
     assert missing(Settings(home=tmp_path), a_view(), at(0)) == Missing()
-    assert missing_now(Settings(home=tmp_path), a_view(), TOPIC) == Missing()
+    assert missing_now(ViewHandle(Settings(home=tmp_path), a_view(), TOPIC)) == Missing()

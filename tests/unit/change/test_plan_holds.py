@@ -25,9 +25,10 @@ from anabranch.core.errors import AnabranchError, Conflict
 from anabranch.core.settings import Settings
 from anabranch.ingest.landing.audit import accepted_losses
 from anabranch.lake.cut import parse_epochs
-from anabranch.lake.layout import batch_table, landing_table
+from anabranch.lake.layout import landing_table
 from anabranch.serve.retirement import retire
 from anabranch.serve.routes import set_route
+from anabranch.views.model.handle import ViewHandle
 from deltalake import DeltaTable
 from support.landed_sample import FLIGHTS
 from support.small_platform import DAYS, NAME, V1, V2, Clinic, departed
@@ -50,7 +51,7 @@ def clinic(tmp_path: Path) -> Clinic:
 
 def plan(clinic: Clinic, days: list[date] = PLANNED, run: str = RUN) -> dict[str, Any]:
     return {
-        **make_plan(clinic.settings, V1, FLIGHTS, ReprocessRequest(tuple(days), {}, explicit=True)).to_json(),
+        **make_plan(clinic.handle(), ReprocessRequest(tuple(days), {}, explicit=True)).to_json(),
         "run": run,
     }
 
@@ -80,7 +81,7 @@ PUBLISHED = (by_another_run_newer, by_another_run_at_the_same_cut, of_a_day_that
 
 
 def state(clinic: Clinic) -> dict[date, tuple[str, str]]:
-    return {day: (str(p.cut), p.run) for day, p in publications(batch_table(clinic.settings, NAME, 1)).items()}
+    return {day: (str(p.cut), p.run) for day, p in publications(clinic.handle().batch_table).items()}
 
 
 def outdated(step: Callable[[], object]) -> AnabranchError:
@@ -139,7 +140,7 @@ def test_a_run_that_publishes_between_the_look_and_the_commit_is_seen(
 def test_days_that_are_published_no_more_are_seen(clinic: Clinic) -> None:
     planned = plan(clinic)
     built(clinic, planned)
-    shutil.rmtree(batch_table(clinic.settings, NAME, 1))
+    shutil.rmtree(clinic.handle().batch_table)
     for step in (check_still_published, publish_run):
         error = outdated(partial(step, clinic.settings, planned))
         assert error.fields["partitions"] == ["2013-01-01", "2013-01-02"]
@@ -153,7 +154,7 @@ def test_what_lands_meanwhile_is_no_change_and_neither_are_other_days_nor_its_ow
     clinic.reprocess("second", DAYS[3:])
     for _ in range(2):  # tried again
         check_still_published(clinic.settings, planned)
-        check_still_counted(clinic.settings, V1, FLIGHTS, PLANNED, cut, counted)
+        check_still_counted(clinic.handle(), PLANNED, cut, counted)
     clinic.build(RUN, PLANNED, cut=cut_at(clinic.settings, FLIGHTS, parse_epochs(cut)))
     clinic.certify(RUN, PLANNED)
     assert publish_run(clinic.settings, planned)["published"] == planned_days()
@@ -179,9 +180,7 @@ def test_landing_that_holds_other_events_up_to_the_cut_stops_the_rebuild(clinic:
     planned = plan(clinic)
     DeltaTable(landing_table(clinic.settings, FLIGHTS.name)).delete("event_date = '2013-01-02'")
     error = outdated(
-        lambda: check_still_counted(
-            clinic.settings, V1, FLIGHTS, PLANNED, planned["cut"], (planned["events"], planned["late"])
-        )
+        lambda: check_still_counted(clinic.handle(), PLANNED, planned["cut"], (planned["events"], planned["late"]))
     )
     assert error.fields == {"changed": "landing", "cut": planned["cut"]}
     assert "4 events (1 late) up to flights@2 were planned, but landing has 3 events" in error.what
@@ -193,7 +192,7 @@ def test_a_cut_that_landing_does_not_reach_any_more_stops_the_rebuild(clinic: Cl
     other.land([departed(1, DAYS[0])])
     error = outdated(
         lambda: check_still_counted(
-            other.settings, V1, FLIGHTS, PLANNED, planned["cut"], (planned["events"], planned["late"])
+            ViewHandle(other.settings, V1, FLIGHTS), PLANNED, planned["cut"], (planned["events"], planned["late"])
         )
     )
     assert error.fields["changed"] == "landing"
@@ -206,7 +205,7 @@ def test_an_accepted_loss_or_log_behind_the_cut_is_no_change(clinic: Clinic, mon
     monkeypatch.setattr(accepted_losses, "check_nothing_lost", lambda *_: None)
     accepted_losses.accept_log(clinic.settings, FLIGHTS, "moved")
     counted = (planned["events"], planned["late"])
-    check_still_counted(clinic.settings, V1, FLIGHTS, PLANNED, planned["cut"], counted)
+    check_still_counted(clinic.handle(), PLANNED, planned["cut"], counted)
     check_still_published(clinic.settings, planned)
 
 
@@ -217,7 +216,7 @@ def test_a_version_that_was_retired_since_is_not_rebuilt(tmp_path: Path) -> None
     clinic.speed(view=V2)
     planned = plan(clinic)
     set_route(clinic.settings, NAME, {2: 100}, by="anna", why="test")
-    retire(clinic.settings, NAME, 1, by="anna", why="test", grace=timedelta(0))
+    retire(clinic.handle(), by="anna", why="test", grace=timedelta(0))
     with pytest.raises(AnabranchError) as refused:
         check_still_published(clinic.settings, planned)
     assert refused.value.code == "VERSION_RETIRED"

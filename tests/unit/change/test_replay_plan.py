@@ -15,6 +15,7 @@ from anabranch.change.replay_plan import ReplayPlan, make_replay_plan
 from anabranch.change.replay_request import pace_of, parse_replay_parameters, parse_view
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings
+from anabranch.views.model.handle import ViewHandle
 from support.landed_rows import TOPIC, a_view, land, landed
 from typer.testing import CliRunner
 
@@ -38,7 +39,7 @@ def settings(tmp_path: Path) -> Settings:
 
 def planned(settings: Settings, **asked: Any) -> ReplayPlan:
     view = a_view(**asked.pop("view", {}))
-    return make_replay_plan(settings, view, TOPIC, parse_replay_parameters(asked, ["flights"]))
+    return make_replay_plan(ViewHandle(settings, view, TOPIC), parse_replay_parameters(asked, ["flights"]))
 
 
 def test_the_whole_view(settings: Settings) -> None:

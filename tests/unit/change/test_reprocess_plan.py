@@ -14,8 +14,9 @@ from anabranch.core.settings import Settings
 from anabranch.lake import CommitMetadata
 from anabranch.lake.commits import create
 from anabranch.lake.cut import Cut, Position
-from anabranch.lake.layout import batch_table
+from anabranch.lake.layout import VersionRef
 from anabranch.views import View
+from anabranch.views.model.handle import ViewHandle
 from support.landed_rows import TOPIC, a_view, land, landed
 
 pytestmark = pytest.mark.unit
@@ -41,20 +42,20 @@ def wish(**params: str) -> ReprocessRequest:
 
 
 def test_a_plan_counts_valid_events_of_the_view_s_types_by_partition(settings: Settings) -> None:
-    plan = make_plan(settings, a_view(), TOPIC, wish(**{"from": "2013-01-01", "to": "2013-01-04"}))
+    plan = make_plan(ViewHandle(settings, a_view(), TOPIC), wish(**{"from": "2013-01-01", "to": "2013-01-04"}))
     assert [plan.events[p] for p in plan.partitions] == [1, 3, 3, 0]
     assert [plan.late[p] for p in plan.partitions] == [0, 1, 0, 0]
     assert (plan.read, str(plan.cut), plan.cut.positions["flights"].offsets) == (7, "flights@3", {0: 30})
 
 
 def test_an_older_cut_sees_less(settings: Settings) -> None:
-    plan = make_plan(settings, a_view(), TOPIC, wish(**{"from": "2013-01-02", "cut": "flights@1"}))
+    plan = make_plan(ViewHandle(settings, a_view(), TOPIC), wish(**{"from": "2013-01-02", "cut": "flights@1"}))
     assert (plan.events[DAY], plan.late[DAY], plan.cut.positions["flights"].offsets) == (1, 0, {0: 10})
 
 
 def test_lookback_and_lookahead_are_counted_for_each_partition_and_read_once(settings: Settings) -> None:
     view = a_view(lookback=timedelta(hours=30), lookahead=timedelta(hours=1))
-    plan = make_plan(settings, view, TOPIC, wish(**{"from": "2013-01-02", "to": "2013-01-03"}))
+    plan = make_plan(ViewHandle(settings, view, TOPIC), wish(**{"from": "2013-01-02", "to": "2013-01-03"}))
     assert plan.events == {DAY: 7, DAY + timedelta(days=1): 7}
     assert plan.late == {DAY: 1, DAY + timedelta(days=1): 1}
     assert plan.read == 7
@@ -62,11 +63,11 @@ def test_lookback_and_lookahead_are_counted_for_each_partition_and_read_once(set
 
 def test_several_event_types_are_counted_together(settings: Settings) -> None:
     view = a_view(events=("flight.departed", "flight.arrived"))
-    assert make_plan(settings, view, TOPIC, wish(**{"from": "2013-01-02"})).events[DAY] == 4
+    assert make_plan(ViewHandle(settings, view, TOPIC), wish(**{"from": "2013-01-02"})).events[DAY] == 4
 
 
 def test_a_run_of_its_own_day_may_find_nothing(settings: Settings) -> None:
-    plan = make_plan(settings, a_view(), TOPIC, parse_reprocess_request({}, ["flights"], date(2020, 1, 1)))
+    plan = make_plan(ViewHandle(settings, a_view(), TOPIC), parse_reprocess_request({}, ["flights"], date(2020, 1, 1)))
     assert plan.empty
     assert plan.events == {date(2020, 1, 1): 0}
 
@@ -76,21 +77,21 @@ def test_a_published_day_without_events_is_work_it_has_to_become_empty(settings:
     view, cut = a_view(), Cut({"flights": Position(1, {})})
     shown = {"from": f"{day}", "to": f"{day}", "cut": cut.to_json(), "run": "r"}
     columns = pa.schema([("k", pa.string()), ("partition_date", pa.date32())])
-    uri = batch_table(settings, view.name, view.version)
+    uri = VersionRef(settings, view.name, view.version).batch_table
     create(
         uri, columns, ["partition_date"], CommitMetadata("view/delays/v1/batch", "r", cut, extra={"published": [shown]})
     )
     for wish_of in (parse_reprocess_request({}, ["flights"], day), wish(**{"from": f"{day}"})):
-        plan = make_plan(settings, view, TOPIC, wish_of)
+        plan = make_plan(ViewHandle(settings, view, TOPIC), wish_of)
         assert (plan.read, plan.published, plan.untouched, plan.empty) == (0, 1, 0, False)
-    other = make_plan(settings, view, TOPIC, wish(**{"from": "2013-01-02"}))
+    other = make_plan(ViewHandle(settings, view, TOPIC), wish(**{"from": "2013-01-02"}))
     assert (other.published, other.untouched) == (0, 1)
     assert "replaces 0 published days; 1 other published day, the speed half" in other.to_text()
     assert "no estimate: 3 earlier runs of this version are needed, there is none" in other.to_text()
 
 
 def test_a_plan_holds_for_the_definition_that_it_was_made_for(settings: Settings) -> None:
-    planned = make_plan(settings, a_view(fingerprint="as planned"), TOPIC, wish(**{"from": "2013-01-02"}))
+    planned = make_plan(ViewHandle(settings, a_view(fingerprint="as planned"), TOPIC), wish(**{"from": "2013-01-02"}))
     check_still_holds(a_view(fingerprint="as planned"), planned.fingerprint)
     with pytest.raises(Conflict) as refusal:
         check_still_holds(a_view(fingerprint="another"), planned.fingerprint)
@@ -102,9 +103,11 @@ def test_a_day_without_events_between_those_that_landed_is_work_and_one_outside_
     land(settings, [landed(date(2013, 1, 1), 1), landed(date(2013, 1, 9), 1)])
     own_day = parse_reprocess_request({}, ["flights"], date(2013, 1, 5))
     for wish_of in (own_day, wish(**{"from": "2013-01-05", "to": "2013-01-06"})):
-        plan = make_plan(settings, a_view(), TOPIC, wish_of)
+        plan = make_plan(ViewHandle(settings, a_view(), TOPIC), wish_of)
         assert (plan.read, plan.published, plan.empty) == (0, 0, False)
-    assert make_plan(settings, a_view(), TOPIC, parse_reprocess_request({}, ["flights"], date(2013, 1, 10))).empty
+    assert make_plan(
+        ViewHandle(settings, a_view(), TOPIC), parse_reprocess_request({}, ["flights"], date(2013, 1, 10))
+    ).empty
 
 
 @pytest.mark.parametrize(
@@ -116,13 +119,13 @@ def test_a_day_without_events_between_those_that_landed_is_work_and_one_outside_
 )
 def test_what_can_not_be_done_is_refused(settings: Settings, params: dict[str, str], code: str, field: str) -> None:
     with pytest.raises(BadInput) as refusal:
-        make_plan(settings, a_view(), TOPIC, wish(**params))
+        make_plan(ViewHandle(settings, a_view(), TOPIC), wish(**params))
     assert (refusal.value.code, refusal.value.fields["field"]) == (code, field)
 
 
 def test_nothing_landed_names_what_there_is(settings: Settings) -> None:
     with pytest.raises(BadInput, match="2031") as refusal:
-        make_plan(settings, a_view(), TOPIC, wish(**{"from": "2031-01-02"}))
+        make_plan(ViewHandle(settings, a_view(), TOPIC), wish(**{"from": "2031-01-02"}))
     assert "2013-01-01 to 2013-01-03" in refusal.value.next_step
 
 
@@ -132,12 +135,12 @@ def test_nothing_landed_names_what_there_is(settings: Settings) -> None:
 )
 def test_no_landing_and_no_partitions(tmp_path: Path, view: View, kind: type[AnabranchError], code: str) -> None:
     with pytest.raises(kind) as refusal:
-        make_plan(Settings(home=tmp_path), view, TOPIC, wish())
+        make_plan(ViewHandle(Settings(home=tmp_path), view, TOPIC), wish())
     assert refusal.value.code == code
 
 
 def test_a_plan_is_shown_and_handed_on(settings: Settings) -> None:
-    plan = make_plan(settings, a_view(), TOPIC, wish(**{"from": "2013-01-01", "to": "2013-01-02"}))
+    plan = make_plan(ViewHandle(settings, a_view(), TOPIC), wish(**{"from": "2013-01-01", "to": "2013-01-02"}))
     assert plan.to_json() == {
         "view": "delays",
         "version": 1,

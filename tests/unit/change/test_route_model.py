@@ -19,6 +19,7 @@ from anabranch.core import clocks
 from anabranch.core.errors import AnabranchError
 from anabranch.core.settings import Settings
 from anabranch.lake.commits import append
+from anabranch.lake.layout import VersionRef
 from anabranch.serve import read_plan, routes, table_snapshots
 from anabranch.serve.reader_log import failed_reads
 from anabranch.serve.retirement import reinstate, retire
@@ -130,9 +131,9 @@ class House:
             case "halt" | "resume" | "rollback":
                 return self.answer(lambda: getattr(migration, name)(s, VIEW, **said))
             case "retire":
-                return self.answer(lambda: retire(s, VIEW, of[0], grace=timedelta(0), **said))
+                return self.answer(lambda: retire(VersionRef(s, VIEW, of[0]), grace=timedelta(0), **said))
             case "reinstate":
-                return self.answer(lambda: reinstate(s, VIEW, of[0], **said))
+                return self.answer(lambda: reinstate(VersionRef(s, VIEW, of[0]), **said))
             case _:
                 shares = {v: share for v, share in ((1, 100 - of[0]), (2, of[0])) if share}
                 return self.answer(lambda: set_route(s, VIEW, shares, **said))
@@ -184,7 +185,7 @@ def check(home: Path, actions: list[tuple[Any, ...]]) -> None:
             for reader in READERS:
                 chosen = route.version_for(reader) if route else 1
                 assert house.read(reader) == model.read(reader, chosen), (action, reader)
-        assert failed_reads(settings, VIEW, 1) == failed_reads(settings, VIEW, 2) == []
+        assert failed_reads(VersionRef(settings, VIEW, 1)) == failed_reads(VersionRef(settings, VIEW, 2)) == []
 
 
 @pytest.fixture(scope="module")

@@ -22,6 +22,7 @@ from anabranch.change.run_progress import (
     write_progress,
 )
 from anabranch.core.settings import Settings
+from anabranch.lake.layout import VersionRef
 
 pytestmark = pytest.mark.unit
 VIEW = "delays"
@@ -52,12 +53,13 @@ def test_days_events_tasks_and_the_time_left() -> None:
 
 
 def test_who_asks_sees_what_the_job_wrote_last_until_it_ends(settings: Settings) -> None:
-    assert read_progress(settings, VIEW, 1, "run-1") is None
+    ref = VersionRef(settings, VIEW, 1)
+    assert read_progress(ref, "run-1") is None
     written = at(20, written=3)
     write_progress(settings, written)
-    assert read_progress(settings, VIEW, 1, "run-1") == written
-    assert progress_text(settings, VIEW, 1, "run-1") == str(written)
-    assert progress_text(settings, VIEW, 1, "run-2") == ""
+    assert read_progress(ref, "run-1") == written
+    assert progress_text(ref, "run-1") == str(written)
+    assert progress_text(ref, "run-2") == ""
     assert list(all_work(settings)) == [(VIEW, 1, "run-1", str(written))]
     delete_progress(settings, written)
     delete_progress(settings, written)
@@ -68,10 +70,11 @@ def test_a_job_that_was_killed_is_not_at_work(settings: Settings) -> None:
     write_progress(settings, replace(at(20), updated=time.time() - 61))
     write_progress(settings, at(20, run="torn"))
     (settings.home / "control" / "builds" / VIEW / "v1" / "torn.progress.json").write_text('{"view": ')
-    assert list(work_of(settings, VIEW, 1)) == []
+    assert list(work_of(VersionRef(settings, VIEW, 1))) == []
 
 
 def test_replays_are_at_work_until_they_end(settings: Settings) -> None:
+    ref = VersionRef(settings, VIEW, 1)
     now = ReplayState(
         VIEW, 1, "one", days="2013-01-01..2013-01-31", done=500, total=2_000, seconds=10.0, newest_day="2013-01-09",
     )  # fmt: skip
@@ -80,22 +83,22 @@ def test_replays_are_at_work_until_they_end(settings: Settings) -> None:
         "replay: streaming; 500 of 2,000 records (25%), 50 per second, 8 of 31 days, events up to 2013-01-09, "
         "about 30 s left"
     )
-    assert list(work_of(settings, VIEW, 1)) == [("one", text)]
-    assert progress_text(settings, VIEW, 1, "one") == text
+    assert list(work_of(ref)) == [("one", text)]
+    assert progress_text(ref, "one") == text
     written = write_state(settings, replace(now, phase=CERTIFYING, done=2_000))
-    ((_, text),) = work_of(settings, VIEW, 1)
+    ((_, text),) = work_of(ref)
     assert text.startswith("replay: certifying; 2,000 of 2,000 records (100%)")
     assert "left" not in text
     path = settings.home / "control" / "replays" / VIEW / "v1" / "one.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"updated_ms": written.updated_ms - 120_000}))
-    ((_, text),) = work_of(settings, VIEW, 1)
+    ((_, text),) = work_of(ref)
     assert text.endswith(", last heard of 2 min ago")
     write_state(settings, replace(now, phase=PUBLISHED))
     assert list(all_work(settings)) == []
 
 
 def test_a_name_that_no_view_has_and_a_torn_state_are_no_work(settings: Settings) -> None:
-    assert list(work_of(settings, "../etc", 1)) == []
+    assert list(work_of(VersionRef(settings, "../etc", 1))) == []
     write_state(settings, ReplayState(VIEW, 1, "one"))
     (settings.home / "control" / "replays" / VIEW / "v1" / "one.json").write_text("{")
     assert list(all_work(settings)) == []

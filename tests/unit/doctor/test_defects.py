@@ -20,7 +20,7 @@ from anabranch.change.replay.control import exclusive
 from anabranch.compute.speed.table import SpeedTable
 from anabranch.core.settings import Settings
 from anabranch.lake.files import stage_arrow
-from anabranch.lake.layout import speed_checkpoint, speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.lake.log import commit_log
 from anabranch.operate.doctor import CHECKS, examine
 from anabranch.operate.doctor._run_checks import Report
@@ -110,10 +110,14 @@ def test_two_defects_are_both_named(clinic: Clinic) -> None:
 
 
 def test_a_replay_that_runs_is_none_that_stands_still(clinic: Clinic) -> None:
+    ref = VersionRef(clinic.settings, V1.name, V1.version)
     replay_stopped(clinic)
-    with exclusive(clinic.settings, V1, "dead"):
+    with exclusive(ref, "dead"):
         assert not examined(clinic).findings
-        with pytest.raises(Exception, match="another replay"), exclusive(clinic.settings, V1, "dead"):
+        with (
+            pytest.raises(Exception, match="another replay"),
+            exclusive(ref, "dead"),
+        ):
             pass
     assert examined(clinic).findings, "its lock was free again: looking takes none"
 
@@ -174,11 +178,12 @@ def test_a_view_by_date_and_one_without_partitions(clinic: Clinic) -> None:
 
 def stream(clinic: Clinic, view: View, rows: list[dict[str, Any]]) -> None:
     """The first micro-batch of a stream, or that of a new checkpoint."""
+    ref = VersionRef(clinic.settings, view.name, 1)
     data, owner = pa.Table.from_pylist(rows), f"{view.name}-{uuid4().hex}"
-    table = SpeedTable(speed_table(clinic.settings, view.name, 1), view, data.schema)
+    table = SpeedTable(ref.speed_table, view, data.schema)
     staged = stage_arrow(data, table.uri, owner, table.partition)
     table.refresh(staged, table.note(f"{owner}:0", clinic.cut))
-    checkpoint(speed_checkpoint(clinic.settings, view.name, 1), owner, 0, [{"reservoirId": "x"}])
+    checkpoint(ref.speed_checkpoint, owner, 0, [{"reservoirId": "x"}])
 
 
 def test_what_only_one_look_finds_is_none(clinic: Clinic) -> None:
@@ -199,7 +204,7 @@ def test_the_command_says_what_and_where_and_ends_with_1(clinic: Clinic, monkeyp
         monkeypatch.setenv(f"ANABRANCH_{name}", str(value))
     told = CliRunner().invoke(app, ["doctor", "--json"])  # v2 is of the test's own: nothing declares it
     assert (told.exit_code, [each["code"] for each in json.loads(told.stdout)["findings"]]) == (0, ["WRITER_GONE"])
-    shutil.rmtree(Path(speed_table(clinic.settings, NAME, 2)).parent)
+    shutil.rmtree(Path(VersionRef(clinic.settings, NAME, 2).speed_table).parent)
     quiet = CliRunner().invoke(app, ["doctor"])
     assert (quiet.exit_code, quiet.stdout.splitlines()) == (
         0,

@@ -15,6 +15,7 @@ import pytest
 from anabranch import lake
 from anabranch.change.replay.state import CANCELLED, PUBLISHED, REFUSED, list_states
 from anabranch.core.settings import Settings
+from anabranch.lake.layout import VersionRef
 from anabranch.operate.doctor import CHECKS, examine
 from anabranch.operate.maintenance import maintain
 from anabranch.operate.maintenance._report import DAY, Policy
@@ -51,12 +52,12 @@ def moves(chance: random.Random, clinic: Clinic) -> None:
     clinic.reprocess("of-v1", chance.sample(DAYS, 2))
     clinic.build("never-published", chance.sample(DAYS, 1))
     clinic.certify("never-published", DAYS[:1])
-    retire(clinic.settings, NAME, 1, by="anna", why="test", grace=timedelta(0))
+    retire(clinic.handle(), by="anna", why="test", grace=timedelta(0))
     end = chance.choice(["retired", "dropped", "reinstated", "dropped and reinstated"])
     if "dropped" in end:
-        drop(clinic.settings, NAME, 1)
+        drop(clinic.handle())
     if "reinstated" in end:
-        reinstate(clinic.settings, NAME, 1, by="anna", why="test")
+        reinstate(clinic.handle(), by="anna", why="test")
 
 
 def healthy(seed: int, home: Path) -> Clinic:
@@ -159,5 +160,5 @@ def kinds(clinic: Clinic) -> dict[str, bool]:
         "moved": route is not None,
         "retired": route is not None and bool(route.retired),
         "dropped": not (settings.lake / "views" / NAME / "v1").exists(),
-        "replayed": any(standing.ended for standing in list_states(settings, NAME, 1)),
+        "replayed": any(standing.ended for standing in list_states(VersionRef(settings, NAME, 1))),
     }

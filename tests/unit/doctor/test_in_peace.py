@@ -15,7 +15,6 @@ import pytest
 from anabranch.change.migrate.run_heartbeat import last_heartbeat, record_heartbeat
 from anabranch.contracts.model.declarations import Declarations
 from anabranch.core.settings import Settings
-from anabranch.lake.layout import speed_table
 from anabranch.lake.log.version_checksum import metadata_of
 from anabranch.operate.doctor import CHECKS, examine
 from anabranch.operate.doctor._findings import Severity
@@ -170,7 +169,7 @@ def test_the_command_mends_a_checksum_and_the_next_one_is_right(seed: Callable[[
 
 def test_a_table_that_a_checksum_keeps_from_being_opened_is_told_with_what_mends_it(clinic: Clinic) -> None:
     """delta-rs takes the schema from it."""
-    checksum(clinic.uri, metadata=metadata_of(DeltaTable(speed_table(clinic.settings, NAME, 1))))
+    checksum(clinic.uri, metadata=metadata_of(DeltaTable(clinic.handle().speed_table)))
     findings = {finding.code: finding for finding in examine(clinic.platform(), pause=0).findings}
     assert {"CHECK_FAILED", "CHECKSUM_WRONG"} == set(findings)
     Path(re.findall(r"^rm (\S+):", findings["CHECKSUM_WRONG"].next_step)[0]).unlink()

@@ -9,7 +9,6 @@ import pytest
 from anabranch.compute.speed.table import SpeedTable
 from anabranch.core.settings import Settings
 from anabranch.lake.files import stage_arrow
-from anabranch.lake.layout import speed_table
 from anabranch.serve import read
 from anabranch.views.model.definition import PARTITION_DATE
 from support.small_platform import DAYS, NAME, SPEED, V1, Clinic, departed, rows_on
@@ -24,7 +23,7 @@ def test_open_files_are_level_after_a_thousand_commits_and_reads(tmp_path: Path)
     clinic = Clinic(Settings(home=tmp_path / "home"))
     clinic.land([departed(1)])
     clinic.speed()
-    table = SpeedTable(speed_table(clinic.settings, NAME, 1), V1, SPEED, unverified=True)
+    table = SpeedTable(clinic.handle().speed_table, V1, SPEED, unverified=True)
     rows, process, counts = rows_on(DAYS[:1], 1), psutil.Process(), dict[int, int]()
     for number in range(1, COMMITS + 1):
         files = stage_arrow(rows, table.uri, f"speed-{number}", PARTITION_DATE)

@@ -8,7 +8,11 @@ import pytest
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import load_settings
 from anabranch.lake.cut import Cut, Position, parse_epochs
-from anabranch.lake.layout import batch_table, landing_checkpoint, landing_table, speed_checkpoint, view_folder
+from anabranch.lake.layout import (
+    VersionRef,
+    landing_checkpoint,
+    landing_table,
+)
 
 pytestmark = pytest.mark.unit
 
@@ -26,10 +30,9 @@ def test_no_name_leads_out_of_the_lake(tmp_path: Path, name: str) -> None:
         with pytest.raises(BadInput) as caught:
             place(settings, name)
         assert caught.value.code == "NAME_UNSAFE"
-    for place_of_view in (view_folder, batch_table, speed_checkpoint):
-        with pytest.raises(BadInput) as caught:
-            place_of_view(settings, name, 1)
-        assert caught.value.code == "NAME_UNSAFE"
+    with pytest.raises(BadInput) as caught:
+        VersionRef(settings, name, 1)
+    assert caught.value.code == "NAME_UNSAFE"
 
 
 @pytest.mark.parametrize("name", ["a b", "a%20b", "ä", "a#b", "a?b", "a[b]", "a:b", "a\nb", "a{b}"])
@@ -44,9 +47,9 @@ def test_a_home_that_deltas_writers_would_read_as_another_is_refused(tmp_path: P
 def test_good_names_stay_below_the_lake(tmp_path: Path) -> None:
     settings = load_settings(home=tmp_path)
     assert Path(landing_table(settings, "flights_2")).parent == tmp_path / "lake" / "landing"
-    assert view_folder(settings, "delays", 2) == tmp_path / "lake" / "views" / "delays" / "v2"
+    assert VersionRef(settings, "delays", 2).folder == tmp_path / "lake" / "views" / "delays" / "v2"
     with pytest.raises(BadInput) as caught:
-        view_folder(settings, "delays", 0)
+        VersionRef(settings, "delays", 0)
     assert caught.value.code == "VERSION_UNSAFE"
 
 

@@ -32,7 +32,12 @@ from anabranch.core.errors import BrokenState, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.ingest.landing.table.event_counts import count_events
 from anabranch.lake import latest_commit
-from anabranch.lake.layout import batch_table, certificates_table, routes_table, run_records, speed_checkpoint
+from anabranch.lake.layout import (
+    VersionRef,
+    certificates_table,
+    routes_table,
+    run_records,
+)
 from anabranch.lake.log.archived_commits import ARCHIVE
 from anabranch.operate.maintenance import _orphans, _vacuum, maintain
 from anabranch.operate.maintenance._report import DAY, ActionKind, Policy
@@ -142,7 +147,7 @@ def test_a_replay_under_way_keeps_landings_files_and_commits(clinic: Clinic, kil
 def test_a_replay_whose_state_is_torn_counts_as_under_way(clinic: Clinic) -> None:
     clinic.replay("r1")
     Mirror(clinic.uri, clinic.folders_of("r1")[1] / "flights").release(3)
-    state_file(clinic.settings, NAME, 1, "r1").write_text("")
+    state_file(clinic.handle(), "r1").write_text("")
     maintain(clinic.settings)
     before, commits = on_disk(clinic.uri), log(clinic)
     done = maintain(clinic.settings, later(400))
@@ -160,22 +165,22 @@ def test_a_build_that_waits_is_published_weeks_later(clinic: Clinic) -> None:
     build = clinic.build("waits", DAYS[:2])
     clinic.certify("waits", DAYS[:2])
     maintain(clinic.settings, later(29))
-    assert publish(clinic.settings, V1, read_manifest(clinic.settings, NAME, 1, "waits"), DAYS[:2])
-    assert len(rows(batch_table(clinic.settings, NAME, 1))) == build.rows + 2
+    assert publish(clinic.handle(), read_manifest(clinic.handle(), "waits"), DAYS[:2])
+    assert len(rows(clinic.handle().batch_table)) == build.rows + 2
     assert not said(clinic, later(29)).findings
 
 
 def test_a_build_that_nobody_published_goes_in_two_steps(clinic: Clinic) -> None:
     clinic.reprocess("shown", DAYS[2:4])
     clinic.build("waits", DAYS[:2])
-    folder = manifests(clinic.settings, NAME, 1)[0].parent
-    uri = batch_table(clinic.settings, NAME, 1)
+    folder = manifests(clinic.handle())[0].parent
+    uri = clinic.handle().batch_table
     maintain(clinic.settings, later(MONTH))
-    assert manifests(clinic.settings, NAME, 1) == []
+    assert manifests(clinic.handle()) == []
     assert len(on_disk(uri)) == 4, "somebody may just be publishing them"
     assert not said(clinic).findings
     with pytest.raises(BrokenState) as gone:
-        read_manifest(clinic.settings, NAME, 1, "waits")
+        read_manifest(clinic.handle(), "waits")
     assert gone.value.code == "BUILD_MISSING"
     maintain(clinic.settings, later(MONTH + 1))
     assert on_disk(uri) == set(files(uri))
@@ -188,19 +193,17 @@ def test_a_build_that_nobody_published_goes_in_two_steps(clinic: Clinic) -> None
 def test_a_build_that_has_just_expired_keeps_its_files_for_an_hour(clinic: Clinic) -> None:
     clinic.reprocess("shown", DAYS[2:4])
     build = clinic.build("waits", DAYS[:2])
-    uri = Path(batch_table(clinic.settings, NAME, 1))
+    uri = Path(clinic.handle().batch_table)
     for minutes in (0, 30):
         maintain(clinic.settings, Policy(keep_days=0, now=time.time() + 60 * minutes + 1))
-        assert manifests(clinic.settings, NAME, 1) == []
+        assert manifests(clinic.handle()) == []
         assert all((uri / file.path).exists() for file in build.files), "somebody may just be publishing them"
     maintain(clinic.settings, Policy(keep_days=0, now=time.time() + 7_200))
     assert not any((uri / file.path).exists() for file in build.files)
 
 
 def test_staged_files_of_nobody_go_after_a_week_and_no_sooner(clinic: Clinic) -> None:
-    orphan = (
-        Path(batch_table(clinic.settings, NAME, 1)) / "builds" / "died-1" / "partition_date=2013-01-01" / "p.parquet"
-    )
+    orphan = Path(clinic.handle().batch_table) / "builds" / "died-1" / "partition_date=2013-01-01" / "p.parquet"
     clinic.reprocess("shown", DAYS[2:3])
     orphan.parent.mkdir(parents=True)
     pq.write_table(pq.read_table(files(speed_of(clinic))[0]), orphan)
@@ -299,10 +302,10 @@ def test_how_old_replays_ended_is_forgotten_and_their_checkpoints_go(clinic: Cli
     clinic.replay("days", PUBLISHED, "2013-01-01")
     _, _, checkpoint = clinic.folders_of("whole")
     maintain(clinic.settings, later(29))
-    assert len(list_states(clinic.settings, NAME, 1)) == 2
+    assert len(list_states(clinic.handle())) == 2
     assert not checkpoint.exists(), "its turn never came"
     maintain(clinic.settings, later(MONTH))
-    assert list_states(clinic.settings, NAME, 1) == []
+    assert list_states(clinic.handle()) == []
     assert not said(clinic).findings
 
 
@@ -312,17 +315,17 @@ def test_the_checkpoint_that_a_live_stream_goes_on_with_stays(clinic: Clinic) ->
     (checkpoint / "metadata").write_text('{"id": "speed-v1"}')
     maintain(clinic.settings, later(400))
     assert checkpoint.exists()
-    assert len(list_states(clinic.settings, NAME, 1)) == 1
+    assert len(list_states(clinic.handle())) == 1
 
 
 def test_the_newest_outcomes_stay_for_estimates(clinic: Clinic) -> None:
     finished = clinic.platform().now
     for number in range(NEWEST + 5):
         at = datetime.fromtimestamp(finished, UTC) + timedelta(seconds=number)
-        record_outcome(clinic.settings, NAME, 1, Outcome(f"run-{number:02d}", 1, 1, 1.0, 1, at))
-    before = outcomes(clinic.settings, NAME, 1)
+        record_outcome(clinic.handle(), Outcome(f"run-{number:02d}", 1, 1, 1.0, 1, at))
+    before = outcomes(clinic.handle())
     maintain(clinic.settings, later(MONTH))
-    assert outcomes(clinic.settings, NAME, 1) == before
+    assert outcomes(clinic.handle()) == before
     assert len(list((clinic.settings.home / "control" / "builds" / NAME / "v1").iterdir())) == NEWEST
 
 
@@ -330,9 +333,9 @@ def test_the_verdicts_of_old_certifications_go_but_for_the_newest(clinic: Clinic
     clinic.reprocess("built", DAYS[:1])
     for number, run in enumerate(["certify-b", "certify-a", "certify-c"]):
         clinic.certify(run, DAYS[:1])
-        path = verdict_path(clinic.settings, NAME, 1, run)
+        path = verdict_path(clinic.handle(), run)
         os.utime(path, (path.stat().st_mtime + number, path.stat().st_mtime + number))
-    folder = verdict_path(clinic.settings, NAME, 1, "any").parent
+    folder = verdict_path(clinic.handle(), "any").parent
     before = {path.name for path in folder.glob("*.verdict.json")}
     assert "built.verdict.json" in before, "it goes when its build goes"
     maintain(clinic.settings, later(2))
@@ -344,7 +347,7 @@ def test_the_verdicts_of_old_certifications_go_but_for_the_newest(clinic: Clinic
 
 def test_the_progress_of_a_killed_job_goes_with_the_control_files_of_old_builds(clinic: Clinic) -> None:
     write_progress(clinic.settings, RunProgress(NAME, 1, "killed", REBUILD, 1, 1, 0.0))
-    (path,) = progress_files(clinic.settings, NAME, 1)
+    (path,) = progress_files(clinic.handle())
     maintain(clinic.settings, later(2))
     assert path.exists(), "it may still run"
     maintain(clinic.settings, later(MONTH))
@@ -356,11 +359,11 @@ def test_the_checkpoint_of_a_dropped_version_goes_and_that_of_a_living_one_stays
     clinic.batches = {"speed-v1": EPOCHS - 1}
     clinic.speed(view=V2)
     set_route(clinic.settings, NAME, {2: 100}, by="anna", why="test")
-    retire(clinic.settings, NAME, 1, by="anna", why="test", grace=timedelta(0))
-    one, two = (speed_checkpoint(clinic.settings, NAME, version) for version in (1, 2))
+    retire(clinic.handle(), by="anna", why="test", grace=timedelta(0))
+    one, two = (VersionRef(clinic.settings, NAME, version).speed_checkpoint for version in (1, 2))
     maintain(clinic.settings, later(400))
     assert one.exists(), "it may be reinstated"
-    drop(clinic.settings, NAME, 1)
+    drop(clinic.handle())
     one.mkdir(parents=True)  # a drop that was killed before its end
     (one / "metadata").write_text("{}")
     maintain(clinic.settings, later(2))

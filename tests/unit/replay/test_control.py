@@ -24,7 +24,7 @@ from anabranch.change.replay.state import (
 )
 from anabranch.core.errors import BadInput, BrokenState, Conflict
 from anabranch.core.settings import Settings
-from anabranch.lake.layout import replay_checkpoints, replay_mirrors, replay_table
+from anabranch.lake.layout import VersionRef
 from support.landed_sample import sample_views
 
 pytestmark = pytest.mark.unit
@@ -38,9 +38,13 @@ def settings(tmp_path: Path) -> Settings:
 
 def begun(settings: Settings, run: str = "one", at: int = 1) -> list[Path]:
     """A replay that was killed, with something everywhere."""
+    ref = VersionRef(settings, VIEW.name, 1)
     write_state(settings, ReplayState(VIEW.name, 1, run, started_ms=at))
-    folders = [Path(replay_table(settings, VIEW.name, 1, run)), replay_mirrors(settings, VIEW.name, 1) / run]
-    folders.append(replay_checkpoints(settings, VIEW.name, 1) / run)
+    folders = [
+        Path(str(ref.replay_tables / run)),
+        ref.replay_mirrors / run,
+    ]
+    folders.append(ref.replay_checkpoints / run)
     for folder in folders:
         (folder / "below").mkdir(parents=True)
     return folders
@@ -48,16 +52,16 @@ def begun(settings: Settings, run: str = "one", at: int = 1) -> list[Path]:
 
 def test_a_killed_one_is_cancelled_at_once_and_leaves_nothing(settings: Settings) -> None:
     folders = begun(settings)
-    ended = cancel(settings, VIEW.name, 1, "bert")
+    ended = cancel(VersionRef(settings, VIEW.name, 1), "bert")
     assert (ended.phase, "cancelled by bert" in ended.said) == (CANCELLED, True)
     assert not [folder for folder in folders if folder.parent.exists()]
-    assert list_states(settings, VIEW.name, 1) == [ended]
+    assert list_states(VersionRef(settings, VIEW.name, 1)) == [ended]
 
 
 def test_a_running_one_is_asked_to_end(settings: Settings) -> None:
     folders = begun(settings)
-    with exclusive(settings, VIEW, "one"):
-        asked = cancel(settings, VIEW.name, 1, "bert")
+    with exclusive(VersionRef(settings, VIEW.name, VIEW.version), "one"):
+        asked = cancel(VersionRef(settings, VIEW.name, 1), "bert")
         assert not asked.ended
         assert read_control(settings, asked).cancelled_by == "bert"
         assert all(folder.exists() for folder in folders)
@@ -65,25 +69,29 @@ def test_a_running_one_is_asked_to_end(settings: Settings) -> None:
 
 def test_another_one_waits_its_turn(settings: Settings) -> None:
     begun(settings)
-    with pytest.raises(Conflict) as error, exclusive(settings, VIEW, "two"):
+    with pytest.raises(Conflict) as error, exclusive(VersionRef(settings, VIEW.name, VIEW.version), "two"):
         pass
     assert error.value.code == "REPLAY_RUNNING"
-    with exclusive(settings, VIEW, "one"), pytest.raises(Conflict), exclusive(settings, VIEW, "one"):
+    with (
+        exclusive(VersionRef(settings, VIEW.name, VIEW.version), "one"),
+        pytest.raises(Conflict),
+        exclusive(VersionRef(settings, VIEW.name, VIEW.version), "one"),
+    ):
         pass
     write_state(settings, ReplayState(VIEW.name, 1, "one", phase=PUBLISHED))
-    with exclusive(settings, VIEW, "two"):
+    with exclusive(VersionRef(settings, VIEW.name, VIEW.version), "two"):
         pass
 
 
 def test_the_newest_is_the_one_that_began_last_whatever_the_clock_said(settings: Settings) -> None:
     for number, started in ((0, 5), (1, 900), (2, 100)):  # the clock was ahead, and was set right again
         write_state(settings, ReplayState(VIEW.name, 1, f"r{number}", started_ms=started, number=number))
-    assert [each.run for each in list_states(settings, VIEW.name, 1)] == ["r0", "r1", "r2"]
+    assert [each.run for each in list_states(VersionRef(settings, VIEW.name, 1))] == ["r0", "r1", "r2"]
 
 
 def test_its_pace_is_changed_while_it_runs(settings: Settings) -> None:
     write_state(settings, ReplayState(VIEW.name, 1, "one", share=0.5))
-    now = active_replay(settings, VIEW.name, 1)
+    now = active_replay(VersionRef(settings, VIEW.name, 1))
     assert read_control(settings, now).pace == Pace(0.5)
     set_pace(settings, now, Pace(0.1, 20))
     assert read_control(settings, now).pace == Pace(0.1, 20)
@@ -91,8 +99,8 @@ def test_its_pace_is_changed_while_it_runs(settings: Settings) -> None:
 
 def test_another_pace_takes_no_cancel_back(settings: Settings) -> None:
     begun(settings)
-    with exclusive(settings, VIEW, "one"):
-        now = cancel(settings, VIEW.name, 1, "bert")
+    with exclusive(VersionRef(settings, VIEW.name, VIEW.version), "one"):
+        now = cancel(VersionRef(settings, VIEW.name, 1), "bert")
         set_pace(settings, now, Pace(0.1))
         assert read_control(settings, now) == ControlRequest(Pace(0.1), "bert")
 
@@ -100,11 +108,11 @@ def test_another_pace_takes_no_cancel_back(settings: Settings) -> None:
 @pytest.mark.parametrize("_", range(5))
 def test_a_cancel_beside_other_paces_is_never_lost(settings: Settings, _: int) -> None:
     begun(settings)
-    with exclusive(settings, VIEW, "one"), ThreadPoolExecutor(8) as pool:
-        now = active_replay(settings, VIEW.name, 1)
+    with exclusive(VersionRef(settings, VIEW.name, VIEW.version), "one"), ThreadPoolExecutor(8) as pool:
+        now = active_replay(VersionRef(settings, VIEW.name, 1))
         acts = list[Callable[[], object]]()
         acts += [partial(set_pace, settings, now, Pace(share / 100)) for share in range(10, 50)]
-        acts.insert(20, partial(cancel, settings, VIEW.name, 1, "bert"))
+        acts.insert(20, partial(cancel, VersionRef(settings, VIEW.name, 1), "bert"))
         for done in [pool.submit(act) for act in acts]:
             done.result()
         assert read_control(settings, now).cancelled_by == "bert"
@@ -113,14 +121,15 @@ def test_a_cancel_beside_other_paces_is_never_lost(settings: Settings, _: int) -
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"share": 7}'])
 def test_what_can_not_be_read_is_no_reason_to_go_on(settings: Settings, text: str) -> None:
     begun(settings)
-    now = active_replay(settings, VIEW.name, 1)
+    now = active_replay(VersionRef(settings, VIEW.name, 1))
     set_pace(settings, now, Pace(0.1))
-    state_file(settings, VIEW.name, 1, "one").with_suffix(".wish.1").write_text(text)
+    state_file(VersionRef(settings, VIEW.name, 1), "one").with_suffix(".wish.1").write_text(text)
     with pytest.raises(BrokenState) as error:
         read_control(settings, now)
     assert error.value.code == "STANDING_UNREADABLE"
-    state_file(settings, VIEW.name, 1, "one").write_text(text)
-    for asked in (partial(active_replay, settings, VIEW.name, 1), partial(read_state, settings, VIEW.name, 1, "one")):
+    state_file(VersionRef(settings, VIEW.name, 1), "one").write_text(text)
+    ref = VersionRef(settings, VIEW.name, 1)
+    for asked in (partial(active_replay, ref), partial(read_state, ref, "one")):
         with pytest.raises(BrokenState):
             asked()
 
@@ -128,17 +137,16 @@ def test_what_can_not_be_read_is_no_reason_to_go_on(settings: Settings, text: st
 def test_what_isnt_under_way_can_not_be_steered(settings: Settings) -> None:
     for act in (active_replay, partial(cancel, by="bert")):
         with pytest.raises(BadInput) as error:
-            act(settings, VIEW.name, 1)
+            act(VersionRef(settings, VIEW.name, 1))
         assert error.value.code == "NO_REPLAY"
 
 
 @pytest.mark.parametrize(("view", "version"), [("../etc", 1), ("Delays", 1), ("delays", 0)])
 def test_names_lead_nowhere_else(settings: Settings, view: str, version: int) -> None:
-    for act in (active_replay, partial(cancel, by="bert"), list_states):
-        with pytest.raises(BadInput):
-            act(settings, view, version)
     with pytest.raises(BadInput):
-        read_state(settings, "delays", 1, "../../x")
+        VersionRef(settings, view, version)
+    with pytest.raises(BadInput):
+        read_state(VersionRef(settings, "delays", 1), "../../x")
 
 
 def test_it_says_how_fast_it_is(settings: Settings) -> None:
@@ -159,13 +167,13 @@ def test_it_says_how_little_other_work_leaves_it(settings: Settings, monkeypatch
 def test_a_request_from_before_requests_were_numbered_is_obeyed(settings: Settings) -> None:
     """Commit 46c6225 kept it in one file beside the state, in the first format."""
     begun(settings)
-    (state,) = list_states(settings, VIEW.name, 1)
-    file = state_file(settings, VIEW.name, 1, "one").with_suffix(".wish.json")
+    (state,) = list_states(VersionRef(settings, VIEW.name, 1))
+    file = state_file(VersionRef(settings, VIEW.name, 1), "one").with_suffix(".wish.json")
     file.write_text('{"share": 0.5, "speed": 100.0, "cancelled_by": "bert"}')
-    assert list_states(settings, VIEW.name, 1) == [state]
+    assert list_states(VersionRef(settings, VIEW.name, 1)) == [state]
     assert read_control(settings, state) == ControlRequest(Pace(0.5, 100.0), "bert")
-    with exclusive(settings, VIEW, "one"):
+    with exclusive(VersionRef(settings, VIEW.name, VIEW.version), "one"):
         set_pace(settings, state, Pace(0.25, 0.0))
     assert read_control(settings, state) == ControlRequest(Pace(0.25, 0.0), "bert")
-    assert cancel(settings, VIEW.name, 1, "bert").phase == CANCELLED
+    assert cancel(VersionRef(settings, VIEW.name, 1), "bert").phase == CANCELLED
     assert not file.exists()

@@ -12,8 +12,9 @@ from anabranch.core.errors import AnabranchError
 from anabranch.core.settings import Settings
 from anabranch.lake import commits
 from anabranch.lake.files import stage_arrow
-from anabranch.lake.layout import replay_table, speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.views.model.definition import PARTITION_DATE
+from anabranch.views.model.handle import ViewHandle
 from deltalake import DeltaTable
 from support.landed_sample import FLIGHTS
 from support.small_platform import DAYS, NAME, SPEED, V1, Clinic, departed, rows_on
@@ -35,14 +36,14 @@ def clinic(settings: Settings) -> Clinic:
     made.speed()
     live = SpeedTable(live_table(settings), V1, SPEED, unverified=True)
     commits.configure(live._table, {"delta.checkpointInterval": "1"}, live.newest().note)
-    again = SpeedTable(replay_table(settings, NAME, 1, RUN), V1, SPEED, unverified=True)
+    again = SpeedTable(str(VersionRef(settings, NAME, 1).replay_tables / RUN), V1, SPEED, unverified=True)
     rows = rows_on(DAYS, made.cut.epoch(FLIGHTS.name))
     again.refresh(stage_arrow(rows, again.uri, "x", PARTITION_DATE), again.note("replaycp:0", made.cut))
     return made
 
 
 def live_table(settings: Settings) -> str:
-    return speed_table(settings, NAME, 1)
+    return VersionRef(settings, NAME, 1).speed_table
 
 
 def block(settings: Settings, name: str) -> None:
@@ -52,11 +53,11 @@ def block(settings: Settings, name: str) -> None:
 
 
 def show(clinic: Clinic, *, whole: bool) -> None:
-    uri = replay_table(clinic.settings, NAME, 1, RUN)
+    uri = str(clinic.handle().replay_tables / RUN)
     if whole:
-        publish_whole(clinic.settings, V1, RUN, uri)
+        publish_whole(clinic.handle(), RUN, uri)
     else:
-        publish_days(clinic.settings, V1, clinic.platform().views.topic(V1), RUN, uri, DAYS[:2])
+        publish_days(ViewHandle(clinic.settings, V1, clinic.platform().views.topic(V1)), RUN, uri, DAYS[:2])
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -66,8 +67,8 @@ def test_a_commit_that_is_in_keeps_its_files_whatever_failed_behind_it(clinic: C
 
     show(clinic, whole=whole)
 
-    assert is_published(clinic.settings, NAME, 1, RUN, 0)
-    assert not is_published(clinic.settings, NAME, 1, RUN, DeltaTable(live_table(clinic.settings)).version())
+    assert is_published(clinic.handle(), RUN, 0)
+    assert not is_published(clinic.handle(), RUN, DeltaTable(live_table(clinic.settings)).version())
     files = DeltaTable(live_table(clinic.settings)).file_uris()
     assert all(Path(file.removeprefix("file://")).exists() for file in files)
     assert anabranch.read(NAME, settings=clinic.settings, version=1).to_arrow().num_rows == before

@@ -17,7 +17,7 @@ from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
 from anabranch.ingest.landing.table import late_events
 from anabranch.ingest.landing.table.sql import rows_of_files
-from anabranch.lake.layout import landing_table
+from anabranch.lake.layout import VersionRef, landing_table
 from anabranch.operate.runtime import process_registry
 from anabranch.operate.runtime.late_status import late_missing
 from anabranch.operate.runtime.process_registry import Record, birth
@@ -83,7 +83,7 @@ def test_a_reading_goes_by_what_was_published_and_landed_when_it_was_pinned(clin
 
 
 def test_without_a_definition_or_without_landing_nobody_can_tell_and_rows_are_read_all_the_same(clinic: Clinic) -> None:
-    record = record_path(clinic.settings, V1)
+    record = record_path(VersionRef(clinic.settings, V1.name, V1.version))
     text = record.read_text()
     record.write_text("{")
     with pytest.raises(BrokenState) as broken:
@@ -153,8 +153,8 @@ def test_merged_files_are_opened(clinic: Clinic) -> None:
 def test_a_definition_is_read_back_without_its_code(clinic: Clinic) -> None:
     from anabranch.views.registered_definition import registered_view
 
-    found = registered_view(clinic.settings, NAME, 1)
+    found = registered_view(clinic.handle())
     assert (found, found and found.fingerprint) == (V1, V1.fingerprint)
-    assert registered_view(clinic.settings, NAME, 7) is None
+    assert registered_view(VersionRef(clinic.settings, NAME, 7)) is None
     with pytest.raises(NotImplementedError):
         found and found.function()

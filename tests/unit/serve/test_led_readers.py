@@ -21,7 +21,7 @@ from anabranch.change.migrate.promotion_checks import Expectations
 from anabranch.core import clocks
 from anabranch.core.errors import AnabranchError, BadInput, TryAgain
 from anabranch.core.settings import Settings
-from anabranch.lake.layout import speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.serve import read_plan
 from anabranch.serve.reader_log import behind_reads, failed_reads
 from anabranch.serve.routes import route_of, set_route
@@ -152,7 +152,7 @@ def test_a_rollback_reaches_each_reader_in_five_seconds_by_a_simulated_clock(
             pass_time(1.0)
             reading = reader.read()
             assert reading.version == 1
-        assert failed_reads(settings, VIEW, 1) == failed_reads(settings, VIEW, 2) == []
+        assert failed_reads(VersionRef(settings, VIEW, 1)) == failed_reads(VersionRef(settings, VIEW, 2)) == []
         moved(settings, 50)
         while reader.read().version == 1:
             pass_time(0.5)
@@ -197,7 +197,7 @@ def test_a_step_forward_is_done_when_each_reader_could_follow_by_a_simulated_clo
         assert reader.behind == 0
         rollback(settings, VIEW, by="anna", why="once more")
         assert reader.read().version == 1
-    assert failed_reads(settings, VIEW, 1) == failed_reads(settings, VIEW, 2) == []
+    assert failed_reads(VersionRef(settings, VIEW, 1)) == failed_reads(VersionRef(settings, VIEW, 2)) == []
 
 
 # In real time: threads write, one reads each 20 ms.
@@ -241,7 +241,7 @@ def live(tmp_path: Path, lags: dict[int, float]) -> Iterator[tuple[Settings, Pol
     for thread in threads:
         thread.join()
     assert polled.errors == []
-    assert failed_reads(settings, VIEW, 1) == failed_reads(settings, VIEW, 2) == []
+    assert failed_reads(VersionRef(settings, VIEW, 1)) == failed_reads(VersionRef(settings, VIEW, 2)) == []
 
 
 def five_times(behind: int, once: float) -> list[Any]:
@@ -269,7 +269,9 @@ def test_back_in_real_time(live: tuple[Settings, Polled], lags: dict[int, float]
     assert max(at for at, version in polled.reads if version == 2) - begun < 5
     if lags[1] > 6:
         assert polled.reader.behind > 50
-        assert sum(each.count for each in behind_reads(settings, VIEW, 1)) > 50, "readings that are behind are counted"
+        assert sum(each.count for each in behind_reads(VersionRef(settings, VIEW, 1))) > 50, (
+            "readings that are behind are counted"
+        )
 
 
 @pytest.mark.parametrize("lags", five_times(2, once=1.4))
@@ -316,7 +318,7 @@ def test_a_reader_whose_old_version_is_gone_gets_the_new_one_and_is_told(setting
     assert anabranch.read(VIEW, settings=settings, reader="r").cut == small_halves.cut_at(4)
     small_halves.merge_speed(settings, 4, DAYS[:1], version=2)
     set_route(settings, VIEW, {2: 100}, by="a", why="b")
-    shutil.rmtree(speed_table(settings, VIEW, 1))
+    shutil.rmtree(VersionRef(settings, VIEW, 1).speed_table)
     small_halves.merge_speed(settings, 5, DAYS[:1], version=2)
     reading = anabranch.read(VIEW, settings=settings, reader="r")
     assert (reading.version, reading.cut, reading.behind) == (2, small_halves.cut_at(5), None)
@@ -325,6 +327,7 @@ def test_a_reader_whose_old_version_is_gone_gets_the_new_one_and_is_told(setting
 def test_a_reader_that_is_led_to_an_emptied_version_stays_and_the_migration_comes_back(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    ref = VersionRef(settings, VIEW, 2)
     from anabranch.lake import CommitMetadata
     from anabranch.lake.commits import create
     from anabranch.lake.cut import Cut
@@ -333,12 +336,12 @@ def test_a_reader_that_is_led_to_an_emptied_version_stays_and_the_migration_come
     led, name = anabranch.read, reader_of(settings, 2, 50)
     assert led(VIEW, settings=settings, reader=name).version == 1
     advance(settings, OLD, NEW, by="test")
-    uri = speed_table(settings, VIEW, 2)
+    uri = ref.speed_table
     shutil.rmtree(uri)
     create(uri, small_halves.SPEED_SCHEMA, ["partition_date"], CommitMetadata("view/delays/v2/speed", "create", Cut()))
     reading = led(VIEW, settings=settings, reader=name)
     assert (reading.version, reading.to_arrow().num_rows) == (1, small_halves.KEYS)
-    assert [each.code for each in failed_reads(settings, VIEW, 2)] == ["VIEW_NOT_READY"]
+    assert [each.code for each in failed_reads(ref)] == ["VIEW_NOT_READY"]
     assert advance(settings, OLD, NEW, by="test").state == "rolled back"
 
 
@@ -348,7 +351,7 @@ def test_a_check_that_can_not_be_made_has_failed_after_two_minutes(settings: Set
     from anabranch.lake.cut import Cut
 
     moved(settings, 50)
-    uri = speed_table(settings, VIEW, 2)
+    uri = VersionRef(settings, VIEW, 2).speed_table
     shutil.rmtree(uri)
     create(uri, small_halves.SPEED_SCHEMA, ["partition_date"], CommitMetadata("view/delays/v2/speed", "create", Cut()))
     for seconds in (0, 60, 59):

@@ -19,7 +19,7 @@ from anabranch.core.errors import AnabranchError, BadInput, BrokenState, TryAgai
 from anabranch.core.settings import Settings
 from anabranch.lake import CommitMetadata, commits, cut
 from anabranch.lake.files import stage_arrow
-from anabranch.lake.layout import speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.serve import _duckdb_pool
 from anabranch.serve.reader_log import failed_reads
 from anabranch.serve.routes import set_route
@@ -70,7 +70,7 @@ def settings(tmp_path: Path) -> Settings:
 
 def fill(settings: Settings, days: Mapping[date, pa.Table]) -> Settings:
     """A speed half of the view, one file a day."""
-    uri, schema = speed_table(settings, VIEW, 1), next(iter(days.values())).schema
+    uri, schema = VersionRef(settings, VIEW, 1).speed_table, next(iter(days.values())).schema
     table = commits.create(uri, schema, [PARTITION_DATE], CommitMetadata("view/delays/v1/speed", "create", cut.Cut()))
     staged = [f for day, rows in days.items() for f in stage_arrow(rows, uri, str(day), PARTITION_DATE)]
     commits.replace(table, staged, CommitMetadata("view/delays/v1/speed", "c:3", small_halves.cut_at(3)), None)
@@ -134,7 +134,7 @@ def flights(day: date, first: int, **more: Any) -> pa.Table:
 )
 def test_files_that_cannot_match_are_never_opened(settings: Settings, way: str, where: str) -> None:
     fill(settings, {day: flights(day, 10 * n) for n, day in enumerate(DAYS)})
-    for file in Path(speed_table(settings, VIEW, 1)).rglob("*.parquet"):
+    for file in Path(VersionRef(settings, VIEW, 1).speed_table).rglob("*.parquet"):
         if str(DAYS[2]) not in str(file):
             file.write_bytes(b"never read")
 
@@ -186,7 +186,7 @@ def test_rows_that_delta_rs_has_merged_are_found(settings: Settings, way: str, w
     merged = flights(
         DAYS[0], 0, real=[1.0, 1.0, 2.0, math.nan], moment=pa.array([early] * 3 + [late], rows["moment"].type)
     )
-    table = commits.open_table(speed_table(settings, VIEW, 1))
+    table = commits.open_table(VersionRef(settings, VIEW, 1).speed_table)
     assert table is not None
     commits.upsert(
         table, merged, ["number"], CommitMetadata("view/delays/v1/speed", "c:4", small_halves.cut_at(4)), PARTITION_DATE
@@ -241,7 +241,7 @@ def test_no_row_is_an_empty_table_in_every_way(settings: Settings) -> None:
 def test_sql_over_a_relation_reaches_no_file_not_even_those_that_it_reads(settings: Settings, query: str) -> None:
     fill(settings, {DAYS[0]: flights(DAYS[0], 0)})
     relation = anabranch.read(VIEW, settings=settings).to_duckdb()
-    file = next(Path(speed_table(settings, VIEW, 1)).rglob("*.parquet"))
+    file = next(Path(VersionRef(settings, VIEW, 1).speed_table).rglob("*.parquet"))
     before = file.read_bytes()
 
     with pytest.raises(duckdb.Error):
@@ -282,10 +282,11 @@ def failure(way: str, reading: anabranch.Reading) -> AnabranchError:
 
 @pytest.mark.parametrize("way", EAGER)
 def test_a_file_that_is_gone_or_torn_is_our_error_and_counted(settings: Settings, way: str) -> None:
+    ref = VersionRef(settings, VIEW, 1)
     fill(settings, {day: flights(day, 10 * n) for n, day in enumerate(DAYS)})
     set_route(settings, VIEW, {1: 100}, by="test", why="test")
     reading = anabranch.read(VIEW, where="number >= 10", settings=settings)
-    file = sorted(Path(speed_table(settings, VIEW, 1)).rglob("*.parquet"))[2]
+    file = sorted(Path(ref.speed_table).rglob("*.parquet"))[2]
 
     file.write_bytes(file.read_bytes()[:-20] + b"\0" * 20)
     torn = failure(way, reading)
@@ -295,7 +296,7 @@ def test_a_file_that_is_gone_or_torn_is_our_error_and_counted(settings: Settings
 
     assert (type(torn), torn.code) == (BrokenState, "FILE_UNREADABLE")
     assert (type(gone), gone.code) == (TryAgain, "READING_EXPIRED")
-    counted = [(f.code, f.engine, f.route) for f in failed_reads(settings, VIEW, 1)]
+    counted = [(f.code, f.engine, f.route) for f in failed_reads(ref)]
     engine = "arrow" if way == "batches" else way
     assert counted == [("FILE_UNREADABLE", engine, 1), ("READING_EXPIRED", engine, 1)]
 

@@ -15,7 +15,7 @@ from anabranch.core.errors import BadInput, BrokenState, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.lake import CommitMetadata, commits
 from anabranch.lake.cut import Cut
-from anabranch.lake.layout import landing_table, speed_table
+from anabranch.lake.layout import VersionRef, landing_table
 from anabranch.serve.read_plan import _seen
 from support import small_halves
 from support.relation_queries import rows_of
@@ -138,7 +138,7 @@ def test_freshness_counts_the_epochs_that_are_landed_and_not_covered(settings: S
 
 def test_a_new_version_moves_nobody_by_itself(settings: Settings) -> None:
     small_halves.start_speed(settings, 3)
-    uri = speed_table(settings, VIEW, 2)
+    uri = VersionRef(settings, VIEW, 2).speed_table
     commits.create(
         uri, small_halves.SPEED_SCHEMA, ["partition_date"], CommitMetadata("view/delays/v2/speed", "create", Cut())
     )
@@ -171,7 +171,7 @@ def test_a_hostile_name_is_refused(settings: Settings, name: str) -> None:
 
 def test_a_cut_older_than_one_seen_is_never_returned(settings: Settings, tmp_path: Path) -> None:
     small_halves.start_speed(settings, 3)
-    uri = speed_table(settings, VIEW, 1)
+    uri = VersionRef(settings, VIEW, 1).speed_table
     shutil.copytree(uri, tmp_path / "copy")
     small_halves.merge_speed(settings, 4, DAYS[:1])
     anabranch.read(VIEW, settings=settings)
@@ -196,7 +196,7 @@ def _old_commit() -> str:
 def test_a_file_that_is_gone_is_an_error_that_says_read_again(settings: Settings) -> None:
     small_halves.start_speed(settings, 3)
     reading = anabranch.read(VIEW, settings=settings)
-    shutil.rmtree(Path(speed_table(settings, VIEW, 1)) / "builds")
+    shutil.rmtree(Path(VersionRef(settings, VIEW, 1).speed_table) / "builds")
 
     with pytest.raises(TryAgain) as expired:
         reading.to_arrow()
@@ -211,7 +211,7 @@ def test_a_reader_that_lives_on_reads_the_table_that_was_made_anew(settings: Set
         small_halves.merge_speed(settings, epoch, DAYS[:1])
     assert anabranch.read(VIEW, settings=settings).cut == small_halves.cut_at(8)
     for made in (9, 20):
-        shutil.rmtree(speed_table(settings, VIEW, 1))
+        shutil.rmtree(VersionRef(settings, VIEW, 1).speed_table)
         small_halves.start_speed(settings, made)
         for epoch in range(made + 1, made + 8):
             small_halves.merge_speed(settings, epoch, DAYS[:1])

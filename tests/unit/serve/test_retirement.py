@@ -19,12 +19,13 @@ from anabranch.change.reprocess_request import ReprocessRequest
 from anabranch.compute.speed.service import Slot, Speed
 from anabranch.core.errors import AnabranchError, BadInput
 from anabranch.core.settings import Settings
-from anabranch.lake.layout import replay_checkpoints, replay_mirrors, speed_checkpoint, view_folder
+from anabranch.lake.layout import VersionRef
 from anabranch.serve import _named_readers, routes
 from anabranch.serve._named_readers import NamedReader
 from anabranch.serve.retirement import drop, reinstate, retire, size
 from anabranch.serve.routes import Route, route_history, route_of, set_route
 from anabranch.views import View
+from anabranch.views.model.handle import ViewHandle
 from anabranch.views.retired_versions import retired_versions
 from support import small_halves
 from support.small_halves import DAYS, VIEW
@@ -48,7 +49,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 
 
 def gone(settings: Settings, version: int = 1, grace: timedelta = NOW) -> Route:
-    return retire(settings, VIEW, version, by="bob", why="v2 is it", grace=grace)
+    return retire(VersionRef(settings, VIEW, version), by="bob", why="v2 is it", grace=grace)
 
 
 def refused(change: Callable[[], object]) -> AnabranchError:
@@ -58,13 +59,14 @@ def refused(change: Callable[[], object]) -> AnabranchError:
 
 
 def test_nobody_gets_it_any_more_and_its_tables_stay(settings: Settings) -> None:
-    held = size(settings, VIEW, 1)
+    ref = VersionRef(settings, VIEW, 1)
+    held = size(ref)
     gone(settings)
     assert retired_versions(settings, VIEW) == {1}
     assert anabranch.read(VIEW, settings=settings).version == 2
     error = refused(lambda: anabranch.read(VIEW, version=1, settings=settings))
     assert (error.code, "reinstate" in error.next_step) == ("VERSION_RETIRED", True)
-    assert size(settings, VIEW, 1) == held > 0
+    assert size(ref) == held > 0
     newest = route_history(settings, VIEW)[-1]
     assert (newest.retired, newest.changed_by, newest.why) == (frozenset({1}), "bob", "v2 is it")
     assert newest == route_of(settings, VIEW)
@@ -80,10 +82,10 @@ def test_no_route_leads_to_it_and_later_ones_remember(settings: Settings) -> Non
 
 def test_a_retirement_can_be_taken_back(settings: Settings) -> None:
     gone(settings)
-    reinstate(settings, VIEW, 1, by="bob", why="too soon")
+    reinstate(VersionRef(settings, VIEW, 1), by="bob", why="too soon")
     assert anabranch.read(VIEW, version=1, settings=settings).version == 1
     set_route(settings, VIEW, {1: 100}, by="bob", why="all back")
-    assert refused(lambda: reinstate(settings, VIEW, 1, by="bob", why="again")).code == "NOT_RETIRED"
+    assert refused(lambda: reinstate(VersionRef(settings, VIEW, 1), by="bob", why="again")).code == "NOT_RETIRED"
 
 
 def test_readers_that_it_has_or_had_lately_keep_it(settings: Settings) -> None:
@@ -103,7 +105,7 @@ def test_the_only_version_can_not_be_retired(tmp_path: Path) -> None:
 def test_who_names_it_keeps_it(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     anabranch.read(VIEW, version=1, settings=settings, reader="dashboard-7")
     anabranch.read(VIEW, settings=settings, reader="dashboard-8")
-    epochs_behind(settings, VIEW, 1)
+    epochs_behind(VersionRef(settings, VIEW, 1))
     monkeypatch.setattr("anabranch.serve.retirement._readers_left_at", lambda *_: datetime.now(UTC) - timedelta(days=9))
     error = refused(lambda: gone(settings, grace=timedelta(days=7)))
     assert (error.code, "read by its number by dashboard-7 (" in error.what) == ("READERS_PINNED", True)
@@ -120,18 +122,18 @@ def test_names_are_kept_once_a_minute_whatever_they_are(settings: Settings, monk
     monkeypatch.setattr(time, "monotonic", lambda: now)
     names = ["../../etc/passwd", "a\nb", "é" * 300, "$(id)"]
     for name in names * 2:
-        _named_readers.record_reader(settings, VIEW, 1, name)
+        _named_readers.record_reader(VersionRef(settings, VIEW, 1), name)
     long_ago = datetime.now(UTC) - timedelta(hours=1)
-    found = _named_readers.named_readers(settings, VIEW, 1, long_ago)
+    found = _named_readers.named_readers(VersionRef(settings, VIEW, 1), long_ago)
     assert sorted(each.name for each in found) == sorted(names)
     for file in (settings.home / "control" / "named_readers").rglob("v1/*"):
         os.utime(file, (long_ago.timestamp(), long_ago.timestamp()))
-    _named_readers.record_reader(settings, VIEW, 1, "$(id)")
+    _named_readers.record_reader(VersionRef(settings, VIEW, 1), "$(id)")
     since = datetime.now(UTC) - timedelta(minutes=5)
-    assert _named_readers.named_readers(settings, VIEW, 1, since) == []
+    assert _named_readers.named_readers(VersionRef(settings, VIEW, 1), since) == []
     now = 61.0
-    _named_readers.record_reader(settings, VIEW, 1, "$(id)")
-    assert [type(each) for each in _named_readers.named_readers(settings, VIEW, 1, since)] == [NamedReader]
+    _named_readers.record_reader(VersionRef(settings, VIEW, 1), "$(id)")
+    assert [type(each) for each in _named_readers.named_readers(VersionRef(settings, VIEW, 1), since)] == [NamedReader]
 
 
 def test_a_reader_who_may_not_write_reads_all_the_same(settings: Settings) -> None:
@@ -148,12 +150,13 @@ def test_a_read_that_no_route_has_led_leaves_nothing_behind(tmp_path: Path) -> N
 def test_only_what_is_retired_is_dropped_and_a_killed_drop_goes_on(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert refused(lambda: drop(settings, VIEW, 1)).code == "NOT_RETIRED"
+    assert refused(lambda: drop(VersionRef(settings, VIEW, 1))).code == "NOT_RETIRED"
     gone(settings)
-    beside = [place(settings, VIEW, 1) for place in (speed_checkpoint, replay_checkpoints, replay_mirrors)]
+    ref = VersionRef(settings, VIEW, 1)
+    beside = [ref.speed_checkpoint, ref.replay_checkpoints, ref.replay_mirrors]
     for folder in beside:
         folder.mkdir(parents=True)
-    held = size(settings, VIEW, 1)
+    held = size(VersionRef(settings, VIEW, 1))
     with monkeypatch.context() as killed:
 
         def kill(*_: object, **__: object) -> None:
@@ -161,13 +164,13 @@ def test_only_what_is_retired_is_dropped_and_a_killed_drop_goes_on(
 
         killed.setattr("anabranch.serve.retirement.shutil.rmtree", kill)
         with pytest.raises(KeyboardInterrupt):
-            drop(settings, VIEW, 1)
-    assert drop(settings, VIEW, 1) == held
-    assert drop(settings, VIEW, 1) == 0
-    assert not view_folder(settings, VIEW, 1).exists()
+            drop(VersionRef(settings, VIEW, 1))
+    assert drop(VersionRef(settings, VIEW, 1)) == held
+    assert drop(VersionRef(settings, VIEW, 1)) == 0
+    assert not VersionRef(settings, VIEW, 1).folder.exists()
     assert not [folder for folder in beside if folder.exists()]
     assert anabranch.read(VIEW, settings=settings).version == 2
-    assert list(view_folder(settings, VIEW, 1).parent.iterdir()) == [view_folder(settings, VIEW, 2)]
+    assert list(VersionRef(settings, VIEW, 1).folder.parent.iterdir()) == [VersionRef(settings, VIEW, 2).folder]
 
 
 def test_a_process_that_has_read_a_table_sees_that_it_was_made_again(settings: Settings) -> None:
@@ -176,8 +179,8 @@ def test_a_process_that_has_read_a_table_sees_that_it_was_made_again(settings: S
         small_halves.merge_speed(settings, epoch, DAYS[:1])
     assert str(anabranch.read(VIEW, version=1, settings=settings).cut) == "flights@5"
     gone(settings)
-    drop(settings, VIEW, 1)
-    reinstate(settings, VIEW, 1, by="bob", why="too soon")
+    drop(VersionRef(settings, VIEW, 1))
+    reinstate(VersionRef(settings, VIEW, 1), by="bob", why="too soon")
     assert refused(lambda: anabranch.read(VIEW, version=1, settings=settings)).code == "VIEW_UNKNOWN"
     small_halves.start_speed(settings, 6)
     assert str(anabranch.read(VIEW, version=1, settings=settings).cut) == "flights@6"
@@ -202,7 +205,7 @@ def test_its_stream_ends_and_goes_on_when_it_is_taken_back(settings: Settings) -
     assert [slot.query is None for slot in speed.slots] == [True, False]
     assert speed.slots[0].status().state == "retired"
     assert not speed.all_failed
-    reinstate(settings, VIEW, 1, by="bob", why="too soon")
+    reinstate(VersionRef(settings, VIEW, 1), by="bob", why="too soon")
     speed.retire(lambda view: view.version in retired_versions(settings, view.name))
     speed.poll()
     assert [slot.query is None for slot in speed.slots] == [False, False]
@@ -212,7 +215,7 @@ def test_no_day_of_it_is_planned(settings: Settings) -> None:
     gone(settings)
     view = View(VIEW, 1, ("flight.departed",), ("window_start",), lambda rows: rows, partition_by="window_start")
     with pytest.raises(BadInput, match="retired"):
-        make_plan(settings, view, None, ReprocessRequest((DAYS[0],), {}, explicit=True))  # type: ignore[arg-type]
+        make_plan(ViewHandle(settings, view, None), ReprocessRequest((DAYS[0],), {}, explicit=True))  # type: ignore[arg-type]
 
 
 def test_on_the_command_line(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

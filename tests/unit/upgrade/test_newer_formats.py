@@ -18,7 +18,7 @@ from anabranch.core.settings import Settings, load_settings
 from anabranch.ingest.landing.state import open_landing
 from anabranch.lake import CommitMetadata, commit_history, latest_commit, open_table
 from anabranch.lake.commits import append
-from anabranch.lake.layout import batch_table, certificates_table, landing_table, routes_table, speed_table
+from anabranch.lake.layout import VersionRef, certificates_table, landing_table, routes_table
 from anabranch.lake.streams.stream_checkpoint import (
     CHECKPOINT,
     check_format,
@@ -81,8 +81,8 @@ def test_a_table(clinic: Clinic, table: str) -> None:
     settings = clinic.settings
     uris = {
         "landing": landing_table(settings, FLIGHTS.name),
-        "speed": speed_table(settings, NAME, 1),
-        "batch": batch_table(settings, NAME, 1),
+        "speed": VersionRef(settings, NAME, 1).speed_table,
+        "batch": VersionRef(settings, NAME, 1).batch_table,
         "routes": routes_table(settings, NAME),
         "certificates": certificates_table(settings),
     }
@@ -91,7 +91,7 @@ def test_a_table(clinic: Clinic, table: str) -> None:
         "speed": lambda: anabranch.read(NAME, settings=settings),
         "batch": lambda: anabranch.read(NAME, settings=settings),
         "routes": lambda: route_of(settings, NAME),
-        "certificates": lambda: newest_certificates(settings, NAME, 1),
+        "certificates": lambda: newest_certificates(VersionRef(settings, NAME, 1)),
     }
     opened = open_table(uris[table])
     assert opened is not None

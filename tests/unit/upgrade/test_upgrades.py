@@ -12,6 +12,7 @@ from anabranch.compute.batch.manifest import manifest_path
 from anabranch.core.atomic_files import locked
 from anabranch.core.errors import Conflict
 from anabranch.core.home_format import is_marked
+from anabranch.lake.layout import VersionRef
 from anabranch.operate.runtime import process_registry
 from anabranch.operate.runtime.process_registry import Record, birth
 from anabranch.operate.upgrade import apply_upgrade, plan_upgrade
@@ -56,12 +57,12 @@ def test_nothing_is_upgraded_while_a_part_runs(clinic: Clinic) -> None:
 
 def test_a_file_that_cannot_be_read_is_listed_and_left_as_it_is(clinic: Clinic) -> None:
     settings = clinic.settings
-    torn = verdict_path(settings, NAME, 1, "published")
+    torn = verdict_path(VersionRef(settings, NAME, 1), "published")
     torn.write_text('{"kind": "verdict", "format": 1')
-    manifest = manifest_path(settings, NAME, 1, "published").read_text()
+    manifest = manifest_path(VersionRef(settings, NAME, 1), "published").read_text()
     plan = apply_upgrade(settings, DECLARED)
     (left,) = (change for change in plan.changes if change.refused)
     assert (left.kind, left.refused[:16]) == ("verdict", "it can't be read")
     assert plan_upgrade(settings, DECLARED).changes == (left,)
     assert torn.read_text() == '{"kind": "verdict", "format": 1'
-    assert manifest_path(settings, NAME, 1, "published").read_text() == manifest
+    assert manifest_path(VersionRef(settings, NAME, 1), "published").read_text() == manifest

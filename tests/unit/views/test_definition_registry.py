@@ -11,6 +11,7 @@ from anabranch.contracts import load_declarations
 from anabranch.core.errors import Conflict
 from anabranch.core.project_folder import project_root
 from anabranch.core.settings import Settings, load_settings
+from anabranch.lake.layout import VersionRef
 from anabranch.views import View, load_views
 from anabranch.views.definition_registry import is_registered, record_path, write_definition
 
@@ -42,11 +43,13 @@ def test_a_definition_is_written_down_once(tmp_path: Path, settings: Settings) -
     assert not is_registered(settings, view)
     write_definition(settings, view)
     assert is_registered(settings, view)
-    record = json.loads(record_path(settings, view).read_text())
+    record = json.loads(record_path(VersionRef(settings, view.name, view.version)).read_text())
     assert record["fingerprint"] == view.fingerprint
     assert "LIMIT = 15" in record["definition"]
     write_definition(settings, view)
-    assert [path.name for path in record_path(settings, view).parent.iterdir()] == ["delayed.v1.json"]
+    assert [path.name for path in record_path(VersionRef(settings, view.name, view.version)).parent.iterdir()] == [
+        "delayed.v1.json"
+    ]
 
 
 def test_another_definition_under_the_same_version_is_refused(tmp_path: Path, settings: Settings) -> None:
@@ -85,7 +88,7 @@ def test_of_two_that_register_at_once_one_wins_and_the_other_learns_it(tmp_path:
         thread.start()
     for thread in threads:
         thread.join()
-    record = json.loads(record_path(settings, views[0]).read_text())
+    record = json.loads(record_path(VersionRef(settings, views[0].name, views[0].version)).read_text())
     assert sorted(outcomes) == sorted([record["fingerprint"], *["DEFINITION_CHANGED"] * 7])
 
 
@@ -95,4 +98,6 @@ def test_a_file_that_is_edited_under_a_running_process_is_still_known_as_it_was(
     view = declare(tmp_path / "a", TEXT)
     (tmp_path / "a" / "views.py").write_text("# edited\n\n" + TEXT.replace("LIMIT = 15", "LIMIT = 20"))
     write_definition(settings, view)
-    assert "LIMIT = 15" in json.loads(record_path(settings, view).read_text())["definition"]
+    assert (
+        "LIMIT = 15" in json.loads(record_path(VersionRef(settings, view.name, view.version)).read_text())["definition"]
+    )

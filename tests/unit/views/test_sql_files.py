@@ -13,6 +13,7 @@ from anabranch.contracts import load_declarations
 from anabranch.core.errors import AnabranchError, BadDefinition
 from anabranch.core.project_folder import project_root
 from anabranch.core.settings import load_settings
+from anabranch.lake.layout import VersionRef
 from anabranch.operate.runtime._services import declares_views
 from anabranch.testing._diagnosis import called_names
 from anabranch.views import View, load_views, view
@@ -162,7 +163,7 @@ def test_the_registered_text_is_the_query_and_can_be_read_again(tmp_path: Path) 
     write_definition(settings, found)
     assert is_registered(settings, found)
     assert definition_lines(found)[-1] == "FROM flight_departed, flight_arrived"
-    kept = registered_view(settings, "counted", 2)
+    kept = registered_view(VersionRef(settings, "counted", 2))
     assert kept is not None
     assert (kept.events, kept.key, kept.lookback, kept.tables) == (
         found.events,

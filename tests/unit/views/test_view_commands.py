@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from anabranch.apps.cli.main import app
 from anabranch.core.settings import Settings, load_settings
+from anabranch.lake.layout import VersionRef
 from anabranch.views.definition_registry import record_path, write_definition
 from support.landed_sample import sample_views
 from typer.testing import CliRunner
@@ -42,7 +43,7 @@ def test_a_definition_is_new_then_registered_then_changed(settings: Settings) ->
     write_definition(settings, view)
     assert listed()["departure_delays v1"]["definition"] == "registered"
     assert listed()["route_day v1"]["definition"] == "new"
-    record = record_path(settings, view)
+    record = record_path(VersionRef(settings, view.name, view.version))
     record.write_text(record.read_text().replace(view.fingerprint, "another"))
     assert listed()["departure_delays v1"]["definition"] == "changed"
 

@@ -10,6 +10,7 @@ from anabranch.apps.web import _checked_runs
 from anabranch.certify._run_checks import CheckResult
 from anabranch.certify.verdict import Verdict, verdict_path, write_verdict
 from anabranch.core.settings import Settings
+from anabranch.lake.layout import VersionRef
 from fastapi.testclient import TestClient
 from support.page_data import DAYS, VIEW, declare, judge, text_of
 
@@ -25,7 +26,7 @@ def settings(settings: Settings) -> Settings:
     declare(settings)
     judge(settings, "run-b", DAYS[1:3], {DAYS[0]: "x"}, results=(PASSED, FAILED, BROKEN), created=NEW)
     judge(settings, "run-a", DAYS[:1], {}, results=(PASSED,), created=OLD)
-    os.utime(verdict_path(settings, VIEW, 1, "run-a"), (OLD.timestamp(), OLD.timestamp()))
+    os.utime(verdict_path(VersionRef(settings, VIEW, 1), "run-a"), (OLD.timestamp(), OLD.timestamp()))
     kappa = Verdict("aircraft_now", 1, "run-k", "flights@3", 7, (), {}, (), (PASSED,), whole="equal", created=OLD)
     os.utime(write_verdict(settings, kappa), (OLD.timestamp() - 1, OLD.timestamp() - 1))
     return settings
@@ -62,7 +63,7 @@ def test_the_overview_and_a_view_lead_there(client: TestClient) -> None:
 
 
 def test_a_file_that_is_torn_or_no_run_s_costs_no_other_run(client: TestClient, settings: Settings) -> None:
-    verdict_path(settings, VIEW, 1, "run-a").write_text('{"view": ')
+    verdict_path(VersionRef(settings, VIEW, 1), "run-a").write_text('{"view": ')
     for folder in ("Upper/v1", "delays/vx", "delays/v0"):
         stray = settings.home / "control" / "builds" / folder / "run-<b>.verdict.json"
         stray.parent.mkdir(parents=True, exist_ok=True)

@@ -20,7 +20,7 @@ from anabranch.core.settings import Settings
 from anabranch.lake import CommitMetadata, commits
 from anabranch.lake.cut import Cut
 from anabranch.lake.files import stage_arrow
-from anabranch.lake.layout import speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.serve import routes
 from anabranch.serve.routes import route_history, set_route
 from fastapi.testclient import TestClient
@@ -307,7 +307,7 @@ def test_what_the_new_version_takes_away_stands_first_and_says_whether_it_was_de
 ) -> None:
     assert "Breaking" not in client.get(PAGE).text
     for version, names in ((1, {"gone": "x", "kept": 1}), (2, {"kept": 1})):
-        uri = speed_table(settings, "orders", version)
+        uri = VersionRef(settings, "orders", version).speed_table
         rows = pa.table({name: [value] for name, value in names.items()})
         table = commits.create(uri, rows.schema, [], CommitMetadata("orders/speed", "create", Cut()))
         commits.replace(table, stage_arrow(rows, uri, f"r{version}", None), CommitMetadata("o", "c:3", at(3)), None)

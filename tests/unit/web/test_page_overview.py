@@ -21,7 +21,7 @@ from anabranch.compute.speed import status
 from anabranch.compute.speed.status import ViewStatus
 from anabranch.core.project_folder import project_root
 from anabranch.core.settings import Settings
-from anabranch.lake.layout import batch_table, certificates_table, landing_table, routes_table, speed_table
+from anabranch.lake.layout import VersionRef, certificates_table, landing_table, routes_table
 from anabranch.serve import table_snapshots
 from anabranch.serve.retirement import drop, retire
 from anabranch.serve.routes import set_route
@@ -142,7 +142,7 @@ def break_table(uri: str) -> None:
 def test_a_broken_table_takes_no_other_view_away(client: TestClient, settings: Settings, half: str) -> None:
     speed(settings, 3, view="routes_by_day")
     set_route(settings, VIEW, {1: 100}, by="anna", why="so")
-    break_table(speed_table(settings, VIEW, 1) if half == "speed" else routes_table(settings, VIEW))
+    break_table(VersionRef(settings, VIEW, 1).speed_table if half == "speed" else routes_table(settings, VIEW))
     page = seen(client)
     assert "can't be opened" in page
     assert "v2 flights@3" in page, "the other version went with it"
@@ -152,7 +152,7 @@ def test_a_broken_table_takes_no_other_view_away(client: TestClient, settings: S
 def test_a_stranger_in_a_table_is_named(client: TestClient, settings: Settings) -> None:
     from deltalake import DeltaTable, write_deltalake
 
-    table = DeltaTable(speed_table(settings, VIEW, 1))
+    table = DeltaTable(VersionRef(settings, VIEW, 1).speed_table)
     write_deltalake(table, table.to_pyarrow_table(), mode="append")
     assert "COMMIT_UNNAMED" in seen(client)
 
@@ -189,7 +189,7 @@ def test_dirty_days_are_shown_once_they_are_known(client: TestClient, settings: 
 def test_late_events_in_no_half_are_counted_of_what_was_never_published_too(
     client: TestClient, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shutil.rmtree(batch_table(settings, VIEW, 1))
+    shutil.rmtree(VersionRef(settings, VIEW, 1).batch_table)
     asked = list[object]()
 
     def find(_: Settings, keys: Sequence[Key]) -> dict[Key, LookupResult]:
@@ -223,8 +223,9 @@ def test_a_retired_version_says_so_and_is_not_asked_for_dirty_days(
 def test_after_retire_and_drop_nothing_of_the_version_is_left_but_its_history(
     client: TestClient, settings: Settings
 ) -> None:
+    ref = VersionRef(settings, VIEW, 1)
     set_route(settings, VIEW, {2: 100}, by="anna", why="all of them")
-    retire(settings, VIEW, 1, by="bert", why="nobody reads it", grace=timedelta())
+    retire(ref, by="bert", why="nobody reads it", grace=timedelta())
     page = client.get(f"/anabranch/views/{VIEW}").text
     assert "/dags/reprocess_delays.v1" not in page
     assert "/dags/reprocess_delays" in page
@@ -233,7 +234,7 @@ def test_after_retire_and_drop_nothing_of_the_version_is_left_but_its_history(
         "why they are there, not why v1 went"
     )
     assert "v2 100 %; v1 is retired bert nobody reads it" in readers
-    drop(settings, VIEW, 1)
+    drop(ref)
     for path in ("", f"views/{VIEW}", f"views/{VIEW}/replays"):
         page = client.get(f"/anabranch/{path}").text
         assert "v1" not in re.sub("<details.*</details>", "", page, flags=re.DOTALL), path

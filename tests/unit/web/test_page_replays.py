@@ -19,6 +19,7 @@ from anabranch.change.replay.state import (
 )
 from anabranch.change.run_progress import REBUILD, RunProgress, write_progress
 from anabranch.core.settings import Settings
+from anabranch.lake.layout import VersionRef
 from fastapi.testclient import TestClient
 from support.page_data import VIEW, Login, declare, text_of
 
@@ -86,7 +87,7 @@ def test_its_pace_and_its_end_are_a_click(client: TestClient, begun: Settings) -
     assert wanted(begun) == ControlRequest(Pace(0.125)), "what isn't said stays as it was asked for"
 
     assert press(client, "cancel").status_code == 303
-    (ended,) = list_states(begun, VIEW, 1)
+    (ended,) = list_states(VersionRef(begun, VIEW, 1))
     assert (ended.phase, "cancelled by anna" in ended.said) == (CANCELLED, True), "nothing ran: it ends at once"
 
 
@@ -123,7 +124,7 @@ def test_only_who_may_edit_runs_of_replay_changes_anything(
         login("USER").post(STEER, data={"action": "cancel"}, headers={"origin": "http://evil.test"}).status_code == 403
     )
     assert wanted(begun) == ControlRequest(Pace(0.5))
-    assert [s.ended for s in list_states(begun, VIEW, 1)] == [False]
+    assert [s.ended for s in list_states(VersionRef(begun, VIEW, 1))] == [False]
 
 
 def test_who_may_not_change_it_sees_no_buttons(login: Login, begun: Settings) -> None:

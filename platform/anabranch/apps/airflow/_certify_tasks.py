@@ -17,13 +17,13 @@ from anabranch.apps.airflow._retry_policy import NeedsFix
 from anabranch.apps.airflow._spark_job import SparkJob
 from anabranch.apps.airflow.links import CertificatesLink, ChecksLink
 from anabranch.core.settings import Settings, load_settings
+from anabranch.lake.layout import VersionRef
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperatorLink, Context
 
     from anabranch.change.certify_plan import CertifyPlan
-    from anabranch.contracts.model.topics import Sources
-    from anabranch.views import View
+    from anabranch.views.model.handle import ViewHandle
 
 log = logging.getLogger(__name__)
 _LONGEST = timedelta(hours=12)
@@ -47,28 +47,28 @@ def plan(view_name: str, own_version: int) -> dict[str, Any]:
     run, params, settings = context["dag_run"], context["params"], load_settings()
     asked = run.run_type in REQUESTED - {"backfill"}  # each run of a backfill would do the same
     with failing(NOTHING_STARTED):
-        view, topics = Project(settings).registered(view_name, params.get("version") if asked else own_version)
+        view = Project(settings).view(view_name, params.get("version") if asked else own_version)
         try:
-            made = make_certify_plan(settings, view, topics)
+            made = make_certify_plan(view)
         except TryAgain as early:
             if asked:
                 raise
             nothing_to_do(settings, run, early.what)
         if not asked:
             _skip_if_needless(settings, run, made)
-        replayed = _replay(settings, view, topics, params) if asked and flag(params, "replay") else {}
+        replayed = _replay(view, params) if asked and flag(params, "replay") else {}
     text = made.to_text() if not replayed else f"{replayed['text']}\nthen {made.to_text()}"
     planned = {**made.to_json(), "run": record_run(settings, run), **replayed, "text": text, "replay": bool(replayed)}
     tell(settings, run, f"Planned: {text}")
     return planned
 
 
-def _replay(settings: Settings, view: View, topics: Sources, params: Any) -> dict[str, Any]:
+def _replay(view: ViewHandle, params: Any) -> dict[str, Any]:
     """The plan of the replay: whole, up to the newest cut, from landing."""
     from anabranch.change.replay_plan import make_replay_plan
     from anabranch.change.replay_request import parse_replay_parameters
 
-    made = make_replay_plan(settings, view, topics, parse_replay_parameters({"share": params.get("share")}, ()))
+    made = make_replay_plan(view, parse_replay_parameters({"share": params.get("share")}, ()))
     return {**made.to_json(), "text": made.to_text(), "estimated": made.estimate.seconds}
 
 
@@ -76,7 +76,7 @@ def _skip_if_needless(settings: Settings, run: Any, made: CertifyPlan) -> None:
     from anabranch.certify.certificates import newest_certificates
 
     name = f"{made.view} v{made.version}"
-    known = newest_certificates(settings, made.view, made.version).get(None)
+    known = newest_certificates(VersionRef(settings, made.view, made.version)).get(None)
     if known is not None and known.equal and known.cut == made.cut and known.fingerprint == made.fingerprint:
         nothing_to_do(settings, run, f"{name} is certified at {made.cut}, where its stream still is")
     if made.events > (limit := settings.approval_events):
@@ -125,10 +125,10 @@ def judge(planned: dict[str, Any]) -> str:
     from anabranch.change.replay.state import read_state
 
     run, settings = get_current_context()["dag_run"], load_settings()
-    which = planned["view"], planned["version"], planned["run"]
+    ref, key = VersionRef(settings, planned["view"], planned["version"]), planned["run"]
     with failing():
-        found = certified_by(settings, read_verdict(settings, *which))
-    replayed = read_state(settings, *which) if planned["replay"] else None
+        found = certified_by(settings, read_verdict(ref, key))
+    replayed = read_state(ref, key) if planned["replay"] else None
     write_data_docs(settings, planned)
     lines = [found.text, *([f"Replayed {replayed}"] if replayed else []), f"Checks: {verdict_page(planned)}#checks"]
     note = "\n".join(lines)

@@ -19,6 +19,8 @@ from anabranch.apps.airflow._retry_policy import NeedsFix
 from anabranch.apps.airflow._spark_job import rebuilt
 from anabranch.core.errors import BadInput, Conflict, TryAgain
 from anabranch.core.settings import Settings, load_settings
+from anabranch.lake.layout import VersionRef
+from anabranch.views.model.handle import ViewHandle
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -57,7 +59,8 @@ def plan_migration() -> dict[str, Any]:
         check_start(settings, old, new, request.steps, request.soak_seconds)
         check_declared(settings, old, new, request.promise)
         days = days_to_build(settings, old, new)
-        built = make_plan(settings, new, topics, ReprocessRequest(tuple(days), {}, explicit=False)) if days else None
+        wanted = ReprocessRequest(tuple(days), {}, explicit=False)
+        built = make_plan(ViewHandle(settings, new, topics), wanted) if days else None
     text = _plan_text(request.view, old, new, request.steps, request.soak_seconds)
     text += f"\n{built.to_text()}" if built else "\nnothing to build: every day that readers have is certified"
     log.info("%s", text)
@@ -79,13 +82,13 @@ class WaitUntilCaughtUp(BaseSensorOperator):
     def poke(self, context: Context) -> bool:
         from anabranch.change.migrate.promotion_checks import epochs_behind
 
-        settings, view, version = load_settings(), self.planned["view"], self.planned["new"]
+        ref = VersionRef(load_settings(), self.planned["view"], self.planned["new"])
         try:
-            epochs = epochs_behind(settings, view, version)
+            epochs = epochs_behind(ref)
         except (TryAgain, BadInput) as wait:
             self.log.info("%s", wait)
             return False
-        self.log.info("%s v%s is %s epochs behind landing", view, version, epochs)
+        self.log.info("%s is %s epochs behind landing", ref, epochs)
         return bool(epochs <= context["params"]["behind"])
 
 

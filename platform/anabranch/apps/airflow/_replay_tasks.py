@@ -12,6 +12,7 @@ from anabranch.apps.airflow._reprocess_tasks import NOTHING_STARTED, failing, te
 from anabranch.apps.airflow._retry_policy import NeedsFix
 from anabranch.apps.airflow._spark_job import SparkJob
 from anabranch.core.settings import load_settings
+from anabranch.lake.layout import VersionRef
 
 LONGEST = timedelta(days=30)
 """A replay with a small share of the cores may take long."""
@@ -37,8 +38,7 @@ def plan_replay() -> dict[str, Any]:
     with failing(NOTHING_STARTED):
         registry = Project(settings).readable_views()
         view = view_of_readers(settings, registry, *parse_view(params))
-        topics = registry.topic(view)
-        made = make_replay_plan(settings, view, topics, parse_replay_parameters(params, [t.name for t in topics.each]))
+        made = make_replay_plan(view, parse_replay_parameters(params, [t.name for t in view.topics.each]))
     waiting = downstream_dags(settings, view.name)
     text = made.to_text() + (f"\nthen starts {', '.join(waiting)}" if waiting else "")
     tell(settings, run, f"Planned: {text}")
@@ -71,7 +71,7 @@ def outcome(planned: dict[str, Any]) -> str:
 
     run, settings = get_current_context()["dag_run"], load_settings()
     with failing():
-        ended = read_state(settings, planned["view"], planned["version"], planned["run"])
+        ended = read_state(VersionRef(settings, planned["view"], planned["version"]), planned["run"])
     if ended is None or not ended.ended:
         raise NeedsFix("the replay has not recorded its end\n  next:  clear its task to continue it")
     if ended.phase != PUBLISHED:

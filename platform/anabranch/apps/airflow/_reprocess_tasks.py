@@ -43,10 +43,8 @@ def plan(view_name: str, own_version: int | None = None) -> dict[str, Any]:
     run, params, settings = context["dag_run"], context["params"], load_settings()
     with failing(NOTHING_STARTED), run_first(settings):
         version = params.get("version") if run.run_type in REQUESTED else own_version
-        view, topics = Project(settings).registered(view_name, version)
-        made = make_plan(
-            settings, view, topics, parse_reprocess_request(params, [t.name for t in topics.each], own_day(run))
-        )
+        view = Project(settings).view(view_name, version)
+        made = make_plan(view, parse_reprocess_request(params, [t.name for t in view.topics.each], own_day(run)))
     if made.missing is not None and not made.partitions:
         nothing_to_do(settings, run, made.to_text())
     if made.empty:
@@ -71,24 +69,24 @@ def plan_repair(view_name: str, version: int) -> dict[str, Any]:
 
     run, settings = get_current_context()["dag_run"], load_settings()
     with failing(NOTHING_STARTED):
-        view, topics = Project(settings).registered(view_name, version)
+        view = Project(settings).view(view_name, version)
         if view.version in retired_versions(settings, view.name):
             nothing_to_do(settings, run, f"{view.name} v{view.version} is retired and has no readers")
-        never = missing_now(settings, view, topics).never_published
+        never = missing_now(view).never_published
         if never:
             said = (
                 f"{len(never)} days of {view_name} with late events were never published, {min(never)} to {max(never)}"
             )
             command = f"anabranch reprocess {view_name} --version {version} --missing"
             log.warning("%s: they are not repaired; %s publishes them", said, command)
-        dirty = dirty_partitions(settings, view, topics)
+        dirty = dirty_partitions(view)
         if not dirty:
             left = f". {said}: {command} publishes them" if never else ""
             nothing_to_do(
                 settings, run, f"every published day of {view_name} includes everything that has landed for it{left}"
             )
         days = tuple(day.partition for day in dirty)
-        made = make_plan(settings, view, topics, ReprocessRequest(days, {}, explicit=False))
+        made = make_plan(view, ReprocessRequest(days, {}, explicit=False))
     for day in dirty:
         log.info("%s: %d events (%d late) since it was published at %s", day.partition, day.events, day.late, day.at)
     return _planned(settings, run, made)

@@ -11,6 +11,7 @@ from airflow.sdk import get_current_context, task
 from anabranch.apps.airflow._approval import Approval
 from anabranch.apps.airflow._reprocess_tasks import NOTHING_STARTED, failing, tell
 from anabranch.core.settings import load_settings
+from anabranch.lake.layout import VersionRef
 
 log = logging.getLogger(__name__)
 
@@ -26,11 +27,12 @@ def retire() -> dict[str, Any]:
     run, settings = context["dag_run"], load_settings()
     with failing(NOTHING_STARTED):
         request = parse_retirement_request(context["params"])
+        ref = VersionRef(settings, request.view, request.version)
         by, grace = f"run {run.run_id}", timedelta(seconds=request.grace_seconds)
         if request.version not in retired_versions(settings, request.view):
-            retirement.retire(settings, request.view, request.version, by=by, why=request.why, grace=grace)
-        size = retirement.size(settings, request.view, request.version)
-    tell(settings, run, f"{request.view} v{request.version} is retired; its tables hold {size / 1e6:,.1f} MB.")
+            retirement.retire(ref, by=by, why=request.why, grace=grace)
+        size = retirement.size(ref)
+    tell(settings, run, f"{ref} is retired; its tables hold {size / 1e6:,.1f} MB.")
     return {"view": request.view, "version": request.version, "size": size}
 
 
@@ -59,7 +61,7 @@ def drop(planned: dict[str, Any]) -> int:
 
     run, settings = get_current_context()["dag_run"], load_settings()
     with failing():
-        freed = retirement.drop(settings, planned["view"], planned["version"])
+        freed = retirement.drop(VersionRef(settings, planned["view"], planned["version"]))
     tell(settings, run, f"{planned['view']} v{planned['version']} is retired and its tables are deleted.")
     return freed
 

@@ -80,9 +80,10 @@ class SparkJob(SparkSubmitOperator):
     def _noted(self, settings: Settings, context: Context) -> AbstractContextManager[None]:
         """Shows the job's progress in the run's note."""
         from anabranch.change.run_progress import progress_text
+        from anabranch.lake.layout import VersionRef
 
         plan: dict[str, Any] = self.planned
-        work = partial(progress_text, settings, plan["view"], plan["version"], plan["run"])
+        work = partial(progress_text, VersionRef(settings, plan["view"], plan["version"]), plan["run"])
         run = context.get("dag_run")
         return noted(plan, work, partial(tell, settings, run)) if run is not None else nullcontext()
 

@@ -51,14 +51,13 @@ def certify_command(
 
     settings, registry = project_views()
     found = view_of_readers(settings, registry, view, version)
-    topics = registry.topic(found)
-    plan = make_certify_plan(settings, found, topics, read_days(days))
+    plan = make_certify_plan(found, read_days(days))
     if not as_json:
         typer.echo(plan.to_text())
     run = f"certify-{datetime.now(UTC):%Y%m%dt%H%M%S}-{token_hex(3)}"
     few = SMALL if plan.events <= SMALL_EVENTS else {}
     with engine(settings, f"anabranch-certify-{found.name}", few) as spark:
-        certified = certify_live_table(spark, settings, found, topics, plan, run)
+        certified = certify_live_table(spark, found, plan, run)
     if as_json:
         rows = [certificate.to_row() for certificate in certified.certificates]
         typer.echo(json.dumps({**plan.to_json(), "certificates": rows, **certified.to_json()}, default=plain))
@@ -80,11 +79,12 @@ def certificates_command(view: ViewName, version: Version = None, as_json: AsJso
     """Show the newest certificate of each partition. Exit code 1 if one of them says that the paths differ."""
     from anabranch.certify.certificates import newest_certificates
     from anabranch.core.settings import load_settings
+    from anabranch.lake.layout import VersionRef
     from anabranch.serve.served_versions import newest_speed
 
     settings = load_settings()
     chosen, _ = newest_speed(settings, view, version)
-    found = newest_certificates(settings, view, chosen)
+    found = newest_certificates(VersionRef(settings, view, chosen))
     if as_json:
         typer.echo(json.dumps([certificate.to_row() for certificate in found.values()], default=plain))
     else:
@@ -118,7 +118,7 @@ def differences_command(
         says = "has no partitions" if found_view.kappa else "is compared by day"
         raise BadInput("PARTITION_NEEDED", f"{view} {says}", next_step="give --partition 2013-01-31, or leave it out")
     with engine(settings, f"anabranch-differences-{view}") as spark:
-        found = differences(spark, settings, found_view, registry.topic(found_view), day, limit=limit)
+        found = differences(spark, registry.handle(settings, found_view), day, limit=limit)
     if not found:
         typer.echo(f"{view} v{found_view.version}{f' on {day}' if day else ''}: both paths are equal")
         return

@@ -114,11 +114,10 @@ def _planned(
 
     settings, registry = project_views()
     view = view_of_readers(settings, registry, name, version)
-    topics = registry.topic(view)
     days = {"from": first if first is None else first or "-", "to": last, "missing": all_missing}
-    request = parse_reprocess_request({**days, "cut": cut}, [topic.name for topic in topics.each], date.min)
+    request = parse_reprocess_request({**days, "cut": cut}, [topic.name for topic in view.topics.each], date.min)
     if not request.explicit and not request.missing:  # unlike a scheduled run, a command has no default day
         raise parameter_error(
             "from", "RANGE_OPEN", "no day is given", "give --from (and --to), or --missing for all missing days"
         )
-    return settings, make_plan(settings, view, topics, request)
+    return settings, make_plan(view, request)

@@ -181,11 +181,12 @@ def retire(
 
     from anabranch.change.migrate.migration_request import seconds_of
     from anabranch.core.settings import load_settings
+    from anabranch.lake.layout import VersionRef
     from anabranch.serve.retirement import retire as change
     from anabranch.serve.routes import this_reader
 
     patience = timedelta(seconds=seconds_of(grace, "grace"))
-    change(load_settings(), view, version, by=by or this_reader(), why=why, grace=patience)
+    change(VersionRef(load_settings(), view, version), by=by or this_reader(), why=why, grace=patience)
     typer.echo(f"{view} v{version} is retired; to delete its tables: anabranch migrate drop {view} {version}")
 
 
@@ -193,10 +194,11 @@ def retire(
 def reinstate(view: ViewName, version: VersionNumber, why: Why, by: By = None) -> None:
     """Undo a retirement: the version's stream continues where it was."""
     from anabranch.core.settings import load_settings
+    from anabranch.lake.layout import VersionRef
     from anabranch.serve.retirement import reinstate as change
     from anabranch.serve.routes import this_reader
 
-    change(load_settings(), view, version, by=by or this_reader(), why=why)
+    change(VersionRef(load_settings(), view, version), by=by or this_reader(), why=why)
     typer.echo(f"{view} v{version} can be read again, once its stream has caught up")
 
 
@@ -208,11 +210,12 @@ def drop(
 ) -> None:
     """Delete the tables of a retired version. They can only be rebuilt from history."""
     from anabranch.core.settings import load_settings
+    from anabranch.lake.layout import VersionRef
     from anabranch.serve.retirement import drop as change
 
     if not yes:
         typer.confirm(f"Delete the tables of {view} v{version}?", abort=True)
-    typer.echo(f"{change(load_settings(), view, version) / 1e6:,.1f} MB freed")
+    typer.echo(f"{change(VersionRef(load_settings(), view, version)) / 1e6:,.1f} MB freed")
 
 
 def _change(change: Callable[..., Migration], view: str, by: str | None, why: str) -> None:

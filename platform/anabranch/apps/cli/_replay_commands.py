@@ -10,6 +10,7 @@ import typer
 if TYPE_CHECKING:
     from anabranch.change.replay_plan import ReplayPlan
     from anabranch.core.settings import Settings
+    from anabranch.lake.layout import VersionRef
 
 replay = typer.Typer(no_args_is_help=True, help="Replays: run a view's stream again from history.")
 ViewName = Annotated[str, typer.Argument(help="The view's name.")]
@@ -78,13 +79,13 @@ def status(
     """Show the newest replay's progress, its speed, and how it ended."""
     from anabranch.change.replay.state import list_states
 
-    settings, number = _version(view, version)
-    found = list_states(settings, view, number)
+    ref = _version(view, version)
+    found = list_states(ref)
     newest = found[-1] if found else None
     if as_json:
         typer.echo(json.dumps(newest.to_json() if newest else None))
     else:
-        typer.echo(str(newest) if newest else f"{view} v{number}: no replay")
+        typer.echo(str(newest) if newest else f"{ref}: no replay")
 
 
 @replay.command()
@@ -94,12 +95,12 @@ def pace(view: ViewName, version: Version = None, share: Share = None, speed: Sp
     from anabranch.change.replay.state import read_control
     from anabranch.change.replay_request import pace_of
 
-    settings, number = _version(view, version)
-    standing = active_replay(settings, view, number)
-    wanted = pace_of(_params(share=share, speed=speed), read_control(settings, standing).pace)
-    set_pace(settings, standing, wanted)
+    ref = _version(view, version)
+    standing = active_replay(ref)
+    wanted = pace_of(_params(share=share, speed=speed), read_control(ref.settings, standing).pace)
+    set_pace(ref.settings, standing, wanted)
     limit = f"at most {wanted.speed:,g} times real time" if wanted.speed else "no speed limit"
-    typer.echo(f"{view} v{number}: at most {wanted.share:.0%} of the cores, {limit}")
+    typer.echo(f"{ref}: at most {wanted.share:.0%} of the cores, {limit}")
 
 
 @replay.command()
@@ -108,9 +109,9 @@ def cancel(view: ViewName, version: Version = None) -> None:
     from anabranch.change.replay.control import cancel as end
     from anabranch.serve.routes import this_reader
 
-    settings, number = _version(view, version)
-    ended = end(settings, view, number, this_reader())
-    typer.echo(str(ended) if ended.ended else f"{view} v{number}: it ends before its next slice")
+    ref = _version(view, version)
+    ended = end(ref, this_reader())
+    typer.echo(str(ended) if ended.ended else f"{ref}: it ends before its next slice")
 
 
 def _params(
@@ -135,14 +136,13 @@ def _planned(name: str, version: int | None, params: dict[str, Any]) -> tuple[Se
 
     settings, registry = project_views()
     view = view_of_readers(settings, registry, name, version)
-    topics = registry.topic(view)
-    request = parse_replay_parameters(params, [topic.name for topic in topics.each])
-    return settings, make_replay_plan(settings, view, topics, request)
+    request = parse_replay_parameters(params, [topic.name for topic in view.topics.each])
+    return settings, make_replay_plan(view, request)
 
 
-def _version(name: str, version: int | None) -> tuple[Settings, int]:
+def _version(name: str, version: int | None) -> VersionRef:
     from anabranch.apps.cli._context import project_views
     from anabranch.change.migrate.migration_record import view_of_readers
 
     settings, registry = project_views()
-    return settings, view_of_readers(settings, registry, name, version).version
+    return view_of_readers(settings, registry, name, version)

@@ -83,9 +83,8 @@ def dirty(
     from anabranch.compute.batch.missing_days import late_events, missing_now
 
     settings, registry = project_views()
-    view = registry.get(name, version)
-    topics = registry.topic(view)
-    found, lacking = dirty_partitions(settings, view, topics), missing_now(settings, view, topics)
+    view = registry.handle(settings, registry.get(name, version))
+    found, lacking = dirty_partitions(view), missing_now(view)
     never = lacking.never_published
     if as_json:
         days = [{"partition": f"{d.partition}", "at": f"{d.at}", "events": d.events, "late": d.late} for d in found]

@@ -10,7 +10,7 @@ from anabranch.contracts import Topic
 from anabranch.core.errors import BadInput, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.lake import commit_history
-from anabranch.lake.layout import batch_table, landing_table
+from anabranch.lake.layout import VersionRef, landing_table
 from anabranch.operate.doctor import Check, Context, Finding
 from anabranch.samples.oracle import VIEWS, Agreement, Oracle
 from anabranch.serve import read
@@ -35,7 +35,7 @@ def compare_with_oracle(settings: Settings, view: str, topic: Topic, file: Path)
             f"the oracle knows only version 1 of {view}, but v{served.version} is served",
             next_step="run the doctor without --sent; --rows recomputes rows of any version",
         )
-    published = publications(batch_table(settings, view, served.version))
+    published = publications(VersionRef(settings, view, served.version).batch_table)
     batch = {
         day: published[day].cut.epoch(topic.name)
         for day, half in served.halves.items()

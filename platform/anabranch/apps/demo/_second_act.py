@@ -26,6 +26,7 @@ from anabranch.certify.certificates import newest_certificates
 from anabranch.change.migrate.migration_record import migration_of
 from anabranch.core.airflow_settings import airflow_api
 from anabranch.core.errors import BrokenState
+from anabranch.lake.layout import VersionRef
 from anabranch.operate.runtime.secret_files import airflow_login
 from anabranch.serve.routes import Route, route_history
 
@@ -82,7 +83,7 @@ def _next_version(settings: Settings, story: Voice) -> None:
 def _failing_migration(settings: Settings, story: Voice, client: Client, readers: Readers) -> None:
     with story.step("Airflow's DAG migrate builds and certifies its days, and compares both versions") as tell:
         run, shown = migrate(client, "1,5,25,50,100", "3 seconds", tell)
-    found = newest_certificates(settings, VIEW, NEW)
+    found = newest_certificates(VersionRef(settings, VIEW, NEW))
     story.say(f"   certificates of v{NEW}: {sum(c.equal for c in found.values())} of {len(found)} equal. Approved:")
     story.quote(shown.splitlines()[:_SHOWN])
     with story.step(f"readers move: 1, 5, {_HALT_AT} % ...") as tell:

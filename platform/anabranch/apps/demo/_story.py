@@ -14,7 +14,7 @@ from rich.table import Table
 from anabranch.certify.certificates import newest_certificates
 from anabranch.ingest.landing.audit.report import proof_table
 from anabranch.lake import commit_history, latest_commit
-from anabranch.lake.layout import speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.serve import Reading, read
 
 if TYPE_CHECKING:
@@ -80,17 +80,18 @@ class Story:
         for name in ("view", "cut", "rows", "micro-batches", "committed"):
             table.add_column(name)
         for view in views:
-            committed = latest_commit(speed_table(self._settings, view, 1))
+            speed = VersionRef(self._settings, view, 1).speed_table
+            committed = latest_commit(speed)
             reading = read(view, settings=self._settings)
             rows = reading.to_arrow().num_rows
             cut, age = (str(committed.note.cut), reading.freshness.age_seconds) if committed else ("nothing", 0.0)
-            batches = sum(1 for c in commit_history(speed_table(self._settings, view, 1)) if c.note.batch != "create")
+            batches = sum(1 for c in commit_history(speed) if c.note.batch != "create")
             table.add_row(view, cut, f"{rows:,}", str(batches), f"{age:.1f} s ago")
         self._console.print(table)
 
     def reprocessed(self, run: Run, verdict: Verdict) -> None:
         view = run.dag_id.removeprefix("reprocess_")
-        found = newest_certificates(self._settings, view, 1)
+        found = newest_certificates(VersionRef(self._settings, view, 1))
         equal = [day for day, certificate in found.items() if certificate.equal]
         self.say(f"\n[bold]4. Airflow[/]: {run.dag_id} {run.state}")
         self.say(f"   {run.url}")

@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from anabranch.apps.demo._second_act import Voice
 from anabranch.core.errors import BrokenState
+from anabranch.views.model.handle import ViewHandle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from anabranch.apps.demo._shop_sender import Sold
     from anabranch.contracts import Topic
-    from anabranch.contracts.model.declarations import Declarations
     from anabranch.core.settings import Settings
     from anabranch.ingest.landing.audit.verify import Proof
-    from anabranch.views import View
 
 SHOP: Final = Path(__file__).parent / "shop"
 VIEW: Final = "takings"
@@ -39,7 +38,7 @@ def third_act(
 
     own = settings.model_copy(update={"home": settings.home / "shop", "project": _project(settings.home)})
     declared = load_declarations(own.contracts_folder)
-    view = load_views(own.views_folder, declared).get(VIEW)
+    registry = load_views(own.views_folder, declared)
     story.say("\n[bold]10. Your own data[/]: two topics of other teams, one in plain JSON, one in Avro")
     with story.step("their producers send, and know nothing of this platform"):
         sold = send_sales(client_config(own, {}, {}))
@@ -51,7 +50,7 @@ def third_act(
             for kind, count in sorted(_reasons(own, topic).items()):
                 story.quote([f"in quarantine: {count} for {kind}"])
         with story.step(f"the view {VIEW} as a stream, as batch, and both compared"):
-            equal = _certified(engine, own, view, declared)
+            equal = _certified(engine, registry.handle(own, registry.get(VIEW)))
     story.say(f"   certificates: [bold]{equal} of {equal} equal[/]; money is exact from the record to the view:")
     _compare(own, story, sold)
 
@@ -95,23 +94,21 @@ def _reasons(settings: Settings, topic: Topic) -> Counter[str]:
     return Counter(record.reason for record in list_quarantined(settings, topic))
 
 
-def _certified(spark: SparkSession, settings: Settings, view: View, declared: Declarations) -> int:
+def _certified(spark: SparkSession, view: ViewHandle) -> int:
     """Stream, batch, certificates and publication; the number of days, all of them equal."""
     from anabranch.apps.demo._shop_sender import DAYS, FIRST
     from anabranch.certify.reconciliation import reconcile
     from anabranch.compute.batch.publish import publish
     from anabranch.compute.batch.rebuild import rebuild
     from anabranch.compute.speed.view_stream import catch_up
-    from anabranch.views.registry import sources_of
 
-    topics = sources_of(view, declared)
-    catch_up(spark, settings, view, topics)
+    catch_up(spark, view)
     days = [(FIRST + timedelta(days=n)).date() for n in range(DAYS)]
-    build = rebuild(spark, settings, view, topics, days, "shop")
-    verdict = reconcile(spark, settings, view, topics, "shop", build)
+    build = rebuild(spark, view, days, "shop")
+    verdict = reconcile(spark, view, "shop", build)
     if verdict.refused:
         raise _differs(f"not equal: {verdict.refused}")
-    publish(settings, view, build, days)
+    publish(view, build, days)
     return len(verdict.equal)
 
 

@@ -20,7 +20,7 @@ from anabranch.core.settings import Settings
 from anabranch.ingest.kafka import Producer
 from anabranch.lake import latest_commit, open_table
 from anabranch.lake.commits import upsert
-from anabranch.lake.layout import landing_table, speed_table
+from anabranch.lake.layout import VersionRef, landing_table
 
 VIEW, OLD, NEW = "departure_delays", 1, 2
 NEXT = "departure_delays_v2.py"
@@ -59,7 +59,7 @@ def landed_epoch(settings: Settings) -> int:
 
 def caught_up(settings: Settings, version: int, tell: Tell) -> bool:
     """Whether this version's stream covers all that has landed."""
-    committed, landed = latest_commit(speed_table(settings, VIEW, version)), landed_epoch(settings)
+    committed, landed = latest_commit(VersionRef(settings, VIEW, version).speed_table), landed_epoch(settings)
     tell(f"v{version} at {committed.note.cut if committed else 'nothing'} of {FLIGHTS}@{landed}")
     return bool(committed and committed.note.cut.epoch(FLIGHTS) >= landed)
 
@@ -105,7 +105,7 @@ def migrate(client: Client, steps: str, soak: str, tell: Tell) -> tuple[Run, str
 def wrong_row(settings: Settings) -> Iterator[str]:
     """Adds a minute of delay to one row of the new version for the length of the block, as if its stream had a defect.
     Yields the row's key."""
-    table = open_table(speed_table(settings, VIEW, NEW))
+    table = open_table(VersionRef(settings, VIEW, NEW).speed_table)
     committed = latest_commit(table) if table else None
     if table is None or committed is None:
         raise BrokenState("DEMO_STUCK", f"{VIEW} v{NEW} has no table", next_step="read the log of speed")

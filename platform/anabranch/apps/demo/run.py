@@ -16,7 +16,7 @@ from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.admin import readable_ends
 from anabranch.ingest.landing.audit.verify import Proof, verify
 from anabranch.lake import latest_commit
-from anabranch.lake.layout import landing_table, speed_table
+from anabranch.lake.layout import VersionRef, landing_table
 from anabranch.operate.runtime.secret_files import airflow_login
 from anabranch.samples.oracle import Agreement
 
@@ -51,7 +51,7 @@ def landing_proofs(settings: Settings) -> list[Proof]:
 def speed_at(settings: Settings, view: str, tell: Tell) -> bool:
     """Whether version 1 of a view covers everything that has landed. Reports the progress."""
     landed = latest_commit(landing_table(settings, FLIGHTS))
-    committed = latest_commit(speed_table(settings, view, 1))
+    committed = latest_commit(VersionRef(settings, view, 1).speed_table)
     tell(f"{view} at {committed.note.cut if committed else 'nothing'} of {landed.note.cut if landed else 'nothing'}")
     return bool(committed and landed and committed.note.cut.covers(landed.note.cut))
 
@@ -66,7 +66,7 @@ def reprocess(settings: Settings, view: str, first: date, last: date, tell: Tell
             raise BrokenState(
                 "DEMO_RUN_FAILED", f"{run.dag_id} failed in {failed}: {run.note}", next_step=f"read {settings.logs}"
             )
-        return run, read_verdict(settings, view, 1, client.xcom(run, "plan", "run"))
+        return run, read_verdict(VersionRef(settings, view, 1), client.xcom(run, "plan", "run"))
 
 
 def check_oracle(settings: Settings, view: str, file: Path) -> tuple[str, Agreement, dict[date, int]]:

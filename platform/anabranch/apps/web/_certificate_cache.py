@@ -16,7 +16,7 @@ from deltalake.exceptions import DeltaError
 from anabranch.certify.certificates import Certificate, certificate_rows
 from anabranch.core.settings import Settings
 from anabranch.lake import open_table
-from anabranch.lake.layout import certificates_table, safe_name
+from anabranch.lake.layout import VersionRef, certificates_table
 
 CertificateSummaries = Mapping[date | None, "CertificateSummary"]
 _COLUMNS = ["version", "partition", "run", "late_events", "equal", "created", "sequence"]
@@ -90,8 +90,8 @@ def newest_summaries(settings: Settings) -> Mapping[tuple[str, int], Certificate
         return cached.marks
 
 
-def all_certificates(settings: Settings, view: str, version: int, partition: date | None) -> list[Certificate]:
+def all_certificates(ref: VersionRef, partition: date | None) -> list[Certificate]:
     """Returns all certificates of one partition, newest first."""
     where = f"partition = DATE '{partition}'" if partition else "partition IS NULL"
-    rows = certificate_rows(settings, f"view = '{safe_name(view, 'view')}' AND version = {int(version)} AND {where}")
+    rows = certificate_rows(ref.settings, f"view = '{ref.name}' AND version = {ref.version} AND {where}")
     return [Certificate.from_row(row) for row in reversed(rows)]

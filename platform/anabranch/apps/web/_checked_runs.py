@@ -11,6 +11,7 @@ from anabranch.apps.web._days import verdict_of
 from anabranch.apps.web._failures import Failure, attempt
 from anabranch.certify.verdict import SUFFIX, Verdict
 from anabranch.core.settings import SAFE_NAME, Settings
+from anabranch.lake.layout import VersionRef
 
 SHOWN = 200
 """Maximum number of runs that are listed."""
@@ -52,5 +53,5 @@ def _run(settings: Settings, file: Path, modified: float) -> CheckedRun | None:
     if not modified or version is None or not SAFE_NAME.fullmatch(view):
         return None
     run = file.name.removesuffix(SUFFIX)
-    verdict = verdict_of(settings, view, int(version[1]), run)
+    verdict = verdict_of(VersionRef(settings, view, int(version[1])), run)
     return CheckedRun(view, int(version[1]), run, datetime.fromtimestamp(modified, UTC), verdict)

@@ -15,9 +15,8 @@ from anabranch.apps.web._dirty_days import LookupResult, NewEvents
 from anabranch.certify.verdict import VERDICT, Verdict, verdict_path
 from anabranch.compute.batch.publish import Published, published_in
 from anabranch.core.errors import AnabranchError
-from anabranch.core.settings import Settings
 from anabranch.core.text.quantities import counted
-from anabranch.lake.layout import batch_table, speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.serve.half_choice import BATCH, HalfName, choose
 from anabranch.serve.table_snapshots import Snapshot, snapshot
 from anabranch.views.model.definition import PARTITION_DATE
@@ -91,9 +90,9 @@ class Halves:
         return self.speed is not None and PARTITION_DATE not in self.speed.schema.names
 
     @staticmethod
-    def of(settings: Settings, view: str, version: int) -> Halves:
-        speed = snapshot(speed_table(settings, view, version))
-        batch = snapshot(batch_table(settings, view, version))
+    def of(ref: VersionRef) -> Halves:
+        speed = snapshot(ref.speed_table)
+        batch = snapshot(ref.batch_table)
         return Halves(speed, batch, published_in(batch.newest.note) if batch else {})
 
     def serving(self) -> Mapping[date | None, HalfName]:
@@ -105,12 +104,12 @@ class Halves:
 
 
 def days_of(
-    settings: Settings, view: str, version: int, halves: Halves, marks: CertificateSummaries, looked: LookupResult
+    ref: VersionRef, halves: Halves, marks: CertificateSummaries, looked: LookupResult
 ) -> dict[date | None, Day]:
     """Returns every partition that anything is known about, in order."""
     serving = halves.serving()
     runs = {mark.run for mark in marks.values()}
-    verdicts = {run: verdict for run in runs if (verdict := verdict_of(settings, view, version, run)) is not None}
+    verdicts = {run: verdict for run in runs if (verdict := verdict_of(ref, run)) is not None}
     days = sorted(
         {*serving, *marks, *halves.published, *looked.days, *looked.never},
         key=lambda day: (day is not None, day or date.min),
@@ -151,10 +150,10 @@ def refusal(verdict: Verdict | None, day: date | None) -> str:
     return verdict.refused.get(day, "")
 
 
-def verdict_of(settings: Settings, view: str, version: int, run: str) -> Verdict | None:
+def verdict_of(ref: VersionRef, run: str) -> Verdict | None:
     """Returns a run's verdict; None if it was deleted or never existed."""
     try:
-        path = verdict_path(settings, view, version, run)
+        path = verdict_path(ref, run)
         return _verdict(path, path.stat().st_mtime_ns)
     except (AnabranchError, OSError, ValueError):
         return None

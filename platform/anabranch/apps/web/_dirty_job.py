@@ -34,10 +34,10 @@ def main(asked: Sequence[str]) -> None:
 def _answer(settings: Settings, registry: Registry, name: str, version: int) -> str:
     days, never, late, failed = list[tuple[str, int, int, str]](), list[tuple[str, int]](), 0, ""
     try:
-        view = registry.get(name, version)
-        found = dirty_partitions(settings, view, registry.topic(view))
+        view = registry.handle(settings, registry.get(name, version))
+        found = dirty_partitions(view)
         days = [(day.partition.isoformat(), day.events, day.late, str(day.at)) for day in found]
-        lacking = missing_now(settings, view, registry.topic(view))
+        lacking = missing_now(view)
         never, late = [(day.isoformat(), count) for day, count in lacking.never_published.items()], lacking.late
     except Exception as error:  # the other views are still answered
         failed = root_cause(error)

@@ -13,6 +13,7 @@ from anabranch.apps.web._render import guarded, page
 from anabranch.certify.verdict import read_verdict
 from anabranch.change.run_names import recorded_run
 from anabranch.core.errors import AnabranchError
+from anabranch.lake.layout import VersionRef
 
 PAGES = {".html", ".css", ".js", ".png", ".svg", ".ico", ".json", ".woff", ".woff2"}
 _STATIC = Path(__file__).parent / "static"
@@ -44,7 +45,7 @@ def data_docs(settings: Platform, path: str) -> Response:
 def verdict(request: Request, settings: Platform, view: str, version: int, run: str) -> Response:
     """Returns the page of the verdict on one run's build."""
     try:
-        found = read_verdict(settings, view, version, run)
+        found = read_verdict(VersionRef(settings, view, version), run)
     except AnabranchError:
         raise HTTPException(404, "there is no verdict on this run") from None
     return page(request, "verdict.html", verdict=found, shown=_DAYS, run_of=partial(recorded_run, settings))

@@ -18,7 +18,7 @@ from anabranch.compute.speed.status import ViewStatus, progress_file, read
 from anabranch.core.errors import AnabranchError
 from anabranch.core.settings import Settings
 from anabranch.lake.cut import Cut
-from anabranch.lake.layout import batch_table, speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.serve.half_choice import published_cuts
 from anabranch.serve.routes import Route, route_of
 from anabranch.serve.table_snapshots import Snapshot, snapshot
@@ -166,7 +166,8 @@ class StatusReader:
         return replace(base, failed=status) if isinstance(status, Failure) else status
 
     def _status(self, base: VersionStatus) -> VersionStatus:
-        speed = snapshot(speed_table(self._settings, base.view, base.version))
+        ref = VersionRef(self._settings, base.view, base.version)
+        speed = snapshot(ref.speed_table)
         if speed is None:
             return base
         marks = self.marks.get((base.view, base.version), {})
@@ -179,9 +180,9 @@ class StatusReader:
             equal=sum(mark.equal for mark in marks.values()),
             certified=len(marks),
             newest=max((mark.created for mark in marks.values()), default=None),
-            replayed=None if marks else _published_replay(self._settings, base.view, base.version),
+            replayed=None if marks else _published_replay(ref),
         )
-        batch = None if found.kappa else snapshot(batch_table(self._settings, base.view, base.version))
+        batch = None if found.kappa else snapshot(ref.batch_table)
         wanted = self._landing.position(speed.newest.note.cut), batch.version if batch is not None else -1
         published = len(published_cuts(batch.newest.note)) if batch is not None else 0
         return replace(found, published=published, wanted=wanted)
@@ -203,9 +204,9 @@ def _with_shares(versions: tuple[VersionStatus, ...], route: Route | None) -> It
         yield replace(each, share=shares.get(each.version, 0), retired=retired)
 
 
-def _published_replay(settings: Settings, view: str, version: int) -> ReplayState | None:
+def _published_replay(ref: VersionRef) -> ReplayState | None:
     try:
-        states = list_states(settings, view, version)
+        states = list_states(ref)
     except AnabranchError:  # the page of replays shows which one can't be read
         return None
     return next((state for state in reversed(states) if state.phase == PUBLISHED), None)

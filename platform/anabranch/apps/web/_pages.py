@@ -31,6 +31,7 @@ from anabranch.change.request_fields import DATE
 from anabranch.change.run_names import recorded_run
 from anabranch.change.run_progress import work_of
 from anabranch.core.settings import Settings, load_settings
+from anabranch.lake.layout import VersionRef
 
 router = APIRouter()
 WHOLE = "whole"
@@ -89,10 +90,10 @@ def one_view(request: Request, known: View, settings: Platform, year: int | None
     calendars = {
         version: found if isinstance(found, Failure) else _Calendar(found, shown) for version, found in days.items()
     }
+    work = {n: [text for _, text in work_of(VersionRef(settings, known.name, n))] for n in known.versions}
     return page(
         request, "view.html", view=view, calendars=calendars, years=years, year=shown, failures=look.failures,
-        work={version: [text for _, text in work_of(settings, known.name, version)] for version in known.versions},
-        run_of=partial(recorded_run, settings),
+        work=work, run_of=partial(recorded_run, settings),
     )  # fmt: skip
 
 
@@ -125,7 +126,7 @@ def one_partition(
     standing = next((each for each in view.versions if each.version == version), None)
     if standing is None:
         raise HTTPException(404, f"{known.name} v{version} is retired, and its tables are deleted")
-    story = history_of(settings, known.name, version, day, standing.dirty)
+    story = history_of(VersionRef(settings, known.name, version), day, standing.dirty)
     if story is None:
         raise HTTPException(404, f"nothing is known of this partition of {known.name} v{version}")
     dag = reprocess_dag(known.name) if version in known.declared and day and not standing.retired else ""
@@ -160,7 +161,7 @@ def replays(
     runs: Annotated[Runs, Depends(replay_runs)],
 ) -> Response:
     ordered = [each.version for each in StatusReader(settings).view(known).versions]
-    each = {version: replays_of(settings, known.name, version) for version in ordered}
+    each = {version: replays_of(VersionRef(settings, known.name, version)) for version in ordered}
     return page(
         request,
         "replays.html",
@@ -197,13 +198,10 @@ class _Calendar:
 
 
 def _days(settings: Settings, look: StatusReader, standing: VersionStatus) -> dict[date | None, Day] | Failure:
-    key = standing.view, standing.version
+    ref = VersionRef(settings, standing.view, standing.version)
     looked = standing.dirty.found if standing.dirty else LookupResult()
-    marks = look.marks.get(key, {})
-    return attempt(
-        f"{standing.view} v{standing.version}",
-        lambda: days_of(settings, *key, Halves.of(settings, *key), marks, looked),
-    )
+    marks = look.marks.get((ref.name, ref.version), {})
+    return attempt(str(ref), lambda: days_of(ref, Halves.of(ref), marks, looked))
 
 
 def _day(text: str) -> date | None:

@@ -15,7 +15,7 @@ from anabranch.certify.verdict import Verdict
 from anabranch.core.settings import Settings
 from anabranch.lake import commit_history
 from anabranch.lake.cut import Cut
-from anabranch.lake.layout import batch_table
+from anabranch.lake.layout import VersionRef
 
 _COMMITS = 500
 """Maximum number of the batch table's newest commits that are searched."""
@@ -63,25 +63,23 @@ class PartitionHistory:
         return [publication for publication in self.publications if publication.run not in known]
 
 
-def history_of(
-    settings: Settings, view: str, version: int, partition: date | None, dirty: DirtyStatus | None
-) -> PartitionHistory | None:
+def history_of(ref: VersionRef, partition: date | None, dirty: DirtyStatus | None) -> PartitionHistory | None:
     """Returns everything that is stored about a partition; None if there is nothing."""
     failures: list[Failure] = []
-    halves = attempt("tables", lambda: Halves.of(settings, view, version))
+    halves = attempt("tables", lambda: Halves.of(ref))
     if isinstance(halves, Failure):
         failures.append(halves)
         halves = Halves(None, None, {})
-    found = attempt("certificates", lambda: all_certificates(settings, view, version, partition))
+    found = attempt("certificates", lambda: all_certificates(ref, partition))
     certificates = found if not isinstance(found, Failure) else []
-    published_or_failure = attempt("publications", lambda: publications_of(settings, view, version, partition))
+    published_or_failure = attempt("publications", lambda: publications_of(ref, partition))
     publications = published_or_failure if not isinstance(published_or_failure, Failure) else []
     failures += [each for each in (found, published_or_failure) if isinstance(each, Failure)]
     serves = halves.serving().get(partition)
     lacking = still_lacking(dirty.found, partition, halves) if dirty else 0
     if not certificates and not publications and serves is None and not lacking and not failures:
         return None
-    judged = [_judged(settings, each, publications) for each in certificates[:SHOWN]]
+    judged = [_judged(ref.settings, each, publications) for each in certificates[:SHOWN]]
     newest = judged[0].certificate if judged else None
     day = Day(
         partition,
@@ -97,10 +95,10 @@ def history_of(
     )
 
 
-def publications_of(settings: Settings, view: str, version: int, partition: date | None) -> list[Publication]:
+def publications_of(ref: VersionRef, partition: date | None) -> list[Publication]:
     """Returns the commits that published this partition, newest first, as far as the table's log is kept."""
     found = []
-    for committed in commit_history(batch_table(settings, view, version), _COMMITS):
+    for committed in commit_history(ref.batch_table, _COMMITS):
         run, day = committed.note.batch.removeprefix("publish:"), str(partition)
         for entry in committed.note.extra.get("published", ()):
             if entry["run"] == run and entry["from"] <= day <= entry["to"]:
@@ -110,7 +108,7 @@ def publications_of(settings: Settings, view: str, version: int, partition: date
 
 
 def _judged(settings: Settings, certificate: Certificate, publications: list[Publication]) -> CertificateEntry:
-    verdict = verdict_of(settings, certificate.view, certificate.version, certificate.run)
+    verdict = verdict_of(VersionRef(settings, certificate.view, certificate.version), certificate.run)
     day = certificate.partition
     published = next((each for each in publications if each.run == certificate.run), None)
     changes = next((each for each in verdict.late_changes if each.partition == day), None) if verdict else None

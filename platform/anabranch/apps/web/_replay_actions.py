@@ -15,6 +15,7 @@ from anabranch.apps.web._pages import Platform, View
 from anabranch.change.replay import control
 from anabranch.change.replay.state import read_control
 from anabranch.change.replay_request import pace_of
+from anabranch.lake.layout import VersionRef
 
 router = APIRouter(dependencies=[Depends(from_our_page), Depends(RequireEdit(REPLAY))])
 
@@ -48,9 +49,9 @@ def steer(
     if version not in known.versions:
         raise HTTPException(404, f"{known.name} has no such version")
     if form.action == "cancel":
-        control.cancel(settings, known.name, version, user.get_name())
+        control.cancel(VersionRef(settings, known.name, version), user.get_name())
     else:
-        standing = control.active_replay(settings, known.name, version)
+        standing = control.active_replay(VersionRef(settings, known.name, version))
         wanted = pace_of({"share": form.share, "speed": form.speed}, read_control(settings, standing).pace)
         control.set_pace(settings, standing, wanted)
     return RedirectResponse(f"{request.scope.get('root_path', '')}/views/{known.name}/replays", 303)

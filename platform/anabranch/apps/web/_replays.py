@@ -9,6 +9,7 @@ from anabranch.apps.web._failures import Failure, attempt
 from anabranch.change.replay.rate_limit import Pace
 from anabranch.change.replay.state import ReplayState, list_states, read_control
 from anabranch.core.settings import Settings
+from anabranch.lake.layout import VersionRef
 
 SHOWN = 50
 """Maximum number of replays listed per version, newest first."""
@@ -32,13 +33,13 @@ class Replay:
         return datetime.fromtimestamp(self.standing.started_ms / 1000, UTC)
 
 
-def replays_of(settings: Settings, view: str, version: int) -> list[Replay] | Failure:
+def replays_of(ref: VersionRef) -> list[Replay] | Failure:
     """Returns the replays of a version, newest first."""
 
     def found() -> list[Replay]:
-        return [_replay(settings, standing) for standing in reversed(list_states(settings, view, version)[-SHOWN:])]
+        return [_replay(ref.settings, standing) for standing in reversed(list_states(ref)[-SHOWN:])]
 
-    return attempt(f"replays of {view} v{version}", found)
+    return attempt(f"replays of {ref}", found)
 
 
 def _replay(settings: Settings, standing: ReplayState) -> Replay:

@@ -29,7 +29,7 @@ from anabranch.core.clocks import Moment
 from anabranch.core.errors import AnabranchError, BadInput, Conflict, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.lake.cut import Cut
-from anabranch.lake.layout import batch_table
+from anabranch.lake.layout import VersionRef
 from anabranch.serve.routes import Route, covers, oldest_version, route_of, set_route
 from anabranch.serve.served_versions import newest_speed
 from anabranch.views import View
@@ -146,16 +146,16 @@ def _update_progress(settings: Settings, route: Route, migration: Migration) -> 
     if not migration.share:
         return StepProgress()
     known = step_progress(settings, migration.view, route.number)
-    follow = known.follow if known.follow is not None else _cut(settings, migration.view, migration.old)
+    follow = known.follow if known.follow is not None else _cut(VersionRef(settings, migration.view, migration.old))
     reached = known.reached
-    if reached is None and covers(_cut(settings, migration.view, migration.new), follow):
+    if reached is None and covers(_cut(VersionRef(settings, migration.view, migration.new)), follow):
         reached = Moment.now()
     return observe(settings, migration.view, route.number, follow=follow, reached=reached)
 
 
-def _cut(settings: Settings, view: str, version: int) -> Cut:
+def _cut(ref: VersionRef) -> Cut:
     try:
-        return newest_speed(settings, view, version)[1].newest.note.cut
+        return newest_speed(ref.settings, ref.name, ref.version)[1].newest.note.cut
     except AnabranchError:  # the version can't be read
         return Cut()
 
@@ -292,7 +292,7 @@ def days_to_build(settings: Settings, old: View, new: View) -> list[date]:
     """Return the published days of the old version that the new version hasn't published, or not certified as equal."""
     if new.kappa:
         return []
-    published = publications(batch_table(settings, new.name, new.version))
-    certified = newest_certificates(settings, new.name, new.version)
-    wanted = publications(batch_table(settings, old.name, old.version))
+    built = VersionRef(settings, new.name, new.version)
+    published, certified = publications(built.batch_table), newest_certificates(built)
+    wanted = publications(VersionRef(settings, old.name, old.version).batch_table)
     return sorted(day for day in wanted if day not in published or day not in certified or not certified[day].equal)

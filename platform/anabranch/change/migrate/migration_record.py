@@ -11,7 +11,8 @@ from anabranch.change.migrate.promotion_checks import Expectations
 from anabranch.core.errors import BadInput, Conflict, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.serve.routes import ACTIVE, Route, oldest_version, route_history, route_of
-from anabranch.views import Registry, View
+from anabranch.views import Registry
+from anabranch.views.model.handle import ViewHandle
 
 State = Literal["moving", "halted", "done", "rolled back"]
 STEPS = (1, 5, 25, 50, 100)
@@ -112,12 +113,12 @@ def majority_version(settings: Settings, view: str) -> int:
     return max(route.shares, key=lambda version: route.shares[version]) if route else oldest_version(settings, view)
 
 
-def view_of_readers(settings: Settings, registry: Registry, name: str, version: int | None = None) -> View:
+def view_of_readers(settings: Settings, registry: Registry, name: str, version: int | None = None) -> ViewHandle:
     """Return this version of a view; without one, the version that most readers have, or the newest if that one isn't
     declared or nothing can be read yet. Raises BadInput VIEW_UNKNOWN."""
     newest = registry.get(name, version)
     if version is not None:
-        return newest
+        return registry.handle(settings, newest)
     with contextlib.suppress(BadInput, TryAgain):
-        return registry.get(name, majority_version(settings, name))
-    return newest
+        return registry.handle(settings, registry.get(name, majority_version(settings, name)))
+    return registry.handle(settings, newest)

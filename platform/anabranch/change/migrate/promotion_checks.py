@@ -11,6 +11,7 @@ from anabranch.certify.certificates import newest_certificates
 from anabranch.certify.compare_versions import compare_versions
 from anabranch.core.errors import AnabranchError, BadInput, Conflict, TryAgain
 from anabranch.core.settings import Settings
+from anabranch.lake.layout import VersionRef
 from anabranch.serve import read_untracked
 from anabranch.serve.reader_log import failed_reads
 from anabranch.views import View
@@ -118,7 +119,7 @@ def run_checks(
 
 
 def _check_certificates(settings: Settings, old: View, new: View) -> Iterator[str]:
-    known = {view.version: newest_certificates(settings, view.name, view.version) for view in (old, new)}
+    known = {view.version: newest_certificates(VersionRef(settings, view.name, view.version)) for view in (old, new)}
     for version, certificates in known.items():
         unequal = [str(day or "the whole view") for day, each in certificates.items() if not each.equal]
         if unequal:
@@ -131,25 +132,25 @@ def _check_certificates(settings: Settings, old: View, new: View) -> Iterator[st
 def uncertified(settings: Settings, old: View, new: View) -> list[date | None]:
     """Return the partitions of which the old version has a certificate and the new one has none; None: the whole
     view."""
-    known = newest_certificates(settings, new.name, new.version)
-    return [day for day in newest_certificates(settings, old.name, old.version) if day not in known]
+    known = newest_certificates(VersionRef(settings, new.name, new.version))
+    return [day for day in newest_certificates(VersionRef(settings, old.name, old.version)) if day not in known]
 
 
-def epochs_behind(settings: Settings, view: str, version: int) -> int:
+def epochs_behind(ref: VersionRef) -> int:
     """Return how many landed epochs this version doesn't cover yet. Raises BadInput VIEW_UNKNOWN or TryAgain
     VIEW_NOT_READY before its stream's first commit."""
-    return read_untracked(settings, view, version).freshness.behind
+    return read_untracked(ref.settings, ref.name, ref.version).freshness.behind
 
 
 def _check_behind(settings: Settings, old: View, new: View, promise: Expectations) -> Iterator[str]:
     for view in (old, new):
-        epochs = epochs_behind(settings, view.name, view.version)
+        epochs = epochs_behind(VersionRef(settings, view.name, view.version))
         if epochs > promise.behind:
             yield f"v{view.version} is {epochs} epochs behind landing, more than {promise.behind}"
 
 
 def _check_failed_reads(settings: Settings, new: View, since: int) -> Iterator[str]:
-    failed = failed_reads(settings, new.name, new.version, since)
+    failed = failed_reads(VersionRef(settings, new.name, new.version), since)
     if failed:
         readers = _listed([f"{each.reader} [{each.code}, {each.engine}]" for each in failed])
         yield f"{sum(each.count for each in failed)} reads of v{new.version} failed: {readers}"

@@ -15,7 +15,6 @@ from anabranch.certify.differences import differences
 from anabranch.certify.rendering import render_differences
 from anabranch.change.replay.request import ReplayRequest
 from anabranch.compute.speed.view_stream import StreamLocation, landed_days
-from anabranch.core.settings import Settings
 from anabranch.lake import open_table
 from anabranch.lake.cut import Cut
 from anabranch.views.model.definition import PARTITION_DATE
@@ -37,34 +36,36 @@ class CertifyResult:
     difference: str
 
 
-def certify(
-    spark: SparkSession, settings: Settings, request: ReplayRequest, table: str, live: StreamLocation
-) -> CertifyResult:
+def certify(spark: SparkSession, request: ReplayRequest, table: str, live: StreamLocation) -> CertifyResult:
     """Certify the replay's ``table``: the requested days, or every partition that has rows there or in the live table.
     Logs the first unequal partition row by row, with the source events."""
-    state = state_at(request.view, table)
+    view = request.view
+    state = state_at(view.definition, table)
     days = _partitions(request, table, live)
-    comparison = compare(spark, settings, request.view, request.topics, days, state=state)
+    comparison = compare(spark, view, days, state=state)
     certificates = certificates_of(comparison, request.run)
     unequal = [certificate for certificate in certificates if not certificate.equal]
     if unequal:
         day = unequal[0].partition
-        rows = differences(spark, settings, request.view, request.topics, day, state=state)
-        log.error("%s", render_differences(request.view, day, rows))
+        rows = differences(spark, view, day, state=state)
+        log.error("%s", render_differences(view.definition, day, rows))
     equal = len(certificates) - len(unequal)
     return CertifyResult(state.cut, len(certificates), equal, _difference_text(certificates, unequal))
 
 
 def _partitions(request: ReplayRequest, table: str, live: StreamLocation) -> Sequence[date]:
     """Return the partitions to compare, including those that should be empty."""
-    if request.view.kappa:
+    view = request.view
+    if view.definition.kappa:
         return []
     if request.days is not None:
         return request.days
     tables = [open_table(uri) for uri in (table, live.table)]
     existing = {partition[PARTITION_DATE] for each in tables if each is not None for partition in each.partitions()}
     days = {day if isinstance(day, date) else date.fromisoformat(str(day)) for day in existing if day}
-    return sorted(days | set(touched_partitions(request.view, landed_days(request.view, request.topics, live.landing))))
+    return sorted(
+        days | set(touched_partitions(view.definition, landed_days(view.definition, view.topics, live.landing)))
+    )
 
 
 def _difference_text(certificates: Sequence[Certificate], unequal: Sequence[Certificate]) -> str:

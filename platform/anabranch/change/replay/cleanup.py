@@ -11,17 +11,16 @@ from pathlib import Path
 from anabranch.change.replay.publish import owns_live
 from anabranch.change.replay.state import PUBLISHED, ReplayState, delete_control, read_state, write_state
 from anabranch.core.settings import Settings
-from anabranch.lake.layout import replay_checkpoints, replay_mirrors, replay_table
-from anabranch.views import View
+from anabranch.lake.layout import VersionRef
 
 
 def finish(settings: Settings, state: ReplayState, phase: str, said: str) -> ReplayState:
     """Store how a replay ended, after its files are deleted: an ended replay has no files, except the checkpoint of a
     published replay of the whole view, with which the live stream continues."""
-    view, version, run = state.view, state.version, state.run
-    folders = [Path(replay_table(settings, view, version, run)), replay_mirrors(settings, view, version) / run]
+    ref, run = VersionRef(settings, state.view, state.version), state.run
+    folders = [ref.replay_tables / run, ref.replay_mirrors / run]
     if phase != PUBLISHED or state.days:
-        folders.append(replay_checkpoints(settings, view, version) / run)
+        folders.append(ref.replay_checkpoints / run)
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
         with suppress(OSError):  # not empty: other runs have folders there
@@ -30,17 +29,17 @@ def finish(settings: Settings, state: ReplayState, phase: str, said: str) -> Rep
     return write_state(settings, replace(state, phase=phase, said=said))
 
 
-def delete_unused_checkpoints(settings: Settings, view: View) -> None:
+def delete_unused_checkpoints(ref: VersionRef) -> None:
     """Delete the checkpoints of ended replays that the live stream doesn't use, because another one replaced them."""
-    for path in unused_checkpoints(settings, view.name, view.version):
+    for path in unused_checkpoints(ref):
         shutil.rmtree(path)
 
 
-def unused_checkpoints(settings: Settings, view: str, version: int) -> list[Path]:
+def unused_checkpoints(ref: VersionRef) -> list[Path]:
     """Return the checkpoints of ended replays that don't own the live table."""
     unused = []
-    for path in sorted(replay_checkpoints(settings, view, version).glob("*")):
-        state = read_state(settings, view, version, path.name)
-        if (state is None or state.ended) and not owns_live(settings, view, version, path):
+    for path in sorted(ref.replay_checkpoints.glob("*")):
+        state = read_state(ref, path.name)
+        if (state is None or state.ended) and not owns_live(ref, path):
             unused.append(path)
     return unused

@@ -20,31 +20,30 @@ from anabranch.change.replay.state import (
 from anabranch.core.atomic_files import locked
 from anabranch.core.errors import BadInput, Conflict
 from anabranch.core.settings import Settings
-from anabranch.lake.layout import view_folder
-from anabranch.views import View
+from anabranch.lake.layout import VersionRef
 
 
 @contextmanager
-def exclusive(settings: Settings, view: View, run: str) -> Iterator[None]:
+def exclusive(ref: VersionRef, run: str) -> Iterator[None]:
     """Hold the lock of this version's replays; a killed process releases it. Raises Conflict REPLAY_RUNNING if another
     replay runs, or was killed and hasn't ended."""
-    with replay_lock(settings, view.name, view.version):
-        waiting = [s.run for s in list_states(settings, view.name, view.version) if not s.ended and s.run != run]
+    with replay_lock(ref):
+        waiting = [s.run for s in list_states(ref) if not s.ended and s.run != run]
         if waiting:
             what = f"replay {waiting[0]} of it has not ended"
-            raise _running(view.name, view.version, what, "clear its run, so that it continues")
+            raise _running(ref, what, "clear its run, so that it continues")
         yield
 
 
-def active_replay(settings: Settings, view: str, version: int) -> ReplayState:
+def active_replay(ref: VersionRef) -> ReplayState:
     """Return the replay that runs, or was killed and hasn't ended. Raises BadInput NO_REPLAY."""
-    active = [state for state in list_states(settings, view, version) if not state.ended]
+    active = [state for state in list_states(ref) if not state.ended]
     if not active:
         raise BadInput(
             "NO_REPLAY",
-            f"no replay of {view} v{version} is active",
+            f"no replay of {ref} is active",
             state="nothing was changed",
-            next_step=f"anabranch replay status {view}",
+            next_step=f"anabranch replay status {ref.name}",
         )
     return active[-1]
 
@@ -54,38 +53,37 @@ def set_pace(settings: Settings, state: ReplayState, pace: Pace) -> None:
     update_control(settings, state, lambda control: replace(control, pace=pace))
 
 
-def cancel(settings: Settings, view: str, version: int, by: str) -> ReplayState:
+def cancel(ref: VersionRef, by: str) -> ReplayState:
     """Cancel the replay and delete its files: at once if it was killed, otherwise before its next slice or step. If it
     is published by then, it stays published. Raises BadInput NO_REPLAY."""
-    state = active_replay(settings, view, version)
-    update_control(settings, state, lambda control: replace(control, cancelled_by=by))
+    state = active_replay(ref)
+    update_control(ref.settings, state, lambda control: replace(control, cancelled_by=by))
     try:
-        with replay_lock(settings, view, version):
-            if is_published(settings, view, version, state.run, state.began_at):
-                return finish(settings, state, PUBLISHED, "published before it was cancelled")
-            return finish(settings, state, CANCELLED, cancelled_text(by))
+        with replay_lock(ref):
+            if is_published(ref, state.run, state.began_at):
+                return finish(ref.settings, state, PUBLISHED, "published before it was cancelled")
+            return finish(ref.settings, state, CANCELLED, cancelled_text(by))
     except Conflict:  # it runs: its own process ends it
         return state
 
 
 @contextmanager
-def replay_lock(settings: Settings, view: str, version: int) -> Iterator[None]:
+def replay_lock(ref: VersionRef) -> Iterator[None]:
     """Hold the lock of a version's replays. Raises Conflict REPLAY_RUNNING."""
-    view_folder(settings, view, version)  # validates the names
     with ExitStack() as stack:
         try:
-            stack.enter_context(locked(settings.locks / f"replay-{view}-v{version}"))
+            stack.enter_context(locked(ref.settings.locks / f"replay-{ref.name}-v{ref.version}"))
         except BlockingIOError:
-            raise _running(view, version, "another replay of it runs", "wait until it ends") from None
+            raise _running(ref, "another replay of it runs", "wait until it ends") from None
         yield
 
 
-def _running(view: str, version: int, what: str, next_step: str) -> Conflict:
+def _running(ref: VersionRef, what: str, next_step: str) -> Conflict:
     return Conflict(
         "REPLAY_RUNNING",
-        f"{view} v{version}: {what}",
+        f"{ref}: {what}",
         state="nothing was started",
-        next_step=f"{next_step}, or cancel it: anabranch replay cancel {view} --version {version}",
-        view=view,
-        version=version,
+        next_step=f"{next_step}, or cancel it: anabranch replay cancel {ref.name} --version {ref.version}",
+        view=ref.name,
+        version=ref.version,
     )

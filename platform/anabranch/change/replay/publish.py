@@ -16,27 +16,25 @@ import pyarrow as pa
 from anabranch.certify.affected_partitions import closed_between, count_affected_events
 from anabranch.compute.speed.checkpoint_handover import REPLAY, id_of, owner_of
 from anabranch.compute.speed.table import SpeedTable
-from anabranch.contracts.model.topics import Sources
 from anabranch.core.errors import TryAgain
-from anabranch.core.settings import Settings
 from anabranch.lake import Commit, commit_history, latest_commit, open_table
 from anabranch.lake.cut import Cut
 from anabranch.lake.files import BUILDS, StagedFile, stage_links
-from anabranch.lake.layout import speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.lake.log.delta_tables import delta_table
-from anabranch.views import View
 from anabranch.views.model.definition import PARTITION_DATE
+from anabranch.views.model.handle import ViewHandle
 
 
-def live_cut(settings: Settings, view: View) -> Cut:
+def live_cut(ref: VersionRef) -> Cut:
     """Return the cut of the live speed table; an empty cut before its first commit."""
-    commit = latest_commit(speed_table(settings, view.name, view.version))
+    commit = latest_commit(ref.speed_table)
     return commit.note.cut if commit else Cut()
 
 
-def is_published(settings: Settings, view: str, version: int, run: str, since: int) -> bool:
+def is_published(ref: VersionRef, run: str, since: int) -> bool:
     """Whether the live table has a commit of replay ``run`` after table version ``since``."""
-    table = open_table(speed_table(settings, view, version))
+    table = open_table(ref.speed_table)
     for commit in commit_history(table) if table is not None else ():
         if commit.version <= since:
             break
@@ -45,13 +43,13 @@ def is_published(settings: Settings, view: str, version: int, run: str, since: i
     return False
 
 
-def publish_whole(settings: Settings, view: View, run: str, uri: str) -> None:
+def publish_whole(view: ViewHandle, run: str, uri: str) -> None:
     """Replace the live table's rows by those of the table at ``uri``, whose stream has stopped.
 
     Raises TryAgain REPLAY_BEHIND if readers have a newer cut by now; Conflict TABLE_MOVED if the live stream committed
     first. Nothing was written then.
     """
-    replayed, live = _newest_commit(uri), _live(settings, view, uri)
+    replayed, live = _newest_commit(uri), _live(view, uri)
     before = live.newest()
     if not replayed.note.cut.covers(before.note.cut):
         raise TryAgain(
@@ -64,17 +62,17 @@ def publish_whole(settings: Settings, view: View, run: str, uri: str) -> None:
         live.refresh(files, replace(replayed.note, extra={**replayed.note.extra, REPLAY: run}))
 
 
-def publish_days(settings: Settings, view: View, topics: Sources, run: str, uri: str, days: Sequence[date]) -> None:
+def publish_days(view: ViewHandle, run: str, uri: str, days: Sequence[date]) -> None:
     """Replace ``days`` of the live table by those of the table at ``uri``. The live table keeps its commit metadata.
 
     Raises TryAgain DAYS_TOUCHED if one of the days changed between the two cuts; Conflict TABLE_MOVED. Nothing was
     written then.
     """
-    replayed, live = _newest_commit(uri), _live(settings, view, uri)
+    replayed, live = _newest_commit(uri), _live(view, uri)
     before = live.newest()
-    counts = count_affected_events(settings, view, topics, days, replayed.note.cut, before.note.cut)
+    counts = count_affected_events(view, days, replayed.note.cut, before.note.cut)
     changed = {day for day in days if counts[day].between}
-    changed |= closed_between(settings, view, topics, replayed.note.cut, before.note.cut) & set(days)
+    changed |= closed_between(view, replayed.note.cut, before.note.cut) & set(days)
     if changed:
         raise TryAgain(
             "DAYS_TOUCHED",
@@ -87,9 +85,9 @@ def publish_days(settings: Settings, view: View, topics: Sources, run: str, uri:
         live.replace(files, days, replace(before.note, extra={**before.note.extra, REPLAY: run}))
 
 
-def owns_live(settings: Settings, view: str, version: int, checkpoint: Path) -> bool:
+def owns_live(ref: VersionRef, checkpoint: Path) -> bool:
     """Whether the live table belongs to the stream of this checkpoint. False if there is no such checkpoint."""
-    known, commit = id_of(checkpoint), latest_commit(speed_table(settings, view, version))
+    known, commit = id_of(checkpoint), latest_commit(ref.speed_table)
     return known is not None and commit is not None and owner_of(commit.note) == known
 
 
@@ -99,9 +97,9 @@ def _newest_commit(uri: str) -> Commit:
     return commit
 
 
-def _live(settings: Settings, view: View, like: str) -> SpeedTable:
+def _live(view: ViewHandle, like: str) -> SpeedTable:
     schema = pa.schema(delta_table(like).schema().to_arrow())
-    return SpeedTable(speed_table(settings, view.name, view.version), view, schema, unverified=True)
+    return SpeedTable(view.speed_table, view.definition, schema, unverified=True)
 
 
 @contextmanager

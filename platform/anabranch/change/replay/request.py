@@ -8,8 +8,7 @@ from datetime import date
 from typing import Literal
 
 from anabranch.change.replay.rate_limit import Pace
-from anabranch.contracts.model.topics import Sources
-from anabranch.views import View
+from anabranch.views.model.handle import ViewHandle
 
 Source = Literal["landing", "log"]
 
@@ -20,8 +19,7 @@ class ReplayRequest:
     isn't listed has no bound). ``run``: its name. ``pace``: the initial pace. ``estimated``: the seconds that its plan
     estimated. ``source``: whose bytes are read; ``log`` means the log as far back as it reaches, else landing."""
 
-    view: View
-    topics: Sources
+    view: ViewHandle
     run: str
     days: tuple[date, ...] | None = None
     until: Mapping[str, int] = field(default_factory=dict, hash=False)

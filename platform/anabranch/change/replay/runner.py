@@ -39,11 +39,12 @@ from anabranch.compute.batch.manifest import days_text
 from anabranch.compute.speed.view_stream import SpeedQuery, StreamLocation, live_location, start
 from anabranch.core.atomic_files import locked
 from anabranch.core.errors import AnabranchError, TryAgain
-from anabranch.core.settings import Settings
 from anabranch.ingest.schema_registry import with_schemas
 from anabranch.lake import open_table
 from anabranch.lake.cut import Cut
-from anabranch.lake.layout import landing_files_lock, replay_checkpoints, replay_mirrors, replay_table, speed_table
+from anabranch.lake.layout import (
+    landing_files_lock,
+)
 from anabranch.lake.log.delta_tables import delta_table
 
 if TYPE_CHECKING:
@@ -61,9 +62,7 @@ class _Cancelled(Exception):
     """The replay was cancelled; the argument is the name of the person."""
 
 
-def replay(
-    spark: SparkSession, settings: Settings, request: ReplayRequest, *, lowest_priority: bool = False
-) -> ReplayState:
+def replay(spark: SparkSession, request: ReplayRequest, *, lowest_priority: bool = False) -> ReplayState:
     """Replay, and return how it ended: published, refused (a certificate isn't equal) or cancelled.
 
     Called again with the same ``run`` after a kill, it continues where it was; for a replay that has ended it returns
@@ -74,45 +73,43 @@ def replay(
     REPLAY_BEHIND or DAYS_TOUCHED if the live stream was ahead in each attempt to publish: call it again.
     """
     view = request.view
-    known = read_state(settings, view.name, view.version, request.run)
+    known = read_state(view, request.run)
     if known is not None and known.ended:
         return known
-    with exclusive(settings, view, request.run):
-        state = known or _begin(settings, request)
-        if known and is_published(settings, view.name, view.version, request.run, known.began_at):
-            return finish(settings, state, PUBLISHED, _outcome(state))
-        return _Replay(spark, settings, request, state, Processes(spark, lowest_priority=lowest_priority)).run()
+    with exclusive(view, request.run):
+        state = known or _begin(request)
+        if known and is_published(view, request.run, known.began_at):
+            return finish(view.settings, state, PUBLISHED, _outcome(state))
+        return _Replay(spark, request, state, Processes(spark, lowest_priority=lowest_priority)).run()
 
 
-def _begin(settings: Settings, request: ReplayRequest) -> ReplayState:
-    delete_unused_checkpoints(settings, request.view)
-    live_table = open_table(speed_table(settings, request.view.name, request.view.version))
-    known = list_states(settings, request.view.name, request.view.version)
+def _begin(request: ReplayRequest) -> ReplayState:
+    view = request.view
+    delete_unused_checkpoints(view)
+    live_table, known = open_table(view.speed_table), list_states(view)
     state = ReplayState(
-        request.view.name, request.view.version, request.run,
+        view.name, view.version, request.run,
         days=days_text(request.days) if request.days is not None else "",
         share=request.pace.share, speed=request.pace.speed, estimated=request.estimated,
         started_ms=int(time.time() * 1000), began_at=live_table.version() if live_table is not None else 0,
         number=1 + max((each.number for each in known), default=0),
     )  # fmt: skip
-    return write_state(settings, state)
+    return write_state(view.settings, state)
 
 
 class _Replay:
     """One replay in one process."""
 
-    def __init__(
-        self, spark: SparkSession, settings: Settings, request: ReplayRequest, state: ReplayState, processes: Processes
-    ) -> None:
+    def __init__(self, spark: SparkSession, request: ReplayRequest, state: ReplayState, processes: Processes) -> None:
         view = request.view
-        self._spark, self._settings, self._request, self._state = spark, settings, request, state
-        self._live = live_location(settings, view, request.topics)
-        mirrors = replay_mirrors(settings, view.name, view.version) / request.run
+        self._spark, self._view, self._request, self._state = spark, view, request, state
+        self._live = live_location(view)
+        mirrors = view.replay_mirrors / request.run
         # A mirror starts at a version from which on no file is missing; from then on maintenance keeps them for it.
-        with locked(landing_files_lock(settings), shared=True, wait=True):
+        with locked(landing_files_lock(view.settings), shared=True, wait=True):
             self._feed = LandingFeed(self._live.landing, mirrors, request.until, self._mirror)
-        table = replay_table(settings, view.name, view.version, request.run)
-        checkpoint = replay_checkpoints(settings, view.name, view.version) / request.run
+        table = str(view.replay_tables / request.run)
+        checkpoint = view.replay_checkpoints / request.run
         self._location = StreamLocation(self._feed.uris, table, checkpoint, request.days, replay=True)
         self._processes = processes
         self._query: SpeedQuery | None = None
@@ -122,8 +119,10 @@ class _Replay:
     def _mirror(self, topic: str, uri: str, folder: Path) -> Mirror:
         if self._request.source == "landing":
             return Mirror(uri, folder)
-        declared = next(each for each in self._request.topics.each if each.name == topic)
-        return LogMirror(uri, folder, TopicSource(self._spark, self._settings, with_schemas(self._settings, declared)))
+        declared = next(each for each in self._view.topics.each if each.name == topic)
+        return LogMirror(
+            uri, folder, TopicSource(self._spark, self._view.settings, with_schemas(self._view.settings, declared))
+        )
 
     def run(self) -> ReplayState:
         try:
@@ -141,7 +140,7 @@ class _Replay:
 
     def _end(self, phase: str, said: str) -> ReplayState:
         self._stop()
-        return finish(self._settings, self._state, phase, said)
+        return finish(self._view.settings, self._state, phase, said)
 
     def _stream(self) -> None:
         """Release all that has landed, slice by slice, with a pause after each."""
@@ -166,7 +165,7 @@ class _Replay:
 
     def _pace(self) -> Pace:
         """Return the current pace. Raises _Cancelled if somebody cancelled the replay."""
-        control = read_control(self._settings, self._state)
+        control = read_control(self._view.settings, self._state)
         if control.cancelled_by:
             raise _Cancelled(control.cancelled_by)
         return control.pace
@@ -174,12 +173,12 @@ class _Replay:
     def _keep_live_epochs(self) -> int:
         self._wait_until_idle()
         table = self._running().sink.table
-        return keep_live_epochs(self._spark, self._request.view, table, self._live.table, self._request.days)
+        return keep_live_epochs(self._spark, self._view.definition, table, self._live.table, self._request.days)
 
     def _certify(self, corrected: int) -> str:
         """Return what differs from the view's function at the replay's own cut; empty if nothing does."""
         self._save(CERTIFYING)
-        result = certify(self._spark, self._settings, self._request, self._location.table, self._live)
+        result = certify(self._spark, self._request, self._location.table, self._live)
         self._state = replace(
             self._state,
             partitions=result.partitions, equal=result.equal, mended=corrected, certified=str(result.cut),
@@ -211,8 +210,7 @@ class _Replay:
             if self._feed.poll():
                 self._wait(self._feed.release_next().cut)
                 continue
-            whole, view = self._request.days is None, self._request.view
-            if not (whole and not self._feed.cut.covers(live_cut(self._settings, view))):
+            if self._request.days is not None or self._feed.cut.covers(live_cut(self._view)):
                 return
             time.sleep(_CATCH_UP_SECONDS)
 
@@ -221,9 +219,9 @@ class _Replay:
         request, uri = self._request, self._location.table
         if request.days is None:
             self._stop()  # from here on the checkpoint may become the live stream's
-            publish_whole(self._settings, request.view, request.run, uri)
+            publish_whole(self._view, request.run, uri)
         else:
-            publish_days(self._settings, request.view, request.topics, request.run, uri, request.days)
+            publish_days(self._view, request.run, uri, request.days)
 
     def _wait(self, cut: Cut) -> None:
         """Wait until the stream has committed ``cut``. Raises the stream's error, except that the stream is restarted
@@ -249,8 +247,7 @@ class _Replay:
     def _running(self) -> SpeedQuery:
         """Return the replay's stream; starts it if it doesn't run."""
         if self._query is None:
-            asked = self._request
-            self._query = start(self._spark, self._settings, asked.view, asked.topics, location=self._location)
+            self._query = start(self._spark, self._view, location=self._location)
             self._processes.yield_to_others(self._pace())
         return self._query
 
@@ -263,7 +260,7 @@ class _Replay:
         """Store and log the progress."""
         pace, feed = self._pace(), self._feed
         self._state = write_state(
-            self._settings,
+            self._view.settings,
             replace(
                 self._state,
                 phase=phase,

@@ -20,7 +20,7 @@ from anabranch.core.control_objects import remove
 from anabranch.core.errors import BadInput, BrokenState
 from anabranch.core.settings import Settings
 from anabranch.core.text.quantities import duration
-from anabranch.lake.layout import view_folder
+from anabranch.lake.layout import VersionRef
 
 STREAMING: Final = "streaming"
 CERTIFYING: Final = "certifying"
@@ -142,18 +142,18 @@ STATE: Final = ControlFile("state of a replay", ReplayState)
 def write_state(settings: Settings, state: ReplayState) -> ReplayState:
     """Store the state with the current time, and return it."""
     now = replace(state, updated_ms=int(time.time() * 1000))
-    STATE.write(state_file(settings, now.view, now.version, now.run), now)
+    STATE.write(state_file(VersionRef(settings, now.view, now.version), now.run), now)
     return now
 
 
-def read_state(settings: Settings, view: str, version: int, run: str) -> ReplayState | None:
+def read_state(ref: VersionRef, run: str) -> ReplayState | None:
     """Return the state of one replay; None if there is no such replay. Raises BrokenState STANDING_UNREADABLE."""
-    return _read(state_file(settings, view, version, run))
+    return _read(state_file(ref, run))
 
 
-def list_states(settings: Settings, view: str, version: int) -> list[ReplayState]:
+def list_states(ref: VersionRef) -> list[ReplayState]:
     """Return the states of all replays of one version, newest last. Raises BrokenState STANDING_UNREADABLE."""
-    files = _folder(settings, view, version).glob("*.json")
+    files = _folder(ref).glob("*.json")
     states = [state for path in files if not path.name.endswith(_FIRST_SUFFIX) and (state := _read(path))]
     # States from before they were numbered come first, by the clock.
     return sorted(states, key=lambda state: (state.number, state.started_ms))
@@ -215,20 +215,19 @@ def _unchanged(state: ReplayState) -> ControlRequest:
     return ControlRequest(Pace(state.share, state.speed))
 
 
-def _folder(settings: Settings, view: str, version: int) -> Path:
-    view_folder(settings, view, version)  # validates the names
-    return settings.home / "control" / "replays" / view / f"v{version}"
+def _folder(ref: VersionRef) -> Path:
+    return ref.settings.home / "control" / "replays" / ref.name / f"v{ref.version}"
 
 
-def state_file(settings: Settings, view: str, version: int, run: str) -> Path:
+def state_file(ref: VersionRef, run: str) -> Path:
     """Return the file of a replay's state. Raises BadInput RUN_ID."""
     if not RUN.fullmatch(run):
         raise BadInput("RUN_ID", f"{run!r} is not a run id", next_step="use a-z, 0-9 and -", field="run")
-    return _folder(settings, view, version) / f"{run}.json"
+    return _folder(ref) / f"{run}.json"
 
 
 def _control_file(settings: Settings, state: ReplayState) -> Path:
-    return state_file(settings, state.view, state.version, state.run).with_suffix(".wish")
+    return state_file(VersionRef(settings, state.view, state.version), state.run).with_suffix(".wish")
 
 
 def _read(path: Path) -> ReplayState | None:

@@ -14,7 +14,7 @@ from anabranch.core.errors import BadInput, BrokenState
 from anabranch.core.settings import Settings
 from anabranch.lake.cut import Cut
 from anabranch.lake.files import StagedFile
-from anabranch.lake.layout import batch_table, safe_name
+from anabranch.lake.layout import VersionRef
 
 EXPIRED: Final = ".expired"
 """The suffix of a manifest that is too old to be published."""
@@ -41,39 +41,39 @@ class Build:
 MANIFEST: Final = ControlFile("build's manifest", Build)
 
 
-def builds_folder(settings: Settings, view: str, version: int) -> Path:
-    return settings.home / "control" / "builds" / safe_name(view, "view") / f"v{int(version)}"
+def builds_folder(ref: VersionRef) -> Path:
+    return ref.settings.home / "control" / "builds" / ref.name / f"v{ref.version}"
 
 
-def manifest_path(settings: Settings, view: str, version: int, run: str) -> Path:
+def manifest_path(ref: VersionRef, run: str) -> Path:
     if not RUN.fullmatch(run):
         raise BadInput("RUN_ID", f"{run!r} isn't a valid run id", next_step="use a-z, 0-9 and -", field="run")
-    return builds_folder(settings, view, version) / f"{run}.json"
+    return builds_folder(ref) / f"{run}.json"
 
 
 def write_manifest(settings: Settings, build: Build) -> Path:
     """Writes the manifest atomically: one that exists is complete."""
-    path = manifest_path(settings, build.view, build.version, build.run)
+    path = manifest_path(VersionRef(settings, build.view, build.version), build.run)
     return MANIFEST.write(path, build)
 
 
-def read_manifest(settings: Settings, view: str, version: int, run: str) -> Build:
+def read_manifest(ref: VersionRef, run: str) -> Build:
     """The build of ``run``. Raises BrokenState BUILD_MISSING when its rebuild hasn't succeeded."""
-    path = manifest_path(settings, view, version, run)
+    path = manifest_path(ref, run)
     try:
         return MANIFEST.from_text(path.read_text(), path)
     except (OSError, ValueError) as error:
         raise BrokenState(
             "BUILD_MISSING",
-            f"{view} v{version}: no build of run {run}: {error}",
+            f"{ref}: no build of run {run}: {error}",
             state="nothing was published by this run",
             next_step="run its rebuild again",
         ) from error
 
 
-def manifests(settings: Settings, view: str, version: int) -> list[Path]:
+def manifests(ref: VersionRef) -> list[Path]:
     """The manifests of all builds that may still be published."""
-    return [p for p in sorted(builds_folder(settings, view, version).glob("*.json")) if RUN.fullmatch(p.stem)]
+    return [p for p in sorted(builds_folder(ref).glob("*.json")) if RUN.fullmatch(p.stem)]
 
 
 def expire(path: Path) -> Path:
@@ -82,9 +82,9 @@ def expire(path: Path) -> Path:
     return path.rename(path.with_name(path.name + EXPIRED))
 
 
-def expired_manifests(settings: Settings, view: str, version: int, after: float = 0.0) -> list[Path]:
+def expired_manifests(ref: VersionRef, after: float = 0.0) -> list[Path]:
     """The manifests that expired after this time (seconds since 1970)."""
-    found = sorted(builds_folder(settings, view, version).glob(f"*.json{EXPIRED}"))
+    found = sorted(builds_folder(ref).glob(f"*.json{EXPIRED}"))
     return [path for path in found if path.stat().st_ctime >= after]
 
 
@@ -104,10 +104,10 @@ def read_file(path: Path) -> Build | None:
 
 def discard(settings: Settings, build: Build) -> None:
     """Deletes the build's files and manifest. Only for a build of which nothing was published."""
-    base = Path(batch_table(settings, build.view, build.version))
+    base = Path(VersionRef(settings, build.view, build.version).batch_table)
     for file in build.files:
         (base / file.path).unlink(missing_ok=True)
-    manifest_path(settings, build.view, build.version, build.run).unlink(missing_ok=True)
+    manifest_path(VersionRef(settings, build.view, build.version), build.run).unlink(missing_ok=True)
 
 
 def days(first: date, last: date) -> Sequence[date]:

@@ -19,15 +19,15 @@ from deltalake import DeltaTable
 
 from anabranch.compute.batch.publish import Published, published_in
 from anabranch.compute.batch.rebuild import cut_at
-from anabranch.contracts.model.topics import Sources
 from anabranch.core.errors import BrokenState, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.ingest.landing.table.event_counts import days_of_files
 from anabranch.ingest.landing.table.late_events import LateEvents, Lateness, lateness_since
 from anabranch.lake import Commit, latest_verified_commit, open_table
 from anabranch.lake.cut import Cut
-from anabranch.lake.layout import batch_table, landing_table
+from anabranch.lake.layout import VersionRef, landing_table
 from anabranch.views import View
+from anabranch.views.model.handle import ViewHandle
 from anabranch.views.selection.partitions import reach, touched_partitions
 
 Since = Callable[[date], int | None]
@@ -86,7 +86,7 @@ def missing(settings: Settings, view: View, cut: Cut) -> Missing:
     before the file was written. The result is cached in this process until landing or the batch table has a new
     version.
     """
-    batch = None if view.kappa else latest_verified_commit(batch_table(settings, view.name, view.version))
+    batch = None if view.kappa else latest_verified_commit(VersionRef(settings, view.name, view.version).batch_table)
     return missing_at(settings, view, cut, batch)
 
 
@@ -119,13 +119,13 @@ def missing_at(settings: Settings, view: View, cut: Cut, batch: Commit | None) -
     return found
 
 
-def missing_now(settings: Settings, view: View, topics: Sources) -> Missing:
-    """As ``missing``, at the newest cut; empty until each of ``topics`` has landed something."""
+def missing_now(view: ViewHandle) -> Missing:
+    """As ``missing``, at the newest cut; empty until each of the view's topics has landed something."""
     try:
-        cut = cut_at(settings, topics)
+        cut = cut_at(view.settings, view.topics)
     except TryAgain:
         return Missing()
-    return missing(settings, view, cut)
+    return missing(view.settings, view.definition, cut)
 
 
 @dataclass

@@ -13,14 +13,13 @@ from deltalake import DeltaTable, Schema
 
 from anabranch.compute.batch.manifest import Build
 from anabranch.core.errors import BrokenState, Conflict
-from anabranch.core.settings import Settings
 from anabranch.lake import CommitMetadata, latest_verified_commit, open_table
 from anabranch.lake.commits import create, replace
 from anabranch.lake.cut import Cut
-from anabranch.lake.layout import batch_table
 from anabranch.lake.optimistic import until_committed
 from anabranch.views import View
 from anabranch.views.model.definition import PARTITION_DATE
+from anabranch.views.model.handle import ViewHandle
 
 LOGGER = logging.getLogger(__name__)
 
@@ -34,8 +33,7 @@ class Published:
 
 
 def publish(
-    settings: Settings,
-    view: View,
+    view: ViewHandle,
     build: Build,
     partitions: Sequence[date],
     planned: Mapping[date, Published] | None = None,
@@ -48,10 +46,10 @@ def publish(
     ``planned``: how the build's partitions were published when the run was planned. Raises Conflict PLAN_OUTDATED when
     that has changed, checked against the table version that the commit follows directly.
     """
-    if build.fingerprint != view.fingerprint:
+    if build.fingerprint != view.definition.fingerprint:
         raise Conflict(
             "DEFINITION_CHANGED",
-            f"{view.origin}: {view.name} v{view.version} has changed since run {build.run} was built",
+            f"{view.definition.origin}: {view} has changed since run {build.run} was built",
             state="nothing was published",
             next_step="rebuild it; a changed definition needs a new version",
         )
@@ -64,7 +62,7 @@ def publish(
         )
 
     def attempt() -> int | None:
-        table = _table(settings, view, build)
+        table = _table(view, build)
         known = publications(table)
         todo = [p for p in sorted(set(partitions)) if known.get(p) is None or known[p].run != build.run]
         if not todo:
@@ -72,8 +70,8 @@ def publish(
             return None
         if planned is not None:
             check_published(view.name, view.version, build.run, build.partitions, planned, known)
-        _refuse_older(view, build, todo, known)
-        return _replace(table, view, build, todo, known)
+        _refuse_older(view.definition, build, todo, known)
+        return _replace(table, view.definition, build, todo, known)
 
     return until_committed(f"{view.writer}/batch", attempt)
 
@@ -151,15 +149,18 @@ def _replace(table: DeltaTable, view: View, build: Build, todo: Sequence[date], 
     return replace(table, files, note, (PARTITION_DATE, texts))
 
 
-def _table(settings: Settings, view: View, build: Build) -> DeltaTable:
-    uri = batch_table(settings, view.name, view.version)
+def _table(view: ViewHandle, build: Build) -> DeltaTable:
+    uri = view.batch_table
     existing = open_table(uri)
     if existing is not None:
         return existing
     columns = pa.schema(Schema.from_json(build.columns).to_arrow())
     schema = pa.schema([*columns, pa.field(PARTITION_DATE, pa.date32())])
     return create(
-        uri, schema, [PARTITION_DATE], CommitMetadata(f"{view.writer}/batch", "create", Cut(), view.fingerprint)
+        uri,
+        schema,
+        [PARTITION_DATE],
+        CommitMetadata(f"{view.writer}/batch", "create", Cut(), view.definition.fingerprint),
     )
 
 

@@ -19,9 +19,9 @@ from anabranch.core.settings import Settings
 from anabranch.lake import commit_history, latest_commit, open_table
 from anabranch.lake.cut import Cut, Position
 from anabranch.lake.files import stage_frame
-from anabranch.lake.layout import batch_table, landing_table
-from anabranch.views import View
+from anabranch.lake.layout import landing_table
 from anabranch.views.model.definition import PARTITION_DATE
+from anabranch.views.model.handle import ViewHandle
 from anabranch.views.selection.inputs import rows_at
 from anabranch.views.selection.partitions import one_file_each, select_files
 
@@ -34,9 +34,7 @@ NEWEST: Mapping[str, int] = MappingProxyType({})
 
 def rebuild(
     spark: SparkSession,
-    settings: Settings,
-    view: View,
-    topics: Sources,
+    view: ViewHandle,
     partitions: Sequence[date],
     run: str,
     epochs: Mapping[str, int] = NEWEST,
@@ -47,27 +45,27 @@ def rebuild(
     Idempotent: with the same ``run`` it returns the existing build. A crash before the manifest is written leaves only
     unreferenced files.
     """
-    if view.kappa:
+    if view.definition.kappa:
         raise BadDefinition(
             "VIEW_KAPPA",
-            f"{view.origin}: {view.name} v{view.version} has no time partitions, so it has no batch half",
+            f"{view.definition.origin}: {view} has no time partitions, so it has no batch half",
             next_step=f"anabranch replay start {view.name} rebuilds it by its stream",
         )
-    if manifest_path(settings, view.name, view.version, run).exists():
-        return read_manifest(settings, view.name, view.version, run)
+    if manifest_path(view, run).exists():
+        return read_manifest(view, run)
     started = time.monotonic()
     wanted = tuple(sorted(set(partitions)))
-    cut = cut_at(settings, topics, epochs)
-    rows = one_file_each(rows_at(spark, settings, view, topics, cut, wanted, late=True), view, wanted)
+    cut = cut_at(view.settings, view.topics, epochs)
+    rows = one_file_each(rows_at(spark, view, cut, wanted, late=True), view.definition, wanted)
     columns = _columns(rows)
-    uri = batch_table(settings, view.name, view.version)
+    uri = view.batch_table
     staged = stage_frame(rows, uri, f"{run}-{uuid.uuid4().hex}", PARTITION_DATE)
-    inside = select_files(view, uri, staged, wanted)
+    inside = select_files(view.definition, uri, staged, wanted)
     build = Build(
         view.name,
         view.version,
         run,
-        view.fingerprint,
+        view.definition.fingerprint,
         cut,
         wanted,
         columns,
@@ -75,7 +73,7 @@ def rebuild(
         sum(f.rows for f in inside),
         round(time.monotonic() - started, 3),
     )
-    write_manifest(settings, build)
+    write_manifest(view.settings, build)
     return build
 
 

@@ -11,15 +11,13 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from anabranch.contracts import Topic
-from anabranch.contracts.model.topics import Sources
 from anabranch.core.errors import BadDefinition
-from anabranch.core.settings import Settings
 from anabranch.ingest.landing.table.schema import EVENT_DATE, IS_EVENT
 from anabranch.ingest.landing.table.sql import landed_rows
 from anabranch.lake import open_table
 from anabranch.lake.cut import Cut
 from anabranch.lake.layout import landing_table
-from anabranch.views import View
+from anabranch.views.model.handle import ViewHandle
 from anabranch.views.selection.dry_run import EventSelection, first_error
 
 if TYPE_CHECKING:
@@ -42,22 +40,22 @@ class EventRef:
     event_id: str
 
 
-def try_each_version(spark: SparkSession, settings: Settings, view: View, topics: Sources, cut: Cut) -> int:
+def try_each_version(spark: SparkSession, view: ViewHandle, cut: Cut) -> int:
     """Runs the function over a sample of history and discards the rows. Returns the number of events.
 
     Raises BadDefinition VIEW_BREAKS_ON with the type, the version and the first event of the sample that fails. Errors
     that need many events together aren't found.
     """
-    sample = [event for topic in topics.each for event in _sample(settings, view, topic, cut)]
-    if not sample or _error(spark, settings, view, topics, sample) is None:
+    sample = [event for topic in view.topics.each for event in _sample(view, topic, cut)]
+    if not sample or _error(spark, view, sample) is None:
         return len(sample)
     for event in sample:
-        error = _error(spark, settings, view, topics, [event])
+        error = _error(spark, view, [event])
         if error is not None:
             raise BadDefinition(
                 "VIEW_BREAKS_ON",
-                f"{view.origin}: {view.name} v{view.version} fails for {event.type} v{event.version}, for example "
-                f"event {event.event_id!r} at {event.topic}/{event.partition}@{event.offset} of {event.day}: {error}",
+                f"{view.definition.origin}: {view} fails for {event.type} v{event.version}, for example event "
+                f"{event.event_id!r} at {event.topic}/{event.partition}@{event.offset} of {event.day}: {error}",
                 state="nothing was rebuilt",
                 next_step="correct the function for events of this version (anabranch census lists all versions)",
                 type=event.type,
@@ -67,9 +65,9 @@ def try_each_version(spark: SparkSession, settings: Settings, view: View, topics
     return len(sample)  # they fail only together: the rebuild itself will raise the error
 
 
-def _sample(settings: Settings, view: View, topic: Topic, cut: Cut) -> list[EventRef]:
-    table = open_table(landing_table(settings, topic.name))
-    types = [name for name in view.events if name in topic.event_types]
+def _sample(view: ViewHandle, topic: Topic, cut: Cut) -> list[EventRef]:
+    table = open_table(landing_table(view.settings, topic.name))
+    types = [name for name in view.definition.events if name in topic.event_types]
     if table is None:
         return []
     with landed_rows(table) as rows:
@@ -77,17 +75,15 @@ def _sample(settings: Settings, view: View, topic: Topic, cut: Cut) -> list[Even
     return [EventRef(topic.name, *row) for row in found]
 
 
-def _error(
-    spark: SparkSession, settings: Settings, view: View, topics: Sources, events: Sequence[EventRef]
-) -> str | None:
+def _error(spark: SparkSession, view: ViewHandle, events: Sequence[EventRef]) -> str | None:
     """The function's error for these events; None without one."""
 
     def selection(topic: Topic) -> EventSelection:
         own = [event for event in events if event.topic == topic.name]
         return EventSelection(" OR ".join(map(_condition, own)) or "false", frozenset(event.day for event in own))
 
-    landing = {topic.name: landing_table(settings, topic.name) for topic in topics.each}
-    return first_error(spark, landing, view, topics, selection)
+    landing = {topic.name: landing_table(view.settings, topic.name) for topic in view.topics.each}
+    return first_error(spark, landing, view.definition, view.topics, selection)
 
 
 def _condition(event: EventRef) -> str:

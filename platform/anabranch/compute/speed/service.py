@@ -26,7 +26,9 @@ from anabranch.core.engine.spark import live_engine
 from anabranch.core.engine.tasks import end_process
 from anabranch.core.errors import AnabranchError, BadInput, BrokenState, Conflict, TryAgain, root_cause
 from anabranch.core.settings import Settings
+from anabranch.lake.layout import VersionRef
 from anabranch.views import Registry, View
+from anabranch.views.model.handle import ViewHandle
 from anabranch.views.project import Project
 from anabranch.views.retired_versions import retired_versions
 
@@ -192,12 +194,14 @@ def run(settings: Settings, only: Sequence[str] = ()) -> int:
     for path, error in registry.unread.items():
         log.error("%s can't be loaded; its views have no streams until it is fixed: %s", path, error)
     slots = slots_of(registry, only)
-    fences = {slot.view.writer: acquire_fence(settings, slot.view) for slot in slots}
+    fences = {
+        slot.view.writer: acquire_fence(VersionRef(settings, slot.view.name, slot.view.version)) for slot in slots
+    }
     with ExitStack() as cleanup, engine(settings, "anabranch-speed", live_engine(settings)) as spark:
 
         def launch(view: View, topics: Sources) -> SpeedQuery:
             registry.register(spark, settings, [view])
-            return start(spark, settings, view, topics, fence=fences[view.writer])
+            return start(spark, ViewHandle(settings, view, topics), fence=fences[view.writer])
 
         limit, known = settings.state_limit_mb * 10**6, _last_statuses(settings)
         speed = Speed(slots, launch, limit, unread=registry.unread, known=known)

@@ -25,17 +25,17 @@ from anabranch.contracts.model.topics import Sources
 from anabranch.core.engine.call_sites import call_sites
 from anabranch.core.engine.spark import LIVE
 from anabranch.core.errors import AnabranchError, BrokenState, TryAgain, root_cause
-from anabranch.core.settings import Settings
 from anabranch.ingest.landing.log_trimming import keep_commits
 from anabranch.ingest.landing.table.schema import EVENT_DATE
 from anabranch.lake import open_table
 from anabranch.lake.cut import Cut
-from anabranch.lake.layout import landing_table, replay_checkpoints, speed_checkpoint, speed_table, turns
+from anabranch.lake.layout import VersionRef, landing_table, turns
 from anabranch.lake.log.delta_tables import delta_table
 from anabranch.lake.streams.stream_checkpoint import check_readable, clear_unstarted, name_format
 from anabranch.lake.streams.writer_fencing import WriterFence, acquire
 from anabranch.views import View
 from anabranch.views.model.definition import changed_columns
+from anabranch.views.model.handle import ViewHandle
 from anabranch.views.selection.inputs import (
     events_of,
     frames,
@@ -104,25 +104,23 @@ class StreamLocation:
     replay: bool = False
 
 
-def live_location(settings: Settings, view: View, topics: Sources) -> StreamLocation:
+def live_location(view: ViewHandle) -> StreamLocation:
     """The location of the live speed layer. Raises TryAgain LANDING_ABSENT."""
     return StreamLocation(
-        {topic.name: _landing(settings, view, topic) for topic in topics.each},
-        speed_table(settings, view.name, view.version),
-        speed_checkpoint(settings, view.name, view.version),
+        {topic.name: _landing(view, topic) for topic in view.topics.each},
+        view.speed_table,
+        view.speed_checkpoint,
     )
 
 
-def acquire_fence(settings: Settings, view: View) -> WriterFence:
+def acquire_fence(ref: VersionRef) -> WriterFence:
     """Makes this process the only writer of the view's speed table; the previous one ends with FENCED."""
-    return acquire(turns(settings), f"{view.writer}/speed")
+    return acquire(turns(ref.settings), f"{ref.writer}/speed")
 
 
 def start(
     spark: SparkSession,
-    settings: Settings,
-    view: View,
-    topics: Sources,
+    view: ViewHandle,
     *,
     available_now: bool = False,
     location: StreamLocation | None = None,
@@ -141,49 +139,51 @@ def start(
     this version owns the table.
     """
     if location is None:
-        fence = fence or acquire_fence(settings, view)
+        fence = fence or acquire_fence(view)
         fence.check()
-        location = live_location(settings, view, topics)
-        adopt(location.table, location.checkpoint, replay_checkpoints(settings, view.name, view.version))
+        location = live_location(view)
+        adopt(location.table, location.checkpoint, view.replay_checkpoints)
     landing = location.landing
-    own = spark.newSession()
+    definition, topics, own = view.definition, view.topics, spark.newSession()
     conf = _STREAM_CONF if available_now else {**_STREAM_CONF, **LIVE}
-    if view.closed_only:
+    if definition.closed_only:
         # Rows that new events have closed come in a no-data micro-batch. All records of a topic advance its watermark,
         # so no filter may be pushed below the watermark node.
         excluded = [*filter(None, [own.conf.get(_EXCLUDED, "")]), *_PUSHDOWN_RULES]
         conf = {**conf, _NO_DATA: "true", _EXCLUDED: ",".join(excluded)}
-    for key, value in {**conf, "spark.sql.shuffle.partitions": str(settings.shuffle_partitions)}.items():
+    for key, value in {**conf, "spark.sql.shuffle.partitions": str(view.settings.shuffle_partitions)}.items():
         own.conf.set(key, value)
     clear_unstarted(location.checkpoint)
     check_readable(location.checkpoint)
     for uri in landing.values():
-        keep_commits(settings, uri, location.checkpoint)
-    by_partitions = view.refresh == "partitions"
-    compute = partial(rows_at, own, settings, view, topics, late=False)
-    rows = compute(Cut(), []) if by_partitions else stream_of(own, location, view, topics)
+        keep_commits(view.settings, uri, location.checkpoint)
+    by_partitions = definition.refresh == "partitions"
+    compute = partial(rows_at, own, view, late=False)
+    rows = compute(Cut(), []) if by_partitions else stream_of(own, location, definition, topics)
     changed = [pa.field(column, pa.int64()) for column in changed_columns(landing).values()]
     schema = pa.schema([*to_arrow_schema(rows.schema, timezone="UTC"), *changed])
-    table = SpeedTable(location.table, view, schema, fence=fence, replay=location.replay)
-    common = (own, table, CutResolver(landing, topics), location.checkpoint, settings.small_commit_rows)
-    watermark, days = partial(watermark_of, settings, view, topics), partial(landed_days, view, topics, landing)
+    table = SpeedTable(location.table, definition, schema, fence=fence, replay=location.replay)
+    common = (own, table, CutResolver(landing, topics), location.checkpoint, view.settings.small_commit_rows)
+    watermark, days = partial(watermark_of, view), partial(landed_days, definition, topics, landing)
     # An error in a processor already names its event.
-    finder = no_failing_event if view.closed_only else partial(find_failing_event, own, landing, view, topics)
+    finder = (
+        no_failing_event if definition.closed_only else partial(find_failing_event, own, landing, definition, topics)
+    )
     more = (compute, watermark, days, location.days)
     sink = (
         PartitionSink(*common, *more, find_failing_event=finder)
         if by_partitions
         else Sink(*common, find_failing_event=finder)
     )
-    changes = _changes(own, location, view, topics) if by_partitions else rows
+    changes = _changes(own, location, definition, topics) if by_partitions else rows
     writer = changes.writeStream.outputMode("update").foreachBatch(sink).queryName(f"{view.writer}/speed")
     writer = writer.option("checkpointLocation", str(location.checkpoint))
     if available_now:
         writer = writer.trigger(availableNow=True)
     else:
-        writer = writer.trigger(processingTime=settings.trigger_interval)
+        writer = writer.trigger(processingTime=view.settings.trigger_interval)
     name_format(location.checkpoint)
-    return SpeedQuery(writer.start(), view, sink)
+    return SpeedQuery(writer.start(), definition, sink)
 
 
 def _landing_grew(view: View) -> TryAgain:
@@ -209,12 +209,12 @@ def _ended(query: SpeedQuery, error: BaseException) -> BrokenState:
     )
 
 
-def _landing(settings: Settings, view: View, topic: Topic) -> str:
-    uri = landing_table(settings, topic.name)
+def _landing(view: ViewHandle, topic: Topic) -> str:
+    uri = landing_table(view.settings, topic.name)
     if open_table(uri) is None:
         raise TryAgain(
             "LANDING_ABSENT",
-            f"{view.name} v{view.version}: topic {topic.name} has no landing table yet",
+            f"{view}: topic {topic.name} has no landing table yet",
             state="nothing was started",
             next_step="start landing, or wait for it",
             topic=topic.name,
@@ -231,9 +231,9 @@ def landed_days(view: View, topics: Sources, landing: Mapping[str, str]) -> list
     return sorted(day if isinstance(day, date) else date.fromisoformat(day) for day in days if day)
 
 
-def catch_up(spark: SparkSession, settings: Settings, view: View, topics: Sources) -> SpeedQuery:
+def catch_up(spark: SparkSession, view: ViewHandle) -> SpeedQuery:
     """Runs the stream until it covers everything that has landed. Raises the error that stopped it earlier."""
-    query = start(spark, settings, view, topics, available_now=True)
+    query = start(spark, view, available_now=True)
     try:
         query.awaitTermination()
     except StreamingQueryException as error:

@@ -17,7 +17,7 @@ from anabranch.compute.batch.manifest import manifests as manifests_of
 from anabranch.core.settings import Settings
 from anabranch.lake import commit_history
 from anabranch.lake.files import BUILDS
-from anabranch.lake.layout import batch_table
+from anabranch.lake.layout import VersionRef
 from anabranch.lake.log.archived_commits import read_commit, versions
 from anabranch.lake.table_refs import EVERY
 from anabranch.operate.doctor._context import Context, TableState, each
@@ -38,7 +38,7 @@ def manifests(context: Context) -> Iterator[Finding]:
     for path in sorted((context.settings.home / "control" / "builds").glob("*/v*/*.json")):
         if path.name.endswith(_VERDICT) or not (build := read_file(path)):
             continue
-        base = Path(batch_table(context.settings, build.view, build.version))
+        base = Path(VersionRef(context.settings, build.view, build.version).batch_table)
         gone = [file.path for file in build.files if not (base / file.path).exists()]
         if not gone or context.now - path.stat().st_mtime > KEPT:
             continue
@@ -53,11 +53,11 @@ def _is_pending(settings: Settings, build: Build) -> bool:
     version was never retired (dropping a retired version deletes the files)."""
     if any(build.version in route.retired for route in route_history(settings, build.view)):
         return False
-    batch = batch_table(settings, build.view, build.version)
-    if any(committed.note.batch == f"publish:{build.run}" for committed in commit_history(batch)):
+    ref = VersionRef(settings, build.view, build.version)
+    if any(committed.note.batch == f"publish:{build.run}" for committed in commit_history(ref.batch_table)):
         return False
     with suppress(OSError, ValueError):
-        verdict = VERDICT.read(verdict_path(settings, build.view, build.version, build.run))
+        verdict = VERDICT.read(verdict_path(ref, build.run))
         return verdict is None or bool(verdict.equal)
     return True
 
@@ -122,6 +122,6 @@ def _in_manifests(context: Context, state: TableState) -> set[Path]:
     place = state.place
     if place.kind != "batch":
         return set()
-    of = (context.settings, place.name, place.version)
-    paths = [*manifests_of(*of), *expired_manifests(*of)]
+    ref = VersionRef(context.settings, place.name, place.version)
+    paths = [*manifests_of(ref), *expired_manifests(ref)]
     return {Path(place.uri) / file.path for path in paths for file in files_of(path)}

@@ -11,6 +11,7 @@ from deltalake import DeltaTable
 from anabranch.compute.speed.checkpoint_handover import REPLAY
 from anabranch.core.errors import Conflict
 from anabranch.lake.cut import Cut
+from anabranch.lake.layout import VersionRef
 from anabranch.lake.log.commit_log import changes
 from anabranch.lake.log.delta_tables import delta_table
 from anabranch.lake.table_refs import EVERY, TableRef
@@ -109,7 +110,7 @@ def definitions(context: Context, state: TableState) -> Iterator[Finding]:
 
 
 def _registered(context: Context, view: View) -> str:
-    record = RECORD.read(record_path(context.settings, view))
+    record = RECORD.read(record_path(VersionRef(context.settings, view.name, view.version)))
     return record.fingerprint if record is not None else view.fingerprint
 
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from anabranch.compute.batch.missing_days import missing
 from anabranch.lake.cut import Cut
-from anabranch.lake.layout import landing_table
+from anabranch.lake.layout import VersionRef, landing_table
 from anabranch.lake.table_refs import TableRef
 from anabranch.operate.doctor._context import Context, TableState, each
 from anabranch.operate.doctor._findings import Finding, Severity
@@ -32,10 +32,10 @@ def late_events(context: Context, state: TableState) -> Iterator[Finding]:
     if view is None or view.kappa or not all(_readable(context, topic) for topic in cut.positions):
         return
     retired = place.version in retired_versions(settings, place.name)
-    if not cut.positions or retired or not share_of(settings, place.name, place.version):
+    if not cut.positions or retired or not share_of(VersionRef(settings, place.name, place.version)):
         return
     days = missing(settings, view, cut).never_published
-    watermark = watermark_of(settings, view, context.views.topic(view), cut) if days else None
+    watermark = watermark_of(context.views.handle(settings, view), cut) if days else None
     overdue = sorted(day for day in days if watermark is not None and day + _OVERDUE <= watermark.date())
     if overdue:
         span = f"{overdue[0]}" if len(overdue) == 1 else f"{len(overdue)} days between {overdue[0]} and {overdue[-1]}"

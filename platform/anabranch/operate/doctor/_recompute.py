@@ -37,7 +37,7 @@ def recompute_checks(spark: SparkSession, sample: int) -> tuple[Check, Check]:
         topics = context.views.topic(view)
         landing = {topic.name: landing_table(context.settings, topic.name) for topic in topics.each}
         known = [] if view.kappa else landed_days(view, topics, landing)
-        found = certify(spark, context.settings, view, topics, days.of(known))
+        found = certify(spark, context.views.handle(context.settings, view), days.of(known))
         for certificate in found:
             if not certificate.equal:
                 which = certificate.partition or "the whole view"
@@ -59,7 +59,7 @@ def recompute_checks(spark: SparkSession, sample: int) -> tuple[Check, Check]:
         for cut in {str(shown[day].cut): shown[day].cut for day in chosen}.values():
             there = [day for day in chosen if shown[day].cut == cut]
             topics = context.views.topic(view)
-            events = events_at(spark, context.settings, view, topics, cut, there, late=True)
+            events = events_at(spark, context.views.handle(context.settings, view), cut, there, late=True)
             stored = speed_rows(spark, view, SpeedState(state.place.uri, state.table.version(), cut), there)
             sides = {"made": stored, "expected": function_rows(view, topics, events)}
             sums = checksums(sides)

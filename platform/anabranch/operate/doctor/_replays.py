@@ -10,7 +10,7 @@ from anabranch.change.replay.publish import owns_live
 from anabranch.change.replay.state import PUBLISHED, ReplayState, list_states, read_state
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import SAFE_NAME, Settings
-from anabranch.lake.layout import replay_checkpoints, replay_mirrors, replay_table, view_folder
+from anabranch.lake.layout import VersionRef
 from anabranch.operate.doctor._context import Context
 from anabranch.operate.doctor._findings import Finding, Severity
 
@@ -21,44 +21,43 @@ def stopped(context: Context) -> Iterator[Finding]:
     """REPLAY_STOPPED: a replay has begun, not ended, and no process holds its lock. STANDING_UNREADABLE: its state
     can't be read."""
     settings = context.settings
-    for view, version in _versions(settings):
+    for ref in _versions(settings):
         try:
-            known = list_states(settings, view, version)
+            known = list_states(ref)
         except BrokenState as error:
-            where = f"replays of {view} v{version}"
+            where = f"replays of {ref}"
             yield Finding("STANDING_UNREADABLE", where, f"{error.what}; {error.state}", error.next_step)
             continue
         for standing in known:
-            if standing.ended or _locked(settings.locks / f"replay-{view}-v{version}"):
+            if standing.ended or _locked(settings.locks / f"replay-{ref.name}-v{ref.version}"):
                 continue
-            again = read_state(settings, view, version, standing.run)  # it may have ended between both reads
+            again = read_state(ref, standing.run)  # it may have ended between both reads
             if again is not None and not again.ended:
                 yield Finding(
                     "REPLAY_STOPPED",
-                    f"replay {standing.run} of {view} v{version}, {standing.phase} at {standing.cut or 'nothing'}",
+                    f"replay {standing.run} of {ref}, {standing.phase} at {standing.cut or 'nothing'}",
                     "it has not ended and doesn't run: it was killed, and no other replay can start",
                     f"clear its run of the DAG replay in Airflow to continue it, or "
-                    f"anabranch replay cancel {view} --version {version}",
+                    f"anabranch replay cancel {ref.name} --version {ref.version}",
                 )
 
 
 def leftovers(context: Context) -> Iterator[Finding]:
     """REPLAY_LEFT: a table, mirrors or a checkpoint of an ended or unknown replay. Skips the checkpoint of a replay
     that was published as a whole: the live stream uses it, or the next replay deletes it."""
-    settings = context.settings
-    for view, version in _versions(settings):
-        for folder, run in _folders(settings, view, version):
+    for ref in _versions(context.settings):
+        for folder, run in _folders(ref):
             try:
-                standing = read_state(settings, view, version, run)
+                standing = read_state(ref, run)
             except BrokenState:  # ``stopped`` reports it
                 continue
             if standing is not None and not standing.ended:
                 continue
-            is_checkpoint = folder.parent == replay_checkpoints(settings, view, version)
-            if is_checkpoint and (_published_whole(standing) or owns_live(settings, view, version, folder)):
+            is_checkpoint = folder.parent == ref.replay_checkpoints
+            if is_checkpoint and (_published_whole(standing) or owns_live(ref, folder)):
                 continue
             ended = f"has ended ({standing.phase})" if standing else "is unknown here"
-            what = f"replay {run} of {view} v{version} {ended}, but this folder remains"
+            what = f"replay {run} of {ref} {ended}, but this folder remains"
             if folder.exists():
                 yield Finding("REPLAY_LEFT", str(folder), what, f"rm -r {folder}", Severity.DOUBTFUL)
 
@@ -74,19 +73,18 @@ def dropped(context: Context) -> Iterator[Finding]:
                 yield Finding("DROP_HALF", str(folder), what, next_step, Severity.DOUBTFUL)
 
 
-def _versions(settings: Settings) -> list[tuple[str, int]]:
+def _versions(settings: Settings) -> list[VersionRef]:
     """Every version for which a replay has left something."""
     homes = (settings.home / "control" / "replays", settings.checkpoints / "replay", settings.home / "replays")
     found = [folder for home in homes for folder in home.glob("*/v*")]
     found += [folder.parent for folder in (settings.lake / "views").glob("*/v*/replay")]
     named = {(folder.parent.name, folder.name[1:]) for folder in found}
-    return sorted((view, int(v)) for view, v in named if SAFE_NAME.fullmatch(view) and v.isdecimal() and int(v) > 0)
+    safe = sorted((view, int(v)) for view, v in named if SAFE_NAME.fullmatch(view) and v.isdecimal() and int(v) > 0)
+    return [VersionRef(settings, view, version) for view, version in safe]
 
 
-def _folders(settings: Settings, view: str, version: int) -> Iterator[tuple[Path, str]]:
-    tables = view_folder(settings, view, version) / "replay"
-    assert tables == Path(replay_table(settings, view, version, "run")).parent  # noqa: S101 - the layout of ``tables``
-    for home in (tables, replay_mirrors(settings, view, version), replay_checkpoints(settings, view, version)):
+def _folders(ref: VersionRef) -> Iterator[tuple[Path, str]]:
+    for home in (ref.replay_tables, ref.replay_mirrors, ref.replay_checkpoints):
         yield from ((folder, folder.name) for folder in sorted(home.glob("*")))
 
 

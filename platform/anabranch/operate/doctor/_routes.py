@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from anabranch.lake import latest_commit
-from anabranch.lake.layout import speed_table
+from anabranch.lake.layout import VersionRef
 from anabranch.operate.doctor._context import Context, TableState, each
 from anabranch.operate.doctor._findings import Finding, Severity
 from anabranch.serve.served_versions import served_versions
@@ -28,7 +28,7 @@ def routes(context: Context, state: TableState) -> Iterator[Finding]:
     if sum(shares.values()) != 100 or min(shares.values()) < 0:
         yield Finding("ROUTE_SHARES", where, f"its shares don't add up to 100: {shares_text}", set_route)
     for version in sorted(version for version, share in shares.items() if share > 0):
-        committed = latest_commit(speed_table(context.settings, view, version))
+        committed = latest_commit(VersionRef(context.settings, view, version).speed_table)
         if version in extra.get(RETIRED, ()):
             next_step = f"anabranch migrate reinstate {view} {version} --why ..., or {set_route}"
             yield Finding(

@@ -11,7 +11,7 @@ from pathlib import Path
 from anabranch.compute.speed.checkpoint_handover import REPLAY, owner_of
 from anabranch.lake import latest_commit
 from anabranch.lake.cut import Cut
-from anabranch.lake.layout import replay_checkpoints, speed_checkpoint
+from anabranch.lake.layout import VersionRef
 from anabranch.lake.streams.stream_checkpoint import checkpoint_id
 from anabranch.lake.table_refs import TableRef
 from anabranch.operate.doctor._commits import how_to_rebuild
@@ -96,7 +96,7 @@ def owners(context: Context, state: TableState) -> Iterator[Finding]:
     checkpoint is in its first micro-batch."""
     place, committed = state.place, state.newest
     owner = owner_of(committed.note) if committed else ""
-    live = speed_checkpoint(context.settings, place.name, place.version)
+    live = VersionRef(context.settings, place.name, place.version).speed_checkpoint
     if owner in ("", "create") or owner in _checkpoints(context, place) or _is_new(live):
         return
     time.sleep(_HANDOVER_SECONDS)
@@ -109,10 +109,9 @@ def owners(context: Context, state: TableState) -> Iterator[Finding]:
 
 
 def _checkpoints(context: Context, place: TableRef) -> set[str]:
-    live = speed_checkpoint(context.settings, place.name, place.version)
-    replays = replay_checkpoints(context.settings, place.name, place.version)
-    found = set()
-    for folder in (live, live.with_name(f"{live.name}.before"), *replays.glob("*")):
+    ref = VersionRef(context.settings, place.name, place.version)
+    live, found = ref.speed_checkpoint, set()
+    for folder in (live, live.with_name(f"{live.name}.before"), *ref.replay_checkpoints.glob("*")):
         with suppress(Exception):  # a folder without an id owns nothing
             found.add(checkpoint_id(folder))
     return found

@@ -28,6 +28,7 @@ from anabranch.operate.explain._missing_row import row_missing
 from anabranch.operate.explain._request import ExplainRequest, Side, comparison_side, resolve_request
 from anabranch.views import Registry, View
 from anabranch.views.definition_registry import definition_lines
+from anabranch.views.model.handle import ViewHandle
 from anabranch.views.project import Project
 from anabranch.views.selection.inputs import watermark_of
 
@@ -181,7 +182,7 @@ class _Run:
     def _search(self, spark: SparkSession, side: Side) -> tuple[ViewEvaluator, Search | None]:
         """Returns one side's evaluator, and the search for its row's events; None if the row doesn't exist."""
         topics = self._request.topics
-        at = watermark_of(self._settings, side.view, topics, side.cut) if side.view.closes else None
+        at = watermark_of(ViewHandle(self._settings, side.view, topics), side.cut) if side.view.closes else None
         function = ViewEvaluator(spark, side.view, topics, self._found, at, self._budget)
         seen = self._seen(side)
         row = side.row

@@ -57,11 +57,11 @@ def resolve_request(
 ) -> ExplainRequest:
     chosen = version or read(name, settings=settings).version
     view = known.get(name, chosen)
-    topics = known.topic(view)
-    pinned, schema = half_schema(settings, view, prefer)
+    topics, handle = known.topic(view), known.handle(settings, view)
+    pinned, schema = half_schema(handle, prefer)
     typed = typed_key(view.name, view.key, schema, key)
     day = day_of(view, typed)
-    found = served(settings, view, pinned, schema, typed, day)
+    found = served(handle, pinned, schema, typed, day)
     at = _cut(settings, topics, cut) if cut is not None else found.source.cut
     late = found.source.late or view.kappa
     loaded = loaded_in(pinned.speed.newest.note) if view.kappa else None

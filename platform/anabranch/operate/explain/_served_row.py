@@ -13,7 +13,6 @@ import pyarrow.dataset as ds
 from anabranch.certify.certificates import Certificate, newest_certificates
 from anabranch.compute.batch.publish import publications
 from anabranch.core.errors import Conflict
-from anabranch.core.settings import Settings
 from anabranch.lake import Commit, commit_history
 from anabranch.lake.cut import Cut
 from anabranch.operate.explain._candidates import Row
@@ -21,8 +20,8 @@ from anabranch.operate.explain._evaluator import with_key
 from anabranch.serve.half_choice import BATCH, SPEED, HalfName, checked_prefer
 from anabranch.serve.read_plan import ReadPlan, pin
 from anabranch.serve.table_snapshots import Snapshot
-from anabranch.views import View
 from anabranch.views.model.definition import CHANGED, is_own
+from anabranch.views.model.handle import ViewHandle
 
 _NEAR = 5
 
@@ -58,31 +57,31 @@ class Served:
     near: Sequence[Row] = field(default=())
 
 
-def half_schema(settings: Settings, view: View, prefer: str) -> tuple[ReadPlan, pa.Schema]:
+def half_schema(view: ViewHandle, prefer: str) -> tuple[ReadPlan, pa.Schema]:
     """Pins the view's halves as they are now, and returns them with the view's columns. Raises Conflict
     DEFINITION_CHANGED if another function wrote its tables."""
-    pinned = pin(settings, view.name, view.version, checked_prefer(prefer), None)
+    pinned = pin(view.settings, view.name, view.version, checked_prefer(prefer), None)
     found = pinned.speed.newest.note.fingerprint
-    if found != view.fingerprint:
+    if found != view.definition.fingerprint:
         raise Conflict(
             "DEFINITION_CHANGED",
-            f"{view.origin}: {view.name} v{view.version} is not the function that wrote its tables",
+            f"{view.definition.origin}: {view} is not the function that wrote its tables",
             state="nothing was explained",
             next_step=f"restore the old definition, or declare the new one as version {view.version + 1}",
             table=found,
-            definition=view.fingerprint,
+            definition=view.definition.fingerprint,
         )
     return pinned, pa.schema([f for f in pinned.speed.schema if is_own(f.name)])
 
 
-def served(settings: Settings, view: View, pinned: ReadPlan, schema: pa.Schema, key: Row, day: date | None) -> Served:
+def served(view: ViewHandle, pinned: ReadPlan, schema: pa.Schema, key: Row, day: date | None) -> Served:
     """Returns the row of ``key`` in the half that serves ``day``; if there is none, the rows with the nearest keys."""
     half = pinned.halves.get(day, SPEED)
     rows = half_rows(pinned, schema, half, day)
     found = with_key(rows, key)
     epoch = found.get(CHANGED) if found is not None else None
     row = {name: found[name] for name in schema.names} if found is not None else None
-    source = _source(settings, view, pinned, half, day, epoch)
+    source = _source(view, pinned, half, day, epoch)
     near = () if row is not None else [{n: r[n] for n in schema.names} for r in _near(rows, key)]
     return Served(pinned, day, row, source, near)
 
@@ -99,10 +98,8 @@ def half_rows(pinned: ReadPlan, schema: pa.Schema, half: HalfName, day: date | N
     return rows
 
 
-def _source(
-    settings: Settings, view: View, pinned: ReadPlan, half: HalfName, day: date | None, epoch: int | None
-) -> Source:
-    certificate = newest_certificates(settings, view.name, view.version).get(day)
+def _source(view: ViewHandle, pinned: ReadPlan, half: HalfName, day: date | None, epoch: int | None) -> Source:
+    certificate = newest_certificates(view).get(day)
     if half == BATCH and pinned.batch is not None and day is not None:
         published = publications(pinned.batch.uri)[day]
         commit = commit_of(pinned.batch.uri, f"publish:{published.run}") or pinned.batch.newest

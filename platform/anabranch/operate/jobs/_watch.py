@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from anabranch.change.run_progress import REBUILD, RunProgress, delete_progress, write_progress
 from anabranch.core.settings import Settings
 from anabranch.lake.files import BUILDS
-from anabranch.lake.layout import batch_table
+from anabranch.lake.layout import VersionRef
 from anabranch.views.model.definition import PARTITION_DATE
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Watch:
     def __init__(self, spark: SparkSession, settings: Settings, progress: RunProgress, days: Sequence[date]) -> None:
         self._spark, self._settings, self._progress = spark, settings, progress
         self._days = {day.isoformat() for day in days}
-        self._builds = Path(batch_table(settings, progress.view, progress.version)) / BUILDS
+        self._builds = Path(VersionRef(settings, progress.view, progress.version).batch_table) / BUILDS
 
     def step(self, name: str) -> None:
         """Say which step begins now."""

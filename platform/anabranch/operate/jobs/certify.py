@@ -32,11 +32,11 @@ def main() -> int:
     parser.add_argument("--fingerprint", help="the definition that was planned; any, when left out")
     args = parser.parse_args()
     settings, began = load_settings(), time.time()
-    view, topics = Project(settings).registered(args.view, args.version)
+    view = Project(settings).view(args.view, args.version)
 
     def work() -> None:
-        check_still_holds(view, args.fingerprint or view.fingerprint)
-        plan = make_certify_plan(settings, view, topics)  # again: events may have come since, or a replay
+        check_still_holds(view.definition, args.fingerprint or view.definition.fingerprint)
+        plan = make_certify_plan(view)  # again: events may have come since, or a replay
         expected = plan.estimate.seconds if plan.estimate else None
         days = plan.days or ()
         now = RunProgress(
@@ -47,7 +47,7 @@ def main() -> int:
             engine(settings, f"anabranch-certify-{view.name}", few) as spark,
             watched(spark, settings, now, days),
         ):
-            certified = certify_live_table(spark, settings, view, topics, plan, args.run)
+            certified = certify_live_table(spark, view, plan, args.run)
         sys.stderr.write(certified.verdict.report)
         sys.stdout.write(f"{VERDICT.content(certified.verdict)}\n")
 

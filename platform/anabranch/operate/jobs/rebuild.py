@@ -27,7 +27,7 @@ from anabranch.core.engine.lifetime import engine, leave
 from anabranch.core.engine.spark import SMALL, SMALL_EVENTS
 from anabranch.core.settings import Settings, load_settings
 from anabranch.lake.cut import parse_epochs
-from anabranch.lake.layout import batch_table
+from anabranch.lake.layout import VersionRef
 from anabranch.operate.jobs._watch import watched
 from anabranch.views.project import Project
 
@@ -72,25 +72,24 @@ def main() -> int:
 def carry_out(
     spark: SparkSession, settings: Settings, registry: Registry, args: argparse.Namespace
 ) -> tuple[Build, Verdict]:
-    view = registry.get(args.view, args.version)
-    topics = registry.topic(view)
-    check_still_holds(view, args.fingerprint or view.fingerprint)
-    built = manifest_path(settings, view.name, view.version, args.run).exists()
+    definition = registry.get(args.view, args.version)
+    view = registry.handle(settings, definition)
+    check_still_holds(definition, args.fingerprint or definition.fingerprint)
+    built = manifest_path(view, args.run).exists()
     if args.late is not None and not built:
-        check_still_counted(settings, view, topics, args.days, args.cut, (args.events, args.late))
-    registry.register(spark, settings, [view])
-    if not publications(batch_table(settings, view.name, view.version)):
-        cut = cut_at(settings, topics, parse_epochs(args.cut))
-        try_each_version(spark, settings, view, topics, cut)
+        check_still_counted(view, args.days, args.cut, (args.events, args.late))
+    registry.register(spark, settings, [definition])
+    if not publications(view.batch_table):
+        try_each_version(spark, view, cut_at(settings, view.topics, parse_epochs(args.cut)))
     with watched(spark, settings, _progress(settings, args), args.days) as watch:
-        build = rebuild(spark, settings, view, topics, args.days, args.run, parse_epochs(args.cut))
+        build = rebuild(spark, view, args.days, args.run, parse_epochs(args.cut))
         watch.step(RECONCILE)
-        return build, reconcile(spark, settings, view, topics, args.run, build)
+        return build, reconcile(spark, view, args.run, build)
 
 
 def _progress(settings: Settings, args: argparse.Namespace) -> RunProgress:
     days, events = len(args.days), args.events or 0
-    expected = estimate(outcomes(settings, args.view, args.version), days, events).seconds
+    expected = estimate(outcomes(VersionRef(settings, args.view, args.version)), days, events).seconds
     return RunProgress(args.view, args.version, args.run, REBUILD, days, events, args.began, estimated=expected)
 
 

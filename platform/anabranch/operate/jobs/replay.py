@@ -50,13 +50,14 @@ def main() -> int:
     registry = Project(settings).readable_views()
 
     def work() -> None:
-        view = registry.get(args.view, args.version)
-        check_still_holds(view, args.fingerprint or view.fingerprint)
+        definition = registry.get(args.view, args.version)
+        check_still_holds(definition, args.fingerprint or definition.fingerprint)
+        view = registry.handle(settings, definition)
         until, pace = parse_epochs(args.until), Pace(args.share, args.speed)
-        asked = ReplayRequest(view, registry.topic(view), args.run, args.days, until, pace, args.estimated, args.source)
+        asked = ReplayRequest(view, args.run, args.days, until, pace, args.estimated, args.source)
         with engine(settings, f"anabranch-replay-{view.name}") as spark:
-            registry.register(spark, settings, [view])
-            ended = replay(spark, settings, asked, lowest_priority=True)
+            registry.register(spark, settings, [definition])
+            ended = replay(spark, asked, lowest_priority=True)
         sys.stdout.write(json.dumps(ended.to_json()) + "\n")
 
     return carried_out(work)

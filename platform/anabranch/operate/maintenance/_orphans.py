@@ -20,14 +20,13 @@ from anabranch.core.atomic_files import ATOMIC_FOLDERS, abandoned_drafts, locked
 from anabranch.core.engine.spark import HOLD, SCRATCH
 from anabranch.core.errors import Conflict
 from anabranch.core.settings import SAFE_NAME, Settings
-from anabranch.lake.layout import replay_checkpoints, run_records, speed_checkpoint, view_folder
+from anabranch.lake.layout import VersionRef, run_records
 from anabranch.lake.streams.stream_checkpoint import delete
 from anabranch.operate.maintenance._concurrent_files import size, stats, touched
 from anabranch.operate.maintenance._report import DAY, HOUR, Action, ActionKind, Policy
 from anabranch.operate.runtime.airflow_parts import airflow_home
 from anabranch.views.retired_versions import retired_versions
 
-Version = tuple[str, int]
 _OTHERS = (SUFFIX, ".outcome.json", ".progress.json")
 """How the files beside manifests end."""
 
@@ -37,27 +36,24 @@ def builds(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Action
     hour later, when a publication that had read it has ended, it is deleted. Called after the vacuum, which deletes the
     files of expired manifests, so that no file is left without a manifest. The newest outcomes are kept for
     estimates."""
-    for view, version in _versions(settings.home / "control" / "builds"):
-        young = {*expired_manifests(settings, view, version, after=policy.now - HOUR)}
-        gone = [path for path in expired_manifests(settings, view, version) if path not in young]
+    for ref in _versions(settings, settings.home / "control" / "builds"):
+        young = {*expired_manifests(ref, after=policy.now - HOUR)}
+        gone = [path for path in expired_manifests(ref) if path not in young]
         runs = [path.name.removesuffix(f".json{EXPIRED}") for path in gone]
-        gone += [path for run in runs if (path := verdict_path(settings, view, version, run)).exists()]
-        left = [*outcome_files(settings, view, version), *progress_files(settings, view, version)]
-        left += _older_verdicts(settings, view, version)
+        gone += [path for run in runs if (path := verdict_path(ref, run)).exists()]
+        left = [*outcome_files(ref), *progress_files(ref), *_older_verdicts(ref)]
         gone += [path for path in left if touched(path) < policy.ended_before()]
-        yield from _deleted(f"{view} v{version}", "control files of old builds", gone, plan=plan)
-        old = [p for p in manifests(settings, view, version) if p.stat().st_mtime < policy.ended_before()]
+        yield from _deleted(str(ref), "control files of old builds", gone, plan=plan)
+        old = [p for p in manifests(ref) if p.stat().st_mtime < policy.ended_before()]
         for path in old if not plan else ():
             expire(path)
         if old:
-            yield Action(
-                ActionKind.FORGOTTEN, f"{view} v{version}", "builds: nothing is published from them any more", len(old)
-            )
+            yield Action(ActionKind.FORGOTTEN, str(ref), "builds: nothing is published from them any more", len(old))
 
 
-def _older_verdicts(settings: Settings, view: str, version: int) -> list[Path]:
+def _older_verdicts(ref: VersionRef) -> list[Path]:
     """The verdicts of certifications without a build, but for the newest: the page shows it beside the certificate."""
-    folder = builds_folder(settings, view, version)
+    folder = builds_folder(ref)
     known = {path.name.partition(".")[0] for path in folder.glob("*.json*") if not path.name.endswith(_OTHERS)}
     alone = [path for path in folder.glob(f"*{SUFFIX}") if path.name.removesuffix(SUFFIX) not in known]
     return sorted(alone, key=touched)[:-1]
@@ -66,43 +62,35 @@ def _older_verdicts(settings: Settings, view: str, version: int) -> list[Path]:
 def replays(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Action]:
     """Deletes the state files of replays that ended long ago, and checkpoints that a later stream has replaced."""
     homes = (settings.home / "control" / "replays", settings.checkpoints / "replay")
-    for view, version in sorted({each for home in homes for each in _versions(home)}):
+    for ref in _versions(settings, *homes):
         try:
-            with replay_lock(settings, view, version):
-                yield from _replays_of(settings, view, version, policy, plan=plan)
+            with replay_lock(ref):
+                yield from _replays_of(ref, policy, plan=plan)
         except Conflict:
-            yield Action(
-                ActionKind.HELD_BACK, f"{view} v{version}", "leftovers of its replays are kept: a replay is under way"
-            )
+            yield Action(ActionKind.HELD_BACK, str(ref), "leftovers of its replays are kept: a replay is under way")
 
 
-def _replays_of(settings: Settings, view: str, version: int, policy: Policy, *, plan: bool) -> Iterator[Action]:
-    live = speed_checkpoint(settings, view, version).resolve()
-    old = [
-        p for p in unused_checkpoints(settings, view, version) if p.resolve() != live and touched(p) < policy.now - DAY
-    ]
-    yield from _deleted(f"{view} v{version}", "replaced checkpoints of replays", old, plan=plan)
-    left = {path.name for path in replay_checkpoints(settings, view, version).glob("*")} - {path.name for path in old}
-    ended_long_ago = [
-        s for s in list_states(settings, view, version) if s.ended and s.updated_ms / 1000 < policy.ended_before()
-    ]
-    gone = [state_file(settings, view, version, each.run) for each in ended_long_ago if each.run not in left]
-    yield from _deleted(f"{view} v{version}", "state files of ended replays", gone, plan=plan)
+def _replays_of(ref: VersionRef, policy: Policy, *, plan: bool) -> Iterator[Action]:
+    live = ref.speed_checkpoint.resolve()
+    old = [p for p in unused_checkpoints(ref) if p.resolve() != live and touched(p) < policy.now - DAY]
+    yield from _deleted(str(ref), "replaced checkpoints of replays", old, plan=plan)
+    left = {path.name for path in ref.replay_checkpoints.glob("*")} - {path.name for path in old}
+    ended_long_ago = [s for s in list_states(ref) if s.ended and s.updated_ms / 1000 < policy.ended_before()]
+    gone = [state_file(ref, each.run) for each in ended_long_ago if each.run not in left]
+    yield from _deleted(str(ref), "state files of ended replays", gone, plan=plan)
 
 
 def checkpoints(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Action]:
     """Deletes checkpoints of streams whose version was retired and dropped."""
-    for view, version in _versions(settings.checkpoints / "speed"):
-        path = speed_checkpoint(settings, view, version)
-        if view_folder(settings, view, version).exists() or version not in retired_versions(settings, view):
+    for ref in _versions(settings, settings.checkpoints / "speed"):
+        path = ref.speed_checkpoint
+        if ref.folder.exists() or ref.version not in retired_versions(settings, ref.name):
             continue
         if touched(path) < policy.now - DAY:
             freed = size(path)
             if not plan:
                 delete(path)
-            yield Action(
-                ActionKind.FORGOTTEN, f"{view} v{version}", "checkpoint of a version that was dropped", 1, freed
-            )
+            yield Action(ActionKind.FORGOTTEN, str(ref), "checkpoint of a version that was dropped", 1, freed)
 
 
 def logs(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Action]:
@@ -154,9 +142,10 @@ def _owner_has_ended(folder: Path, held: ExitStack) -> bool:
     return True
 
 
-def _versions(home: Path) -> list[Version]:
-    named = [(folder.parent.name, folder.name[1:]) for folder in sorted(home.glob("*/v*"))]
-    return [(view, int(v)) for view, v in named if SAFE_NAME.fullmatch(view) and v.isdecimal() and int(v) > 0]
+def _versions(settings: Settings, *homes: Path) -> list[VersionRef]:
+    named = {(folder.parent.name, folder.name[1:]) for home in homes for folder in home.glob("*/v*")}
+    safe = sorted((view, int(v)) for view, v in named if SAFE_NAME.fullmatch(view) and v.isdecimal() and int(v) > 0)
+    return [VersionRef(settings, view, version) for view, version in safe]
 
 
 def _deleted(where: str, said: str, paths: list[Path], *, plan: bool) -> Iterator[Action]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from anabranch.change.replay.state import read_state
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import SAFE_NAME, Settings
+from anabranch.lake.layout import VersionRef
 
 
 def replay_over(settings: Settings, topic: str) -> str:
@@ -15,7 +16,7 @@ def replay_over(settings: Settings, topic: str) -> str:
         if not (SAFE_NAME.fullmatch(view) and version.isdecimal()):
             continue
         try:
-            standing = read_state(settings, view, int(version), run)
+            standing = read_state(VersionRef(settings, view, int(version)), run)
         except BrokenState as error:
             return f"replay {run} of {view} v{version}, whose state can't be read ({error.what}),"
         if standing is not None and not standing.ended:

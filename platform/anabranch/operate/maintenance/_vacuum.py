@@ -24,7 +24,7 @@ from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
 from anabranch.lake import open_table
 from anabranch.lake.files import BUILDS
-from anabranch.lake.layout import landing_files_lock
+from anabranch.lake.layout import VersionRef, landing_files_lock
 from anabranch.lake.log.archived_commits import ARCHIVE, LOG, commit_file, read_commit
 from anabranch.lake.log.delta_tables import folder_of
 from anabranch.lake.table_refs import TableRef
@@ -128,8 +128,8 @@ def _recently_removed(table: DeltaTable, since: float) -> Iterator[str]:
 def _in_manifests(settings: Settings, place: TableRef, policy: Policy) -> Collection[str]:
     if place.kind != "batch":
         return ()
-    named = manifests(settings, place.name, place.version)
-    named += expired_manifests(settings, place.name, place.version, after=policy.now - HOUR)
+    ref = VersionRef(settings, place.name, place.version)
+    named = [*manifests(ref), *expired_manifests(ref, after=policy.now - HOUR)]
     return {file.path for path in named for file in files_of(path)}
 
 

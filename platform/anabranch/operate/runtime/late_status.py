@@ -6,7 +6,7 @@ from anabranch.compute.batch.missing_days import missing
 from anabranch.core.settings import Settings
 from anabranch.lake import latest_commit
 from anabranch.lake.cut import Cut, Position
-from anabranch.lake.layout import landing_table, speed_table
+from anabranch.lake.layout import VersionRef, landing_table
 from anabranch.views.registered_definition import registered_view
 
 
@@ -14,8 +14,8 @@ def late_missing(settings: Settings, name: str, version: int) -> str:
     """Returns the count at the newest landed cut as text; "" if the version was never registered or its stream has
     committed nothing."""
     try:
-        view = registered_view(settings, name, version) if version else None
-        speed = latest_commit(speed_table(settings, name, version)) if view is not None else None
+        view = registered_view(VersionRef(settings, name, version)) if version else None
+        speed = latest_commit(VersionRef(settings, name, version).speed_table) if view is not None else None
         if view is None or speed is None:
             return ""
         return f"{missing(settings, view, _landed(settings, speed.note.cut)).late:,}"

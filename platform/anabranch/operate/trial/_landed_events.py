@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import date
 from typing import TYPE_CHECKING
 
 from anabranch.compute.batch.rebuild import cut_at
@@ -11,13 +10,13 @@ from anabranch.core.settings import Settings, load_settings
 from anabranch.lake.layout import landing_table
 from anabranch.operate.trial._chosen_days import Days, check_landed, read_days
 from anabranch.views import View
+from anabranch.views.model.handle import ViewHandle
 from anabranch.views.project import Project
 from anabranch.views.selection.inputs import events_at, frames
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from anabranch.contracts import Topic
     from anabranch.contracts.model.declarations import Declarations
 
 
@@ -44,14 +43,10 @@ def landed_events(
     events = View("landed_events", 1, (event_type,), ("event_time",), _as_they_are, partition_by="event_time")
     cut = cut_at(config, topic)
     if wanted is not None:
-        check_landed(wanted, _landed(config, events, topic))
-    rows = events_at(_session(config, spark), config, events, topic, cut, wanted, late=True)
+        check_landed(wanted, landed_days(events, topic, {topic.name: landing_table(config, topic.name)}))
+    rows = events_at(_session(config, spark), ViewHandle(config, events, topic), cut, wanted, late=True)
     (found,) = frames(rows, events, topic)
     return found
-
-
-def _landed(settings: Settings, view: View, topic: Topic) -> list[date]:
-    return landed_days(view, topic, {topic.name: landing_table(settings, topic.name)})
 
 
 def _session(settings: Settings, given: SparkSession | None) -> SparkSession:

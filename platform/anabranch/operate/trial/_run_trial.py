@@ -18,12 +18,10 @@ from anabranch.compute.batch.manifest import Build
 from anabranch.compute.batch.rebuild import cut_at, rebuild
 from anabranch.compute.speed.view_stream import StreamLocation, landed_days, live_location, start
 from anabranch.contracts.model.declarations import Declarations
-from anabranch.contracts.model.topics import Sources
 from anabranch.core.engine.spark import SMALL_EVENTS, small
 from anabranch.core.errors import TryAgain
 from anabranch.core.settings import Settings, load_settings
 from anabranch.lake.cut import Cut
-from anabranch.lake.layout import speed_checkpoint, speed_table
 from anabranch.operate.trial._chosen_days import Days, check_landed, read_days
 from anabranch.operate.trial._result import Trial
 from anabranch.operate.trial._temporary_home import MirroredLanding, mirrored, temporary_home
@@ -31,6 +29,7 @@ from anabranch.operate.trial._view_file import view_of
 from anabranch.views import View
 from anabranch.views.check import check
 from anabranch.views.model.definition import PARTITION_DATE, is_changed
+from anabranch.views.model.handle import ViewHandle
 from anabranch.views.project import Project
 from anabranch.views.registry import sources_of
 from anabranch.views.selection.inputs import needed_dates, rows_at
@@ -76,22 +75,22 @@ def try_view(
     tried = view if isinstance(view, View) else view_of(Path(view), name)
     topics, wanted = sources_of(tried, known), read_days(days)
     cut = cut_at(config, topics)
-    chosen = _partitions(config, tried, topics, wanted)
+    chosen = _partitions(ViewHandle(config, tried, topics), wanted)
     with temporary_home(config) as temporary, _engine(temporary, spark) as engine:
         check(tried, small(engine), known)
         every = tried.kappa or tried.tables  # rows may need any earlier event
         needed = None if every else frozenset(needed_dates(tried, chosen))
         landing = mirrored(config, temporary, tried, topics, cut, needed)
-        return _Run(engine, temporary, tried, topics, cut, chosen, landing).trial(limit)
+        return _Run(engine, ViewHandle(temporary, tried, topics), cut, chosen, landing).trial(limit)
 
 
-def _partitions(settings: Settings, view: View, topics: Sources, wanted: Sequence[date] | None) -> tuple[date, ...]:
+def _partitions(view: ViewHandle, wanted: Sequence[date] | None) -> tuple[date, ...]:
     """The wanted partitions that landed events can affect. Raises BadInput DAYS_EMPTY."""
-    if view.kappa:
+    if view.definition.kappa:
         return ()
-    landed = landed_days(view, topics, live_location(settings, view, topics).landing)
-    check_landed(wanted or (), landed if wanted is None else touched_partitions(view, landed))
-    affected = set(touched_partitions(view, landed))
+    landed = landed_days(view.definition, view.topics, live_location(view).landing)
+    check_landed(wanted or (), landed if wanted is None else touched_partitions(view.definition, landed))
+    affected = set(touched_partitions(view.definition, landed))
     return tuple(day for day in wanted or () if day in affected)
 
 
@@ -113,40 +112,26 @@ class _Run:
     """One trial in its temporary home."""
 
     def __init__(
-        self,
-        spark: SparkSession,
-        settings: Settings,
-        view: View,
-        topics: Sources,
-        cut: Cut,
-        days: tuple[date, ...],
-        landing: MirroredLanding,
+        self, spark: SparkSession, view: ViewHandle, cut: Cut, days: tuple[date, ...], landing: MirroredLanding
     ) -> None:
-        self._spark, self._settings, self._view, self._topics = spark, settings, view, topics
+        self._spark, self._view = spark, view
         self._cut, self._days, self._landing = cut, days, landing
         self._events = sum(each.events for each in landing.counts)
         self._for_batch = small(spark) if self._events <= SMALL_EVENTS else spark
-        self._table = speed_table(settings, view.name, view.version)
 
     def trial(self, limit: int) -> Trial:
         slices, streamed = self._stream()
-        state = state_at(self._view, self._table)
+        state = state_at(self._view.definition, self._view.speed_table)
         began = time.monotonic()
         build, rows = self._batch(state)
         batched = time.monotonic() - began
-        settings, view, topics = self._settings, self._view, self._topics
-        staged = StagedBuild.of(settings, build) if build is not None else None
-        certificates = certificates_of(
-            compare(self._for_batch, settings, view, topics, self._days, staged, state), _RUN
-        )
+        view = self._view
+        staged = StagedBuild.of(view.settings, build) if build is not None else None
+        certificates = certificates_of(compare(self._for_batch, view, self._days, staged, state), _RUN)
         first = next((each for each in certificates if not each.equal), None)
-        found = (
-            differences(self._for_batch, settings, view, topics, first.partition, state=state, limit=limit)
-            if first
-            else ()
-        )
+        found = differences(self._for_batch, view, first.partition, state=state, limit=limit) if first else ()
         return Trial(
-            view,
+            view.definition,
             state.cut,
             self._days,
             rows,
@@ -161,13 +146,12 @@ class _Run:
 
     def _stream(self) -> tuple[int, float]:
         """Runs the stream over all slices; returns their number and the seconds."""
-        view, days = self._view, None if self._view.kappa else self._days
-        checkpoint = speed_checkpoint(self._settings, view.name, view.version)
-        location = StreamLocation(self._landing.uris, self._table, checkpoint, days)
+        view, days = self._view, None if self._view.definition.kappa else self._days
+        location = StreamLocation(self._landing.uris, view.speed_table, view.speed_checkpoint, days)
         slices, began, query = 0, time.monotonic(), None
         try:
             for cut in self._landing.release():
-                query = query or start(self._spark, self._settings, view, self._topics, location=location)
+                query = query or start(self._spark, view, location=location)
                 _wait(query, cut)
                 slices += 1
             while query is not None and query.isActive and _busy(query):
@@ -184,19 +168,19 @@ class _Run:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        if self._view.kappa:
-            rows = rows_at(self._for_batch, self._settings, self._view, self._topics, state.cut, None, late=False)
-            return None, _own(rows.toArrow(), self._view)
+        if self._view.definition.kappa:
+            rows = rows_at(self._for_batch, self._view, state.cut, None, late=False)
+            return None, _own(rows.toArrow(), self._view.definition)
         epochs = {topic: position.epoch for topic, position in self._cut.positions.items()}
         run = f"{_RUN}-{uuid4().hex[:8]}"
-        build = rebuild(self._for_batch, self._settings, self._view, self._topics, self._days, run, epochs)
-        staged = StagedBuild.of(self._settings, build)
+        build = rebuild(self._for_batch, self._view, self._days, run, epochs)
+        staged = StagedBuild.of(self._view.settings, build)
         files = [pq.read_table(path, partitioning=None) for path in staged.paths(sorted(staged.files))]
         if not files:
             from deltalake import Schema
 
             return build, pa.schema(Schema.from_json(build.columns).to_arrow()).empty_table()
-        return build, _own(pa.concat_tables(files), self._view)
+        return build, _own(pa.concat_tables(files), self._view.definition)
 
 
 def _wait(query: SpeedQuery, cut: Cut) -> None:

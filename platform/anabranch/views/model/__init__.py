@@ -2,8 +2,9 @@
 
 In: the arguments of the decorator ``view``. Out: a frozen ``View``, or BadDefinition with file and line.
 
-``definition`` has the ``View`` and the columns that every view's table has beside its own; ``definition_errors`` builds
-the errors; ``canonical`` makes cells of rows comparable (NaN, time zones, the order of maps).
+``definition`` has the ``View`` and the columns that every view's table has beside its own; ``handle`` is such a view in
+one home, with the topics that it reads; ``definition_errors`` builds the errors; ``canonical`` makes cells of rows
+comparable (NaN, time zones, the order of maps).
 """
 
 from __future__ import annotations
@@ -15,4 +16,4 @@ from anabranch._lazy_exports import lazy_exports
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_exports(__name__)
 
-__all__ = ["canonical", "definition", "definition_errors"]
+__all__ = ["canonical", "definition", "definition_errors", "handle"]

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from anabranch.contracts import Topic
 from anabranch.contracts.model.topics import Sources
 from anabranch.core.engine.call_sites import call_sites
-from anabranch.core.settings import Settings
 from anabranch.ingest.landing.table.schema import EVENT_DATE, IS_EVENT, LOADED, VALID
 from anabranch.ingest.landing.table.watermark import watermark_at
 from anabranch.lake import CommitMetadata
@@ -24,6 +23,7 @@ from anabranch.lake.layout import landing_table
 from anabranch.lake.log.delta_tables import delta_table
 from anabranch.views.model.definition import ENVELOPE, PARTITION_DATE, WATERMARK, View, is_own
 from anabranch.views.model.definition_errors import definition_error
+from anabranch.views.model.handle import ViewHandle
 from anabranch.views.selection.upcast_select import select_newest
 
 if TYPE_CHECKING:
@@ -77,9 +77,7 @@ def needed_dates(view: View, partitions: Sequence[date]) -> list[date]:
 
 def events_at(
     spark: SparkSession,
-    settings: Settings,
-    view: View,
-    topics: Sources,
+    view: ViewHandle,
     cut: Cut,
     partitions: Sequence[date] | None,
     *,
@@ -94,15 +92,15 @@ def events_at(
     """
 
     def landed(topic: Topic) -> DataFrame:
-        table = delta_table(landing_table(settings, topic.name))
-        rows = table_rows(spark, table, _date_filter(view, partitions))
+        table = delta_table(landing_table(view.settings, topic.name))
+        rows = table_rows(spark, table, _date_filter(view.definition, partitions))
         known = loaded.get(topic.name, 0)
-        return events_of(rows, view, late=late, loaded=known).where(f"epoch <= {int(cut.epoch(topic.name))}")
+        return events_of(rows, view.definition, late=late, loaded=known).where(f"epoch <= {int(cut.epoch(topic.name))}")
 
-    events = union_topics(topics, landed)
-    if view.closes:
-        events = events.withColumn(WATERMARK, _literal(watermark or watermark_of(settings, view, topics, cut)))
-    return events if partitions is None else prune(events, view, partitions)
+    events = union_topics(view.topics, landed)
+    if view.definition.closes:
+        events = events.withColumn(WATERMARK, _literal(watermark or watermark_of(view, cut)))
+    return events if partitions is None else prune(events, view.definition, partitions)
 
 
 def union_topics(topics: Sources, landed: Callable[[Topic], DataFrame]) -> DataFrame:
@@ -147,15 +145,15 @@ def stream_of_events(
     return union_topics(topics, with_watermark)
 
 
-def watermark_of(settings: Settings, view: View, topics: Sources, cut: Cut) -> datetime | None:
+def watermark_of(view: ViewHandle, cut: Cut) -> datetime | None:
     """The watermark of all topics together (the earliest one) at ``cut``; None while a topic has no event yet."""
     watermarks = [
-        watermark_at(delta_table(landing_table(settings, topic.name)), topic, cut.epoch(topic.name))
-        for topic in topics.each
+        watermark_at(delta_table(landing_table(view.settings, topic.name)), topic, cut.epoch(topic.name))
+        for topic in view.topics.each
     ]
     if None in watermarks:
         return None
-    return view_watermark(view, min(time for time in watermarks if time is not None))
+    return view_watermark(view.definition, min(time for time in watermarks if time is not None))
 
 
 def view_watermark(view: View, watermark: datetime) -> datetime:
@@ -245,9 +243,7 @@ def rows_of(view: View, inputs: Sequence[DataFrame]) -> DataFrame:
 
 def rows_at(
     spark: SparkSession,
-    settings: Settings,
-    view: View,
-    topics: Sources,
+    view: ViewHandle,
     cut: Cut,
     partitions: Sequence[date] | None,
     *,
@@ -255,6 +251,6 @@ def rows_at(
 ) -> DataFrame:
     """Runs the function as a batch over ``events_at``. Returns the rows of ``partitions``, and rows of other partitions
     that those events affect."""
-    inputs = frames(events_at(spark, settings, view, topics, cut, partitions, late=late), view, topics)
+    inputs = frames(events_at(spark, view, cut, partitions, late=late), view.definition, view.topics)
     with call_sites():
-        return rows_of(view, inputs)
+        return rows_of(view.definition, inputs)
