@@ -93,7 +93,7 @@ def work_of(ref: VersionRef) -> Iterator[tuple[str, str]]:
     """Yield the name and the progress of each run that rebuilds or replays a version now."""
     try:
         files, replays = progress_files(ref), list_states(ref)
-    except AnabranchError:  # a name that no view can have; or a torn state, which the replays' page shows
+    except AnabranchError:  # a torn state, which the replays' page shows
         return
     for path in files:
         if (found := _read(path)) is not None:

@@ -98,9 +98,9 @@ def test_replays_are_at_work_until_they_end(settings: Settings) -> None:
 
 
 def test_a_name_that_no_view_has_and_a_torn_state_are_no_work(settings: Settings) -> None:
-    assert list(work_of(VersionRef(settings, "../etc", 1))) == []
     write_state(settings, ReplayState(VIEW, 1, "one"))
     (settings.home / "control" / "replays" / VIEW / "v1" / "one.json").write_text("{")
     assert list(all_work(settings)) == []
-    (settings.home / "control" / "builds" / "No View" / "vX").mkdir(parents=True)
+    for folder in ("No View/v1", "orders/vX", "orders/v0"):
+        (settings.home / "control" / "builds" / folder).mkdir(parents=True)
     assert list(all_work(settings)) == []
