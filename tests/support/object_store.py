@@ -113,6 +113,14 @@ class ObjectStore:
             return False
         return True
 
+    def modified(self, path: Path) -> float:
+        """Whole seconds, as stores have it."""
+        return float(self._asked("head_object", path)["LastModified"].timestamp())
+
+    def stamp(self, path: Path) -> str:
+        found = self._asked("head_object", path)
+        return f"{found['ETag']}-{found['LastModified']}"
+
     def names(self, folder: Path) -> list[str]:
         first = self._first(folder)
         return sorted({key.removeprefix(first).partition("/")[0] for key in self._keys(first)})
@@ -140,6 +148,10 @@ class ObjectStore:
     def remove(self, path: Path) -> None:
         with suppress(FileNotFoundError):
             self._asked("delete_object", path)
+
+    def clear(self, folder: Path) -> None:
+        for path in self.below(folder):
+            self.remove(path)
 
     def move(self, path: Path, to: Path) -> None:
         self.copy(path, to)

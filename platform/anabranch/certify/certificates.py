@@ -20,6 +20,7 @@ from deltalake import DeltaTable, QueryBuilder
 
 from anabranch.core.errors import Conflict
 from anabranch.core.settings import Settings
+from anabranch.core.storage import storage_of
 from anabranch.lake import CommitMetadata, commit_history, open_table
 from anabranch.lake.commits import append, create, widen
 from anabranch.lake.cut import Cut
@@ -189,7 +190,7 @@ def _append(table: DeltaTable, certificates: Sequence[Certificate], note: Commit
         append(table, staged, note)
     except Conflict:
         for file in staged:
-            Path(uri, file.path).unlink()
+            storage_of(Path(uri)).remove(Path(uri, file.path))
         raise
 
 

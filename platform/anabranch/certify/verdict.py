@@ -14,10 +14,11 @@ from anabranch.compute.batch.manifest import manifest_path
 from anabranch.core.control_file import ControlFile
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
+from anabranch.core.storage import storage_of
 from anabranch.lake.layout import VersionRef
 
 SUFFIX: Final = ".verdict.json"
-"""The suffix of a verdict's file, beside the build's manifest."""
+"""The suffix of a verdict's file, next to the build's manifest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ def read_verdict(ref: VersionRef, run: str) -> Verdict:
     """Read a run's verdict. Raises BrokenState VERDICT_MISSING if the run was not reconciled: publish nothing then."""
     path = verdict_path(ref, run)
     try:
-        return VERDICT.from_text(path.read_text(), path)
+        return VERDICT.from_text(storage_of(path).read(path).decode(), path)
     except (OSError, ValueError) as error:
         raise BrokenState(
             "VERDICT_MISSING",

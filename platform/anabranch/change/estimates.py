@@ -18,6 +18,7 @@ from typing import Any, Final
 from anabranch.change._time_fit import fit
 from anabranch.compute.batch.manifest import builds_folder, manifest_path
 from anabranch.core.control_file import ControlFile
+from anabranch.core.storage import listed, storage_of
 from anabranch.core.text.quantities import counted, duration
 from anabranch.lake.layout import VersionRef
 
@@ -153,13 +154,13 @@ def outcomes(ref: VersionRef) -> list[Outcome]:
     """Return the outcomes of the newest published runs, newest last. Unreadable files are skipped: estimates don't have
     to be exact."""
     readable = []
-    for path in builds_folder(ref).glob(f"*{_SUFFIX}"):
+    for path in listed(builds_folder(ref), f"*{_SUFFIX}"):
         with suppress(OSError, ValueError):
-            readable.append(OUTCOME.from_text(path.read_text(), path))
-    return sorted(readable, key=lambda outcome: outcome.finished)[-NEWEST:]
+            readable.append(OUTCOME.read(path))
+    return sorted(filter(None, readable), key=lambda outcome: outcome.finished)[-NEWEST:]
 
 
 def outcome_files(ref: VersionRef) -> list[Path]:
     """Return the outcome files of older runs, which estimates no longer use."""
-    files = builds_folder(ref).glob(f"*{_SUFFIX}")
-    return sorted(files, key=lambda path: path.stat().st_mtime)[:-NEWEST]
+    files = listed(builds_folder(ref), f"*{_SUFFIX}")
+    return sorted(files, key=lambda path: storage_of(path).modified(path))[:-NEWEST]

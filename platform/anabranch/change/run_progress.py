@@ -16,9 +16,10 @@ from anabranch.change.replay.state import list_states
 from anabranch.compute.batch.manifest import builds_folder, manifest_path
 from anabranch.core.control_file import ControlFile
 from anabranch.core.errors import AnabranchError
-from anabranch.core.settings import SAFE_NAME, Settings
+from anabranch.core.settings import Settings
+from anabranch.core.storage import listed, storage_of
 from anabranch.core.text.quantities import counted, duration
-from anabranch.lake.layout import VersionRef
+from anabranch.lake.layout import VersionRef, versions_below
 
 REBUILD: Final = "rebuild"
 RECONCILE: Final = "reconcile"
@@ -81,7 +82,8 @@ def read_progress(ref: VersionRef, run: str) -> RunProgress | None:
 
 
 def delete_progress(settings: Settings, progress: RunProgress) -> None:
-    _file(VersionRef(settings, progress.view, progress.version), progress.run).unlink(missing_ok=True)
+    path = _file(VersionRef(settings, progress.view, progress.version), progress.run)
+    storage_of(path).remove(path)
 
 
 def progress_text(ref: VersionRef, run: str) -> str:
@@ -108,16 +110,13 @@ def work_of(ref: VersionRef) -> Iterator[tuple[str, str]]:
 def all_work(settings: Settings) -> Iterator[tuple[str, int, str, str]]:
     """Yield the view, version, run and progress of each run that rebuilds or replays now."""
     control = settings.home / "control"
-    known = {(f.parent.name, f.name) for kind in ("builds", "replays") for f in (control / kind).glob("*/v*")}
-    for view, version in sorted(known):
-        if SAFE_NAME.fullmatch(view) and version[1:].isdecimal() and int(version[1:]) > 0:
-            ref = VersionRef(settings, view, int(version[1:]))
-            yield from ((view, ref.version, run, text) for run, text in work_of(ref))
+    for ref in versions_below(settings, control / "builds", control / "replays"):
+        yield from ((ref.name, ref.version, run, text) for run, text in work_of(ref))
 
 
 def progress_files(ref: VersionRef) -> list[Path]:
     """Return the files of jobs that were killed, and of those that run."""
-    return sorted(builds_folder(ref).glob(f"*{_SUFFIX}"))
+    return listed(builds_folder(ref), f"*{_SUFFIX}")
 
 
 def _file(ref: VersionRef, run: str) -> Path:

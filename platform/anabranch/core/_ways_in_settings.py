@@ -1,4 +1,4 @@
-"""Settings of the ways into the log beside Kafka's own protocol: HTTP, queues of RabbitMQ, StatsD."""
+"""Settings of the ways into the log other than Kafka's own protocol: HTTP, queues of RabbitMQ, StatsD."""
 
 from __future__ import annotations
 

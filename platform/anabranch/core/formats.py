@@ -23,7 +23,7 @@ def package_version() -> str:
 
 
 def what_to_install(written_by: object) -> str:
-    """The next step of somebody who has something of a newer format; ``written_by`` as it was read, or empty."""
+    """The next step for something of a newer format; ``written_by`` as it was read, or empty."""
     if isinstance(written_by, str) and written_by.replace(".", "").isalnum() and len(written_by) < 40:
         return f"install anabranch {written_by}, or a newer one: pip install 'anabranch>={written_by}'"
     return "install the version of Anabranch that wrote it, or a newer one"

@@ -110,7 +110,7 @@ class Settings(WaysIn, BaseSettings):
     one a second: during a rebuild a stream is about ten behind, after a long stop it catches up within minutes."""
 
     airflow_logins: dict[Login, Role] = Field(default_factory=dict)
-    """Logins of our own Airflow beside ``admin``, by name with their role, as JSON. `up` makes their passwords."""
+    """Logins of our own Airflow apart from ``admin``, by name with their role, as JSON. `up` makes their passwords."""
     notifiers: list[Notifier] = Field(default_factory=list)
     """Airflow notifiers that are called for each run of ours that fails or is refused, as JSON: their class and its
     arguments. Must not hold a secret."""

@@ -2,7 +2,7 @@
 
 There is no lock, no link, and no rename that others rely on: of several writers of one name, ``create`` lets one
 win, and ``write`` the last one. The local disk is the first ``Storage``. Another one is mounted below a folder
-(``mounted``); who reads and writes below it doesn't notice. Spark's checkpoints, and files that only one machine
+(``mounted``); code that reads and writes below it doesn't notice. Spark's checkpoints, and files that only one machine
 needs (locks, logs, sockets, secrets), are not reached through here.
 """
 
@@ -12,6 +12,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol
 from uuid import uuid4
@@ -41,6 +42,12 @@ class Storage(Protocol):
     def exists(self, path: Path) -> bool:
         """Whether there is such an object."""
 
+    def modified(self, path: Path) -> float:
+        """When it was written, in seconds since 1970, by the store's clock."""
+
+    def stamp(self, path: Path) -> str:
+        """A text that changes when another object takes the name."""
+
     def names(self, folder: Path) -> list[str]:
         """The names directly in ``folder``, of objects and folders, in no order; none if there is no such folder."""
 
@@ -63,6 +70,9 @@ class Storage(Protocol):
     def remove(self, path: Path) -> None:
         """Delete the object, if there is one."""
 
+    def clear(self, folder: Path) -> None:
+        """Delete the folder with everything below it, if there is one. A kill may leave a part."""
+
     def move(self, path: Path, to: Path) -> None:
         """Give the object another name. At any moment at least one of both names holds it."""
 
@@ -77,7 +87,7 @@ class Storage(Protocol):
 
 
 class LocalDisk:
-    """Files. Whole or not at all: a draft beside the file gets its name by a link or a rename."""
+    """Files. Whole or not at all: a draft next to the file gets its name by a link or a rename."""
 
     delta_options: Mapping[str, str] = {}
 
@@ -95,6 +105,13 @@ class LocalDisk:
 
     def exists(self, path: Path) -> bool:
         return path.exists()
+
+    def modified(self, path: Path) -> float:
+        return path.stat().st_mtime
+
+    def stamp(self, path: Path) -> str:
+        stat = path.stat()
+        return f"{stat.st_ino}-{stat.st_size}-{stat.st_mtime_ns}"
 
     def names(self, folder: Path) -> list[str]:
         try:
@@ -139,6 +156,10 @@ class LocalDisk:
     def remove(self, path: Path) -> None:
         path.unlink(missing_ok=True)
 
+    def clear(self, folder: Path) -> None:
+        with suppress(FileNotFoundError):
+            shutil.rmtree(folder)
+
     def move(self, path: Path, to: Path) -> None:
         to.parent.mkdir(parents=True, exist_ok=True)
         path.rename(to)
@@ -163,7 +184,7 @@ class LocalDisk:
 
 
 def _draft(path: Path) -> Path:
-    """A name of its own beside ``path``, which ``atomic_files.abandoned_drafts`` finds."""
+    """A name of its own next to ``path``, which ``atomic_files.abandoned_drafts`` finds."""
     path.parent.mkdir(parents=True, exist_ok=True)
     return path.with_name(f".{path.name}.{uuid4().hex[:8]}.{os.getpid()}")
 
@@ -183,6 +204,12 @@ def storage_of(path: Path) -> Storage:
         if path.is_relative_to(folder):
             return storage
     return DISK
+
+
+def listed(folder: Path, pattern: str = "*") -> list[Path]:
+    """The paths directly in ``folder``, of objects and folders, whose names match ``pattern`` (of ``fnmatch``),
+    sorted."""
+    return sorted(folder / name for name in storage_of(folder).names(folder) if fnmatchcase(name, pattern))
 
 
 def path_of(uri: str) -> Path:

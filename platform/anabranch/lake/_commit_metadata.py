@@ -21,7 +21,7 @@ from anabranch.lake.log.delta_tables import delta_table
 from anabranch.lake.log.rewrite_commits import MOVED
 
 COMMIT_FORMAT: Final = 1
-"""The format of our commits: their metadata, and what the rows of their table mean. Whoever changes either in a way
+"""The format of our commits: their metadata, and what the rows of their table mean. A change of either in a way
 that an older version would misunderstand raises it, so that older versions refuse the table (ADR 0046)."""
 _FORMAT: Final = "anabranch"
 _MARK: Final = "mark"
@@ -106,8 +106,8 @@ def open_table(uri: str) -> DeltaTable | None:
 def commit_history(table: DeltaTable | str, limit: int | None = None) -> Iterator[Commit]:
     """Our commits, newest first, from at most the ``limit`` newest of all commits, down to the oldest kept one.
 
-    A commit that only moves rows carries the metadata of the commit before it. It isn't listed beside that one, but
-    replaces it if that one is no longer kept.
+    A commit that only moves rows carries the metadata of the commit before it. It isn't listed together with that one,
+    but replaces it if that one is no longer kept.
     """
     found = open_table(table) if isinstance(table, str) else table
     if found is None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import SAFE_NAME, Settings
+from anabranch.core.storage import listed
 
 
 def safe_name(name: str, what: str) -> str:
@@ -27,7 +28,7 @@ class VersionRef:
     Raises BadInput NAME_UNSAFE, VERSION_UNSAFE.
     """
 
-    settings: Settings
+    settings: Settings = field(repr=False)
     name: str
     version: int
 
@@ -80,6 +81,18 @@ class VersionRef:
     @property
     def _path(self) -> Path:
         return Path(self.name, f"v{self.version}")
+
+
+def versions_below(settings: Settings, *folders: Path) -> list[VersionRef]:
+    """The versions of views that have a folder (``VIEW/v1``) in one of these, sorted. Other names are passed over."""
+    found = {
+        (view.name, int(version.name[1:]))
+        for folder in folders
+        for view in listed(folder)
+        for version in listed(view, "v*")
+        if SAFE_NAME.fullmatch(view.name) and version.name[1:].isdecimal()
+    }
+    return [VersionRef(settings, name, version) for name, version in sorted(found) if version > 0]
 
 
 def speed_table(settings: Settings, view: str, version: int) -> str:

@@ -1,21 +1,20 @@
 """Records of readers who read a version by its number. Such a version isn't retired while they use it.
 
-One file per view, version and reader; each process touches it at most once a minute, and its modification time is the
-time of the last read. Not guaranteed: a reader whose process can't write to the platform's folder isn't recorded.
+One file per view, version and reader; each process writes it at most once a minute, and its time is that of the last
+read. Not guaranteed: a reader whose process can't write to the platform's folder isn't recorded.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from anabranch.core.atomic_files import write_atomically
+from anabranch.core.storage import listed, storage_of
 from anabranch.lake.layout import VersionRef
 
 _SECONDS = 60.0
@@ -41,10 +40,7 @@ def record_reader(ref: VersionRef, reader: str) -> None:
         _last_written.clear()
     _last_written[file] = now
     with contextlib.suppress(OSError):
-        if file.exists():
-            os.utime(file)
-        else:
-            write_atomically(file, reader)
+        storage_of(file).write(file, reader.encode())
 
 
 def named_readers(ref: VersionRef, since: datetime) -> list[NamedReader]:
@@ -54,8 +50,10 @@ def named_readers(ref: VersionRef, since: datetime) -> list[NamedReader]:
 
 
 def _all(folder: Path) -> Iterator[NamedReader]:
-    for file in folder.glob("[0-9a-f]*"):
-        yield NamedReader(file.read_text(errors="replace"), datetime.fromtimestamp(file.stat().st_mtime, UTC))
+    storage = storage_of(folder)
+    for file in listed(folder, "[0-9a-f]*"):
+        last = datetime.fromtimestamp(storage.modified(file), UTC)
+        yield NamedReader(storage.read(file).decode(errors="replace"), last)
 
 
 def _folder(ref: VersionRef) -> Path:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
 import pyarrow as pa
@@ -235,7 +234,7 @@ class Reading:
         return failure
 
     def _to_anabranch_error(self, error: Exception) -> AnabranchError:
-        if not all(Path(file).exists() for file in self._plan.files()):
+        if not self._plan.has_files():
             return TryAgain(
                 "READING_EXPIRED",
                 f"a file of {self.view} v{self.version} at {self.cut} was deleted",

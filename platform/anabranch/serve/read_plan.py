@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -13,6 +13,7 @@ from threading import Lock
 from anabranch.core.errors import AnabranchError, BrokenState
 from anabranch.core.home_format import check_home
 from anabranch.core.settings import Settings
+from anabranch.core.storage import storage_of
 from anabranch.lake import CommitMetadata, commit_history
 from anabranch.lake.cut import Cut
 from anabranch.lake.layout import VersionRef, routes_table, safe_name
@@ -51,6 +52,10 @@ class ReadPlan:
             source = self.batch if half == BATCH and self.batch is not None else self.speed
             paths.extend(source.files.get(partition, ()))
         return paths
+
+    def has_files(self) -> bool:
+        """Whether all of them are still there."""
+        return _exist(self.files())
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,9 +190,13 @@ def _batch(uri: str, cut: Cut, prefer: Prefer) -> Snapshot | None:
             _batches.popitem(last=False)
     version = _batches[key]
     found = snapshot_at(uri, newest.table_id, version) if version is not None else None
-    if found is None or not all(Path(file).exists() for files in found.files.values() for file in files):
+    if found is None or not _exist(file for files in found.files.values() for file in files):
         return None  # already deleted by maintenance: the speed half serves every day
     return found
+
+
+def _exist(files: Iterable[str]) -> bool:
+    return all(storage_of(path).exists(path) for path in map(Path, files))
 
 
 def _is_within(note: CommitMetadata, cut: Cut) -> bool:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from anabranch.core.control_file import ControlFile
+from anabranch.core.storage import listed, storage_of
 from anabranch.lake.layout import VersionRef
 
 Kind = Literal["failed_reads", "behind_reads"]
@@ -69,13 +70,13 @@ def _record(ref: VersionRef, kind: Kind, read: LoggedRead) -> None:
     counted = replace(read, count=_unwritten.pop(folder))
     with contextlib.suppress(OSError):
         LOGGED.write(folder / f"{time.time() * 1000:016.0f}-{os.getpid()}", counted)
-        for old in sorted(folder.glob("[0-9]*"))[:-_KEPT]:
-            old.unlink(missing_ok=True)
+        for old in listed(folder, "[0-9]*")[:-_KEPT]:
+            storage_of(old).remove(old)
 
 
 def _logged(ref: VersionRef, kind: Kind, since: int) -> list[LoggedRead]:
-    files = sorted(_folder(ref, kind).glob("[0-9]*"))
-    return [read for file in files if (read := LOGGED.from_text(file.read_text(), file)).route >= since]
+    found = map(LOGGED.read, listed(_folder(ref, kind), "[0-9]*"))  # None: an old one that was just deleted
+    return [read for read in found if read is not None and read.route >= since]
 
 
 def _folder(ref: VersionRef, kind: Kind) -> Path:

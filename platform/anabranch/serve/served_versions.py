@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from anabranch.core.errors import BadInput, TryAgain
 from anabranch.core.settings import Settings
+from anabranch.core.storage import listed, storage_of
 from anabranch.lake.layout import VersionRef, safe_name
 from anabranch.serve.table_snapshots import Snapshot, snapshot
 
 
 def served_views(settings: Settings) -> list[str]:
     """Return the names of all views that have a table."""
-    return sorted(path.name for path in (settings.lake / "views").glob("*") if path.is_dir())
+    return [path.name for path in listed(settings.lake / "views") if storage_of(path).holds(path)]
 
 
 def served_versions(settings: Settings, view: str) -> list[int]:
     """Return the versions of one view that have a table, newest first."""
     folder = VersionRef(settings, view, 1).folder.parent
-    return sorted((int(path.name[1:]) for path in folder.glob("v*") if path.name[1:].isdecimal()), reverse=True)
+    return sorted((int(path.name[1:]) for path in listed(folder, "v*") if path.name[1:].isdecimal()), reverse=True)
 
 
 def newest_speed(settings: Settings, view: str, version: int | None, *, first: bool = False) -> tuple[int, Snapshot]:

@@ -10,7 +10,6 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -21,6 +20,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from anabranch.core.errors import AnabranchError
+from anabranch.core.storage import path_of, storage_of
 from anabranch.lake import Commit, latest_verified_commit, open_table
 from anabranch.lake.cut import Cut, Position
 from anabranch.lake.log.archived_commits import commit_file
@@ -30,7 +30,7 @@ from anabranch.views.model.definition import EMPTIED, PARTITION_DATE, changed_co
 
 Epochs = dict[str, int]
 """By topic."""
-_Commit = tuple[int, int, int] | None
+_Commit = str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +120,12 @@ def snapshot_at(uri: str, table_id: str, version: int) -> Snapshot | None:
 
 
 def _commit_of(uri: str, version: int) -> _Commit:
-    """Return the identity of a commit's file (inode, size, time); None if there is no such file."""
+    """Return what tells a commit's file from another one of its name; None if there is no such file."""
+    path = commit_file(path_of(uri), version)
     try:
-        stat = commit_file(Path(uri), version).stat()
+        return storage_of(path).stamp(path)
     except OSError:
         return None
-    return stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 
 def forget(uri: str) -> None:

@@ -1,4 +1,4 @@
-"""What the DAG files of a project are made from, beside themselves: to notice that they must be parsed again."""
+"""What the DAG files of a project are made from, apart from themselves: to notice that they must be parsed again."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from anabranch.core.settings import Settings
 
 
 def sources(settings: Settings) -> Iterator[tuple[str, int, int]]:
-    """Yields what DAGs depend on beside their own files (``static_views``, ``_current_version``): the files of views,
-    the routes, and which versions have a table. Each with its time of change (ns) and size, where they count."""
+    """Yields what DAGs depend on apart from their own files (``static_views``, ``_current_version``): the files of
+    views, the routes, and which versions have a table. Each with its time of change (ns) and size, where they count."""
     logs = settings.lake.glob("routes/*/_delta_log")
     for path in (*view_files(settings.views_folder), *sorted(logs)):
         try:

@@ -45,7 +45,7 @@ def plan_load() -> dict[str, Any]:
 
 def allowed(settings: Settings, named: Any) -> list[str]:
     """The files as the job gets them. Raises BadInput LOAD_FILES for a local one that isn't below the load folder:
-    whoever may start a DAG must not read all that the platform can."""
+    a user who may start a DAG must not read all that the platform can."""
     if not isinstance(named, list) or not named or not all(isinstance(each, str) and each for each in named):
         raise _refused("files: give at least one file, folder or S3 address")
     base, found = settings.load_folder.resolve(), list[str]()

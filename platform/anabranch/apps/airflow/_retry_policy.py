@@ -32,7 +32,7 @@ class FailurePolicy(RetryPolicy):
     """Fails a task at ``NeedsFix``, and notes why when a task fails for good.
 
     Airflow evaluates it in the task's process, before it reports the task's state. ``on_failure_callback`` is called
-    after that: who waits for the end of the run would read the note too early.
+    after that: a client that waits for the end of the run would read the note too early.
     """
 
     def evaluate(

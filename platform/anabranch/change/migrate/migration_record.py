@@ -34,7 +34,7 @@ class Migration:
     share: int = 0
     hastened: bool = False
     run: str = ""
-    """The Airflow run that executes it; empty if started by hand."""
+    """The Airflow run that executes it; empty if started manually."""
     begun: int = 0
     """The number of the route that it started with; 0 if an older version of this code started it."""
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from anabranch.core.control_file import ControlFile
 from anabranch.core.settings import Settings
+from anabranch.core.storage import storage_of
 from anabranch.lake.layout import safe_name
 
 log = logging.getLogger(__name__)
@@ -38,7 +39,7 @@ def last_heartbeat(settings: Settings, view: str, run: str) -> float | None:
     """Return the time of the last heartbeat of ``run`` (seconds since 1970); None if there is none."""
     path = _file(settings, view)
     try:
-        moment, found = path.stat().st_mtime, HEARTBEAT.read(path)
+        moment, found = storage_of(path).modified(path), HEARTBEAT.read(path)
     except FileNotFoundError:
         return None
     return moment if found is not None and found.run == run else None

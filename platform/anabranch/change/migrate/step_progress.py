@@ -15,6 +15,7 @@ from anabranch.core.control_file import ControlFile
 from anabranch.core.control_objects import remove
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
+from anabranch.core.storage import listed
 from anabranch.lake.cut import Cut
 from anabranch.lake.layout import safe_name
 
@@ -72,7 +73,7 @@ def observe(settings: Settings, view: str, number: int, **observed: Any) -> Step
 def forget(settings: Settings, view: str, before: int) -> None:
     """Delete the progress of steps before route ``before``."""
     folder = _path(settings, view, before).parent
-    numbers = {name for path in folder.glob("*") if (name := path.name.split(".")[0]).isdecimal()}
+    numbers = {name for path in listed(folder) if (name := path.name.split(".")[0]).isdecimal()}
     for number in sorted(map(int, numbers)):
         if number < before:
             remove(_path(settings, view, number))

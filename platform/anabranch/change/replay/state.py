@@ -19,6 +19,7 @@ from anabranch.core.control_file import ControlFile
 from anabranch.core.control_objects import remove
 from anabranch.core.errors import BadInput, BrokenState
 from anabranch.core.settings import Settings
+from anabranch.core.storage import listed, storage_of
 from anabranch.core.text.quantities import duration
 from anabranch.lake.layout import VersionRef
 
@@ -119,7 +120,7 @@ class ReplayState:
             rate += f", {passed[0]:,} of {passed[1]:,} days" if passed else ""
             rate += f", events up to {self.newest_day}" if self.newest_day else ""
             rate += f", about {duration(self.left)} left" if self.left is not None else ""
-            # It has the lowest priority: beside work that keeps the cores busy it gets far less than it may use.
+            # It has the lowest priority: while other work keeps the cores busy it gets far less than it may use.
             rate += f", using {self.cores_used:.0%} of the cores (at most {self.share:.0%})" if self.cpu_seconds else ""
         return f"{self.phase}; {done}{rate}"
 
@@ -153,7 +154,7 @@ def read_state(ref: VersionRef, run: str) -> ReplayState | None:
 
 def list_states(ref: VersionRef) -> list[ReplayState]:
     """Return the states of all replays of one version, newest last. Raises BrokenState STANDING_UNREADABLE."""
-    files = _folder(ref).glob("*.json")
+    files = listed(_folder(ref), "*.json")
     states = [state for path in files if not path.name.endswith(_FIRST_SUFFIX) and (state := _read(path))]
     # States from before they were numbered come first, by the clock.
     return sorted(states, key=lambda state: (state.number, state.started_ms))
@@ -166,7 +167,7 @@ def cancelled_text(by: str) -> str:
 def delete_control(settings: Settings, state: ReplayState) -> None:
     """Delete the replay's control file. Its state stays."""
     remove(path := _control_file(settings, state))
-    path.with_suffix(_FIRST_SUFFIX).unlink(missing_ok=True)
+    storage_of(path).remove(path.with_suffix(_FIRST_SUFFIX))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import Final
 from anabranch.core.control_file import ControlFile
 from anabranch.core.errors import BadInput, BrokenState
 from anabranch.core.settings import Settings
+from anabranch.core.storage import listed, storage_of
 from anabranch.lake.cut import Cut
 from anabranch.lake.files import StagedFile
 from anabranch.lake.layout import VersionRef
@@ -61,7 +62,7 @@ def read_manifest(ref: VersionRef, run: str) -> Build:
     """The build of ``run``. Raises BrokenState BUILD_MISSING when its rebuild hasn't succeeded."""
     path = manifest_path(ref, run)
     try:
-        return MANIFEST.from_text(path.read_text(), path)
+        return MANIFEST.from_text(storage_of(path).read(path).decode(), path)
     except (OSError, ValueError) as error:
         raise BrokenState(
             "BUILD_MISSING",
@@ -73,19 +74,22 @@ def read_manifest(ref: VersionRef, run: str) -> Build:
 
 def manifests(ref: VersionRef) -> list[Path]:
     """The manifests of all builds that may still be published."""
-    return [p for p in sorted(builds_folder(ref).glob("*.json")) if RUN.fullmatch(p.stem)]
+    return [p for p in listed(builds_folder(ref), "*.json") if RUN.fullmatch(p.stem)]
 
 
 def expire(path: Path) -> Path:
     """Marks a manifest so that it can't be published any more. It still lists its files until they are deleted, because
     a concurrent run may be publishing them."""
-    return path.rename(path.with_name(path.name + EXPIRED))
+    expired, storage = path.with_name(path.name + EXPIRED), storage_of(path)
+    storage.write(expired, storage.read(path))  # written anew: its time is that of its expiry
+    storage.remove(path)
+    return expired
 
 
 def expired_manifests(ref: VersionRef, after: float = 0.0) -> list[Path]:
     """The manifests that expired after this time (seconds since 1970)."""
-    found = sorted(builds_folder(ref).glob(f"*.json{EXPIRED}"))
-    return [path for path in found if path.stat().st_ctime >= after]
+    found = listed(builds_folder(ref), f"*.json{EXPIRED}")
+    return [path for path in found if storage_of(path).modified(path) >= after]
 
 
 def files_of(path: Path) -> tuple[StagedFile, ...]:
@@ -104,10 +108,10 @@ def read_file(path: Path) -> Build | None:
 
 def discard(settings: Settings, build: Build) -> None:
     """Deletes the build's files and manifest. Only for a build of which nothing was published."""
-    base = Path(VersionRef(settings, build.view, build.version).batch_table)
-    for file in build.files:
-        (base / file.path).unlink(missing_ok=True)
-    manifest_path(VersionRef(settings, build.view, build.version), build.run).unlink(missing_ok=True)
+    ref = VersionRef(settings, build.view, build.version)
+    base, manifest = Path(ref.batch_table), manifest_path(ref, build.run)
+    for path in (*(base / file.path for file in build.files), manifest):
+        storage_of(path).remove(path)
 
 
 def days(first: date, last: date) -> Sequence[date]:

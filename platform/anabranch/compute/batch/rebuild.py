@@ -16,6 +16,7 @@ from anabranch.compute.batch.manifest import Build, manifest_path, read_manifest
 from anabranch.contracts.model.topics import Sources
 from anabranch.core.errors import BadDefinition, BadInput, TryAgain
 from anabranch.core.settings import Settings
+from anabranch.core.storage import storage_of
 from anabranch.lake import commit_history, latest_commit, open_table
 from anabranch.lake.cut import Cut, Position
 from anabranch.lake.files import stage_frame
@@ -51,7 +52,7 @@ def rebuild(
             f"{view.definition.origin}: {view} has no time partitions, so it has no batch half",
             next_step=f"anabranch replay start {view.name} rebuilds it by its stream",
         )
-    if manifest_path(view, run).exists():
+    if storage_of(path := manifest_path(view, run)).exists(path):
         return read_manifest(view, run)
     started = time.monotonic()
     wanted = tuple(sorted(set(partitions)))

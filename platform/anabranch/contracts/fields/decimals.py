@@ -2,7 +2,7 @@
 
 A decimal is written as digits, with a minus before them and a point between them if need be. Zeros at the end may go
 beyond the scale; at most 38 digits are read, zeros in front not counted. It is never rounded: what doesn't fit is
-refused. So is an exponent: parsers make a double of such a number, and who writes it has used doubles.
+refused. So is an exponent: parsers make a double of such a number, and a writer of one has used doubles.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ def _check_vanished(settings: Settings, topic: Topic) -> None:
                     "CONTRACT_VANISHED",
                     f"topic {topic.name} no longer declares {event_type} v{number}, but events of it may have landed",
                     state="nothing was written; what was landed stays as it is",
-                    next_step=f"declare it again, beside the newer one. If `anabranch census {topic.name}` shows "
+                    next_step=f"declare it again, next to the newer one. If `anabranch census {topic.name}` shows "
                     f"no event of it, you can delete {path} instead",
                     contract=event_type,
                     version=int(number),

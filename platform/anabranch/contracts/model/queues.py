@@ -18,8 +18,8 @@ class Queue:
 
     ``topic``: the name of the declared topic. ``prefetch``: the most messages that may be taken without being
     acknowledged; they are in memory. ``headers``: headers and properties of messages (``message-id``) that become
-    headers of the record, beside those of CloudEvents and those that the topic's mapping names. ``key``: the header or
-    property whose text is the record's key; by default it is the subject, else the id.
+    headers of the record, in addition to those of CloudEvents and those that the topic's mapping names. ``key``: the
+    header or property whose text is the record's key; by default it is the subject, else the id.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """Kills a Spark engine when the Airflow task that submitted it dies.
 
 Without this, a killed Airflow worker leaves its task running, the task leaves spark-submit running, and the engine goes
-on for minutes beside the next try of the same task.
+on for minutes during the next try of the same task.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def carried_out(work: Callable[[], None]) -> int:
 
 
 def record_error(error: Exception) -> None:
-    """Called by a job before it exits. Does nothing when the job was started by hand."""
+    """Called by a job before it exits. Does nothing when the job was started manually."""
     if path := os.environ.get(ERROR_FILE):
         known = isinstance(error, AnabranchError)
         with suppress(OSError):  # a full disk may be the error; the exit code still tells that there was one

@@ -270,7 +270,7 @@ def existing_session(given: SparkSession | None = None) -> SparkSession | None:
 
 
 def small(spark: SparkSession, more: Mapping[str, str] | None = None) -> SparkSession:
-    """A second session beside ``spark``, configured for small jobs."""
+    """A second session in the engine of ``spark``, configured for small jobs."""
     own = spark.newSession()
     for key, value in {**SMALL, **(more or {})}.items():
         own.conf.set(key, value)

@@ -33,7 +33,7 @@ DELIVERY_SECONDS = 60
 _LAST_SECONDS = 5.0
 """After an error in the caller: how long records that were already handed over may still be sent."""
 RECORD_OVERHEAD = 512
-"""Bytes of a record in the broker's format beside its key and value, at most."""
+"""Bytes of a record in the broker's format in addition to its key and value, at most."""
 
 Delivered = Callable[[KafkaError | None, Message], None]
 """Called from ``poll`` and ``flush``, once per record. It must not raise: that would break the flush."""

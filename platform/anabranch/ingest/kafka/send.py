@@ -1,6 +1,6 @@
 """``anabranch.send``: single records from a program, without a producer of one's own.
 
-Each call waits until the broker has the records. Whoever sends many keeps a ``Producer``, or gives them all at once.
+Each call waits until the broker has the records. To send many, keep a ``Producer``, or give them all at once.
 """
 
 from __future__ import annotations

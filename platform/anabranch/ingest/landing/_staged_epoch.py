@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from anabranch.core.storage import storage_of
 from anabranch.ingest.landing.duplicates import as_duplicates
 from anabranch.ingest.landing.table.schema import EVENT_DATE
 from anabranch.lake.files import StagedFile, restage, stage_arrow
@@ -43,7 +44,7 @@ def without_duplicates(
         mask = pa.array(marked)
         found = as_duplicates(data.filter(mask), schema)
         if marked.all():
-            path.unlink()
+            storage_of(path).remove(path)
             return None, found
         return restage(data.filter(pc.invert(mask)), uri, file), found
 

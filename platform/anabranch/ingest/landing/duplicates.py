@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from anabranch.contracts import Topic
 from anabranch.core.settings import Settings
+from anabranch.core.storage import storage_of
 from anabranch.ingest.landing._hash_segments import Hashes
 from anabranch.ingest.landing.id_hashes import by_day, days_of, duplicates_within, hashes, split
 from anabranch.ingest.landing.id_index import IdIndex, Origin
@@ -126,7 +127,7 @@ class Duplicates:
                 return None
             else:
                 files += made.added
-        return files if all(file.exists() for file in files) else None  # compacted and deleted since
+        return files if all(storage_of(file).exists(file) for file in files) else None  # compacted and deleted since
 
     def _rebuild(self) -> None:
         LOGGER.info("%s: rebuilding the index of ids from what was landed", self._topic.name)

@@ -1,4 +1,4 @@
-"""The index of ids: the (source, id) pairs landed within the duplicate horizon, as hashes in files beside the table.
+"""The index of ids: the (source, id) pairs landed within the duplicate horizon, as hashes in files next to the table.
 
 It is only a cache: it records the version of the landing table that it was built from, and landing updates or rebuilds
 it when it opens it. The cost of a lookup doesn't depend on the number of updates before.

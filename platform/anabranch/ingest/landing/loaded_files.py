@@ -17,6 +17,7 @@ from deltalake import DeltaTable
 from anabranch.core.control_file import ControlFile
 from anabranch.core.errors import BrokenState, root_cause
 from anabranch.core.settings import Settings
+from anabranch.core.storage import listed
 from anabranch.ingest.landing.table.schema import LOADED, VALID
 from anabranch.lake import commit_history
 from anabranch.lake.layout import loaded_files
@@ -132,7 +133,7 @@ def record_file(settings: Settings, topic: str, file: LoadedFile) -> None:
 def _recorded(settings: Settings, topic: str) -> dict[str, LoadedFile]:
     folder = loaded_files(settings, topic)
     try:
-        found = [LEDGER.read(path) for path in sorted(folder.glob("[0-9a-f]*.json"))]
+        found = [LEDGER.read(path) for path in listed(folder, "[0-9a-f]*.json")]
     except (OSError, ValueError) as error:
         raise BrokenState(
             "LOADS_UNKNOWN",

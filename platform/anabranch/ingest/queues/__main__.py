@@ -35,7 +35,7 @@ def main() -> int:
                 "NO_QUEUES",
                 "no queue is declared, or ANABRANCH_AMQP_URL isn't set",
                 state="nothing was taken",
-                next_step="declare Queue(NAME, TOPIC) beside the topic, and set ANABRANCH_AMQP_URL",
+                next_step="declare Queue(NAME, TOPIC) next to the topic, and set ANABRANCH_AMQP_URL",
             )
         password(settings)  # a file that isn't there is named before anything starts
         return run(settings, declarations)

@@ -1,7 +1,7 @@
 """Delta's statistics of one data file: row count, and for each column the bounds and the number of nulls.
 
 Every engine uses them to skip files that can't hold a matching row. A file has statistics for all of its indexed
-columns, or its row count only: delta-rs' ``to_pyarrow_dataset`` takes a missing bound beside others for "no row of this
+columns, or its row count only: delta-rs' ``to_pyarrow_dataset`` takes a missing bound among others for "no row of this
 file matches". A file gets the row count only if it holds a value for which no JSON bound is right in every engine: NaN
 (the greatest value for Spark and DataFusion, ignored by Arrow), an infinity, a time outside of the years 1 to 9999.
 """

@@ -1,4 +1,4 @@
-"""Writes Delta's version checksum: a small file beside each commit that saves streaming readers from reading the log.
+"""Writes Delta's version checksum: a small file next to each commit that saves streaming readers from reading the log.
 
 delta-rs writes none. Without it Spark reads every commit since the last checkpoint, in a job of its own, for each new
 version: 140-250 ms of each micro-batch that reads the table, against 10 ms with it.

@@ -1,4 +1,4 @@
-"""What a stream has beside its table: Spark's checkpoint, and the fence that keeps an older process from writing.
+"""What a stream has apart from its table: Spark's checkpoint, and the fence that keeps an older process from writing.
 
 In: the folder of a checkpoint, or the name of a writer. Out: what a micro-batch has read; a ``WriterFence``. At start
 ``writer_fencing`` takes the fence and every commit checks it again; ``stream_checkpoint`` reads what Spark has planned

@@ -42,7 +42,7 @@ class Removed:
 
 
 class BackupFolder:
-    """An existing backup folder. Who writes to it holds ``exclusive``."""
+    """An existing backup folder. Writers hold ``exclusive``."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

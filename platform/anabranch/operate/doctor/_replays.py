@@ -9,8 +9,9 @@ from pathlib import Path
 from anabranch.change.replay.publish import owns_live
 from anabranch.change.replay.state import PUBLISHED, ReplayState, list_states, read_state
 from anabranch.core.errors import BrokenState
-from anabranch.core.settings import SAFE_NAME, Settings
-from anabranch.lake.layout import VersionRef
+from anabranch.core.settings import Settings
+from anabranch.core.storage import listed
+from anabranch.lake.layout import VersionRef, versions_below
 from anabranch.operate.doctor._context import Context
 from anabranch.operate.doctor._findings import Finding, Severity
 
@@ -76,16 +77,14 @@ def dropped(context: Context) -> Iterator[Finding]:
 def _versions(settings: Settings) -> list[VersionRef]:
     """Every version for which a replay has left something."""
     homes = (settings.home / "control" / "replays", settings.checkpoints / "replay", settings.home / "replays")
-    found = [folder for home in homes for folder in home.glob("*/v*")]
-    found += [folder.parent for folder in (settings.lake / "views").glob("*/v*/replay")]
-    named = {(folder.parent.name, folder.name[1:]) for folder in found}
-    safe = sorted((view, int(v)) for view, v in named if SAFE_NAME.fullmatch(view) and v.isdecimal() and int(v) > 0)
-    return [VersionRef(settings, view, version) for view, version in safe]
+    tables = [ref for ref in versions_below(settings, settings.lake / "views") if listed(ref.replay_tables)]
+    known = {(ref.name, ref.version): ref for ref in (*versions_below(settings, *homes), *tables)}
+    return [known[key] for key in sorted(known)]
 
 
 def _folders(ref: VersionRef) -> Iterator[tuple[Path, str]]:
     for home in (ref.replay_tables, ref.replay_mirrors, ref.replay_checkpoints):
-        yield from ((folder, folder.name) for folder in sorted(home.glob("*")))
+        yield from ((folder, folder.name) for folder in listed(home))
 
 
 def _published_whole(standing: ReplayState | None) -> bool:

@@ -24,7 +24,7 @@ from anabranch.operate.maintenance._retention_holds import replay_over
 
 
 def checkpoint(place: TableRef, policy: Policy, *, plan: bool) -> Iterator[Action]:
-    """Writes a checkpoint if many commits follow the last one: who opens the table reads them one by one."""
+    """Writes a checkpoint if many commits follow the last one: opening the table reads them one by one."""
     table = open_table(place.uri)
     if table is None:
         return

@@ -19,8 +19,9 @@ from anabranch.compute.batch.manifest import EXPIRED, builds_folder, expire, exp
 from anabranch.core.atomic_files import ATOMIC_FOLDERS, abandoned_drafts, locked
 from anabranch.core.engine.spark import HOLD, SCRATCH
 from anabranch.core.errors import Conflict
-from anabranch.core.settings import SAFE_NAME, Settings
-from anabranch.lake.layout import VersionRef, run_records
+from anabranch.core.settings import Settings
+from anabranch.core.storage import listed, storage_of
+from anabranch.lake.layout import VersionRef, run_records, versions_below
 from anabranch.lake.streams.stream_checkpoint import delete
 from anabranch.operate.maintenance._concurrent_files import size, stats, touched
 from anabranch.operate.maintenance._report import DAY, HOUR, Action, ActionKind, Policy
@@ -28,7 +29,7 @@ from anabranch.operate.runtime.airflow_parts import airflow_home
 from anabranch.views.retired_versions import retired_versions
 
 _OTHERS = (SUFFIX, ".outcome.json", ".progress.json")
-"""How the files beside manifests end."""
+"""How the names of the other files of builds end."""
 
 
 def builds(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Action]:
@@ -36,15 +37,15 @@ def builds(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Action
     hour later, when a publication that had read it has ended, it is deleted. Called after the vacuum, which deletes the
     files of expired manifests, so that no file is left without a manifest. The newest outcomes are kept for
     estimates."""
-    for ref in _versions(settings, settings.home / "control" / "builds"):
+    for ref in versions_below(settings, settings.home / "control" / "builds"):
         young = {*expired_manifests(ref, after=policy.now - HOUR)}
         gone = [path for path in expired_manifests(ref) if path not in young]
         runs = [path.name.removesuffix(f".json{EXPIRED}") for path in gone]
-        gone += [path for run in runs if (path := verdict_path(ref, run)).exists()]
+        gone += [path for run in runs if storage_of(path := verdict_path(ref, run)).exists(path)]
         left = [*outcome_files(ref), *progress_files(ref), *_older_verdicts(ref)]
         gone += [path for path in left if touched(path) < policy.ended_before()]
         yield from _deleted(str(ref), "control files of old builds", gone, plan=plan)
-        old = [p for p in manifests(ref) if p.stat().st_mtime < policy.ended_before()]
+        old = [path for path in manifests(ref) if touched(path) < policy.ended_before()]
         for path in old if not plan else ():
             expire(path)
         if old:
@@ -52,17 +53,17 @@ def builds(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Action
 
 
 def _older_verdicts(ref: VersionRef) -> list[Path]:
-    """The verdicts of certifications without a build, but for the newest: the page shows it beside the certificate."""
+    """The verdicts of certifications without a build, but for the newest: the page shows it with the certificate."""
     folder = builds_folder(ref)
-    known = {path.name.partition(".")[0] for path in folder.glob("*.json*") if not path.name.endswith(_OTHERS)}
-    alone = [path for path in folder.glob(f"*{SUFFIX}") if path.name.removesuffix(SUFFIX) not in known]
+    known = {path.name.partition(".")[0] for path in listed(folder, "*.json*") if not path.name.endswith(_OTHERS)}
+    alone = [path for path in listed(folder, f"*{SUFFIX}") if path.name.removesuffix(SUFFIX) not in known]
     return sorted(alone, key=touched)[:-1]
 
 
 def replays(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Action]:
     """Deletes the state files of replays that ended long ago, and checkpoints that a later stream has replaced."""
     homes = (settings.home / "control" / "replays", settings.checkpoints / "replay")
-    for ref in _versions(settings, *homes):
+    for ref in versions_below(settings, *homes):
         try:
             with replay_lock(ref):
                 yield from _replays_of(ref, policy, plan=plan)
@@ -82,7 +83,7 @@ def _replays_of(ref: VersionRef, policy: Policy, *, plan: bool) -> Iterator[Acti
 
 def checkpoints(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Action]:
     """Deletes checkpoints of streams whose version was retired and dropped."""
-    for ref in _versions(settings, settings.checkpoints / "speed"):
+    for ref in versions_below(settings, settings.checkpoints / "speed"):
         path = ref.speed_checkpoint
         if ref.folder.exists() or ref.version not in retired_versions(settings, ref.name):
             continue
@@ -140,12 +141,6 @@ def _owner_has_ended(folder: Path, held: ExitStack) -> bool:
     except OSError:
         return False
     return True
-
-
-def _versions(settings: Settings, *homes: Path) -> list[VersionRef]:
-    named = {(folder.parent.name, folder.name[1:]) for home in homes for folder in home.glob("*/v*")}
-    safe = sorted((view, int(v)) for view, v in named if SAFE_NAME.fullmatch(view) and v.isdecimal() and int(v) > 0)
-    return [VersionRef(settings, view, version) for view, version in safe]
 
 
 def _deleted(where: str, said: str, paths: list[Path], *, plan: bool) -> Iterator[Action]:

@@ -1,5 +1,5 @@
-"""The ways into the log beside Kafka's own protocol, as services: HTTP, queues of RabbitMQ, StatsD. Each is a part of
-the platform once something is declared for it."""
+"""The ways into the log other than Kafka's own protocol, as services: HTTP, queues of RabbitMQ, StatsD. Each is a part
+of the platform once something is declared for it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NOTHING_TO_DO = {
     QUEUES: (
         "NO_QUEUES",
         "no queue is declared, or ANABRANCH_AMQP_URL isn't set",
-        "declare Queue(NAME, TOPIC) beside the topic, and set ANABRANCH_AMQP_URL",
+        "declare Queue(NAME, TOPIC) next to the topic, and set ANABRANCH_AMQP_URL",
     ),
     STATSD: ("NO_METRICS", "ANABRANCH_STATSD_TOPIC isn't set", "declare a topic of METRIC, and set it to its name"),
 }

@@ -25,7 +25,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program of a step; its output goes to ``log``. ``measured``: what is said of it beside its time."""
+    """A program of a step; its output goes to ``log``. ``measured``: what is shown of it with its time."""
 
     command: Sequence[str]
     log: Path

@@ -3,7 +3,7 @@
 Usage: resolve_jars.py LIST FOLDER [--transitive]
 
 LIST has one JAR per line and is the lock: transitive dependencies are resolved only with --transitive. A line that
-ends with .java is a source file beside LIST: the compiler that comes with Spark makes a JAR of it. Afterwards the
+ends with .java is a source file next to LIST: the compiler that comes with Spark makes a JAR of it. Afterwards the
 folder has the JARs under their file names, and a copy of LIST and the sources, so that a second call does nothing. No
 Spark session is started. The mirror is the one in the machine's own Ivy settings (``spark.jars.ivySettings``), else
 Maven Central.

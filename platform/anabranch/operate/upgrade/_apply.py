@@ -46,7 +46,7 @@ def _apply(settings: Settings, declared: Declarations, change: Change) -> None:
         name_format(path)
     elif change.kind == LANDING:
         topic = declared.topic(path.name)
-        take_turn(settings, topic)  # one that was started by hand ends, as at the start of another one
+        take_turn(settings, topic)  # one that was started manually ends, as at the start of another one
         open_landing(settings, topic)
     elif change.kind == CERTIFICATES:
         grow_table(certificates_table(settings))

@@ -97,8 +97,8 @@ FORMATS: Final[Mapping[str, int]] = {
     CERTIFICATES: CERTIFICATES_FORMAT,
     "backup": BACKUP_FORMAT,
 }
-"""The format of each kind of thing on disk that this version writes. Whoever raises one adds a fixture that holds the
-format before it (``tests/support/old_home``)."""
+"""The format of each kind of thing on disk that this version writes. A change that raises one adds a fixture that holds
+the format before it (``tests/support/old_home``)."""
 
 
 def place_of(path: str) -> Place | None:

@@ -23,8 +23,8 @@ from anabranch.operate.upgrade._places import CERTIFICATES, FORMATS, LANDING, co
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing on disk, from the format that it has to the newest. ``path`` is below the home. ``by_itself``: who does
-    the same without an upgrade, and when; ``done`` by an upgrade only if ``refused`` is empty."""
+    """One thing on disk, from the format that it has to the newest. ``path`` is below the home. ``by_itself``: what
+    does the same without an upgrade, and when; ``done`` by an upgrade only if ``refused`` is empty."""
 
     kind: str
     path: str
@@ -156,6 +156,6 @@ def _checkpoints(settings: Settings) -> Iterator[Change]:
         check_format(folder)
         if not has_format(folder):
             path = folder.relative_to(settings.home).as_posix()
-            does = "writes anabranch.json beside Spark's files; the stream continues where it was"
+            does = "writes anabranch.json next to Spark's files; the stream continues where it was"
             by_itself = "the stream does it when it starts"
             yield Change(CHECKPOINT.kind, path, 0, CHECKPOINT.format, does, by_itself, _ADDITIVE)

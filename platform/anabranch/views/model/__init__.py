@@ -2,8 +2,8 @@
 
 In: the arguments of the decorator ``view``. Out: a frozen ``View``, or BadDefinition with file and line.
 
-``definition`` has the ``View`` and the columns that every view's table has beside its own; ``handle`` is such a view in
-one home, with the topics that it reads; ``definition_errors`` builds the errors; ``canonical`` makes cells of rows
+``definition`` has the ``View`` and the columns that every view's table has apart from its own; ``handle`` is such a view
+in one home, with the topics that it reads; ``definition_errors`` builds the errors; ``canonical`` makes cells of rows
 comparable (NaN, time zones, the order of maps).
 """
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anabranch.core.errors import BadDefinition
+from anabranch.core.storage import storage_of
 from anabranch.lake.files import StagedFile
 from anabranch.views.model.definition import PARTITION_DATE, View
 from anabranch.views.selection.inputs import needed_dates
@@ -89,4 +90,4 @@ def select_files(view: View, uri: str, staged: Sequence[StagedFile], wanted: Seq
 
 def _delete(uri: str, files: Sequence[StagedFile]) -> None:
     for file in files:
-        (Path(uri) / file.path).unlink(missing_ok=True)
+        storage_of(Path(uri)).remove(Path(uri) / file.path)

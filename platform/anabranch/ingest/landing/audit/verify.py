@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -14,6 +13,7 @@ from deltalake import DeltaTable
 from anabranch.contracts import Topic
 from anabranch.core.errors import BadInput, BrokenState
 from anabranch.core.settings import Settings
+from anabranch.core.storage import path_of, storage_of
 from anabranch.ingest.kafka.admin import begin_offsets, end_offsets, readable_ends
 from anabranch.ingest.landing.empty_offsets import all_recorded
 from anabranch.ingest.landing.loaded_files import LANDED_FILES, Loads, names_of_files, wrong_rows
@@ -199,7 +199,7 @@ def conflicts(settings: Settings, topic: Topic, limit: int = 100) -> list[dict[s
 
 
 def _check_files(table: DeltaTable) -> None:
-    missing = [uri for uri in table.file_uris() if not Path(uri.removeprefix("file://")).exists()]
+    missing = [uri for uri in table.file_uris() if not storage_of(path := path_of(uri)).exists(path)]
     if missing:
         raise BrokenState(
             "FILES_MISSING",
