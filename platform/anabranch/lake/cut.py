@@ -36,6 +36,11 @@ class Cut:
         """Whether this cut covers everything that ``other`` covers."""
         return all(self.epoch(topic) >= position.epoch for topic, position in other.positions.items())
 
+    def behind(self, landed: Cut) -> dict[str, int]:
+        """The lag: for each topic of this cut, how many epochs only ``landed`` covers; without topics that have none."""
+        ahead = {topic: landed.epoch(topic) - self.epoch(topic) for topic in self.positions}
+        return {topic: epochs for topic, epochs in ahead.items() if epochs > 0}
+
     def joined(self, other: Cut) -> Cut:
         """The smallest cut that covers both."""
         both = {**self.positions, **other.positions}

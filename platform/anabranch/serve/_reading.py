@@ -15,9 +15,9 @@ from anabranch.certify.certificates import Certificate, newest_certificates
 from anabranch.core.errors import AnabranchError, BadInput, TryAgain
 from anabranch.core.extras import needs_extras
 from anabranch.core.settings import Settings
-from anabranch.lake import latest_commit
 from anabranch.lake.cut import Cut
-from anabranch.lake.layout import VersionRef, landing_table
+from anabranch.lake.landed import landed_cut
+from anabranch.lake.layout import VersionRef
 from anabranch.lake.log.commit_errors import unreadable_file
 from anabranch.serve._file_pruning import may_match
 from anabranch.serve._predicates import Predicate, predicate_error
@@ -110,12 +110,7 @@ class Reading:
     def freshness(self) -> Freshness:
         """The freshness as of now, not as of the read: reads landing's newest commit again."""
         committed_ms = self._plan.speed.newest.commit_time_ms
-        landed = [latest_commit(landing_table(self._settings, topic)) for topic in self.cut.positions]
-        behind = sum(
-            max(0, commit.note.cut.epoch(topic) - self.cut.epoch(topic))
-            for topic, commit in zip(self.cut.positions, landed, strict=True)
-            if commit is not None
-        )
+        behind = sum(self.cut.behind(landed_cut(self._settings, self.cut.positions)).values())
         age = max(0.0, time.time() - committed_ms / 1000)
         return Freshness(datetime.fromtimestamp(committed_ms / 1000, UTC), age, behind)
 

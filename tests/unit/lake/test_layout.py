@@ -57,6 +57,12 @@ def test_a_cut_covers_what_lies_before_it() -> None:
     old, new = (Cut({"flights": Position(epoch, {0: epoch})}) for epoch in (1, 2))
     both = Cut({"flights": Position(1, {0: 1}), "weather": Position(4, {0: 9})})
     assert (new.covers(old), old.covers(new), both.covers(old), new.covers(both)) == (True, False, True, False)
+    assert (old.behind(new), new.behind(old), both.behind(new), old.behind(Cut())) == (
+        {"flights": 1},
+        {},
+        {"flights": 1},
+        {},
+    )
     assert Cut.from_json(both.to_json()).to_json() == both.to_json()
     assert parse_epochs(str(both)) == {"flights": 1, "weather": 4}
     with pytest.raises(ValueError, match="negative"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import reduce
 from threading import Lock
 
 from deltalake import DeltaTable
@@ -50,15 +51,12 @@ class Landing:
         return ",".join(f"{topic}@{at.note.cut.epoch(topic)}" for topic, at in found.items() if at) or "nothing"
 
     def behind(self, cut: Cut) -> Lag:
-        epochs, since, more = 0, None, False
-        for topic in cut.positions:
-            landed = self.newest(topic)
-            missing = landed.note.cut.epoch(topic) - cut.epoch(topic) if landed else 0
-            if missing > 0:
-                first, unseen = self._first_missing(topic, cut.epoch(topic), missing)
-                epochs, more = epochs + missing, more or unseen
-                since = min(since or first, first)
-        return Lag(epochs, max(0.0, self.clock() - since / 1000) if since else 0.0, more)
+        newest = [commit.note.cut for topic in cut.positions if (commit := self.newest(topic)) is not None]
+        behind = cut.behind(reduce(Cut.joined, newest, Cut()))
+        found = [self._first_missing(topic, cut.epoch(topic), missing) for topic, missing in behind.items()]
+        since = min((first for first, _ in found), default=None)
+        seconds = max(0.0, self.clock() - since / 1000) if since is not None else 0.0
+        return Lag(sum(behind.values()), seconds, any(more for _, more in found))
 
     def _first_missing(self, topic: str, epoch: int, missing: int) -> tuple[int, bool]:
         """Returns when (ms since 1970) the first epoch after ``epoch`` landed, or the oldest that was searched; and

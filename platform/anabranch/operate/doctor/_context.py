@@ -20,9 +20,9 @@ from deltalake import DeltaTable
 from anabranch.compute.speed.checkpoint_handover import REPLAY, owner_of
 from anabranch.contracts.model.declarations import Declarations
 from anabranch.core.settings import Settings
-from anabranch.lake import Commit, CommitMetadata, commit_history, latest_commit, open_table
-from anabranch.lake.cut import Cut, Position
-from anabranch.lake.layout import landing_table
+from anabranch.lake import Commit, CommitMetadata, commit_history, open_table
+from anabranch.lake.cut import Cut
+from anabranch.lake.landed import landed_cut
 from anabranch.lake.table_refs import EVERY, Kind, TableRef, existing_tables
 from anabranch.operate.doctor._findings import Finding, failed
 from anabranch.views import Registry, View
@@ -142,14 +142,8 @@ class Context:
         return found[0] if found else None
 
     def landed(self, cut: Cut) -> Cut:
-        """Landing's current position in the topics of ``cut``. Call it after reading what is compared with it: landing
-        may advance meanwhile."""
-        positions = {}
-        for topic in cut.positions:
-            committed = latest_commit(landing_table(self.settings, topic))
-            found = committed.note.cut.positions.get(topic) if committed else None
-            positions[topic] = found or Position(0, {})
-        return Cut(positions)
+        """Landing's newest cut in the topics of ``cut``. Call it after reading what is compared with it."""
+        return landed_cut(self.settings, cut.positions)
 
 
 def each(

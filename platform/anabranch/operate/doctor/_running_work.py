@@ -31,8 +31,11 @@ def streams(context: Context, state: TableState) -> Iterator[Finding]:
     landed = context.landed(covered) if covered else None
     if covered is None or landed is None:
         return
-    behind = {topic: landed.epoch(topic) - covered.epoch(topic) for topic in covered.positions}
-    far = {topic: epochs for topic, epochs in behind.items() if epochs > limit and _should_run(context, topic)}
+    far = {
+        topic: epochs
+        for topic, epochs in covered.behind(landed).items()
+        if epochs > limit and _should_run(context, topic)
+    }
     if far:
         topic, epochs = max(far.items(), key=lambda found: found[1])
         what = f"it covers {covered}, but landing of {topic} is {epochs} epochs ahead: readers get old rows"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import reduce
 from pathlib import Path
 
 from anabranch.core import part_report
@@ -42,9 +43,8 @@ def _views(settings: Settings, landed: dict[str, Cut | str]) -> Iterator[str]:
         if isinstance(cut, str):
             yield f"{name}: {cut}"
             continue
-        landed_epochs = {topic: at.epoch(topic) for topic, at in landed.items() if isinstance(at, Cut)}
-        behind = {topic: landed_epochs[topic] - cut.epoch(topic) for topic in cut.positions if topic in landed_epochs}
-        yield f"{name}: {max(behind.values(), default=0)} epochs"
+        known = reduce(Cut.joined, (at for at in landed.values() if isinstance(at, Cut)), Cut())
+        yield f"{name}: {sum(cut.behind(known).values())} epochs"
 
 
 def _records_behind(settings: Settings, topic: str, cut: Cut | str) -> str:

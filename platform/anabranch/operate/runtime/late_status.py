@@ -5,8 +5,8 @@ from __future__ import annotations
 from anabranch.compute.batch.missing_days import missing
 from anabranch.core.settings import Settings
 from anabranch.lake import latest_commit
-from anabranch.lake.cut import Cut, Position
-from anabranch.lake.layout import VersionRef, landing_table
+from anabranch.lake.landed import landed_cut
+from anabranch.lake.layout import VersionRef
 from anabranch.views.registered_definition import registered_view
 
 
@@ -18,15 +18,7 @@ def late_missing(settings: Settings, name: str, version: int) -> str:
         speed = latest_commit(VersionRef(settings, name, version).speed_table) if view is not None else None
         if view is None or speed is None:
             return ""
-        return f"{missing(settings, view, _landed(settings, speed.note.cut)).late:,}"
+        newest = speed.note.cut.joined(landed_cut(settings, speed.note.cut.positions))
+        return f"{missing(settings, view, newest).late:,}"
     except Exception as error:  # a table is broken or being created: `status` must show that, not fail
         return f"unknown ({getattr(error, 'code', type(error).__name__)})"
-
-
-def _landed(settings: Settings, cut: Cut) -> Cut:
-    """Landing's current position in the topics of ``cut``; for a topic without a table, the cut's own position."""
-    positions = dict[str, Position]()
-    for topic, position in cut.positions.items():
-        committed = latest_commit(landing_table(settings, topic))
-        positions[topic] = committed.note.cut.positions.get(topic, position) if committed else position
-    return Cut(positions)
