@@ -37,7 +37,7 @@ class Cut:
         return all(self.epoch(topic) >= position.epoch for topic, position in other.positions.items())
 
     def behind(self, landed: Cut) -> dict[str, int]:
-        """The lag: for each topic of this cut, how many epochs only ``landed`` covers; without topics that have none."""
+        """The lag: for each topic of this cut, how many epochs only ``landed`` covers; none: left out."""
         ahead = {topic: landed.epoch(topic) - self.epoch(topic) for topic in self.positions}
         return {topic: epochs for topic, epochs in ahead.items() if epochs > 0}
 
