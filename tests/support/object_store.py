@@ -12,7 +12,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -24,7 +24,7 @@ from urllib.request import urlopen
 from uuid import uuid4
 
 import boto3  # type: ignore[import-untyped]
-from anabranch.core.storage import mounted
+from anabranch.core.storage import Entry, mounted
 from botocore.config import Config  # type: ignore[import-untyped]
 from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
@@ -128,8 +128,11 @@ class ObjectStore:
     def holds(self, folder: Path) -> bool:
         return bool(self._keys(self._first(folder), most=1))
 
-    def below(self, folder: Path) -> list[Path]:
-        return [self.folder / key for key in self._keys(self._first(folder))]
+    def entries(self, folder: Path, *, skip: Collection[str] = ()) -> Iterator[Entry]:
+        for found in self._listed(self._first(folder)):
+            path, moment = self.folder / found["Key"], found["LastModified"].timestamp()
+            if not {*path.relative_to(folder).parts[:-1]} & {*skip}:
+                yield Entry(path, found["Size"], moment, moment)
 
     def create(self, path: Path, content: bytes, *, durable: bool = False) -> bool:
         del durable  # what a store has acknowledged is
@@ -150,8 +153,8 @@ class ObjectStore:
             self._asked("delete_object", path)
 
     def clear(self, folder: Path) -> None:
-        for path in self.below(folder):
-            self.remove(path)
+        for entry in self.entries(folder):
+            self.remove(entry.path)
 
     def move(self, path: Path, to: Path) -> None:
         self.copy(path, to)
@@ -178,12 +181,15 @@ class ObjectStore:
         return "" if folder == self.folder else f"{self._key(folder)}/"
 
     def _keys(self, first: str, most: int = 1_000) -> list[str]:
+        return [each["Key"] for each in self._listed(first, most)]
+
+    def _listed(self, first: str, most: int = 1_000) -> list[Any]:
         def listed() -> Any:
             return self._client.list_objects_v2(Bucket=self.bucket, Prefix=first, MaxKeys=most)
 
         found = self._called(listed, first)
         assert most == 1 or not found["IsTruncated"]
-        return [each["Key"] for each in found.get("Contents", ())]
+        return list(found.get("Contents", ()))
 
     def _mark(self, path: Path) -> str | None:
         """The mark of the object at ``path``; None if there is none. Raises OSError if that can't be known."""

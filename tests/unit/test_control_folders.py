@@ -82,7 +82,7 @@ def test_a_discarded_build_leaves_nothing(ref: VersionRef) -> None:
     for _ in range(2):
         discard(ref.settings, made)
     assert manifests(ref) == []
-    assert storage_of(path := Path(ref.batch_table)).below(path) == []
+    assert list(storage_of(path := Path(ref.batch_table)).entries(path)) == []
 
 
 def test_verdicts_outcomes_and_progress_are_found_by_their_run(ref: VersionRef) -> None:

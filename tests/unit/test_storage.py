@@ -61,14 +61,18 @@ def test_whose_object_it_is_when_its_answer_was_lost(tmp_path: Path) -> None:
 
 def test_names_are_those_of_one_folder(place: Path) -> None:
     storage = storage_of(place)
-    assert (storage.names(place / "none"), storage.below(place / "none")) == ([], [])
+    assert (storage.names(place / "none"), list(storage.entries(place / "none"))) == ([], [])
     paths = [place / "f" / name for name in ("a", "b.json", "sub/c", "sub/deep/d")]
     for path in (*paths, place / "f2", place / "g" / "x"):
         storage.write(path, b"")
     assert sorted(storage.names(place / "f")) == ["a", "b.json", "sub"]
-    assert sorted(storage.below(place / "f")) == paths
+    assert sorted(entry.path for entry in storage.entries(place / "f")) == paths
+    assert [entry.path.name for entry in storage.entries(place / "f", skip=("sub", "a"))] in (
+        ["a", "b.json"],
+        ["b.json", "a"],
+    )
     assert sorted(storage.names(place)) == ["f", "f2", "g"]
-    assert (storage.names(paths[0]), storage.below(paths[0])) == ([], [])
+    assert (storage.names(paths[0]), list(storage.entries(paths[0]))) == ([], [])
 
 
 def test_a_folder_is_there_as_long_as_it_holds_something(place: Path) -> None:
@@ -97,7 +101,7 @@ def test_a_cleared_folder_is_gone_and_no_other(place: Path) -> None:
         storage.write(place / name, b"")
     for _ in range(2):
         storage.clear(place / "f")
-        assert (storage.below(place / "f"), storage.names(place)) == ([], ["f2"])
+        assert (list(storage.entries(place / "f")), storage.names(place)) == ([], ["f2"])
 
 
 def test_what_is_listed_matches_and_is_sorted(place: Path) -> None:

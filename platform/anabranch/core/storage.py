@@ -10,14 +10,26 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol
 from uuid import uuid4
 
 _FILE: Final = "file://"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An object as a list has it; times in seconds since 1970, by the store's clock. ``written``: of its content.
+    ``named``: when it got this name, if that was later."""
+
+    path: Path
+    size: int
+    written: float
+    named: float
 
 
 class Storage(Protocol):
@@ -54,8 +66,9 @@ class Storage(Protocol):
     def holds(self, folder: Path) -> bool:
         """Whether there is such a folder: without a list of what is in it."""
 
-    def below(self, folder: Path) -> list[Path]:
-        """Every object below ``folder``, in no order."""
+    def entries(self, folder: Path, *, skip: Collection[str] = ()) -> Iterator[Entry]:
+        """Every object below ``folder``, in no order; without those in folders of these names. Objects that are removed
+        meanwhile may be left out."""
 
     def create(self, path: Path, content: bytes, *, durable: bool = False) -> bool:
         """Make the object, whole or not at all, unless there is one already; whether this call made it.
@@ -122,8 +135,14 @@ class LocalDisk:
     def holds(self, folder: Path) -> bool:
         return folder.is_dir()
 
-    def below(self, folder: Path) -> list[Path]:
-        return [path for path in folder.rglob("*") if path.is_file()]
+    def entries(self, folder: Path, *, skip: Collection[str] = ()) -> Iterator[Entry]:
+        for place, folders, names in os.walk(folder):
+            folders[:] = [name for name in folders if name not in skip]
+            for name in names:
+                with suppress(FileNotFoundError):
+                    path = Path(place, name)
+                    stat = path.lstat()  # of a link, not of what it leads to
+                    yield Entry(path, stat.st_size, stat.st_mtime, max(stat.st_mtime, stat.st_ctime))
 
     def create(self, path: Path, content: bytes, *, durable: bool = False) -> bool:
         draft = _draft(path)

@@ -80,7 +80,7 @@ def stage_frame(frame: DataFrame, uri: str, build: str, partition_by: str | None
             next_step="check that its disk has free space and is writable; then try again",
             folder=str(folder),
         ) from error
-    files = sorted(path for path in storage.below(folder) if path.suffix == ".parquet")
+    files = sorted(entry.path for entry in storage.entries(folder) if entry.path.suffix == ".parquet")
     with ThreadPoolExecutor(8) as pool:
         return [staged for staged in pool.map(lambda file: describe(file, uri), files) if staged.rows]
 

@@ -28,11 +28,11 @@ from anabranch.compute.batch.manifest import days_text
 from anabranch.compute.batch.publish import publications
 from anabranch.core.errors import AnabranchError, BrokenState
 from anabranch.core.settings import Settings
+from anabranch.core.storage import storage_of
 from anabranch.lake import latest_commit, open_table
 from anabranch.lake.log.archived_commits import ARCHIVE, LOG, log_files
 from anabranch.lake.table_refs import TableRef, existing_tables
 from anabranch.operate.backup._manifest import SavedTable, identity
-from anabranch.operate.maintenance import stats
 
 LEFT_OUT: Final = frozenset({"builds", "migrations", "replays", "spark.properties"})
 """Control files that describe something that is not in a backup (staged files, running work) or is made again."""
@@ -135,11 +135,14 @@ def _data(table: DeltaTable, base: Path) -> Iterator[tuple[str, tuple[Path, ...]
 def _control(settings: Settings, wanted: Callable[[str], bool]) -> Iterator[ChosenFile]:
     """Small files that are written atomically, with their content. Drafts are left out."""
     control = settings.home / "control"
-    for path, stat in sorted(stats(control)):
+    for path in sorted(entry.path for entry in storage_of(control).entries(control)):
         below = path.relative_to(control)
-        if not wanted(below.parts[0]) or path.name.startswith(".") or not S_ISREG(stat.st_mode):
+        if not wanted(below.parts[0]) or path.name.startswith("."):
             continue
         with suppress(FileNotFoundError):  # deleted meanwhile
+            stat = path.lstat()
+            if not S_ISREG(stat.st_mode):
+                continue
             content = _read(path)
             yield ChosenFile(f"control/{below.as_posix()}", len(content), stat.st_mtime_ns, content=content)
 

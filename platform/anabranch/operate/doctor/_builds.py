@@ -15,34 +15,35 @@ from anabranch.certify.verdict import VERDICT, verdict_path
 from anabranch.compute.batch.manifest import Build, expired_manifests, files_of, read_file
 from anabranch.compute.batch.manifest import manifests as manifests_of
 from anabranch.core.settings import Settings
+from anabranch.core.storage import listed, storage_of
 from anabranch.lake import commit_history
 from anabranch.lake.files import BUILDS
-from anabranch.lake.layout import VersionRef
+from anabranch.lake.layout import VersionRef, versions_below
 from anabranch.lake.log.archived_commits import read_commit, versions
 from anabranch.lake.table_refs import EVERY
 from anabranch.operate.doctor._context import Context, TableState, each
 from anabranch.operate.doctor._findings import Finding, Severity
-from anabranch.operate.maintenance import in_progress
+from anabranch.operate.maintenance import in_progress, touched
 from anabranch.serve.routes import route_history
 
 STAGED = timedelta(hours=1).total_seconds()
 """Seconds that a build may take from its first file to its commit."""
 KEPT = timedelta(days=7).total_seconds()
 """Seconds after which a vacuum may delete files that no commit names (``lake.commits.TABLE_PROPERTIES``)."""
-_VERDICT = ".verdict.json"
 
 
 def manifests(context: Context) -> Iterator[Finding]:
     """BUILD_GONE: the files of a build that waits to be published are gone. Published builds are not checked: their
     files belong to the table, which may have replaced them since."""
-    for path in sorted((context.settings.home / "control" / "builds").glob("*/v*/*.json")):
-        if path.name.endswith(_VERDICT) or not (build := read_file(path)):
+    every = versions_below(context.settings, context.settings.home / "control" / "builds")
+    for path in (path for ref in every for path in manifests_of(ref)):
+        if not (build := read_file(path)):
             continue
         base = Path(VersionRef(context.settings, build.view, build.version).batch_table)
-        gone = [file.path for file in build.files if not (base / file.path).exists()]
-        if not gone or context.now - path.stat().st_mtime > KEPT:
+        gone = [file.path for file in build.files if not storage_of(base).exists(base / file.path)]
+        if not gone or context.now - storage_of(path).modified(path) > KEPT:
             continue
-        if _is_pending(context.settings, build) and path.exists():
+        if _is_pending(context.settings, build) and storage_of(path).exists(path):
             what = f"{len(gone)} of {len(build.files)} files of run {build.run}'s build are missing, such as {gone[0]}"
             next_step = f"delete {path} and clear the run's rebuild task in Airflow: it builds them again"
             yield Finding("BUILD_GONE", str(path), what, next_step)
@@ -68,11 +69,11 @@ def staged_files(context: Context, state: TableState) -> Iterator[Finding]:
     older than the table's kept log, and files of a compaction in progress: the next compaction deletes what a killed
     one leaves."""
     base = Path(state.place.uri)
-    known = {file.path for file in state.files()} | _in_manifests(context, state)
+    storage, known = storage_of(base), {file.path for file in state.files()} | _in_manifests(context, state)
     work = in_progress(context.settings)
     being_merged = work.folders if work is not None else ()
-    folders = {f: _parquet(f) for f in sorted((base / BUILDS).glob("*")) if f not in being_merged}
-    old = {f: files for f, files in folders.items() if files and _idle_seconds(f, context.now) > STAGED}
+    folders = {folder: _parquet(folder) for folder in listed(base / BUILDS) if folder not in being_merged}
+    old = {f: files for f, files in folders.items() if files and context.now - touched(f) > STAGED}
     unknown = {folder: files for folder, files in old.items() if not known.intersection(files)}
     if not unknown:
         return
@@ -81,27 +82,21 @@ def staged_files(context: Context, state: TableState) -> Iterator[Finding]:
         (folder, files)
         for folder, files in unknown.items()
         if not named.intersection(files)
-        and all(path.stat().st_mtime * 1000 >= reach_ms for path in files)
+        and all(storage.modified(path) * 1000 >= reach_ms for path in files)
         and any(
             pq.read_metadata(path).num_rows for path in files
         )  # an empty result is also a file, and no commit names it
     ]
     if orphans:
         folder = orphans[0][0]
-        size = sum(path.stat().st_size for _, paths in orphans for path in paths)
+        size = sum(storage.size(path) for _, paths in orphans for path in paths)
         what = f"{len(orphans)} folders ({size:,} bytes) hold staged files that no commit or manifest names"
         next_step = "rm -r " + " ".join(str(each) for each, _ in orphans)
         yield Finding("BUILD_ORPHANED", f"{state.place}: {folder}", what, next_step, Severity.DOUBTFUL)
 
 
-def _idle_seconds(folder: Path, now: float) -> float:
-    """Seconds since the last write in the folder."""
-    times = [path.stat().st_mtime for path in (folder, *folder.rglob("*")) if path.exists()]
-    return now - max(times, default=now)
-
-
 def _parquet(folder: Path) -> list[Path]:
-    return [path for path in folder.rglob("*.parquet") if path.is_file()]
+    return [entry.path for entry in storage_of(folder).entries(folder) if entry.path.suffix == ".parquet"]
 
 
 def _files_in_log(base: Path) -> tuple[set[Path], float]:

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from anabranch.core.errors import BrokenState
+from anabranch.core.storage import listed, storage_of
 from anabranch.lake.log.archived_commits import LOG, read_commit, versions
 from anabranch.lake.table_refs import EVERY, TableRef
 from anabranch.operate.doctor._context import Context, TableState
@@ -45,7 +46,7 @@ def _check_table(place: TableRef, state: TableState | None) -> Iterator[Finding]
     version = state.table.version() if state else max(versions(base), default=0)
     path = base / LOG / f"{version:020d}.crc"
     try:
-        checksum = json.loads(path.read_text())
+        checksum = json.loads(storage_of(path).read(path))
     except FileNotFoundError:
         return
     except ValueError as error:
@@ -81,7 +82,7 @@ def _wrong(checksum: Mapping[str, Any], base: Path, version: int, state: TableSt
 def _logged(base: Path, version: int) -> dict[str, Any]:
     """Returns the newest of each action up to ``version``, read from the commits and the newest checkpoint. Uses no
     engine, because engines read the checksum."""
-    checkpoints = {int(path.name[:20]): path for path in (base / LOG).glob("*.checkpoint.parquet")}
+    checkpoints = {int(path.name[:20]): path for path in listed(base / LOG, "*.checkpoint.parquet")}
     first = max((at for at in checkpoints if at <= version), default=-1)
     found = _checkpointed(checkpoints[first]) if first >= 0 else {}
     for at in range(first + 1, version + 1):

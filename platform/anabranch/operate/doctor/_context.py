@@ -20,6 +20,7 @@ from deltalake import DeltaTable
 from anabranch.compute.speed.checkpoint_handover import REPLAY, owner_of
 from anabranch.contracts.model.declarations import Declarations
 from anabranch.core.settings import Settings
+from anabranch.core.storage import storage_of
 from anabranch.lake import Commit, CommitMetadata, commit_history, open_table
 from anabranch.lake.cut import Cut
 from anabranch.lake.landed import landed_cut
@@ -45,8 +46,9 @@ class DataFile:
     def fault(self) -> str | None:
         """Why the file can't be read, judged by its size and its first and last bytes; None if it can."""
         try:
-            size = self.path.stat().st_size
-            with self.path.open("rb") as file:
+            storage = storage_of(self.path)
+            size = storage.size(self.path)
+            with storage.reading(self.path) as file:
                 head = file.read(len(_MAGIC))
                 file.seek(max(size - _FOOT, 0))
                 foot = file.read()

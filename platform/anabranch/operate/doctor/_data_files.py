@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from anabranch.core.storage import storage_of
 from anabranch.lake.table_refs import EVERY
 from anabranch.operate.doctor._context import Context, TableState, each
 from anabranch.operate.doctor._findings import Finding
@@ -25,7 +26,7 @@ def data_files(_: Context, state: TableState) -> Iterator[Finding]:
     for file in state.files():
         fault = file.fault()
         if fault:
-            code = "FILE_MISSING" if not file.path.exists() else "FILE_UNREADABLE"
+            code = "FILE_MISSING" if not storage_of(file.path).exists(file.path) else "FILE_UNREADABLE"
             found.setdefault(code, []).append((str(file.path), fault))
     place = state.place
     for code, faults in found.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,10 +10,12 @@ from typing import Final
 
 from anabranch.core.control_file import ControlFile
 from anabranch.core.settings import Settings
+from anabranch.core.storage import listed, storage_of
 from anabranch.lake import CommitMetadata, open_table
 from anabranch.lake.files import BUILDS
 from anabranch.lake.log.commit_log import changes
 from anabranch.lake.log.rewrite_commits import MOVED
+from anabranch.operate.maintenance._concurrent_files import size
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,8 @@ def begin(settings: Settings, work: InProgress) -> None:
 
 
 def end(settings: Settings) -> None:
-    _path(settings).unlink(missing_ok=True)
+    path = _path(settings)
+    storage_of(path).remove(path)
 
 
 def in_progress(settings: Settings) -> InProgress | None:
@@ -51,16 +53,16 @@ def in_progress(settings: Settings) -> InProgress | None:
 def tidy(settings: Settings) -> int:
     """Deletes what a killed compaction staged and didn't commit. Returns the bytes freed. Requires the maintenance
     lock."""
-    for draft in _path(settings).parent.glob(f".{_path(settings).name}.*"):
-        draft.unlink()
+    for draft in listed(_path(settings).parent, f".{_path(settings).name}.*"):
+        storage_of(draft).remove(draft)
     work = in_progress(settings)
     freed = 0
     if work is not None:
         named = named_builds(work)
         for folder in work.folders:
             if folder.name not in named:
-                freed += sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-                shutil.rmtree(folder, ignore_errors=True)
+                freed += size(folder)
+                storage_of(folder).clear(folder)
     end(settings)
     return freed
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from anabranch.core.errors import BrokenState
+from anabranch.core.storage import storage_of
 from anabranch.ingest.landing.table.schema import epochs_build, epochs_of_file
 from anabranch.lake.file_commits import DataFile
 from anabranch.lake.files import BUILDS, NULL_PARTITION, StagedFile, describe, float_columns, footer_columns
@@ -91,12 +92,14 @@ def merge(uri: str, schema: pa.Schema, group: Group) -> StagedFile:
     folder = Path(uri) / BUILDS / group.build
     for column, value in partition.items():
         folder /= f"{column}={quote(NULL_PARTITION if value is None else value)}"
-    folder.mkdir(parents=True, exist_ok=True)
     target, expected = folder / "part-00000.parquet", 0
     bounded = footer_columns(columns, _floats(uri, columns, group))
-    with pq.ParquetWriter(
-        target, columns, compression="snappy", coerce_timestamps="us", write_statistics=bounded
-    ) as writer:
+    with (
+        storage_of(target).writing(target) as sink,
+        pq.ParquetWriter(
+            sink, columns, compression="snappy", coerce_timestamps="us", write_statistics=bounded
+        ) as writer,
+    ):
         held, rows, size = list[pa.Table](), 0, 0
         for file in group.files:
             data = _read(Path(uri) / file.path, columns)
@@ -127,7 +130,7 @@ def _floats(uri: str, columns: pa.Schema, group: Group) -> Iterator[pa.Table]:
 
 def _read(path: Path, columns: pa.Schema) -> pa.Table:
     try:
-        with pq.ParquetFile(path) as file:
+        with storage_of(path).reading(path) as content, pq.ParquetFile(content) as file:
             data = file.read(columns=[n for n in columns.names if n in file.schema_arrow.names], use_threads=False)
     except FileNotFoundError as error:
         raise BrokenState(

@@ -11,6 +11,7 @@ from deltalake import DeltaTable
 
 from anabranch.core.atomic_files import locked
 from anabranch.core.settings import Settings
+from anabranch.core.storage import listed, storage_of
 from anabranch.lake import latest_commit, open_table
 from anabranch.lake.commits import LOG_DAYS
 from anabranch.lake.layout import landing_files_lock
@@ -18,7 +19,7 @@ from anabranch.lake.log.archived_commits import log_files
 from anabranch.lake.log.delta_tables import folder_of
 from anabranch.lake.log.rewrite_commits import log_of
 from anabranch.lake.table_refs import TableRef
-from anabranch.operate.maintenance._concurrent_files import in_folder, size
+from anabranch.operate.maintenance._concurrent_files import size, touched
 from anabranch.operate.maintenance._report import DAY, Action, ActionKind, Policy
 from anabranch.operate.maintenance._retention_holds import replay_over
 
@@ -55,7 +56,7 @@ def clean(settings: Settings, place: TableRef, policy: Policy, *, plan: bool) ->
         old += _drafts(table, policy.now - DAY)
         freed = sum(size(path) for path in old)
         for path in old if not plan else ():
-            path.unlink(missing_ok=True)
+            storage_of(path).remove(path)
     if old:
         yield Action(ActionKind.CLEANED, str(place), "old files of its log", len(old), freed)
 
@@ -63,7 +64,8 @@ def clean(settings: Settings, place: TableRef, policy: Policy, *, plan: bool) ->
 def _checkpointed(table: DeltaTable) -> int:
     """The version of the last checkpoint; -1 if there is none."""
     with suppress(OSError, ValueError, KeyError):
-        return int(json.loads((log_of(table) / "_last_checkpoint").read_text())["version"])
+        path = log_of(table) / "_last_checkpoint"
+        return int(json.loads(storage_of(path).read(path))["version"])
     return -1
 
 
@@ -73,7 +75,7 @@ def _expired(table: DeltaTable, before: float) -> Iterator[Path]:
     found = list[tuple[int, Path]]()
     for version, path in log_files(folder_of(table)):
         with suppress(FileNotFoundError):
-            found += [(version, path)] if path.stat().st_mtime < before else []
+            found += [(version, path)] if storage_of(path).modified(path) < before else []
     checkpoints = [version for version, path in found if ".checkpoint" in path.name and path.suffix == ".parquet"]
     # Readers start from the last checkpoint; a file of an older one may be only one part of several.
     first = max((version for version in checkpoints if version <= _checkpointed(table)), default=0)
@@ -81,5 +83,4 @@ def _expired(table: DeltaTable, before: float) -> Iterator[Path]:
 
 
 def _drafts(table: DeltaTable, before: float) -> list[Path]:
-    found = [path for path, stat in in_folder(log_of(table)) if stat.st_mtime < before]
-    return [path for path in found if path.name.startswith(".") and path.suffix == ".tmp"]
+    return [path for path in listed(log_of(table), ".*.tmp") if touched(path) < before]

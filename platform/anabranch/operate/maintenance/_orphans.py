@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -23,7 +22,7 @@ from anabranch.core.settings import Settings
 from anabranch.core.storage import listed, storage_of
 from anabranch.lake.layout import VersionRef, run_records, versions_below
 from anabranch.lake.streams.stream_checkpoint import delete
-from anabranch.operate.maintenance._concurrent_files import size, stats, touched
+from anabranch.operate.maintenance._concurrent_files import size, touched
 from anabranch.operate.maintenance._report import DAY, HOUR, Action, ActionKind, Policy
 from anabranch.operate.runtime.airflow_parts import airflow_home
 from anabranch.views.retired_versions import retired_versions
@@ -85,7 +84,7 @@ def checkpoints(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[A
     """Deletes checkpoints of streams whose version was retired and dropped."""
     for ref in versions_below(settings, settings.checkpoints / "speed"):
         path = ref.speed_checkpoint
-        if ref.folder.exists() or ref.version not in retired_versions(settings, ref.name):
+        if storage_of(ref.folder).holds(ref.folder) or ref.version not in retired_versions(settings, ref.name):
             continue
         if touched(path) < policy.now - DAY:
             freed = size(path)
@@ -96,13 +95,11 @@ def checkpoints(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[A
 
 def logs(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Action]:
     """Deletes rotated logs and the logs of Airflow's tasks, with the records that lead to their runs."""
-    aside = [(path, stat) for path, stat in stats(settings.logs) if ".log." in path.name]
+    disk = storage_of(settings.logs)
+    aside = [entry for entry in disk.entries(settings.logs) if ".log." in entry.path.name]
     folder = airflow_home(settings) / "logs"
-    old = [
-        path
-        for path, stat in (*aside, *stats(folder), *stats(run_records(settings)))
-        if stat.st_mtime < policy.ended_before()
-    ]
+    every = (*aside, *disk.entries(folder), *disk.entries(run_records(settings)))
+    old = [entry.path for entry in every if entry.written < policy.ended_before()]
     yield from _deleted("logs", "files", old, plan=plan)
     for path in old if not plan else ():
         with suppress(OSError):  # the folder isn't empty, or is the top folder
@@ -146,9 +143,10 @@ def _owner_has_ended(folder: Path, held: ExitStack) -> bool:
 def _deleted(where: str, said: str, paths: list[Path], *, plan: bool) -> Iterator[Action]:
     freed = sum(size(path) for path in paths)
     for path in paths if not plan else ():
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
+        storage = storage_of(path)
+        if storage.holds(path):
+            storage.clear(path)
         else:
-            path.unlink(missing_ok=True)
+            storage.remove(path)
     if paths:
         yield Action(ActionKind.FORGOTTEN, where, said, len(paths), freed)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -22,13 +21,14 @@ from anabranch.compute.batch.manifest import expired_manifests, files_of, manife
 from anabranch.core.atomic_files import locked
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
+from anabranch.core.storage import listed, storage_of
 from anabranch.lake import open_table
 from anabranch.lake.files import BUILDS
 from anabranch.lake.layout import VersionRef, landing_files_lock
 from anabranch.lake.log.archived_commits import ARCHIVE, LOG, commit_file, read_commit
 from anabranch.lake.log.delta_tables import folder_of
 from anabranch.lake.table_refs import TableRef
-from anabranch.operate.maintenance._concurrent_files import stats, touched
+from anabranch.operate.maintenance._concurrent_files import touched
 from anabranch.operate.maintenance._report import DAY, HOUR, Action, ActionKind, Policy
 from anabranch.operate.maintenance._retention_holds import replay_over
 
@@ -64,11 +64,11 @@ def vacuum(settings: Settings, place: TableRef, policy: Policy, *, plan: bool) -
             if replay := replay_over(settings, place.name):
                 yield Action(ActionKind.HELD_BACK, str(place), f"no file is deleted: {replay} is under way")
                 return
-        found = unneeded(settings, place, policy)
+        found, storage = unneeded(settings, place, policy), storage_of(Path(place.uri))
         if not plan:
             for old in found:
-                old.path.unlink(missing_ok=True)
-                old.path.with_name(f".{old.path.name}.crc").unlink(missing_ok=True)  # Hadoop's
+                storage.remove(old.path)
+                storage.remove(old.path.with_name(f".{old.path.name}.crc"))  # Hadoop's
             _clear_builds(Path(place.uri) / BUILDS, policy.now - LEAST)
     if found:
         yield Action(ActionKind.CLEANED, str(place), "old data files", len(found), sum(old.size for old in found))
@@ -86,7 +86,7 @@ def unneeded(settings: Settings, place: TableRef, policy: Policy) -> list[Old]:
         return []
     table.update_incremental()
     held = {path for spelt in _current_files(table) for path in (spelt, unquote(spelt))}
-    if not any((base / path).exists() for path in held) and held:
+    if not any(storage_of(base).exists(base / path) for path in held) and held:
         raise BrokenState(
             "FILES_MISSING",
             f"{place}: none of its current files is below {base}",
@@ -104,17 +104,18 @@ def _current_files(table: DeltaTable) -> list[str]:
 
 def _files(base: Path) -> Iterator[tuple[Path, int, float]]:
     """Yields each data file with its size and the time when it was written or linked (seconds since 1970)."""
-    for path, stat in stats(base, skip=(LOG, ARCHIVE)):
-        if path.suffix == ".parquet" and not path.name.startswith("."):
-            yield path, stat.st_size, max(stat.st_mtime, stat.st_ctime)
+    for entry in storage_of(base).entries(base, skip=(LOG, ARCHIVE)):
+        if entry.path.suffix == ".parquet" and not entry.path.name.startswith("."):
+            yield entry.path, entry.size, entry.named
 
 
 def _recently_removed(table: DeltaTable, since: float) -> Iterator[str]:
     """Yields the files that a commit removed after ``since`` (seconds since 1970)."""
     folder = folder_of(table)
+    storage = storage_of(folder)
     for version in range(table.version(), -1, -1):
         try:
-            if commit_file(folder, version).stat().st_mtime < since - DAY:  # clocks may differ
+            if storage.modified(commit_file(folder, version)) < since - DAY:  # clocks may differ
                 return
             text = read_commit(folder, version)
         except FileNotFoundError:
@@ -135,6 +136,8 @@ def _in_manifests(settings: Settings, place: TableRef, policy: Policy) -> Collec
 
 def _clear_builds(builds: Path, before: float) -> None:
     """Deletes staging folders that hold no data file and were not written recently."""
-    for folder in builds.glob("*"):
-        if touched(folder) < before and not any(path.suffix == ".parquet" for path, _ in stats(folder)):
-            shutil.rmtree(folder, ignore_errors=True)
+    storage = storage_of(builds)
+    for folder in listed(builds):
+        data = (entry for entry in storage.entries(folder) if entry.path.suffix == ".parquet")
+        if touched(folder) < before and next(data, None) is None:
+            storage.clear(folder)
