@@ -25,6 +25,7 @@ from anabranch.change.migrate.run_heartbeat import record_heartbeat
 from anabranch.change.replay.state import REFUSED, state_file
 from anabranch.compute.batch.publish import publish
 from anabranch.compute.speed.checkpoint_handover import REPLAY
+from anabranch.core.storage import storage_of
 from anabranch.lake import CommitMetadata, commits
 from anabranch.lake.cut import Cut, Position
 from anabranch.lake.files import stage_arrow
@@ -245,7 +246,8 @@ def replay_unknown(c: Clinic) -> None:
 
 
 def drop_half(c: Clinic) -> None:
-    (c.settings.lake / "views" / NAME / ".dropped-v3").mkdir()
+    dropping = VersionRef(c.settings, NAME, 3).dropping
+    storage_of(dropping).write(dropping, b"")
 
 
 def record(c: Clinic, created: float) -> None:
@@ -408,7 +410,7 @@ IN_VIEWS: Defects = [
     (standing_unreadable, "STANDING_UNREADABLE", f"replays of {NAME} v1"),
     (replay_left, "REPLAY_LEFT", "replay/done"),
     (replay_unknown, "REPLAY_LEFT", "unknown"),
-    (drop_half, "DROP_HALF", ".dropped-v3"),
+    (drop_half, "DROP_HALF", "v3"),
     (process_gone, "PROCESS_GONE", "run"),
     (unwatched, "UNWATCHED", "run"),
     (draft_left, "DRAFT_LEFT", ".one.json."),

@@ -59,6 +59,11 @@ class VersionRef:
         return str(self.folder / "batch")
 
     @property
+    def dropping(self) -> Path:
+        """An object that is there while the version is deleted: its tables count as gone."""
+        return self.folder / "dropping"
+
+    @property
     def speed_checkpoint(self) -> Path:
         return self.settings.checkpoints / "speed" / self._path
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 from anabranch.core.settings import SAFE_NAME, Settings
 from anabranch.core.storage import storage_of
-from anabranch.lake.layout import certificates_table
+from anabranch.lake.layout import certificates_table, versions_below
 
 Kind = Literal["landing", "speed", "batch", "certificates", "routes"]
 EVERY: tuple[Kind, ...] = ("speed", "batch", "certificates", "routes", "landing")
@@ -48,7 +48,7 @@ class TableRef:
 
 
 def existing_tables(settings: Settings, *kinds: Kind) -> list[TableRef]:
-    """The existing tables of these kinds."""
+    """The existing tables of these kinds, without those of a version that is being deleted."""
     logs = ((place, Path(place.uri) / "_delta_log") for kind in kinds for place in _candidates(settings, kind))
     return [place for place, log in logs if storage_of(log).holds(log)]
 
@@ -58,10 +58,9 @@ def _candidates(settings: Settings, kind: Kind) -> Iterator[TableRef]:
     if kind == "certificates":
         yield TableRef(kind, certificates_table(settings))
     elif kind in ("speed", "batch"):
-        for view in _names(lake / "views"):
-            for version in _names(lake / "views" / view):
-                if SAFE_NAME.fullmatch(view) and version[:1] == "v" and version[1:].isdecimal():
-                    yield TableRef(kind, str(lake / "views" / view / version / kind), view, int(version[1:]))
+        for ref in versions_below(settings, lake / "views"):
+            if not storage_of(ref.dropping).exists(ref.dropping):
+                yield TableRef(kind, str(ref.folder / kind), ref.name, ref.version)
     else:
         found = (name for name in _names(lake / kind) if SAFE_NAME.fullmatch(name))
         yield from (TableRef(kind, str(lake / kind / name), name) for name in found)

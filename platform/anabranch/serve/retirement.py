@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from anabranch.core.errors import BadInput, Conflict
+from anabranch.core.storage import listed, storage_of
 from anabranch.lake.layout import VersionRef
 from anabranch.lake.streams.stream_checkpoint import delete
 from anabranch.serve._named_readers import named_readers
@@ -50,28 +49,35 @@ def retire(ref: VersionRef, *, by: str, why: str, grace: timedelta = GRACE) -> R
 
 
 def reinstate(ref: VersionRef, *, by: str, why: str) -> Route:
-    """Undo a retirement. The stream continues where it was, or from history if the version was dropped. Raises Conflict
-    NOT_RETIRED."""
+    """Undo a retirement. The stream continues where it was, or from history if the version was dropped; a drop that was
+    killed is completed. Raises Conflict NOT_RETIRED."""
     route = _retired_route(ref)
+    if storage_of(ref.dropping).exists(ref.dropping):
+        _delete(ref)
     return set_route(
         ref.settings, ref.name, route.shares, by=by, why=why, after=route.number, retired=route.retired - {ref.version}
     )
 
 
 def drop(ref: VersionRef) -> int:
-    """Delete the tables and the checkpoint of a retired version, and return the bytes freed. Idempotent. Its
-    certificates stay, as history. Raises Conflict NOT_RETIRED."""
+    """Delete the tables and the checkpoint of a retired version, and return the bytes freed. Its tables count as gone
+    from its begin on; after a kill, call it again. Its certificates stay, as history. Raises Conflict NOT_RETIRED."""
     _retired_route(ref)
-    folder = ref.folder
-    trash = folder.with_name(f".dropped-{folder.name}")
-    if folder.exists():  # a drop that was killed may have left ``trash``
-        shutil.rmtree(trash, ignore_errors=True)
-        folder.rename(trash)
-    freed = _bytes(trash)
-    shutil.rmtree(trash, ignore_errors=True)
+    return _delete(ref)
+
+
+def _delete(ref: VersionRef) -> int:
+    storage, freed = storage_of(ref.folder), size(ref)
+    if storage.holds(ref.folder):
+        storage.write(ref.dropping, b"")
+    for path in listed(ref.folder):
+        if path != ref.dropping:  # which goes last
+            storage.clear(path)
+    # Earlier versions renamed the folder first, and a killed one left it.
+    leftover = ref.folder.with_name(f".dropped-{ref.folder.name}")
+    for folder in (ref.folder, leftover, ref.replay_checkpoints, ref.replay_mirrors):
+        storage_of(folder).clear(folder)
     delete(ref.speed_checkpoint)
-    for of_replays in (ref.replay_checkpoints, ref.replay_mirrors):
-        shutil.rmtree(of_replays, ignore_errors=True)
     return freed
 
 
@@ -84,11 +90,7 @@ def retirement_text(before: Route | None, route: Route) -> str:
 
 def size(ref: VersionRef) -> int:
     """Return the size of a version's tables in bytes."""
-    return _bytes(ref.folder)
-
-
-def _bytes(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    return sum(entry.size for entry in storage_of(ref.folder).entries(ref.folder))
 
 
 def _retired_route(ref: VersionRef) -> Route:

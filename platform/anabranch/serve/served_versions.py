@@ -16,8 +16,10 @@ def served_views(settings: Settings) -> list[str]:
 
 def served_versions(settings: Settings, view: str) -> list[int]:
     """Return the versions of one view that have a table, newest first."""
-    folder = VersionRef(settings, view, 1).folder.parent
-    return sorted((int(path.name[1:]) for path in listed(folder, "v*") if path.name[1:].isdecimal()), reverse=True)
+    numbers = (path.name[1:] for path in listed(VersionRef(settings, view, 1).folder.parent, "v*"))
+    known = [VersionRef(settings, view, int(number)) for number in numbers if number.isdecimal() and int(number) > 0]
+    there = [ref.version for ref in known if not storage_of(ref.dropping).exists(ref.dropping)]
+    return sorted(there, reverse=True)
 
 
 def newest_speed(settings: Settings, view: str, version: int | None, *, first: bool = False) -> tuple[int, Snapshot]:

@@ -19,7 +19,9 @@ from anabranch.change.reprocess_request import ReprocessRequest
 from anabranch.compute.speed.service import Slot, Speed
 from anabranch.core.errors import AnabranchError, BadInput
 from anabranch.core.settings import Settings
+from anabranch.core.storage import DISK
 from anabranch.lake.layout import VersionRef
+from anabranch.lake.table_refs import existing_tables
 from anabranch.serve import _named_readers, routes
 from anabranch.serve._named_readers import NamedReader
 from anabranch.serve.retirement import drop, reinstate, retire, size
@@ -150,27 +152,48 @@ def test_a_read_that_no_route_has_led_leaves_nothing_behind(tmp_path: Path) -> N
 def test_only_what_is_retired_is_dropped_and_a_killed_drop_goes_on(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert refused(lambda: drop(VersionRef(settings, VIEW, 1))).code == "NOT_RETIRED"
-    gone(settings)
     ref = VersionRef(settings, VIEW, 1)
+    assert refused(lambda: drop(ref)).code == "NOT_RETIRED"
+    gone(settings)
     beside = [ref.speed_checkpoint, ref.replay_checkpoints, ref.replay_mirrors]
     for folder in beside:
         folder.mkdir(parents=True)
-    held = size(VersionRef(settings, VIEW, 1))
-    with monkeypatch.context() as killed:
-
-        def kill(*_: object, **__: object) -> None:
-            raise KeyboardInterrupt
-
-        killed.setattr("anabranch.serve.retirement.shutil.rmtree", kill)
-        with pytest.raises(KeyboardInterrupt):
-            drop(VersionRef(settings, VIEW, 1))
-    assert drop(VersionRef(settings, VIEW, 1)) == held
-    assert drop(VersionRef(settings, VIEW, 1)) == 0
-    assert not VersionRef(settings, VIEW, 1).folder.exists()
-    assert not [folder for folder in beside if folder.exists()]
+    held = size(ref)
+    kill_drop(monkeypatch, ref)
+    assert {table.version for table in existing_tables(settings, "speed", "batch")} == {2}
+    assert drop(ref) == held
+    assert drop(ref) == 0
+    assert not [folder for folder in (*beside, ref.folder) if folder.exists()]
     assert anabranch.read(VIEW, settings=settings).version == 2
-    assert list(VersionRef(settings, VIEW, 1).folder.parent.iterdir()) == [VersionRef(settings, VIEW, 2).folder]
+    assert list(ref.folder.parent.iterdir()) == [VersionRef(settings, VIEW, 2).folder]
+
+
+def test_a_version_whose_drop_was_killed_begins_anew_when_it_is_taken_back(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone(settings)
+    ref = VersionRef(settings, VIEW, 1)
+    kill_drop(monkeypatch, ref, after=1)
+    reinstate(ref, by="bob", why="too soon")
+    assert not ref.folder.exists()
+    small_halves.start_speed(settings, 6)
+    assert str(anabranch.read(VIEW, version=1, settings=settings).cut) == "flights@6"
+
+
+def kill_drop(monkeypatch: pytest.MonkeyPatch, ref: VersionRef, after: int = 0) -> None:
+    """Kills a drop when it has cleared so many folders."""
+    left, clear = [None] * after, DISK.clear
+
+    def kill(folder: Path) -> None:
+        if not left:
+            raise KeyboardInterrupt
+        left.pop()
+        clear(folder)
+
+    with monkeypatch.context() as killed:
+        killed.setattr(type(DISK), "clear", lambda _, folder: kill(folder))
+        with pytest.raises(KeyboardInterrupt):
+            drop(ref)
 
 
 def test_a_process_that_has_read_a_table_sees_that_it_was_made_again(settings: Settings) -> None:

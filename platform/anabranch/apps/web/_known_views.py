@@ -36,7 +36,7 @@ def known_view(settings: Settings, name: str) -> KnownView | None:
 
 def _known(settings: Settings, name: str, declared: tuple[Declared, ...] | tuple[()]) -> KnownView:
     by_version = {each.version: each for each in declared}
-    versions = {*by_version, *(version for version in served_versions(settings, name) if version > 0)}
+    versions = {*by_version, *served_versions(settings, name)}
     return KnownView(name, tuple(sorted(versions, reverse=True)), by_version)
 
 

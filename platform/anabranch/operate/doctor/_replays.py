@@ -10,7 +10,7 @@ from anabranch.change.replay.publish import owns_live
 from anabranch.change.replay.state import PUBLISHED, ReplayState, list_states, read_state
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
-from anabranch.core.storage import listed
+from anabranch.core.storage import listed, storage_of
 from anabranch.lake.layout import VersionRef, versions_below
 from anabranch.operate.doctor._context import Context
 from anabranch.operate.doctor._findings import Finding, Severity
@@ -65,13 +65,14 @@ def leftovers(context: Context) -> Iterator[Finding]:
 
 def dropped(context: Context) -> Iterator[Finding]:
     """DROP_HALF: the deletion of a version was interrupted more than an hour ago."""
-    for folder in sorted((context.settings.lake / "views").glob("*/.dropped-v*")):
+    for ref in versions_below(context.settings, context.settings.lake / "views"):
         with suppress(FileNotFoundError):
-            if context.now - folder.stat().st_ctime > 3600:
-                view, version = folder.parent.name, folder.name.removeprefix(".dropped-v")
-                what = f"the drop of {view} v{version} was interrupted"
-                next_step = f"anabranch migrate drop {view} {version}"
-                yield Finding("DROP_HALF", str(folder), what, next_step, Severity.DOUBTFUL)
+            if context.now - storage_of(ref.dropping).modified(ref.dropping) > 3600:
+                what, next_step = (
+                    f"the drop of {ref} was interrupted",
+                    f"anabranch migrate drop {ref.name} {ref.version}",
+                )
+                yield Finding("DROP_HALF", str(ref.folder), what, next_step, Severity.DOUBTFUL)
 
 
 def _versions(settings: Settings) -> list[VersionRef]:
