@@ -176,8 +176,10 @@ class LocalDisk:
         path.unlink(missing_ok=True)
 
     def clear(self, folder: Path) -> None:
-        with suppress(FileNotFoundError):
-            shutil.rmtree(folder)
+        shutil.rmtree(folder, ignore_errors=True)  # others may delete in it, too
+        if folder.exists():
+            with suppress(FileNotFoundError):
+                shutil.rmtree(folder)
 
     def move(self, path: Path, to: Path) -> None:
         to.parent.mkdir(parents=True, exist_ok=True)

@@ -145,7 +145,8 @@ def _deleted(where: str, said: str, paths: list[Path], *, plan: bool) -> Iterato
     for path in paths if not plan else ():
         storage = storage_of(path)
         if storage.holds(path):
-            storage.clear(path)
+            with suppress(OSError):  # the next run tries again
+                storage.clear(path)
         else:
             storage.remove(path)
     if paths:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
@@ -140,4 +140,5 @@ def _clear_builds(builds: Path, before: float) -> None:
     for folder in listed(builds):
         data = (entry for entry in storage.entries(folder) if entry.path.suffix == ".parquet")
         if touched(folder) < before and next(data, None) is None:
-            storage.clear(folder)
+            with suppress(OSError):  # the next run tries again
+                storage.clear(folder)
