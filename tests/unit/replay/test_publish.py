@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import anabranch
 import pytest
+from anabranch.change.replay import publish
 from anabranch.change.replay.publish import is_published, publish_days, publish_whole
 from anabranch.compute.speed.table import SpeedTable
-from anabranch.core.errors import AnabranchError
+from anabranch.core.errors import AnabranchError, Conflict
 from anabranch.core.settings import Settings
-from anabranch.lake import commits
-from anabranch.lake.files import stage_arrow
+from anabranch.lake import commits, latest_commit
+from anabranch.lake.files import StagedFile, stage_arrow
 from anabranch.lake.layout import VersionRef
-from anabranch.views.model.definition import PARTITION_DATE
+from anabranch.views.model.definition import PARTITION_DATE, Refresh
 from anabranch.views.model.handle import ViewHandle
 from deltalake import DeltaTable
 from support.landed_sample import FLIGHTS
@@ -57,7 +61,7 @@ def show(clinic: Clinic, *, whole: bool) -> None:
     if whole:
         publish_whole(clinic.handle(), RUN, uri)
     else:
-        publish_days(ViewHandle(clinic.settings, V1, clinic.platform().views.topic(V1)), RUN, uri, DAYS[:2])
+        publish_days(clinic.handle(), RUN, uri, DAYS[:2])
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -87,3 +91,27 @@ def test_where_nobody_knows_nothing_is_taken_away(clinic: Clinic, whole: bool) -
 
     assert told.value.code == "COMMIT_UNKNOWN"
     assert builds(), "the commit may name them"
+
+
+@pytest.mark.parametrize("refresh", ["state", "partitions"])
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_live_commit_behind_its_check_is_not_published_over(
+    clinic: Clinic, monkeypatch: pytest.MonkeyPatch, whole: bool, refresh: Refresh
+) -> None:
+    view = ViewHandle(clinic.settings, replace(V1, refresh=refresh), FLIGHTS)
+    uri, stage = str(view.replay_tables / RUN), publish.stage_links
+
+    def after_the_stream(*given: Any) -> Sequence[StagedFile]:
+        clinic.land([departed(9, DAYS[3])])
+        clinic.speed([DAYS[3]], origin="NEW")
+        return stage(*given)
+
+    monkeypatch.setattr(publish, "stage_links", after_the_stream)
+    with pytest.raises(Conflict) as refused:
+        publish_whole(view, RUN, uri) if whole else publish_days(view, RUN, uri, DAYS[:2])
+
+    assert refused.value.code == "TABLE_MOVED"
+    live = latest_commit(view.speed_table)
+    assert live is not None
+    assert live.note.cut == clinic.cut
+    assert not is_published(view, RUN, 0)

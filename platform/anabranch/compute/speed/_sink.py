@@ -145,7 +145,7 @@ class Sink:
         rows that were closed stay closed."""
         if not self.table.view.closed_only:
             return watermark_ms
-        before = int(self.table.newest().note.extra.get("watermark_ms") or 0)
+        before = int(self.table.pinned().note.extra.get("watermark_ms") or 0)
         return max(watermark_ms or 0, before) or None
 
     def _write(self, action: BatchAction, covered: BatchCut, frame: DataFrame, batch: Batch) -> None:

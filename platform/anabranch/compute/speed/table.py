@@ -86,8 +86,16 @@ class SpeedTable:
         return {} if refreshed or not self._loaded else {LOADED: dict(self._loaded)}
 
     def newest(self) -> Commit:
-        """The latest commit. It also pins the table's version: the next commit follows it directly, or fails."""
+        """The latest commit. It also pins the table's version: the next commit follows it directly, or fails.
+
+        Only for a decision about the next commit. Behind a decision use ``pinned``: a new pin would let a writer that
+        slept meanwhile commit on top of its successor.
+        """
         self._table.update_incremental()
+        return self.pinned()
+
+    def pinned(self) -> Commit:
+        """The commit that the next one follows."""
         found = self._latest(self._table)
         if found is None:
             raise BrokenState(
@@ -175,7 +183,7 @@ class SpeedTable:
         present = {str(partition[PARTITION_DATE]) for partition in self._table.partitions()}
         emptied_now = (present if partitions is None else present & partitions) - filled
         epochs = {topic: position.epoch for topic, position in note.cut.positions.items()}
-        before = {**self.newest().note.extra.get(EMPTIED, {}), **note.extra.get(EMPTIED, {})}
+        before = {**self.pinned().note.extra.get(EMPTIED, {}), **note.extra.get(EMPTIED, {})}
         emptied = {**before, **dict.fromkeys(sorted(emptied_now), epochs)}
         still_empty = {day: since for day, since in emptied.items() if day not in filled}
         return with_fields(note, extra={**note.extra, EMPTIED: still_empty}) if still_empty else note
