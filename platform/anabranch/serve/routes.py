@@ -12,10 +12,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from anabranch.core.clocks import Moment
@@ -24,7 +24,7 @@ from anabranch.core.settings import Settings
 from anabranch.lake import Commit, CommitMetadata, open_table
 from anabranch.lake.commits import append, create
 from anabranch.lake.cut import Cut
-from anabranch.lake.files import stage_arrow
+from anabranch.lake.files import parquet_file, stage_arrow
 from anabranch.lake.layout import VersionRef, routes_table, safe_name
 from anabranch.lake.log.delta_tables import folder_of
 from anabranch.lake.optimistic import until_committed
@@ -105,7 +105,10 @@ def route_history(settings: Settings, view: str) -> list[Route]:
     """Return every route that ``view`` has had, oldest first."""
     table = snapshot(routes_table(settings, safe_name(view, "view")))
     paths = table.files.get(None, ()) if table else ()
-    rows = [row for path in paths for row in pq.ParquetFile(path).read().to_pylist()]
+    rows = list[dict[str, Any]]()
+    for path in paths:
+        with parquet_file(Path(path)) as file:
+            rows += file.read().to_pylist()
     return [
         Route(
             view,

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -23,6 +24,7 @@ from anabranch.core.errors import AnabranchError
 from anabranch.core.storage import path_of, storage_of
 from anabranch.lake import Commit, latest_verified_commit, open_table
 from anabranch.lake.cut import Cut, Position
+from anabranch.lake.files import parquet_file
 from anabranch.lake.log.archived_commits import commit_file
 from anabranch.lake.log.commit_errors import unreadable_file
 from anabranch.lake.log.delta_tables import delta_table
@@ -178,15 +180,16 @@ def _newest_epochs(path: str, columns: Mapping[str, str]) -> Epochs:
     """Read the newest epoch of each topic in a file from its Parquet footer. Needed when the log has no statistics: the
     file is old, or the column is beyond those that Delta indexes. Raises BrokenState FILE_UNREADABLE."""
     try:
-        footer = pq.read_metadata(path)
+        with parquet_file(Path(path)) as file:
+            return {topic: _newest(file, column) for topic, column in columns.items()}
     except (OSError, pa.ArrowInvalid) as error:
         raise unreadable_file(path, error) from error
-    return {topic: _newest(path, footer, column) for topic, column in columns.items()}
 
 
-def _newest(path: str, footer: pq.FileMetaData, column: str) -> int:
+def _newest(file: pq.ParquetFile, column: str) -> int:
+    footer = file.metadata
     index = footer.schema.names.index(column)
     bounds = [footer.row_group(group).column(index).statistics for group in range(footer.num_row_groups)]
     if all(b is not None and b.has_min_max for b in bounds):
         return max((int(b.max) for b in bounds), default=0)
-    return int(pc.max(pq.read_table(path, columns=[column])[column]).as_py() or 0)
+    return int(pc.max(file.read(columns=[column])[column]).as_py() or 0)

@@ -9,13 +9,12 @@ from typing import Any
 
 import anabranch
 import pytest
-from anabranch.change.replay import publish
 from anabranch.change.replay.publish import is_published, publish_days, publish_whole
 from anabranch.compute.speed.table import SpeedTable
 from anabranch.core.errors import AnabranchError, Conflict
 from anabranch.core.settings import Settings
 from anabranch.lake import commits, latest_commit
-from anabranch.lake.files import StagedFile, stage_arrow
+from anabranch.lake.files import StagedFile, stage_arrow, stage_links
 from anabranch.lake.layout import VersionRef
 from anabranch.views.model.definition import PARTITION_DATE, Refresh
 from anabranch.views.model.handle import ViewHandle
@@ -99,14 +98,14 @@ def test_a_live_commit_behind_its_check_is_not_published_over(
     clinic: Clinic, monkeypatch: pytest.MonkeyPatch, whole: bool, refresh: Refresh
 ) -> None:
     view = ViewHandle(clinic.settings, replace(V1, refresh=refresh), FLIGHTS)
-    uri, stage = str(view.replay_tables / RUN), publish.stage_links
+    uri = str(view.replay_tables / RUN)
 
     def after_the_stream(*given: Any) -> Sequence[StagedFile]:
         clinic.land([departed(9, DAYS[3])])
         clinic.speed([DAYS[3]], origin="NEW")
-        return stage(*given)
+        return stage_links(*given)
 
-    monkeypatch.setattr(publish, "stage_links", after_the_stream)
+    monkeypatch.setattr("anabranch.change.replay.publish.stage_links", after_the_stream)
     with pytest.raises(Conflict) as refused:
         publish_whole(view, RUN, uri) if whole else publish_days(view, RUN, uri, DAYS[:2])
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from pathlib import Path
 from threading import Lock
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from anabranch.certify.certificates import Certificate, certificate_rows
 from anabranch.core.settings import Settings
 from anabranch.lake import open_table
+from anabranch.lake.files import parquet_file
 from anabranch.lake.layout import VersionRef, certificates_table
+from anabranch.lake.log.delta_tables import folder_of
 
 CertificateSummaries = Mapping[date | None, "CertificateSummary"]
 _COLUMNS = ["version", "partition", "run", "late_events", "equal", "created", "sequence"]
@@ -47,17 +49,19 @@ class _CachedTable:
         if self.version == self.table.version():
             return
         actions = pa.table(self.table.get_add_actions(flatten=True))
-        base = self.table.table_uri.removeprefix("file://").rstrip("/")
+        base = folder_of(self.table)
         marks = {key: dict(known) for key, known in self.marks.items()}  # copied: a page may be reading the old ones
         for path, view in zip(actions["path"].to_pylist(), actions["partition.view"].to_pylist(), strict=True):
             if path not in self.files:
-                _add_newest(marks, view, f"{base}/{unquote(path)}")
+                _add_newest(marks, view, base / unquote(path))
                 self.files.add(path)
         self.marks, self.version = marks, self.table.version()
 
 
-def _add_newest(marks: dict[tuple[str, int], dict[date | None, CertificateSummary]], view: str, file: str) -> None:
-    for row in pq.ParquetFile(file).read(_COLUMNS).to_pylist():
+def _add_newest(marks: dict[tuple[str, int], dict[date | None, CertificateSummary]], view: str, path: Path) -> None:
+    with parquet_file(path) as file:
+        rows = file.read(_COLUMNS).to_pylist()
+    for row in rows:
         mark = CertificateSummary(
             row["equal"], row["created"], row["run"], row["late_events"], row.get("sequence") or 0
         )

@@ -9,13 +9,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from anabranch.core.storage import storage_of
 from anabranch.ingest.landing.duplicates import as_duplicates
 from anabranch.ingest.landing.table.schema import EVENT_DATE
-from anabranch.lake.files import StagedFile, restage, stage_arrow
+from anabranch.lake.files import StagedFile, parquet_file, restage, stage_arrow
 
 
 def read_columns(uri: str, staged: Sequence[StagedFile], names: Sequence[str], schema: pa.Schema) -> pa.Table:
@@ -23,7 +22,8 @@ def read_columns(uri: str, staged: Sequence[StagedFile], names: Sequence[str], s
     wanted = pa.schema([schema.field(name) for name in names])
 
     def read(file: StagedFile) -> pa.Table:
-        return pq.ParquetFile(Path(uri) / file.path).read(columns=list(names), use_threads=False).select(names)
+        with parquet_file(Path(uri) / file.path) as opened:
+            return opened.read(columns=list(names), use_threads=False).select(names)
 
     with ThreadPoolExecutor(4) as pool:
         tables = [table.cast(wanted) for table in pool.map(read, staged)]
@@ -40,7 +40,8 @@ def without_duplicates(
 
     def take_out(file: StagedFile, marked: NDArray[np.bool_]) -> tuple[StagedFile | None, pa.Table]:
         path = Path(uri) / file.path
-        data = pq.ParquetFile(path).read(use_threads=False)
+        with parquet_file(path) as opened:
+            data = opened.read(use_threads=False)
         mask = pa.array(marked)
         found = as_duplicates(data.filter(mask), schema)
         if marked.all():

@@ -11,11 +11,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-import pyarrow.parquet as pq
-
 from anabranch.contracts import Topic
 from anabranch.core.settings import Settings, heap_bytes
-from anabranch.lake.files import StagedFile
+from anabranch.lake.files import StagedFile, parquet_file
 
 _SHARE: Final = 8
 """One micro-batch may take this fraction (1/8) of the engine's heap."""
@@ -53,7 +51,8 @@ class Weight:
 
 def _size(file: Path) -> int:
     """The uncompressed size of the records' bytes in a file."""
-    footer = pq.read_metadata(file)
+    with parquet_file(file) as opened:
+        footer = opened.metadata
     groups = (footer.row_group(number) for number in range(footer.num_row_groups))
     columns = (group.column(number) for group in groups for number in range(group.num_columns))
     return sum(int(column.total_uncompressed_size) for column in columns if column.path_in_schema == "value")

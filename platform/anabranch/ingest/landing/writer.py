@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from anabranch.contracts import Topic
@@ -40,7 +39,7 @@ from anabranch.ingest.landing.table.schema_growth import versions_note
 from anabranch.lake import CommitMetadata
 from anabranch.lake.commits import append
 from anabranch.lake.cut import Cut, Position
-from anabranch.lake.files import StagedFile, restage, stage_arrow, stage_frame
+from anabranch.lake.files import StagedFile, parquet_file, restage, stage_arrow, stage_frame
 from anabranch.lake.log.delta_tables import folder_of
 from anabranch.lake.optimistic import until_committed
 from anabranch.lake.streams.stream_checkpoint import BatchPlan, batch_plan, checkpoint_id
@@ -201,7 +200,8 @@ class LandingWriter:
         return mended, mark_duplicates(judged, repeats).select(SUMMARY_COLUMNS)
 
     def _explained(self, file: StagedFile) -> StagedFile:
-        data = pq.ParquetFile(Path(self._uri) / file.path).read()
+        with parquet_file(Path(self._uri) / file.path) as opened:
+            data = opened.read()
         return restage(with_reasons(data, self.topic), self._uri, file)
 
 

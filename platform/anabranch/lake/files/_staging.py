@@ -7,8 +7,9 @@ Files are staged in the table's own folder, below ``builds/<build>/``, so a comm
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from anabranch.core.errors import BrokenState, root_cause
-from anabranch.core.storage import path_of, storage_of
+from anabranch.core.storage import DISK, path_of, storage_of
 from anabranch.lake.files._statistics import footer_columns, statistics
 
 if TYPE_CHECKING:
@@ -123,6 +124,17 @@ def _write(
     return StagedFile(path, size, data.num_rows, partition, statistics(footer[0], data.select, indexed))
 
 
+@contextmanager
+def parquet_file(path: Path) -> Iterator[pq.ParquetFile]:
+    """Opens a data file of a table, wherever it is stored. Raises OSError; FileNotFoundError if there is none."""
+    if (storage := storage_of(path)) is DISK:  # Arrow's own reader: the other one holds Python's lock
+        with pq.ParquetFile(path) as opened:
+            yield opened
+    else:
+        with storage.reading(path) as content, pq.ParquetFile(content) as opened:
+            yield opened
+
+
 def describe(file: Path, uri: str) -> StagedFile:
     """Describes a Parquet file below the table at ``uri``, from its path and its footer."""
     relative = file.relative_to(path_of(uri))
@@ -131,7 +143,7 @@ def describe(file: Path, uri: str) -> StagedFile:
         column, equals, value = part.partition("=")
         if equals:
             partition[column] = None if value == NULL_PARTITION else unquote(value)
-    with storage_of(file).reading(file) as content, pq.ParquetFile(content) as opened:
+    with parquet_file(file) as opened:
         stats = statistics(opened.metadata, lambda names: opened.read(columns=list(names), use_threads=False))
         rows = opened.metadata.num_rows
     return StagedFile(str(relative), storage_of(file).size(file), rows, partition, stats)

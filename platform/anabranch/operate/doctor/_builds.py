@@ -9,15 +9,13 @@ from datetime import timedelta
 from pathlib import Path
 from urllib.parse import unquote
 
-import pyarrow.parquet as pq
-
 from anabranch.certify.verdict import VERDICT, verdict_path
 from anabranch.compute.batch.manifest import Build, expired_manifests, files_of, read_file
 from anabranch.compute.batch.manifest import manifests as manifests_of
 from anabranch.core.settings import Settings
 from anabranch.core.storage import listed, storage_of
 from anabranch.lake import commit_history
-from anabranch.lake.files import BUILDS
+from anabranch.lake.files import BUILDS, parquet_file
 from anabranch.lake.layout import VersionRef, versions_below
 from anabranch.lake.log.archived_commits import read_commit, versions
 from anabranch.lake.table_refs import EVERY
@@ -83,9 +81,7 @@ def staged_files(context: Context, state: TableState) -> Iterator[Finding]:
         for folder, files in unknown.items()
         if not named.intersection(files)
         and all(storage.modified(path) * 1000 >= reach_ms for path in files)
-        and any(
-            pq.read_metadata(path).num_rows for path in files
-        )  # an empty result is also a file, and no commit names it
+        and any(map(_rows, files))  # an empty result is also a file, and no commit names it
     ]
     if orphans:
         folder = orphans[0][0]
@@ -93,6 +89,11 @@ def staged_files(context: Context, state: TableState) -> Iterator[Finding]:
         what = f"{len(orphans)} folders ({size:,} bytes) hold staged files that no commit or manifest names"
         next_step = "rm -r " + " ".join(str(each) for each, _ in orphans)
         yield Finding("BUILD_ORPHANED", f"{state.place}: {folder}", what, next_step, Severity.DOUBTFUL)
+
+
+def _rows(path: Path) -> int:
+    with parquet_file(path) as file:
+        return int(file.metadata.num_rows)
 
 
 def _parquet(folder: Path) -> list[Path]:

@@ -11,10 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from anabranch.core.errors import BrokenState
 from anabranch.core.storage import listed, storage_of
+from anabranch.lake.files import parquet_file
 from anabranch.lake.log.archived_commits import LOG, read_commit, versions
 from anabranch.lake.table_refs import EVERY, TableRef
 from anabranch.operate.doctor._context import Context, TableState
@@ -94,7 +93,9 @@ def _logged(base: Path, version: int) -> dict[str, Any]:
 
 def _checkpointed(path: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for row in pq.read_table(path, columns=list(_ACTIONS)).to_pylist(maps_as_pydicts="strict"):
+    with parquet_file(path) as file:
+        rows = file.read(columns=list(_ACTIONS)).to_pylist(maps_as_pydicts="strict")
+    for row in rows:
         found |= {name: action for name, action in row.items() if action is not None}
     return found
 

@@ -26,6 +26,7 @@ from anabranch.core.engine.job_error import carried_out
 from anabranch.core.engine.lifetime import engine, leave
 from anabranch.core.engine.spark import SMALL, SMALL_EVENTS
 from anabranch.core.settings import Settings, load_settings
+from anabranch.core.storage import storage_of
 from anabranch.lake.cut import parse_epochs
 from anabranch.lake.layout import VersionRef
 from anabranch.operate.jobs._watch import watched
@@ -75,7 +76,8 @@ def carry_out(
     definition = registry.get(args.view, args.version)
     view = registry.handle(settings, definition)
     check_still_holds(definition, args.fingerprint or definition.fingerprint)
-    built = manifest_path(view, args.run).exists()
+    manifest = manifest_path(view, args.run)
+    built = storage_of(manifest).exists(manifest)
     if args.late is not None and not built:
         check_still_counted(view, args.days, args.cut, (args.events, args.late))
     registry.register(spark, settings, [definition])

@@ -15,7 +15,15 @@ from anabranch.core.errors import BrokenState
 from anabranch.core.storage import storage_of
 from anabranch.ingest.landing.table.schema import epochs_build, epochs_of_file
 from anabranch.lake.file_commits import DataFile
-from anabranch.lake.files import BUILDS, NULL_PARTITION, StagedFile, describe, float_columns, footer_columns
+from anabranch.lake.files import (
+    BUILDS,
+    NULL_PARTITION,
+    StagedFile,
+    describe,
+    float_columns,
+    footer_columns,
+    parquet_file,
+)
 from anabranch.lake.table_refs import Kind
 from anabranch.operate.maintenance._report import Policy
 
@@ -130,7 +138,7 @@ def _floats(uri: str, columns: pa.Schema, group: Group) -> Iterator[pa.Table]:
 
 def _read(path: Path, columns: pa.Schema) -> pa.Table:
     try:
-        with storage_of(path).reading(path) as content, pq.ParquetFile(content) as file:
+        with parquet_file(path) as file:
             data = file.read(columns=[n for n in columns.names if n in file.schema_arrow.names], use_threads=False)
     except FileNotFoundError as error:
         raise BrokenState(
