@@ -98,7 +98,7 @@ def _second(duplicates: Duplicates, table: DeltaTable, topic: Topic) -> float:
     rows = _rows(first)
     begun = time.perf_counter()
     duplicates.catch_up()
-    repeats = duplicates.repeats(rows)
+    repeats = duplicates.find_duplicates(rows)
     decided = time.perf_counter()
     if repeats.sum() != RATE // 50:
         raise AssertionError(f"{repeats.sum()} of {RATE} events were found to repeat another one")
@@ -107,7 +107,7 @@ def _second(duplicates: Duplicates, table: DeltaTable, topic: Topic) -> float:
         table, [], CommitMetadata(writer_of(topic), f"second:{first}", cut, extra={"watermark_us": None, "rows": RATE})
     )
     committed = time.perf_counter()
-    duplicates.landed()
+    duplicates.record_committed()
     return decided - begun + time.perf_counter() - committed
 
 

@@ -215,15 +215,15 @@ def test_a_topic_that_a_person_has_to_decide_about_does_not_keep_the_others_from
     clock = [0.0]
     landing = LandingStreams([topic, other], lambda each: start(spark, settings, each), lambda: clock[0])
     try:
-        landing.look()
+        landing.poll()
         assert [conflict.code for conflict in landing.halted.values()] == ["LOG_REPLACED"]
         assert list(landing.queries) == [other.name]
         eventually(lambda: len(rows_of(settings, other)) == 8, 60)
         shutil.rmtree(landing_table(settings, topic.name))  # the person has decided to begin anew
-        landing.look()
+        landing.poll()
         assert landing.halted
         clock[0] += RETRY_SECONDS
-        landing.look()
+        landing.poll()
         assert not landing.halted
         assert len(landing.queries) == 2
     finally:

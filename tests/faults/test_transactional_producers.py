@@ -207,7 +207,7 @@ def test_a_topic_that_fails_is_tried_again_and_named_while_the_others_are_landed
 
     def looked(wish: Callable[[], Any]) -> Any:
         def look() -> Any:
-            landing.look()
+            landing.poll()
             return wish()
 
         return eventually(look, 90)
@@ -231,7 +231,7 @@ def test_a_topic_that_fails_is_tried_again_and_named_while_the_others_are_landed
         assert list(landing.queries) == [other.name]
         alone = LandingStreams([topic], landing.launch)
         with pytest.raises(BrokenState) as caught:  # nothing is kept from a new process, which may help
-            eventually(lambda: alone.look(), 60)
+            eventually(lambda: alone.poll(), 60)
         assert (caught.value.code, list(alone.halted)) == ("BATCH_FAILED", [topic.name])
 
         clock[0] += RETRY_SECONDS

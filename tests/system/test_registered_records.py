@@ -238,7 +238,7 @@ def test_a_topic_that_waits_for_its_registry_ends_no_process(spark: SparkSession
         return start(spark, place.settings.model_copy(update={"schema_registry_url": url}), each)
 
     def looked_at(code: str) -> bool:
-        landing.look()
+        landing.poll()
         now[0] += 60
         return code in [error.code for error in landing.halted.values()]
 

@@ -53,7 +53,7 @@ def batch(*asked: Asked, decision: str = "valid") -> pa.Table:
 def repeated(landing: Landing, *asked: Asked) -> list[bool]:
     """What a landing that starts now says of a micro-batch."""
     landing.table.update_incremental()
-    return [bool(each) for each in opened(landing).repeats(batch(*asked))]
+    return [bool(each) for each in opened(landing).find_duplicates(batch(*asked))]
 
 
 def opened(landing: Landing) -> Duplicates:
@@ -70,7 +70,7 @@ def test_of_copies_in_a_micro_batch_the_first_one_appended_is_the_event(landing:
 def test_two_texts_are_one_id_only_as_a_pair(landing: Landing) -> None:
     landing.land([departed("bc", source="a"), departed("c", source="ab")])
     rows = batch("c", "bc", "c").set_column(4, "source", pa.array(["a", "ab", "ab"]))
-    assert opened(landing).repeats(rows).tolist() == [False, False, True]
+    assert opened(landing).find_duplicates(rows).tolist() == [False, False, True]
 
 
 def test_few_ids_are_hashed_as_many_are(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,17 +85,17 @@ def test_few_ids_are_hashed_as_many_are(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_broken_copy_stands_for_itself(landing: Landing) -> None:
     landing.land([departed("a")])
     duplicates = opened(landing)
-    assert not duplicates.repeats(batch("a", "b", decision="quarantined")).any()
-    duplicates.landed()
-    assert duplicates.repeats(batch("a", "b")).tolist() == [True, False]
+    assert not duplicates.find_duplicates(batch("a", "b", decision="quarantined")).any()
+    duplicates.record_committed()
+    assert duplicates.find_duplicates(batch("a", "b")).tolist() == [True, False]
 
 
 def test_an_epoch_that_landed_is_known_without_reading_it_again(landing: Landing) -> None:
     duplicates = opened(landing)
-    assert not duplicates.repeats(batch("a", "b")).any()
+    assert not duplicates.find_duplicates(batch("a", "b")).any()
     landing.land([departed("a"), departed("b")])
     landing.table.update_incremental()
-    duplicates.landed()
+    duplicates.record_committed()
     shutil.rmtree(Path(landing.uri) / "builds")
     assert repeated(landing, "a", "b", "c") == [True, True, False]
 
@@ -109,11 +109,11 @@ def test_an_epoch_before_a_crash_is_read_from_the_table(landing: Landing) -> Non
 
 def test_a_micro_batch_that_failed_is_not_known(landing: Landing) -> None:
     duplicates = opened(landing)
-    assert not duplicates.repeats(batch("a")).any()
-    assert not duplicates.repeats(batch("b")).any()
+    assert not duplicates.find_duplicates(batch("a")).any()
+    assert not duplicates.find_duplicates(batch("b")).any()
     landing.land([departed("b")])
-    duplicates.landed()
-    assert duplicates.repeats(batch("a", "b")).tolist() == [False, True]
+    duplicates.record_committed()
+    assert duplicates.find_duplicates(batch("a", "b")).tolist() == [False, True]
 
 
 @pytest.mark.parametrize("what", ["lost", "of another table", "rows changed by another writer", "older log gone"])
@@ -173,8 +173,8 @@ def test_ids_are_known_for_the_whole_horizon_and_forgotten_by_days(landing: Land
 def test_a_clock_that_erred_once_costs_nothing(landing: Landing) -> None:
     landing.land([departed("a", datetime.now(UTC))])
     duplicates = opened(landing)
-    assert duplicates.repeats(batch(("b", datetime(2100, 1, 1, tzinfo=UTC)))).tolist() == [False]
-    assert duplicates.repeats(batch(("a", datetime.now(UTC)))).tolist() == [True]
+    assert duplicates.find_duplicates(batch(("b", datetime(2100, 1, 1, tzinfo=UTC)))).tolist() == [False]
+    assert duplicates.find_duplicates(batch(("a", datetime.now(UTC)))).tolist() == [True]
     landing.land([departed("far", datetime(2100, 1, 1, tzinfo=UTC))])
     shutil.rmtree(landing_index(landing.settings, "flights"))
     assert repeated(landing, ("a", datetime.now(UTC))) == [True]

@@ -118,14 +118,14 @@ class FileEpochs:
         known = replace(before, loads=before.loads.after(file, until))
         rows = numbered(decided, before, self.topic)
         self._duplicates.catch_up()
-        rows = as_loaded(mark_duplicates(rows, self._duplicates.repeats(rows)))
+        rows = as_loaded(mark_duplicates(rows, self._duplicates.find_duplicates(rows)))
         staged = stage_days(rows, self._uri, epoch_build(epoch))
         said: dict[str, Any] = summary(rows.select(SUMMARY_COLUMNS), known)
         said |= {**lateness_note(self.topic), **versions_note(self.topic), **file_note(file, first, until)}
         cut = Cut({self.topic.name: Position(epoch, before.offsets)})
         batch = f"load:{file.sha256[:16]}:{first}"
         append(self.table, staged, CommitMetadata(writer_of(self.topic), batch, cut, extra=said))
-        self._duplicates.landed()
+        self._duplicates.record_committed()
         return Counter({name: count for name, count in said["counts"].items() if name != "late"})
 
 

@@ -85,7 +85,7 @@ class Duplicates:
                 self._add(by_day(rows, IS_EVENT))
         self._index.save(self._origin())
 
-    def repeats(self, rows: pa.Table) -> NDArray[np.bool_]:
+    def find_duplicates(self, rows: pa.Table) -> NDArray[np.bool_]:
         """Which of ``rows``, the micro-batch (IDENTITY), repeat an earlier event. Only events can: a copy of an
         event that isn't valid is quarantined."""
         repeated = np.zeros(rows.num_rows, np.bool_)
@@ -102,8 +102,8 @@ class Duplicates:
             self._fresh = list(split(found[:, ~known], days_of(valid)[~known]))
         return repeated
 
-    def landed(self) -> None:
-        """Called after the commit of the micro-batch that was last passed to ``repeats``."""
+    def record_committed(self) -> None:
+        """Called after the commit of the micro-batch that was last passed to ``find_duplicates``."""
         self._add(self._fresh)
         self._fresh = []
         self._index.save(self._origin())

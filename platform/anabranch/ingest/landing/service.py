@@ -67,7 +67,7 @@ class LandingStreams:
         """The newest error of each topic that isn't landed."""
         return {name: failing.error for name, failing in self._failing.items()}
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Start the topics that don't run and are due. Called periodically, from one thread.
 
         Raises an error of ENDS; and, if no topic is landed any more, an error of neither HALTS nor WAITS: a new process
@@ -151,7 +151,7 @@ def run(settings: Settings, only: Sequence[str] = ()) -> int:
 def _land(settings: Settings, landing: LandingStreams, clock: WallClock, stop: threading.Event) -> None:
     with _status_file(settings, landing) as tell:
         while True:
-            landing.look()
+            landing.poll()
             tell()
             if back := clock.set_back():
                 raise _set_back(back)

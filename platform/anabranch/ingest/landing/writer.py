@@ -159,7 +159,7 @@ class LandingWriter:
             },
         )
         append(self.table, staged, note)
-        self._duplicates.landed()
+        self._duplicates.record_committed()
         self._log_length.committed()
 
     def _holes(self, judged: pa.Table, first: Mapping[int, int], end: Mapping[int, int]) -> Ranges:
@@ -186,7 +186,7 @@ class LandingWriter:
         if expected <= self.settings.small_commit_rows and self._weight.are_few(expected):
             data = arrow_with_epoch(rows.toArrow(), before, self.topic)
             self._weight.seen(data["value"].nbytes, data.num_rows)
-            data = mark_duplicates(data, self._duplicates.repeats(data))
+            data = mark_duplicates(data, self._duplicates.find_duplicates(data))
             return stage_arrow(data, self._uri, build, EVENT_DATE, INDEXED), data.select(SUMMARY_COLUMNS)
         staged = stage_frame(with_epoch(rows, before, self.topic), self._uri, build, EVENT_DATE)
         self._weight.seen_in(self._uri, staged)
@@ -195,7 +195,7 @@ class LandingWriter:
         judged = read_columns(
             self._uri, staged, list(dict.fromkeys([*SUMMARY_COLUMNS, *IDENTITY])), landing_schema(self.topic)
         )
-        repeats = self._duplicates.repeats(judged)
+        repeats = self._duplicates.find_duplicates(judged)
         mended = without_duplicates(self._uri, staged, repeats, landing_schema(self.topic), f"{build}-duplicates")
         return mended, mark_duplicates(judged, repeats).select(SUMMARY_COLUMNS)
 

@@ -60,7 +60,7 @@ def main() -> int:
 
     def work() -> None:
         with engine(settings, f"anabranch-rebuild-{view.name}", SMALL if few else {}) as spark:
-            build, verdict = carry_out(spark, settings, registry, args)
+            build, verdict = rebuild_and_reconcile(spark, settings, registry, args)
         sys.stderr.write(verdict.report)
         built = {k: v for k, v in MANIFEST.content(build).items() if k not in ("files", "partitions", "columns")}
         told = ("equal", "refused", "whole", "speed_version")
@@ -70,7 +70,7 @@ def main() -> int:
     return carried_out(work)
 
 
-def carry_out(
+def rebuild_and_reconcile(
     spark: SparkSession, settings: Settings, registry: Registry, args: argparse.Namespace
 ) -> tuple[Build, Verdict]:
     definition = registry.get(args.view, args.version)

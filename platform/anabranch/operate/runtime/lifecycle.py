@@ -115,7 +115,13 @@ def restart(settings: Settings, name: str) -> PartStatus:
             break
         time.sleep(0.1)
     state = "the other parts run, and this one is started again and again"
-    raise _not_ready(name, now.detail or now.state, Path(before.log), state, "mend what it says: it is tried on")
+    raise _not_ready(
+        name,
+        now.detail or now.state,
+        Path(before.log),
+        state,
+        "fix the error above; the part is started again by itself",
+    )
 
 
 def status(settings: Settings) -> list[PartStatus]:
