@@ -61,6 +61,38 @@ def test_imports_go_one_way(file: Path) -> None:
     assert not wrong
 
 
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    """When it is loaded: what a function imports when it is called, and what only types need, is no circle."""
+    modules = {".".join(file.relative_to(PACKAGE).with_suffix("").parts): file for file in _modules()}
+    graph = {name: sorted({*_loads(file)} & modules.keys() - {name}) for name, file in modules.items()}
+    assert next(_circles(graph), None) is None
+    assert next(_circles({"a": ["b"], "b": ["c"], "c": ["b"]}), None) == ["b", "c", "b"]
+
+
+def _loads(file: Path) -> Iterator[str]:
+    """The modules of the package that are loaded with this one."""
+    for node in ast.parse(file.read_text()).body:
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("anabranch."):
+            module = node.module.removeprefix("anabranch.")
+            yield from (module, *(f"{module}.{alias.name}" for alias in node.names))
+
+
+def _circles(graph: dict[str, list[str]]) -> Iterator[list[str]]:
+    done = set[str]()
+    for start in graph:
+        path, left = [start], [iter(graph[start])]
+        while path and start not in done:
+            following = next(left[-1], None)
+            if following is None:
+                done.add(path.pop())
+                left.pop()
+            elif following in path:
+                yield [*path[path.index(following) :], following]
+            elif following not in done:
+                path.append(following)
+                left.append(iter(graph[following]))
+
+
 def test_every_folder_has_its_place() -> None:
     folders = {".".join(p.relative_to(PACKAGE).parts) for p in (f.parent for f in _modules())}
     folders = {"" if folder == "." else folder for folder in folders}
