@@ -19,7 +19,7 @@ PLATFORM, HANDWRITTEN, UNCHECKED = "platform", "hand-written", "hand-written, du
 STAGES = {
     "Spark reads, decides, writes the files": "anabranch.ingest.landing.writer:stage_frame",
     "what was decided is read back": "anabranch.ingest.landing.writer:read_columns",
-    "ids hashed and looked up": "anabranch.ingest.landing.duplicates:Duplicates.repeats",
+    "ids hashed and looked up": "anabranch.ingest.landing.duplicates:Duplicates.find_duplicates",
     "duplicates taken out of the files": "anabranch.ingest.landing.writer:without_duplicates",
     "ids taken into the index": "anabranch.ingest.landing.duplicates:Duplicates.landed",
     "commit": "anabranch.ingest.landing.writer:append",
