@@ -21,7 +21,7 @@ STAGES = {
     "what was decided is read back": "anabranch.ingest.landing.writer:read_columns",
     "ids hashed and looked up": "anabranch.ingest.landing.duplicates:Duplicates.find_duplicates",
     "duplicates taken out of the files": "anabranch.ingest.landing.writer:without_duplicates",
-    "ids taken into the index": "anabranch.ingest.landing.duplicates:Duplicates.landed",
+    "ids taken into the index": "anabranch.ingest.landing.duplicates:Duplicates.record_committed",
     "commit": "anabranch.ingest.landing.writer:append",
 }
 COLUMNS = (
