@@ -20,7 +20,6 @@ from anabranch.apps.airflow._spark_job import rebuilt
 from anabranch.core.errors import BadInput, Conflict, TryAgain
 from anabranch.core.settings import Settings, load_settings
 from anabranch.lake.layout import VersionRef
-from anabranch.views.model.handle import ViewHandle
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -51,6 +50,7 @@ def plan_migration() -> dict[str, Any]:
     from anabranch.change.reprocess_plan import make_plan
     from anabranch.change.reprocess_request import ReprocessRequest
     from anabranch.change.run_names import record_run
+    from anabranch.views.model.handle import ViewHandle
 
     context = get_current_context()
     run, settings = context["dag_run"], load_settings()

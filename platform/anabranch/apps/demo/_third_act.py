@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from anabranch.apps.demo._second_act import Voice
 from anabranch.core.errors import BrokenState
-from anabranch.views.model.handle import ViewHandle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from anabranch.contracts import Topic
     from anabranch.core.settings import Settings
     from anabranch.ingest.landing.audit.verify import Proof
+    from anabranch.views.model.handle import ViewHandle
 
 SHOP: Final = Path(__file__).parent / "shop"
 VIEW: Final = "takings"
