@@ -15,7 +15,9 @@ from anabranch.compute.batch.manifest import read_manifest
 from anabranch.compute.batch.publish import publications, publish
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import VersionRef
+from anabranch.serve.routes import check_not_retired
 from anabranch.views.project import Project
+from anabranch.views.retired_versions import retired_versions
 
 log = logging.getLogger(__name__)
 NO_VERDICT = "no certificate was made"
@@ -28,9 +30,10 @@ def publish_run(settings: Settings, plan: Mapping[str, Any]) -> dict[str, Any]:
     ``certified_at``, ``late_rows`` (rows that late events changed), ``bytes`` (of the build's data files),
     ``table_version`` (None: nothing new).
     Raises BrokenState BUILD_MISSING or VERDICT_MISSING when an earlier step left no result; Conflict PLAN_OUTDATED when
-    the published days aren't those that the plan replaces. Nothing is published then.
+    the published days aren't those that the plan replaces; BadInput VERSION_RETIRED. Nothing is published then.
     """
     view = Project(settings).view(plan["view"], plan["version"])
+    check_not_retired(view.name, [view.version], retired_versions(settings, view.name))
     build = read_manifest(view, plan["run"])
     verdict = read_verdict(view, plan["run"])
     check_built(build, plan)

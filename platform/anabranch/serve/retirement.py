@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 
+from anabranch.core.atomic_files import locked
 from anabranch.core.errors import BadInput, Conflict
 from anabranch.core.storage import listed, storage_of
 from anabranch.lake.layout import VersionRef
@@ -50,35 +53,55 @@ def retire(ref: VersionRef, *, by: str, why: str, grace: timedelta = GRACE) -> R
 
 def reinstate(ref: VersionRef, *, by: str, why: str) -> Route:
     """Undo a retirement. The stream continues where it was, or from history if the version was dropped; a drop that was
-    killed is completed. Raises Conflict NOT_RETIRED."""
-    route = _retired_route(ref)
-    if storage_of(ref.dropping).exists(ref.dropping):
-        _delete(ref)
-    return set_route(
-        ref.settings, ref.name, route.shares, by=by, why=why, after=route.number, retired=route.retired - {ref.version}
-    )
+    killed is completed. Raises Conflict NOT_RETIRED, or DROP_RUNNING."""
+    with _drop_lock(ref):
+        route = _retired_route(ref)
+        if storage_of(ref.dropping).exists(ref.dropping):
+            _delete(ref)
+        retired = route.retired - {ref.version}
+        return set_route(ref.settings, ref.name, route.shares, by=by, why=why, after=route.number, retired=retired)
 
 
 def drop(ref: VersionRef) -> int:
     """Delete the tables and the checkpoint of a retired version, and return the bytes freed. Its tables count as gone
-    from its begin on; after a kill, call it again. Its certificates stay, as history. Raises Conflict NOT_RETIRED."""
-    _retired_route(ref)
-    return _delete(ref)
+    from its begin on; after a kill, call it again. Its certificates stay, as history. Raises Conflict NOT_RETIRED, or
+    DROP_RUNNING."""
+    with _drop_lock(ref):
+        _retired_route(ref)
+        return _delete(ref)
 
 
 def _delete(ref: VersionRef) -> int:
-    storage, freed = storage_of(ref.folder), size(ref)
+    storage = storage_of(ref.folder)
     if storage.holds(ref.folder):
         storage.write(ref.dropping, b"")
-    for path in listed(ref.folder):
-        if path != ref.dropping:  # which goes last
-            storage.clear(path)
+    freed = size(ref)
     # Earlier versions renamed the folder first, and a killed one left it.
     leftover = ref.folder.with_name(f".dropped-{ref.folder.name}")
-    for folder in (ref.folder, leftover, ref.replay_checkpoints, ref.replay_mirrors):
+    for folder in (leftover, ref.replay_checkpoints, ref.replay_mirrors):
         storage_of(folder).clear(folder)
     delete(ref.speed_checkpoint)
+    for path in listed(ref.folder):
+        if path != ref.dropping:  # which goes last: as long as it is there, the next call completes this one
+            storage.clear(path)
+    storage.clear(ref.folder)
     return freed
+
+
+@contextmanager
+def _drop_lock(ref: VersionRef) -> Iterator[None]:
+    """A version is dropped by one process, and not reinstated meanwhile. Raises Conflict DROP_RUNNING."""
+    with ExitStack() as held:
+        try:
+            held.enter_context(locked(ref.settings.locks / f"drop-{ref.name}-v{ref.version}"))
+        except BlockingIOError:
+            raise Conflict(
+                "DROP_RUNNING",
+                f"{ref} is being dropped or reinstated by another process",
+                state="nothing was changed",
+                next_step="wait until it has ended, then look at the version's state and decide again",
+            ) from None
+        yield
 
 
 def retirement_text(before: Route | None, route: Route) -> str:

@@ -21,12 +21,12 @@ from anabranch.change.reprocess_plan import check_still_counted, check_still_pub
 from anabranch.change.reprocess_request import ReprocessRequest
 from anabranch.compute.batch.publish import publications
 from anabranch.compute.batch.rebuild import cut_at
-from anabranch.core.errors import AnabranchError, Conflict
+from anabranch.core.errors import AnabranchError, BadInput, BrokenState, Conflict
 from anabranch.core.settings import Settings
 from anabranch.ingest.landing.audit import accepted_losses
 from anabranch.lake.cut import parse_epochs
 from anabranch.lake.layout import landing_table
-from anabranch.serve.retirement import retire
+from anabranch.serve.retirement import drop, retire
 from anabranch.serve.routes import set_route
 from anabranch.views.model.handle import ViewHandle
 from deltalake import DeltaTable
@@ -161,6 +161,32 @@ def test_what_lands_meanwhile_is_no_change_and_neither_are_other_days_nor_its_ow
     check_still_published(clinic.settings, planned)  # a rebuild that is cleared afterwards
     again = publish_run(clinic.settings, planned)
     assert (again["table_version"], again["published"]) == (None, planned_days())
+
+
+def test_nothing_of_a_dropped_version_is_published(clinic: Clinic) -> None:
+    planned = plan(clinic, DAYS[3:])
+    clinic.build(RUN, DAYS[3:])
+    clinic.certify(RUN, DAYS[3:])
+    clinic.views = (V1, V2)
+    clinic.speed(view=V2)
+    set_route(clinic.settings, NAME, {2: 100}, by="anna", why="test")
+    retire(clinic.handle(), by="anna", why="test", grace=timedelta(0))
+    drop(clinic.handle())
+    with pytest.raises(BadInput) as refused:
+        publish_run(clinic.settings, planned)
+    assert refused.value.code == "VERSION_RETIRED"
+    assert not Path(clinic.handle().batch_table).exists()
+
+
+def test_files_that_are_gone_are_not_published(clinic: Clinic) -> None:
+    planned = plan(clinic, DAYS[3:])
+    build = clinic.build(RUN, DAYS[3:])
+    clinic.certify(RUN, DAYS[3:])
+    (Path(clinic.handle().batch_table) / build.files[0].path).unlink()
+    with pytest.raises(BrokenState) as refused:
+        publish_run(clinic.settings, planned)
+    assert refused.value.code == "BUILD_MISSING"
+    assert set(publications(clinic.handle().batch_table)) == set(DAYS[:2])
 
 
 def test_a_try_that_was_held_back_in_part_goes_on(clinic: Clinic) -> None:

@@ -12,11 +12,14 @@ import pytest
 from anabranch.core.settings import Settings, load_settings
 from anabranch.ingest.landing import id_hashes
 from anabranch.ingest.landing.duplicates import IDENTITY, Duplicates
+from anabranch.ingest.landing.state import writer_of
 from anabranch.ingest.landing.table.schema import landing_schema
 from anabranch.lake import CommitMetadata
 from anabranch.lake.commits import append
+from anabranch.lake.cut import Cut
 from anabranch.lake.files import stage_arrow
 from anabranch.lake.layout import landing_index
+from deltalake import DeltaTable
 from support.landed_sample import FLIGHTS, Event, Landing
 
 pytestmark = pytest.mark.unit
@@ -105,6 +108,19 @@ def test_an_epoch_before_a_crash_is_read_from_the_table(landing: Landing) -> Non
     opened(landing)
     landing.land([departed("b")], [departed("c")])
     assert repeated(landing, "a", "b", "c", "d") == [True, True, True, False]
+
+
+def test_a_restored_table_that_has_come_to_the_same_version_is_read_anew(landing: Landing) -> None:
+    landing.land([departed("a")])
+    copy = landing.settings.home / "copy"
+    shutil.copytree(landing.uri, copy)
+    landing.land([departed("b")])
+    opened(landing)
+    shutil.rmtree(landing.uri)
+    shutil.copytree(copy, landing.uri)
+    landing.table = DeltaTable(landing.uri)
+    append(landing.table, [], CommitMetadata(writer_of(FLIGHTS), "other", Cut()))
+    assert repeated(landing, "a", "b") == [True, False]
 
 
 def test_a_micro_batch_that_failed_is_not_known(landing: Landing) -> None:

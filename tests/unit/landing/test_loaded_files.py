@@ -55,6 +55,16 @@ def test_a_missing_record_is_written_from_its_commit(tmp_path: Path) -> None:
     assert finished_files(settings, "payments", made, unfinished) == {ONE.sha256: ONE}
 
 
+def test_a_file_that_the_table_does_not_have_can_be_loaded_again(tmp_path: Path) -> None:
+    """The table was restored from before it was loaded, or made anew."""
+    settings = Settings(home=tmp_path)
+    made = table(settings)
+    for loads in (Loads(), Loads(1, 2, {1: OpenFile(ONE.sha256, 2)})):
+        record_file(settings, "payments", ONE)
+        assert finished_files(settings, "payments", made, loads) == {}
+        assert list(loaded_files(settings, "payments").iterdir()) == []
+
+
 def test_what_is_unknown_stops_a_load(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path)
     made = table(settings)

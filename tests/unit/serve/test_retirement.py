@@ -22,7 +22,7 @@ from anabranch.core.settings import Settings
 from anabranch.core.storage import DISK
 from anabranch.lake.layout import VersionRef
 from anabranch.lake.table_refs import existing_tables
-from anabranch.serve import _named_readers, routes
+from anabranch.serve import _named_readers, retirement, routes
 from anabranch.serve._named_readers import NamedReader
 from anabranch.serve.retirement import drop, reinstate, retire, size
 from anabranch.serve.routes import Route, route_history, route_of, set_route
@@ -168,16 +168,37 @@ def test_only_what_is_retired_is_dropped_and_a_killed_drop_goes_on(
     assert list(ref.folder.parent.iterdir()) == [VersionRef(settings, VIEW, 2).folder]
 
 
+@pytest.mark.parametrize("after", range(4))
 def test_a_version_whose_drop_was_killed_begins_anew_when_it_is_taken_back(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
     gone(settings)
     ref = VersionRef(settings, VIEW, 1)
-    kill_drop(monkeypatch, ref, after=1)
+    for folder in (ref.speed_checkpoint, ref.replay_checkpoints / "run"):
+        folder.mkdir(parents=True)
+    kill_drop(monkeypatch, ref, after=after)
     reinstate(ref, by="bob", why="too soon")
     assert not ref.folder.exists()
+    assert not ref.speed_checkpoint.exists(), "its stream would go on behind batches that are gone"
     small_halves.start_speed(settings, 6)
     assert str(anabranch.read(VIEW, version=1, settings=settings).cut) == "flights@6"
+
+
+def test_what_is_dropped_is_not_taken_back_meanwhile(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone(settings)
+    ref, measure = VersionRef(settings, VIEW, 1), size
+    codes = list[str]()
+
+    def meanwhile(of: VersionRef) -> int:
+        for act in (lambda: reinstate(ref, by="bob", why="too soon"), lambda: drop(ref)):
+            codes.append(refused(act).code)
+        return measure(of)
+
+    monkeypatch.setattr(retirement, "size", meanwhile)
+    drop(ref)
+    assert codes == ["DROP_RUNNING", "DROP_RUNNING"]
+    assert retired_versions(settings, VIEW) == {1}
+    assert not ref.folder.exists()
 
 
 def kill_drop(monkeypatch: pytest.MonkeyPatch, ref: VersionRef, after: int = 0) -> None:

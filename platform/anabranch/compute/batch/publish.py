@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from deltalake import DeltaTable, Schema
 
 from anabranch.compute.batch.manifest import Build
 from anabranch.core.errors import BrokenState, Conflict
+from anabranch.core.storage import storage_of
 from anabranch.lake import CommitMetadata, latest_verified_commit, open_table
 from anabranch.lake.commits import create, replace
 from anabranch.lake.cut import Cut
@@ -71,6 +73,7 @@ def publish(
         if planned is not None:
             check_published(view.name, view.version, build.run, build.partitions, planned, known)
         _refuse_older(view.definition, build, todo, known)
+        _check_files(view, build, todo)
         return _replace(table, view.definition, build, todo, known)
 
     return until_committed(f"{view.writer}/batch", attempt)
@@ -136,6 +139,20 @@ def _refuse_older(view: View, build: Build, todo: Sequence[date], known: Mapping
             state="nothing was published",
             next_step="rebuild at the newest cut",
             partitions=[p.isoformat() for p in newer],
+        )
+
+
+def _check_files(view: ViewHandle, build: Build, todo: Sequence[date]) -> None:
+    """The staged files are still there: a commit of missing ones would make the days unreadable."""
+    days, base = {day.isoformat() for day in todo}, Path(view.batch_table)
+    paths = [base / file.path for file in build.files if file.partition[PARTITION_DATE] in days]
+    gone = [path for path in paths if not storage_of(path).exists(path)]
+    if gone:
+        raise BrokenState(
+            "BUILD_MISSING",
+            f"{view}: {len(gone)} of {len(paths)} files that run {build.run} built are gone, such as {gone[0]}",
+            state="nothing was published by this run",
+            next_step="run its rebuild again",
         )
 
 

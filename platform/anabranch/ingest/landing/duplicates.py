@@ -70,14 +70,17 @@ class Duplicates:
         folder = landing_index(settings, topic.name)
         self._index = IdIndex(folder.with_name(f"{folder.name}-every-age") if every_age else folder)
         self._fresh: list[tuple[date | None, Hashes]] = []
+        self._compared = False
 
     def catch_up(self) -> None:
         """Update the index to the table's last read version: from the commits since then (a release, an epoch before a
         crash), or by a rebuild from all that was landed within the horizon."""
         origin = self._index.origin
-        if origin is not None and (origin.table, origin.version) == (self._table_id, self._table.version()):
+        known = origin is not None and (origin.table, origin.version) == (self._table_id, self._table.version())
+        if known and self._compared:
             return
-        missed = self._committed_since(origin)
+        # A table that was restored has its id and may have the version again, of another commit.
+        missed, self._compared = self._committed_since(origin), True
         if missed is None:
             self._rebuild()
         elif missed:

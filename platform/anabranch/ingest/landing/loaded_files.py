@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from deltalake import DeltaTable
 from anabranch.core.control_file import ControlFile
 from anabranch.core.errors import BrokenState, root_cause
 from anabranch.core.settings import Settings
-from anabranch.core.storage import listed
+from anabranch.core.storage import listed, storage_of
 from anabranch.ingest.landing.table.schema import LOADED, VALID
 from anabranch.lake import commit_history
 from anabranch.lake.layout import loaded_files
@@ -95,10 +96,15 @@ LEDGER: Final = ControlFile("record of a loaded file", LoadedFile)
 def finished_files(settings: Settings, topic: str, table: DeltaTable, loads: Loads) -> dict[str, LoadedFile]:
     """The files that have landed completely, by the hash of their content.
 
-    A record that is missing (a kill after the last commit of its file, a backup) is written again from that commit.
-    Raises BrokenState LOADS_UNKNOWN if it isn't kept any more.
+    A record that is missing (a kill after the last commit of its file, a backup) is written again from that commit. One
+    of a file that the table doesn't have (it was restored, or made anew) is deleted, so that the file can be loaded.
+    The caller holds the lock of loads. Raises BrokenState LOADS_UNKNOWN if a commit isn't kept any more.
     """
     found = _recorded(settings, topic)
+    for file in [file for file in found.values() if file.number > loads.last or file.number in loads.open]:
+        path = _record_path(settings, topic, file)
+        storage_of(path).remove(path)
+        del found[file.sha256]
     wanted = set(range(1, loads.last + 1)) - set(loads.open) - {file.number for file in found.values()}
     if wanted:
         for file in _from_commits(table, wanted):
@@ -127,7 +133,11 @@ def names_of_files(settings: Settings, topic: str, table: DeltaTable, numbers: s
 
 def record_file(settings: Settings, topic: str, file: LoadedFile) -> None:
     """Record a file that has landed completely. Idempotent."""
-    LEDGER.create(loaded_files(settings, topic) / f"{file.sha256}.json", file)
+    LEDGER.create(_record_path(settings, topic, file), file)
+
+
+def _record_path(settings: Settings, topic: str, file: LoadedFile) -> Path:
+    return loaded_files(settings, topic) / f"{file.sha256}.json"
 
 
 def _recorded(settings: Settings, topic: str) -> dict[str, LoadedFile]:

@@ -14,7 +14,7 @@ from anabranch.change.replay.cleanup import unused_checkpoints
 from anabranch.change.replay.control import replay_lock
 from anabranch.change.replay.state import list_states, state_file
 from anabranch.change.run_progress import progress_files
-from anabranch.compute.batch.manifest import EXPIRED, builds_folder, expire, expired_manifests, manifests
+from anabranch.compute.batch.manifest import EXPIRED, builds_folder, expire, expired_manifests, manifest_path, manifests
 from anabranch.core.atomic_files import ATOMIC_FOLDERS, abandoned_drafts, locked
 from anabranch.core.engine.spark import HOLD, SCRATCH
 from anabranch.core.errors import Conflict
@@ -40,7 +40,8 @@ def builds(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Action
         young = {*expired_manifests(ref, after=policy.now - HOUR)}
         gone = [path for path in expired_manifests(ref) if path not in young]
         runs = [path.name.removesuffix(f".json{EXPIRED}") for path in gone]
-        gone += [path for run in runs if storage_of(path := verdict_path(ref, run)).exists(path)]
+        over = [run for run in runs if not storage_of(path := manifest_path(ref, run)).exists(path)]  # not built again
+        gone += [path for run in over if storage_of(path := verdict_path(ref, run)).exists(path)]
         left = [*outcome_files(ref), *progress_files(ref), *_older_verdicts(ref)]
         gone += [path for path in left if touched(path) < policy.ended_before()]
         yield from _deleted(str(ref), "control files of old builds", gone, plan=plan)
