@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from anabranch.change.replay._feed import LandingFeed
+from anabranch.change.replay._log_mirror import LogMirror, TopicSource
 from anabranch.change.replay.landing_mirror import LandedCommits, Mirror
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
 from anabranch.lake import CommitMetadata, commit_history, latest_commit
 from anabranch.lake.commits import widen
+from anabranch.lake.log.archived_commits import read_commit
 from deltalake import DeltaTable
 from support.landed_sample import DECLARED, FLIGHTS, Event, Landing
 from support.maintained_platform import shorten
@@ -201,3 +205,52 @@ def test_slices_of_several_topics_come_in_the_order_of_their_commits(tmp_path: P
         seen.append((cut.epoch("flights"), cut.epoch("weather")))
     assert [each for each in seen if each != (0, 0)][-4:] == [(1, 0), (1, 1), (1, 2), (2, 2)]
     assert FLIGHTS.name == "flights"
+
+
+class Decoded(LogMirror):
+    """One whose files say which versions' records they hold; ``kills``: before which commit it is killed."""
+
+    kills = 0
+
+    def _decode_again(self, versions: Iterable[int]) -> list[dict[str, Any]]:
+        path = "-".join(map(str, versions))
+        return [{"add": {"path": path, "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True}}]
+
+    def _commit(self, version: int, actions: Sequence[Mapping[str, Any]]) -> None:
+        if version == self.kills:
+            raise KeyboardInterrupt
+        super()._commit(version, actions)
+
+    def held(self) -> dict[int, list[str]]:
+        """The files that each commit adds."""
+        return {n: [a["add"]["path"] for a in self._shown(n) if "add" in a] for n in range(1, self.released + 1)}
+
+    def _shown(self, version: int) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in read_commit(self._folder, version).splitlines()]
+
+
+def decoded(landing: Landing, folder: Path) -> Decoded:
+    return Decoded(landing.uri, folder, TopicSource(None, landing.settings, FLIGHTS))  # type: ignore[arg-type]
+
+
+def test_a_slice_shows_its_rows_with_its_last_epoch(landing: Landing, tmp_path: Path) -> None:
+    mirror = decoded(landing, tmp_path / "mirror")
+    mirror.release(2)
+    mirror.release(3)
+    assert mirror.held() == {1: [], 2: ["1-2"], 3: ["3"]}
+
+
+@pytest.mark.parametrize("killed", [1, 2, 3])
+@pytest.mark.parametrize("until", [(3,), (2, 3)], ids=str)
+def test_a_slice_that_was_killed_shows_each_record_once(
+    landing: Landing, tmp_path: Path, killed: int, until: tuple[int, ...]
+) -> None:
+    mirror = decoded(landing, tmp_path / "mirror")
+    mirror.kills = killed
+    with pytest.raises(KeyboardInterrupt):
+        mirror.release(3)
+    again = decoded(landing, tmp_path / "mirror")
+    for version in until:
+        again.release(version)
+    shown = [version for files in again.held().values() for path in files for version in path.split("-")]
+    assert shown == ["1", "2", "3"]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from anabranch.change.replay.landing_mirror import Mirror
 from anabranch.contracts import Topic
+from anabranch.core.atomic_files import write_atomically
 from anabranch.core.errors import BadInput, BrokenState, root_cause
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.admin import begin_offsets
@@ -21,6 +23,9 @@ from anabranch.lake.files import StagedFile, stage_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+
+
+_SLICE: Final = "slice.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +52,28 @@ class LogMirror(Mirror):
         super().__init__(landing, folder)
 
     def release(self, version: int) -> None:
-        """Make the commits up to ``version`` visible. One pass decodes all of their records, and the first commit gets
-        all files. That is safe because a slice is released as a whole."""
+        """Make the commits up to ``version`` visible. One pass decodes all of their records, and the last commit gets
+        all files: a stream that looks in between sees no row of an epoch that its cut doesn't cover. After a kill in
+        between, the next call decodes the records of the whole slice again."""
         if version <= self.released:
             return
-        first = self.released + 1
+        first = self._begin_slice(version)
         added = self._decode_again(range(first, version + 1))
-        for number in range(first, version + 1):
+        for number in range(self.released + 1, version + 1):
             kept = [a for a in self._actions(number) if not {"add", "remove"} & a.keys()]
             actions = [a for a in kept if "metaData" not in a or number > self._schema_of]
-            self._commit(number, [*actions, *(added if number == first else ())])
+            self._commit(number, [*actions, *(added if number == version else ())])
             self.released = number
+
+    def _begin_slice(self, last: int) -> int:
+        """Record the slice that ends with version ``last``, and return its first version: that of a slice that a kill
+        has left incomplete, if there is one."""
+        path, first = self._folder / _SLICE, self.released + 1
+        if path.exists():
+            known = json.loads(path.read_text())
+            first = known["first"] if self.released < known["last"] else first
+        write_atomically(path, json.dumps({"first": first, "last": last}))
+        return first
 
     def _base(self, commits: Sequence[int]) -> tuple[int, int]:
         base, schema_of = super()._base(commits)

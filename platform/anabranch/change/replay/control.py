@@ -15,6 +15,7 @@ from anabranch.change.replay.state import (
     ReplayState,
     cancelled_text,
     list_states,
+    read_state,
     update_control,
 )
 from anabranch.core.atomic_files import locked
@@ -60,6 +61,8 @@ def cancel(ref: VersionRef, by: str) -> ReplayState:
     update_control(ref.settings, state, lambda control: replace(control, cancelled_by=by))
     try:
         with replay_lock(ref):
+            if (now := read_state(ref, state.run)) is not None and now.ended:  # meanwhile
+                return now
             if is_published(ref, state.run, state.began_at):
                 return finish(ref.settings, state, PUBLISHED, "published before it was cancelled")
             return finish(ref.settings, state, CANCELLED, cancelled_text(by))

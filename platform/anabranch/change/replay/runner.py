@@ -77,6 +77,9 @@ def replay(spark: SparkSession, request: ReplayRequest, *, lowest_priority: bool
     if known is not None and known.ended:
         return known
     with exclusive(view, request.run):
+        known = read_state(view, request.run)  # again: it may have been cancelled meanwhile
+        if known is not None and known.ended:
+            return known
         state = known or _begin(request)
         if known and is_published(view, request.run, known.began_at):
             return finish(view.settings, state, PUBLISHED, _outcome(state))
