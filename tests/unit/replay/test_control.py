@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,9 +12,12 @@ from pathlib import Path
 import pytest
 from anabranch.change.replay.control import active_replay, cancel, exclusive, set_pace
 from anabranch.change.replay.rate_limit import Pace
+from anabranch.change.replay.request import ReplayRequest
+from anabranch.change.replay.runner import replay
 from anabranch.change.replay.state import (
     CANCELLED,
     PUBLISHED,
+    REFUSED,
     ControlRequest,
     ReplayState,
     list_states,
@@ -25,7 +29,8 @@ from anabranch.change.replay.state import (
 from anabranch.core.errors import BadInput, BrokenState, Conflict
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import VersionRef
-from support.landed_sample import sample_views
+from anabranch.views.model.handle import ViewHandle
+from support.landed_sample import FLIGHTS, sample_views
 
 pytestmark = pytest.mark.unit
 VIEW = sample_views().get("departure_delays")
@@ -40,11 +45,7 @@ def begun(settings: Settings, run: str = "one", at: int = 1) -> list[Path]:
     """A replay that was killed, with something everywhere."""
     ref = VersionRef(settings, VIEW.name, 1)
     write_state(settings, ReplayState(VIEW.name, 1, run, started_ms=at))
-    folders = [
-        Path(str(ref.replay_tables / run)),
-        ref.replay_mirrors / run,
-    ]
-    folders.append(ref.replay_checkpoints / run)
+    folders = [ref.replay_tables / run, ref.replay_mirrors / run, ref.replay_checkpoints / run]
     for folder in folders:
         (folder / "below").mkdir(parents=True)
     return folders
@@ -132,6 +133,39 @@ def test_what_can_not_be_read_is_no_reason_to_go_on(settings: Settings, text: st
     for asked in (partial(active_replay, ref), partial(read_state, ref, "one")):
         with pytest.raises(BrokenState):
             asked()
+
+
+def test_one_that_is_cancelled_before_its_next_try_has_the_lock_stays_so(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun(settings)
+    view = ViewHandle(settings, VIEW, FLIGHTS)
+
+    @contextmanager
+    def behind_a_cancel(ref: VersionRef, run: str) -> Iterator[None]:
+        cancel(ref, "bert")
+        with exclusive(ref, run):
+            yield
+
+    monkeypatch.setattr("anabranch.change.replay.runner.exclusive", behind_a_cancel)
+    ended = replay(None, ReplayRequest(view, "one"))  # type: ignore[arg-type]  # an engine isn't needed any more
+    assert (ended.phase, list_states(view)) == (CANCELLED, [ended])
+
+
+def test_one_that_can_not_begin_has_ended(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log is too short, for example: no later try can begin either."""
+
+    def refused(*_: object) -> None:
+        raise BadInput("LOG_SHORT", "the log is too short", next_step="replay from landing")
+
+    monkeypatch.setattr("anabranch.change.replay.runner.Processes", lambda *_, **__: None)
+    monkeypatch.setattr("anabranch.change.replay.runner._Replay", refused)
+    view = ViewHandle(settings, VIEW, FLIGHTS)
+    with pytest.raises(BadInput, match="too short"):
+        replay(None, ReplayRequest(view, "one"))  # type: ignore[arg-type]
+    assert [(state.phase, state.said) for state in list_states(view)] == [(REFUSED, "the log is too short")]
+    with exclusive(view, "two"):
+        pass
 
 
 def test_what_isnt_under_way_can_not_be_steered(settings: Settings) -> None:

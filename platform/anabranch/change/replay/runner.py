@@ -38,7 +38,7 @@ from anabranch.change.replay.state import (
 from anabranch.compute.batch.manifest import days_text
 from anabranch.compute.speed.view_stream import SpeedQuery, StreamLocation, live_location, start
 from anabranch.core.atomic_files import locked
-from anabranch.core.errors import AnabranchError, TryAgain
+from anabranch.core.errors import AnabranchError, BadInput, TryAgain
 from anabranch.ingest.schema_registry import with_schemas
 from anabranch.lake import open_table
 from anabranch.lake.cut import Cut
@@ -83,7 +83,12 @@ def replay(spark: SparkSession, request: ReplayRequest, *, lowest_priority: bool
         state = known or _begin(request)
         if known and is_published(view, request.run, known.began_at):
             return finish(view.settings, state, PUBLISHED, _outcome(state))
-        return _Replay(spark, request, state, Processes(spark, lowest_priority=lowest_priority)).run()
+        try:
+            begun = _Replay(spark, request, state, Processes(spark, lowest_priority=lowest_priority))
+        except BadInput as error:  # nor will its next try begin: it must not keep others from it
+            finish(view.settings, state, REFUSED, error.what)
+            raise
+        return begun.run()
 
 
 def _begin(request: ReplayRequest) -> ReplayState:
