@@ -12,9 +12,9 @@ from urllib.parse import unquote
 
 from anabranch.change.replay.landing_mirror import Mirror
 from anabranch.contracts import Topic
-from anabranch.core.atomic_files import write_atomically
 from anabranch.core.errors import BadInput, BrokenState, root_cause
 from anabranch.core.settings import Settings
+from anabranch.core.storage import storage_of
 from anabranch.ingest.kafka.admin import begin_offsets
 from anabranch.ingest.landing.decoding import decode
 from anabranch.ingest.landing.kafka_source import read_range
@@ -69,10 +69,11 @@ class LogMirror(Mirror):
         """Record the slice that ends with version ``last``, and return its first version: that of a slice that a kill
         has left incomplete, if there is one."""
         path, first = self._folder / _SLICE, self.released + 1
-        if path.exists():
-            known = json.loads(path.read_text())
+        storage = storage_of(path)
+        if storage.exists(path):
+            known = json.loads(storage.read(path))
             first = known["first"] if self.released < known["last"] else first
-        write_atomically(path, json.dumps({"first": first, "last": last}))
+        storage.write(path, json.dumps({"first": first, "last": last}).encode())
         return first
 
     def _base(self, commits: Sequence[int]) -> tuple[int, int]:
