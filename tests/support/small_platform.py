@@ -32,10 +32,7 @@ from anabranch.ingest.landing.writer import SUMMARY_COLUMNS, summary
 from anabranch.lake import CommitMetadata, commits
 from anabranch.lake.cut import Cut, Position
 from anabranch.lake.files import StagedFile, stage_arrow
-from anabranch.lake.layout import (
-    VersionRef,
-    landing_checkpoint,
-)
+from anabranch.lake.layout import VersionRef, landing_checkpoint
 from anabranch.operate.doctor import Context
 from anabranch.testing._fake_landing import Decisions
 from anabranch.views import Registry, View

@@ -29,12 +29,7 @@ from anabranch.core.storage import storage_of
 from anabranch.lake import CommitMetadata, commits
 from anabranch.lake.cut import Cut, Position
 from anabranch.lake.files import stage_arrow
-from anabranch.lake.layout import (
-    VersionRef,
-    certificates_table,
-    landing_table,
-    routes_table,
-)
+from anabranch.lake.layout import VersionRef, certificates_table, landing_table, routes_table
 from anabranch.lake.log.version_checksum import metadata_of
 from anabranch.operate.runtime import process_registry
 from anabranch.operate.runtime.process_registry import Record

@@ -24,11 +24,7 @@ from anabranch.ingest.landing.kafka_source import read_range
 from anabranch.ingest.landing.stream import start
 from anabranch.lake.layout import landing_table
 from anabranch.operate.runtime import lifecycle
-from confluent_kafka.admin import (
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialUpsertion,
-)
+from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 from deltalake import DeltaTable
 from support.processes import everything, listening
 from support.secret_scan import Secrets

@@ -32,10 +32,15 @@ def abandoned_drafts(folder: Path) -> list[Path]:
 
 
 @contextmanager
-def locked(path: Path, *, shared: bool = False, wait: bool = False) -> Iterator[None]:
-    """Hold the file lock ``path``, exclusively or ``shared``; the lock ends with the process. Raises BlockingIOError
-    when another process holds it, unless ``wait`` is set."""
+def locked(path: Path, *, shared: bool = False, wait: bool = False, refusal: Exception | None = None) -> Iterator[None]:
+    """Hold the file lock ``path``, exclusively or ``shared``; the lock ends with the process. Raises ``refusal``
+    (default: BlockingIOError) when another process holds it, unless ``wait`` is set."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
-        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
+        try:
+            fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            if refusal is None:
+                raise
+            raise refusal from None
         yield

@@ -233,6 +233,12 @@ def listed(folder: Path, pattern: str = "*") -> list[Path]:
     return sorted(folder / name for name in storage_of(folder).names(folder) if fnmatchcase(name, pattern))
 
 
+def discard(folder: Path) -> None:
+    """Clear ``folder`` as far as that is possible; maintenance deletes what is left."""
+    with suppress(OSError):
+        storage_of(folder).clear(folder)
+
+
 def path_of(uri: str) -> Path:
     """The path of what delta-rs or Spark names ``uri``."""
     for storage in _MOUNTED.values():

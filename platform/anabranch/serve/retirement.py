@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 
 from anabranch.core.atomic_files import locked
@@ -54,7 +53,7 @@ def retire(ref: VersionRef, *, by: str, why: str, grace: timedelta = GRACE) -> R
 def reinstate(ref: VersionRef, *, by: str, why: str) -> Route:
     """Undo a retirement. The stream continues where it was, or from history if the version was dropped; a drop that was
     killed is completed. Raises Conflict NOT_RETIRED, or DROP_RUNNING."""
-    with _drop_lock(ref):
+    with _only_drop(ref):
         route = _retired_route(ref)
         if storage_of(ref.dropping).exists(ref.dropping):
             _delete(ref)
@@ -66,7 +65,7 @@ def drop(ref: VersionRef) -> int:
     """Delete the tables and the checkpoint of a retired version, and return the bytes freed. Its tables count as gone
     from its begin on; after a kill, call it again. Its certificates stay, as history. Raises Conflict NOT_RETIRED, or
     DROP_RUNNING."""
-    with _drop_lock(ref):
+    with _only_drop(ref):
         _retired_route(ref)
         return _delete(ref)
 
@@ -88,20 +87,15 @@ def _delete(ref: VersionRef) -> int:
     return freed
 
 
-@contextmanager
-def _drop_lock(ref: VersionRef) -> Iterator[None]:
+def _only_drop(ref: VersionRef) -> AbstractContextManager[None]:
     """A version is dropped by one process, and not reinstated meanwhile. Raises Conflict DROP_RUNNING."""
-    with ExitStack() as held:
-        try:
-            held.enter_context(locked(ref.settings.locks / f"drop-{ref.name}-v{ref.version}"))
-        except BlockingIOError:
-            raise Conflict(
-                "DROP_RUNNING",
-                f"{ref} is being dropped or reinstated by another process",
-                state="nothing was changed",
-                next_step="wait until it has ended, then look at the version's state and decide again",
-            ) from None
-        yield
+    refusal = Conflict(
+        "DROP_RUNNING",
+        f"{ref} is being dropped or reinstated by another process",
+        state="nothing was changed",
+        next_step="wait until it has ended, then look at the version's state and decide again",
+    )
+    return locked(ref.settings.locks / f"drop-{ref.name}-v{ref.version}", refusal=refusal)
 
 
 def retirement_text(before: Route | None, route: Route) -> str:

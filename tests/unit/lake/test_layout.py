@@ -8,11 +8,7 @@ import pytest
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import load_settings
 from anabranch.lake.cut import Cut, Position, parse_epochs
-from anabranch.lake.layout import (
-    VersionRef,
-    landing_checkpoint,
-    landing_table,
-)
+from anabranch.lake.layout import VersionRef, landing_checkpoint, landing_table
 
 pytestmark = pytest.mark.unit
 

@@ -32,12 +32,7 @@ from anabranch.core.errors import BrokenState, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.ingest.landing.table.event_counts import count_events
 from anabranch.lake import latest_commit
-from anabranch.lake.layout import (
-    VersionRef,
-    certificates_table,
-    routes_table,
-    run_records,
-)
+from anabranch.lake.layout import VersionRef, certificates_table, routes_table, run_records
 from anabranch.lake.log.archived_commits import ARCHIVE
 from anabranch.operate.maintenance import _orphans, _vacuum, maintain
 from anabranch.operate.maintenance._report import DAY, ActionKind, Policy

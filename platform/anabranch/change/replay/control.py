@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 
 from anabranch.change.replay.cleanup import finish
@@ -70,15 +70,10 @@ def cancel(ref: VersionRef, by: str) -> ReplayState:
         return state
 
 
-@contextmanager
-def replay_lock(ref: VersionRef) -> Iterator[None]:
+def replay_lock(ref: VersionRef) -> AbstractContextManager[None]:
     """Hold the lock of a version's replays. Raises Conflict REPLAY_RUNNING."""
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(locked(ref.settings.locks / f"replay-{ref.name}-v{ref.version}"))
-        except BlockingIOError:
-            raise _running(ref, "another replay of it runs", "wait until it ends") from None
-        yield
+    refusal = _running(ref, "another replay of it runs", "wait until it ends")
+    return locked(ref.settings.locks / f"replay-{ref.name}-v{ref.version}", refusal=refusal)
 
 
 def _running(ref: VersionRef, what: str, next_step: str) -> Conflict:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -16,7 +16,7 @@ from anabranch.certify.affected_partitions import closed_between, count_affected
 from anabranch.compute.speed.checkpoint_handover import REPLAY, id_of, owner_of
 from anabranch.compute.speed.table import SpeedTable
 from anabranch.core.errors import TryAgain
-from anabranch.core.storage import storage_of
+from anabranch.core.storage import discard
 from anabranch.lake import Commit, commit_history, latest_commit, open_table
 from anabranch.lake.cut import Cut
 from anabranch.lake.files import BUILDS, StagedFile, stage_links
@@ -119,6 +119,5 @@ def _linked(source: str, target: str, run: str, days: Sequence[date] | None) -> 
         yield stage_links(source, paths, target, build)
     except Exception as error:
         if not (isinstance(error, TryAgain) and error.code == "COMMIT_UNKNOWN"):
-            with suppress(OSError):  # maintenance deletes what is left
-                storage_of(Path(target)).clear(Path(target) / BUILDS / build)
+            discard(Path(target) / BUILDS / build)
         raise

@@ -42,9 +42,7 @@ from anabranch.core.errors import AnabranchError, BadInput, TryAgain
 from anabranch.ingest.schema_registry import with_schemas
 from anabranch.lake import open_table
 from anabranch.lake.cut import Cut
-from anabranch.lake.layout import (
-    landing_files_lock,
-)
+from anabranch.lake.layout import landing_files_lock
 from anabranch.lake.log.delta_tables import delta_table
 
 if TYPE_CHECKING:

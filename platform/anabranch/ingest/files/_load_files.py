@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -225,13 +225,8 @@ def _counting(tell: Callable[[str], None], begun: int, rows: int) -> Callable[[i
     return landed
 
 
-@contextmanager
-def _only_load(settings: Settings, topic: Topic) -> Iterator[None]:
-    try:
-        with locked(load_lock(settings, topic.name)):
-            yield
-    except BlockingIOError as error:
-        raise other_load(topic) from error
+def _only_load(settings: Settings, topic: Topic) -> AbstractContextManager[None]:
+    return locked(load_lock(settings, topic.name), refusal=other_load(topic))
 
 
 @contextmanager

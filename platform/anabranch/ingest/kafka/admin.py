@@ -11,13 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import (
-    AdminClient,
-    ConfigResource,
-    NewTopic,
-    OffsetSpec,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
 from anabranch.contracts import Topic
 from anabranch.contracts.model.declarations import Declarations

@@ -98,17 +98,15 @@ class BackupFolder:
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Raises Conflict BACKUP_RUNNING if another backup into this folder runs; the lock ends with its process."""
+        running = Conflict(
+            "BACKUP_RUNNING",
+            f"another backup into {self.path} is running",
+            state="this one wrote nothing",
+            next_step="wait for it, or choose another folder",
+        )
         with ExitStack() as held:
             with self.disk():
-                try:
-                    held.enter_context(locked(self.path / "lock"))
-                except BlockingIOError:
-                    raise Conflict(
-                        "BACKUP_RUNNING",
-                        f"another backup into {self.path} is running",
-                        state="this one wrote nothing",
-                        next_step="wait for it, or choose another folder",
-                    ) from None
+                held.enter_context(locked(self.path / "lock", refusal=running))
             yield
 
     def disk(self) -> AbstractContextManager[None]:

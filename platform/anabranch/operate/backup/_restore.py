@@ -79,10 +79,7 @@ def restore_backup(settings: Settings, folder: Path, name: str | None = None) ->
     manifest = source.read(chosen)
     with ExitStack() as held:
         with disk_errors(settings.home, _UNTOUCHED):
-            try:
-                held.enter_context(locked(settings.locks / "restore"))
-            except BlockingIOError:
-                raise _running(settings, "another restore") from None
+            held.enter_context(locked(settings.locks / "restore", refusal=_running(settings, "another restore")))
         parts = sorted(r.name for r in process_registry.read(settings).values() if process_registry.family(r))
         if parts:
             raise _running(settings, ", ".join(parts))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,7 +11,7 @@ from deltalake import DeltaTable
 
 from anabranch.core.errors import BrokenState, TryAgain
 from anabranch.core.settings import Settings
-from anabranch.core.storage import storage_of
+from anabranch.core.storage import discard
 from anabranch.lake import open_table
 from anabranch.lake.file_commits import commit_move, data_files
 from anabranch.lake.files import BUILDS, StagedFile
@@ -68,7 +67,7 @@ def _committed(place: TableRef, table: DeltaTable, staged: Sequence[tuple[Group,
         for group, made in list(left):
             if not held.issuperset(file.path for file in group.files):
                 log.info("%s: its writer changed %s meanwhile", place, group.files[0].partition or "it")
-                _discard(place, group)
+                discard(Path(place.uri) / BUILDS / group.build)
                 left.remove((group, made))
         if left:
             gone = [file for group, _ in left for file in group.files]
@@ -81,14 +80,9 @@ def _committed(place: TableRef, table: DeltaTable, staged: Sequence[tuple[Group,
         if busy.code != "TABLE_BUSY":  # the commit may have succeeded: delete nothing
             raise
         for group, _ in left:
-            _discard(place, group)
+            discard(Path(place.uri) / BUILDS / group.build)
         log.info("%s; the next run tries again", busy)
         return []
-
-
-def _discard(place: TableRef, group: Group) -> None:
-    with suppress(OSError):  # the vacuum deletes what is left
-        storage_of(Path(place.uri)).clear(Path(place.uri) / BUILDS / group.build)
 
 
 def _rounds(groups: Sequence[Group], at_once: int) -> Iterator[list[Group]]:

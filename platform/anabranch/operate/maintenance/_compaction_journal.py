@@ -10,7 +10,7 @@ from typing import Final
 
 from anabranch.core.control_file import ControlFile
 from anabranch.core.settings import Settings
-from anabranch.core.storage import listed, storage_of
+from anabranch.core.storage import discard, listed, storage_of
 from anabranch.lake import CommitMetadata, open_table
 from anabranch.lake.files import BUILDS
 from anabranch.lake.log.commit_log import changes
@@ -62,8 +62,7 @@ def tidy(settings: Settings) -> int:
         for folder in work.folders:
             if folder.name not in named:
                 freed += size(folder)
-                with suppress(OSError):  # the vacuum deletes what is left
-                    storage_of(folder).clear(folder)
+                discard(folder)
     end(settings)
     return freed
 

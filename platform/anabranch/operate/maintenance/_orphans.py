@@ -19,7 +19,7 @@ from anabranch.core.atomic_files import ATOMIC_FOLDERS, abandoned_drafts, locked
 from anabranch.core.engine.spark import HOLD, SCRATCH
 from anabranch.core.errors import Conflict
 from anabranch.core.settings import Settings
-from anabranch.core.storage import listed, storage_of
+from anabranch.core.storage import discard, listed, storage_of
 from anabranch.lake.layout import VersionRef, run_records, versions_below
 from anabranch.lake.streams.stream_checkpoint import delete
 from anabranch.operate.maintenance._concurrent_files import size, touched
@@ -146,8 +146,7 @@ def _deleted(where: str, said: str, paths: list[Path], *, plan: bool) -> Iterato
     for path in paths if not plan else ():
         storage = storage_of(path)
         if storage.holds(path):
-            with suppress(OSError):  # the next run tries again
-                storage.clear(path)
+            discard(path)
         else:
             storage.remove(path)
     if paths:

@@ -31,10 +31,7 @@ def maintain(settings: Settings, policy: Policy | None = None, *, plan: bool = F
     found = list[Action]()
     with ExitStack() as held:
         if not plan:
-            try:
-                held.enter_context(locked(settings.locks / "maintenance"))
-            except BlockingIOError:
-                raise _running() from None
+            held.enter_context(locked(settings.locks / "maintenance", refusal=_running()))
             if freed := _compaction_journal.tidy(settings):
                 found.append(Action(ActionKind.CLEANED, "maintenance", "staged files of a killed run", bytes=freed))
         for where, step in _steps(settings, policy_in_force, plan=plan):

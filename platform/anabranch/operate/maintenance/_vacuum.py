@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
@@ -21,7 +21,7 @@ from anabranch.compute.batch.manifest import expired_manifests, files_of, manife
 from anabranch.core.atomic_files import locked
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
-from anabranch.core.storage import listed, storage_of
+from anabranch.core.storage import discard, listed, storage_of
 from anabranch.lake import open_table
 from anabranch.lake.files import BUILDS
 from anabranch.lake.layout import VersionRef, landing_files_lock
@@ -140,5 +140,4 @@ def _clear_builds(builds: Path, before: float) -> None:
     for folder in listed(builds):
         data = (entry for entry in storage.entries(folder) if entry.path.suffix == ".parquet")
         if touched(folder) < before and next(data, None) is None:
-            with suppress(OSError):  # the next run tries again
-                storage.clear(folder)
+            discard(folder)

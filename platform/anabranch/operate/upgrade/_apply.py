@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from pathlib import Path
 
 from anabranch.certify.certificates import grow_table
@@ -23,11 +22,7 @@ from anabranch.operate.upgrade._plan import Change, Plan, plan_upgrade
 def apply_upgrade(settings: Settings, declared: Declarations) -> Plan:
     """Upgrades the home, and returns what was done. Raises Conflict UPGRADE_RUNNING while any part of the platform or
     another upgrade runs, and what ``plan_upgrade`` raises: nothing is changed then."""
-    with ExitStack() as held:
-        try:
-            held.enter_context(locked(settings.locks / "upgrade"))
-        except BlockingIOError:
-            raise _running(settings, "another upgrade", "wait for it") from None
+    with locked(settings.locks / "upgrade", refusal=_running(settings, "another upgrade", "wait for it")):
         parts = sorted(r.name for r in process_registry.read(settings).values() if process_registry.family(r))
         if parts:
             raise _running(settings, ", ".join(parts), "anabranch down, then anabranch upgrade")

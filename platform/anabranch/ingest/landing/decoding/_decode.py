@@ -30,14 +30,7 @@ from anabranch.ingest.landing.decoding._validity import (
     matching_contract,
     wrapped,
 )
-from anabranch.ingest.landing.table.schema import (
-    EVENT_DATE,
-    HEADERS_DDL,
-    QUARANTINED,
-    RECORD,
-    VALID,
-    parsed_ddl,
-)
+from anabranch.ingest.landing.table.schema import EVENT_DATE, HEADERS_DDL, QUARANTINED, RECORD, VALID, parsed_ddl
 from anabranch.ingest.landing.table.schema_projection import fields_as_sent
 
 TIMES = ("time", "senttime", "receivedtime")
