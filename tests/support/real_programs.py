@@ -14,6 +14,7 @@ from typing import Any
 
 import psutil
 from anabranch.core.settings import Settings
+from anabranch.operate.jobs import job_file
 from anabranch.operate.runtime.environment import environment
 
 PUBLISH = """
@@ -34,7 +35,7 @@ class Process:
         self.log: Path = settings.logs / f"{name}-{len(list(settings.logs.glob('*')))}.log"
         with self.log.open("wb") as output:
             self.popen = subprocess.Popen(
-                [sys.executable, str(settings.project / "spark_jobs" / f"{name}.py"), *arguments],
+                [sys.executable, str(job_file(settings, name)), *arguments],
                 cwd=settings.project,
                 env={**os.environ, **environment(settings), **(more or {})},
                 stdin=subprocess.DEVNULL,

@@ -53,8 +53,9 @@ def retire(ref: VersionRef, *, by: str, why: str, grace: timedelta = GRACE) -> R
 def reinstate(ref: VersionRef, *, by: str, why: str) -> Route:
     """Undo a retirement. The stream continues where it was, or from history if the version was dropped; a drop that was
     killed is completed. Raises Conflict NOT_RETIRED, or DROP_RUNNING."""
+    _retired_route(ref)
     with _only_drop(ref):
-        route = _retired_route(ref)
+        route = _retired_route(ref)  # again: as it is now
         if storage_of(ref.dropping).exists(ref.dropping):
             _delete(ref)
         retired = route.retired - {ref.version}
@@ -65,6 +66,7 @@ def drop(ref: VersionRef) -> int:
     """Delete the tables and the checkpoint of a retired version, and return the bytes freed. Its tables count as gone
     from its begin on; after a kill, call it again. Its certificates stay, as history. Raises Conflict NOT_RETIRED, or
     DROP_RUNNING."""
+    _retired_route(ref)
     with _only_drop(ref):
         _retired_route(ref)
         return _delete(ref)

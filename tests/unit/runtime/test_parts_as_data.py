@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from anabranch.core.airflow_settings import passwords_file
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings, load_settings
+from anabranch.operate import jobs
 from anabranch.operate.jobs import job_file
 from anabranch.operate.runtime._postgres_server import place
 from anabranch.operate.runtime._service import depths
@@ -59,6 +61,19 @@ def test_a_project_s_own_program_is_run_in_place_of_ours(settings: Settings, tmp
     own.parent.mkdir(parents=True)
     own.touch()
     assert job_file(bare, "landing") == own
+
+
+@pytest.mark.parametrize("name", ["landing", "speed", "rebuild", "reconcile", "replay"])
+def test_a_copy_from_an_older_version_is_run_only_if_it_was_changed(settings: Settings, tmp_path: Path, name: str) -> None:
+    project = tmp_path / "project"
+    with tarfile.open(Path(__file__).parents[2] / "support" / "old_home" / "home_46c6225.tar.xz") as archive:
+        archive.extract(f"project/spark_jobs/{name}.py", tmp_path, filter="data")
+    bare = settings.model_copy(update={"project": project})
+    copy = project / "spark_jobs" / f"{name}.py"
+    assert job_file(bare, name).parent == Path(jobs.__file__).parent
+    with copy.open("a") as file:
+        file.write("# mine\n")
+    assert job_file(bare, name) == copy
 
 
 def test_no_broker_of_ours_beside_another_cluster(tmp_path: Path) -> None:

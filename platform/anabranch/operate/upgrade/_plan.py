@@ -18,6 +18,7 @@ from anabranch.ingest.landing.table.schema_growth import table_format as landing
 from anabranch.lake import commit_history, open_table
 from anabranch.lake.layout import certificates_table
 from anabranch.lake.streams.stream_checkpoint import CHECKPOINT, check_format, has_format
+from anabranch.operate.jobs import is_former_copy
 from anabranch.operate.upgrade._places import CERTIFICATES, FORMATS, LANDING, control_files
 
 
@@ -81,10 +82,14 @@ def _old_programs(folder: Path) -> Iterator[str]:
     """Of the programs that older projects had copies of, those that an older version has written."""
     for name in _PROGRAMS:
         file = folder / f"{name}.py"
-        if file.exists() and _OURS not in file.read_text(errors="replace"):
+        if not file.exists() or _OURS in file.read_text(errors="replace"):
+            continue
+        if is_former_copy(file):
+            yield f"spark_jobs/{file.name} is a copy from an older version, which isn't run any more: delete it"
+        else:
             yield (
                 f"spark_jobs/{file.name} runs in place of the package's own program, and was written for an older "
-                "version: delete it, unless you have changed it"
+                "version, whose functions may be gone: delete it, or start it anew from the package's"
             )
 
 
