@@ -64,7 +64,9 @@ def test_a_project_s_own_program_is_run_in_place_of_ours(settings: Settings, tmp
 
 
 @pytest.mark.parametrize("name", ["landing", "speed", "rebuild", "reconcile", "replay"])
-def test_a_copy_from_an_older_version_is_run_only_if_it_was_changed(settings: Settings, tmp_path: Path, name: str) -> None:
+def test_a_copy_from_an_older_version_is_run_only_if_it_was_changed(
+    settings: Settings, tmp_path: Path, name: str
+) -> None:
     project = tmp_path / "project"
     with tarfile.open(Path(__file__).parents[2] / "support" / "old_home" / "home_46c6225.tar.xz") as archive:
         archive.extract(f"project/spark_jobs/{name}.py", tmp_path, filter="data")

@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING
 from anabranch._lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from anabranch.contracts.formats._avro import avro_reader
+    from anabranch.contracts.formats._avro import avro_reader, avro_type
     from anabranch.contracts.formats._document import Undecodable, UnknownSchema
     from anabranch.contracts.formats._protobuf import protobuf_reader
     from anabranch.contracts.formats._shapes import shape_of
-    from anabranch.contracts.formats.wire_format import HEAD, schema_id
+    from anabranch.contracts.formats.wire_format import HEAD, head_of, schema_id
 else:
     __getattr__, __dir__ = lazy_exports(
         __name__,
         {
-            "_avro": ("avro_reader",),
+            "_avro": ("avro_reader", "avro_type"),
             "_document": ("Undecodable", "UnknownSchema"),
             "_protobuf": ("protobuf_reader",),
             "_shapes": ("shape_of",),
-            "wire_format": ("HEAD", "schema_id"),
+            "wire_format": ("HEAD", "head_of", "schema_id"),
         },
     )
 
@@ -37,6 +37,8 @@ __all__ = [
     "Undecodable",
     "UnknownSchema",
     "avro_reader",
+    "avro_type",
+    "head_of",
     "protobuf_reader",
     "schema_id",
     "shape_of",

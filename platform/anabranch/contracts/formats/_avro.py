@@ -74,6 +74,11 @@ def parsed_schema(schema: RegisteredSchema) -> tuple[Any, Any]:
     return parsed, expanded
 
 
+def avro_type(schema: RegisteredSchema) -> Any:
+    """The type of the values, with each named type in place of its name. Raises ValueError as a reader does."""
+    return parsed_schema(schema)[1]
+
+
 def _without_decimals(schema: Any) -> Any:
     """The schema without the logical type of decimals: fastavro rounds to the declared precision."""
     if isinstance(schema, list):

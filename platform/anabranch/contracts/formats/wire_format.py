@@ -23,6 +23,11 @@ def schema_id(value: bytes) -> int:
     return int.from_bytes(value[1:HEAD], "big")
 
 
+def head_of(schema_id: int) -> bytes:
+    """The bytes in front of a value that names this schema."""
+    return b"\x00" + schema_id.to_bytes(HEAD - 1, "big")
+
+
 def message_path(value: bytes, begin: int) -> tuple[tuple[int, ...], int]:
     """The indexes that lead to a Protobuf message's type, from the byte ``begin`` on, and the place of the message's
     first byte. Raises Undecodable."""

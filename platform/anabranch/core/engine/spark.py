@@ -99,7 +99,13 @@ _COMPILER = (
 _COLLECTOR = "-XX:+UseParallelGC"
 # A JVM without the thread that was denied memory would hang. Exit code 3: see ``core.engine.lifetime``.
 _MEMORY = "-XX:+ExitOnOutOfMemoryError"
-JAVA_OPTIONS = f"{_STACK} {_COMPILER} {_COLLECTOR} {_MEMORY} -Dlog4j2.formatMsgNoLookups=true"
+# A record of a few bytes can name a text of 2 GB, and Avro's decoder asks for the memory first. What is longer is left
+# to landing's other decoder.
+_AVRO_LIMITS = " ".join(
+    f"-Dorg.apache.avro.limits.{what}.maxLength={most}"
+    for what, most in {"bytes": 32 << 20, "string": 32 << 20, "collectionItems": 4 << 20}.items()
+)
+JAVA_OPTIONS = f"{_STACK} {_COMPILER} {_COLLECTOR} {_MEMORY} {_AVRO_LIMITS} -Dlog4j2.formatMsgNoLookups=true"
 _LOG = Path(__file__).with_name("log4j2.properties")
 # After a burst the parallel collector keeps 600 MB for new objects that an idle stream doesn't need; this one releases
 # them, and is as fast on two cores.
@@ -203,6 +209,7 @@ def engine_conf(settings: Settings, more: Mapping[str, str] = MappingProxyType({
         **ENGINE,
         "spark.driver.memory": settings.spark_driver_memory,
         "spark.driver.defaultJavaOptions": java_options(settings),
+        "spark.executor.defaultJavaOptions": _AVRO_LIMITS,
         "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
         "spark.sql.warehouse.dir": str(settings.home / "warehouse"),
         **_local_files(settings),

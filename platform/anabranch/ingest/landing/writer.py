@@ -18,7 +18,9 @@ from anabranch.contracts import Topic
 from anabranch.core.engine.liveness import Batches
 from anabranch.core.errors import AnabranchError, BrokenState, root_cause
 from anabranch.core.settings import Settings
+from anabranch.core.storage import storage_of
 from anabranch.ingest.kafka.record_offsets import reread
+from anabranch.ingest.landing._second_look import decided_again, doubtful, with_rows
 from anabranch.ingest.landing._staged_epoch import read_columns, without_duplicates
 from anabranch.ingest.landing._weight import Weight
 from anabranch.ingest.landing.batch_offsets import first_offsets, kafka_offsets, not_yet_landed
@@ -62,7 +64,7 @@ class LandingWriter:
     checkpoint was restored), only the rest of it is landed. ``failure`` keeps the Python error that stopped the stream,
     because Spark only passes on its text. ``log`` is the broker's id of the topic. Raises Conflict FENCED if another
     process has taken over (``turn``). ``after_epoch`` is called after each epoch with the time of its begin (monotonic
-    clock).
+    clock). ``decoded_first``: the rows come from ``decode_first``.
     """
 
     settings: Settings
@@ -72,6 +74,7 @@ class LandingWriter:
     log: str
     turn: WriterFence
     after_epoch: Callable[[float], None] = lambda _: None
+    decoded_first: bool = False
 
     def __post_init__(self) -> None:
         self.failure: AnabranchError | None = None
@@ -185,13 +188,18 @@ class LandingWriter:
     ) -> tuple[list[StagedFile], pa.Table]:
         if expected <= self.settings.small_commit_rows and self._weight.are_few(expected):
             data = arrow_with_epoch(rows.toArrow(), before, self.topic)
+            if (again := self._decided_again(rows, data, before)) is not None:
+                data = with_rows(data, again)
             self._weight.seen(data["value"].nbytes, data.num_rows)
             data = mark_duplicates(data, self._duplicates.find_duplicates(data))
             return stage_arrow(data, self._uri, build, EVENT_DATE, INDEXED), data.select(SUMMARY_COLUMNS)
         staged = stage_frame(with_epoch(rows, before, self.topic), self._uri, build, EVENT_DATE)
         self._weight.seen_in(self._uri, staged)
         # Quarantined records have no event date, so they have files of their own.
-        staged = [f if f.partition[EVENT_DATE] else self._explained(f) for f in staged]
+        refused = [file for file in staged if not file.partition[EVENT_DATE]]
+        staged = [file for file in staged if file.partition[EVENT_DATE]]
+        for number, file in enumerate(refused):
+            staged += self._explained(rows, file, before, f"{build}-again-{number}")
         judged = read_columns(
             self._uri, staged, list(dict.fromkeys([*SUMMARY_COLUMNS, *IDENTITY])), landing_schema(self.topic)
         )
@@ -199,10 +207,23 @@ class LandingWriter:
         mended = without_duplicates(self._uri, staged, repeats, landing_schema(self.topic), f"{build}-duplicates")
         return mended, mark_duplicates(judged, repeats).select(SUMMARY_COLUMNS)
 
-    def _explained(self, file: StagedFile) -> StagedFile:
-        with parquet_file(Path(self._uri) / file.path) as opened:
-            data = opened.read()
-        return restage(with_reasons(data, self.topic), self._uri, file)
+    def _explained(self, rows: DataFrame, file: StagedFile, before: LandingState, build: str) -> list[StagedFile]:
+        path = Path(self._uri) / file.path
+        with parquet_file(path) as opened:
+            data = with_reasons(opened.read(), self.topic)
+        if (again := self._decided_again(rows, data, before)) is None:
+            return [restage(data, self._uri, file)]
+        staged = stage_arrow(again, self._uri, build, EVENT_DATE, INDEXED)
+        kept = data.filter(pc.invert(doubtful(data)))
+        if kept.num_rows:
+            return [*staged, restage(kept, self._uri, file)]
+        storage_of(path).remove(path)
+        return staged
+
+    def _decided_again(self, rows: DataFrame, data: pa.Table, before: LandingState) -> pa.Table | None:
+        if not self.decoded_first or (again := decided_again(rows.sparkSession, data, self.topic)) is None:
+            return None
+        return arrow_with_epoch(again, before, self.topic)
 
 
 def _few(ranges: Ranges) -> str:

@@ -3,7 +3,8 @@
 ``landing`` and ``speed`` run until they are stopped; the supervisor starts them. ``rebuild`` (and certify), ``replay``,
 ``certify`` (kappa views) and ``load`` do one unit of work; Airflow's tasks pass them to spark-submit. Each exits with
 0, or with the exit code of its error (``core.errors.exit_code``) and the error's text on stderr. ``job_file`` returns
-the file to run, ``is_former_copy`` knows those that aren't run any more (in ``_job_file``). ``_watch`` watches a job, ``_landed_events`` tells Airflow what has landed.
+the file to run, ``is_former_copy`` knows those that aren't run any more (in ``_job_file``). ``_watch`` watches a job,
+``_landed_events`` tells Airflow what has landed.
 """
 
 from __future__ import annotations

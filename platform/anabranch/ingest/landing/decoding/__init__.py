@@ -2,6 +2,9 @@
 
 In: a DataFrame of Kafka records, and the topic. Out: the columns of the landing table; no record is dropped here.
 
+Avro is read by the engine's decoder (``_avro_columns``) as far as that can be trusted; the records that it refuses, and
+those of all other formats, by what follows.
+
 ``_documents`` makes JSON of records in other formats (``_readers``). ``_decode`` parses it: CloudEvents, those in
 headers (``_binary_mode``), or records with a mapping (``_mapping``), with the names that a contract gives its fields
 (``_renames``) and exact numbers (``_decimals``). ``_validity`` decides in Spark which are valid,
@@ -16,13 +19,17 @@ from typing import TYPE_CHECKING
 from anabranch._lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from anabranch.ingest.landing.decoding._decode import decode, raw_frame
+    from anabranch.ingest.landing.decoding._decode import decode, decode_first, raw_frame
     from anabranch.ingest.landing.decoding._mapping import identity
-    from anabranch.ingest.landing.decoding._quarantine_reasons import with_reasons
+    from anabranch.ingest.landing.decoding._quarantine_reasons import UNREADABLE, with_reasons
 else:
     __getattr__, __dir__ = lazy_exports(
         __name__,
-        {"_decode": ("decode", "raw_frame"), "_mapping": ("identity",), "_quarantine_reasons": ("with_reasons",)},
+        {
+            "_decode": ("decode", "decode_first", "raw_frame"),
+            "_mapping": ("identity",),
+            "_quarantine_reasons": ("UNREADABLE", "with_reasons"),
+        },
     )
 
-__all__ = ["decode", "identity", "raw_frame", "with_reasons"]
+__all__ = ["UNREADABLE", "decode", "decode_first", "identity", "raw_frame", "with_reasons"]

@@ -16,6 +16,7 @@ from anabranch.contracts import Topic
 from anabranch.contracts.fields.field_types import Node, ShapesClash, merge, same_shape
 from anabranch.contracts.model.records import Mapped
 from anabranch.core.errors import BadDefinition
+from anabranch.ingest.landing.decoding._avro_columns import READ, with_avro_columns
 from anabranch.ingest.landing.decoding._binary_mode import BINARY, ENVELOPE, event_of_headers, is_binary
 from anabranch.ingest.landing.decoding._documents import JSON, json_of
 from anabranch.ingest.landing.decoding._mapping import mapped_event, mapped_time, text_of
@@ -28,11 +29,13 @@ from anabranch.ingest.landing.decoding._validity import (
     END,
     is_valid,
     matching_contract,
+    means_well,
     wrapped,
 )
 from anabranch.ingest.landing.table.schema import EVENT_DATE, HEADERS_DDL, QUARANTINED, RECORD, VALID, parsed_ddl
 from anabranch.ingest.landing.table.schema_projection import fields_as_sent
 
+_SOUND = "_sound"
 TIMES = ("time", "senttime", "receivedtime")
 # Spark's defaults accept more than JSON: 'single quotes', NaN, and "Infinity" as a number.
 _STRICT = {"columnNameOfCorruptRecord": CORRUPT, "allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
@@ -58,8 +61,22 @@ def decode(records: DataFrame, topic: Topic) -> DataFrame:
     A quarantined record keeps its coordinates and bytes, and its type and subject if they could be read. Its reason is
     empty: ``_quarantine_reasons.with_reasons`` fills it in outside of Spark.
     """
-    judged = _parsed(records, topic).withColumn("_sound", is_valid(topic))
-    valid = F.col("_sound")
+    return _landed(_parsed(records, topic).withColumn(_SOUND, is_valid(topic)), topic)
+
+
+def decode_first(records: DataFrame, topic: Topic) -> DataFrame | None:
+    """The same for most records, without a JSON text in between: a record that isn't valid here may be so by
+    ``decode``, whose answer holds. None if the topic's records need ``decode``."""
+    fields = _fields(topic)
+    read = with_avro_columns(records, topic, fields)
+    if read is None:
+        return None
+    read = _timed(read.withColumn("_event", mapped_event(topic)), topic)
+    return _landed(read.withColumn(_SOUND, F.col(READ) & means_well(topic)), topic)
+
+
+def _landed(judged: DataFrame, topic: Topic) -> DataFrame:
+    valid = F.col(_SOUND)
     when_valid = [
         ("event_id", F.col("_event.id")),
         ("source", F.col("_event.source")),
@@ -104,8 +121,13 @@ def _parsed(records: DataFrame, topic: Topic) -> DataFrame:
     data = F.struct(*(typed(F.col("_event.data")[name], node).alias(name) for name, node in fields.items()))
     whole = mapped_event(topic) if isinstance(topic.records, Mapped) else event_of_headers()
     parsed = parsed.withColumn("_event", whole)
+    return _timed(parsed.withColumn(DATA, data), topic)
+
+
+def _timed(parsed: DataFrame, topic: Topic) -> DataFrame:
+    """Adds the times and the contract's index."""
     times = (time_of(F.col(f"_event.{name}")).alias(f"_{name}") for name in TIMES)
-    read = parsed.select("*", *times, data.alias(DATA), matching_contract(topic).alias(CONTRACT))
+    read = parsed.select("*", *times, matching_contract(topic).alias(CONTRACT))
     if isinstance(topic.records, Mapped):
         read = read.withColumn("_time", mapped_time(topic.records))
     return read.withColumn("_event_time", _event_time())

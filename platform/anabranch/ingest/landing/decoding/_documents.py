@@ -29,10 +29,15 @@ def json_of(records: Records) -> Column:
         case Raw(form="text"):
             found = F.when(F.is_valid_utf8(value), F.to_json(F.struct(value.alias("text"))))
         case Raw():
-            found = F.concat(F.lit('{"base64":"'), F.translate(F.base64("value"), "\r\n", ""), F.lit('"}'))
+            found = F.concat(F.lit('{"base64":"'), base64_of(F.col("value")), F.lit('"}'))
         case _:
             found = _documents(records)(F.col("value"))
     return F.when(F.col("partition") < 0, value).otherwise(found)
+
+
+def base64_of(value: Column) -> Column:
+    """Bytes in base64, in one line."""
+    return F.translate(F.base64(value), "\r\n", "")
 
 
 def _documents(records: Mapped) -> Any:

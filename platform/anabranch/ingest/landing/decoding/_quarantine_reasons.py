@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
@@ -24,6 +24,8 @@ from anabranch.ingest.landing.decoding._contract_reasons import contract_problem
 from anabranch.ingest.landing.decoding._documents import document
 from anabranch.ingest.landing.table.schema import QUARANTINED
 
+UNREADABLE: Final = "unreadable: the engine's parser refuses it"
+"""The reason of a record in which nothing wrong is found."""
 _START = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -75,7 +77,7 @@ def reason(
         if (binary := attributes(headers)) is None
         else _wrong_in_headers(topic, {**binary, "data": event}, append_time, other_content(headers))
     )
-    found = next(problems, None) or "unreadable: the engine's parser refuses it"
+    found = next(problems, None) or UNREADABLE
     # JSON can escape a lone surrogate, but no text column can hold it: without this, landing would stop here for ever.
     return found.encode("utf-8", "backslashreplace").decode()
 

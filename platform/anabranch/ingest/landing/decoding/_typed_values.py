@@ -33,7 +33,7 @@ def typed(value: Column, node: Node, *, nested: bool = False) -> Column:
         return decimal_of(value, node)
     if node["type"] != "string":
         return value
-    return _of_text(_string_in(value) if nested else value, node)
+    return of_text(_string_in(value) if nested else value, node)
 
 
 def _string_in(raw: Column) -> Column:
@@ -41,7 +41,8 @@ def _string_in(raw: Column) -> Column:
     return F.when(F.schema_of_variant(raw) == "STRING", F.try_variant_get(raw, "$", "string"))
 
 
-def _of_text(text: Column, node: Node) -> Column:
+def of_text(text: Column, node: Node) -> Column:
+    """The time or date in a text, or the text, as the node says."""
     match node.get("format"):
         case "date-time":
             return time_of(text)

@@ -47,11 +47,19 @@ def is_valid(topic: Topic) -> Column:
     sent = F.col("_parsed.event")
     strings = [*((sent[name], name, None) for name in enveloped), *_strings(topic, fields)]
     every = [
+        *_one_value(topic),
         *_envelope(topic),
         *(_field(topic, *field) for field in fields),
         _are_strings(strings),
         _no_value_lost(fields),
     ]
+    return F.coalesce(reduce(and_, every), F.lit(False))
+
+
+def means_well(topic: Topic) -> Column:
+    """The same for a record whose values the decoder of its format has read, each in the type of its field; DATA has
+    them, and ``_event.data`` as they were sent."""
+    every = [*_envelope(topic), *(_field(topic, *field, parsed=False) for field in _by_field(topic))]
     return F.coalesce(reduce(and_, every), F.lit(False))
 
 
@@ -80,14 +88,17 @@ def matching_contract(topic: Topic) -> Column:
     return F.coalesce(*known, F.lit(None).cast("int"))
 
 
-def _envelope(topic: Topic) -> Iterator[Column]:
-    event, time = F.col("_event"), F.col("_event_time")
-    received = F.coalesce(F.col("_receivedtime"), F.col("append_time"))
-    bound = F.expr(f"interval {int(topic.future_bound.total_seconds())} seconds")
+def _one_value(topic: Topic) -> Iterator[Column]:
     yield F.col("_event").isNotNull() & F.col(END).isNotNull() & F.is_valid_utf8(F.col("_text"))
     yield _is_one_value(topic)
     if isinstance(topic.records, CloudEvents):
         yield ~F.col(BINARY) | has_json_data()
+
+
+def _envelope(topic: Topic) -> Iterator[Column]:
+    event, time = F.col("_event"), F.col("_event_time")
+    received = F.coalesce(F.col("_receivedtime"), F.col("append_time"))
+    bound = F.expr(f"interval {int(topic.future_bound.total_seconds())} seconds")
     yield from (event[name] != "" for name in TEXTS if name != "subject")
     yield event["subject"].isNull() | (event["subject"] != "")
     yield event["specversion"].startswith("1.") & F.col("_time").isNotNull() & event["data"].isNotNull()
@@ -111,29 +122,34 @@ def _by_field(topic: Topic) -> Iterator[Field]:
         yield name, json.loads(text), required, places
 
 
-def _field(topic: Topic, name: str, node: Mapping[str, Any], required: bool, places: list[int]) -> Column:
-    path = f"data{json_step(sent_name(name, node))}"
-    kept = list(_field_rules(F.col("_event.data")[name], F.col(DATA)[name], node, path, required))
+def _field(
+    topic: Topic, name: str, node: Mapping[str, Any], required: bool, places: list[int], *, parsed: bool = True
+) -> Column:
+    path, raw = f"data{json_step(sent_name(name, node))}", F.col("_event.data")[name]
+    kept = list(_field_rules(raw, F.col(DATA)[name], node, path, required, parsed=parsed))
     if not kept:
         return F.lit(True)
     holds = reduce(and_, kept)
     return holds if len(places) == len(topic.contracts) else ~F.col(CONTRACT).isin(*places) | holds
 
 
-def _field_rules(raw: Column, value: Column, node: Mapping[str, Any], path: str, required: bool) -> Iterator[Column]:
+def _field_rules(
+    raw: Column, value: Column, node: Mapping[str, Any], path: str, required: bool, *, parsed: bool
+) -> Iterator[Column]:
+    """``parsed``: whether ``raw`` is what a parser of JSON has made of it, and may be of another type."""
     kind = node["type"]
-    if is_decimal(node):
+    if is_decimal(node) and parsed:
         raw = given(raw)
     if required:
         yield raw.isNotNull()
     if "format" in node:
         yield raw.isNull() | value.isNotNull()
-    if kind == "array":
+    if kind == "array" and parsed:
         yield raw.isNull() | ~_bad_items(raw, value, node["items"], path)
     if is_map(node):
         yield raw.isNull() | ~_bad_map(raw, node)
     tests = []
-    if is_double(node):
+    if is_double(node) and parsed:
         tests.append(fits_double(raw))
     if "enum" in node:
         tests.append(raw.isin(*node["enum"]))
@@ -147,7 +163,7 @@ def _field_rules(raw: Column, value: Column, node: Mapping[str, Any], path: str,
         needed = set(node.get("required", ()))
         for name, child in node.get("properties", {}).items():
             at = path + json_step(sent_name(name, child))
-            tests += _field_rules(raw[name], value[name], child, at, name in needed)
+            tests += _field_rules(raw[name], value[name], child, at, name in needed, parsed=parsed)
     if tests:
         yield raw.isNull() | reduce(and_, tests)
 

@@ -1,0 +1,256 @@
+"""Columns of Avro records by the engine's own decoder, without a JSON text in between.
+
+The decoder alone can't be trusted: it ignores bytes behind a value, keeps texts that are no UTF-8, and takes any byte
+for a boolean. So it reads each record with an end mark behind it, which must come out whole, and what is in doubt isn't
+accepted: such a record is read again as all others are (``_second_look``). Only schemas that need nothing else are read
+this way, see ``_engine_type``.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from itertools import count
+from operator import and_
+from typing import Any, Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.avro.functions import from_avro
+
+from anabranch.contracts import Avro, Topic
+from anabranch.contracts.fields.decimals import MAX_PRECISION, is_decimal, type_name
+from anabranch.contracts.fields.field_types import Node, is_double, is_map
+from anabranch.contracts.fields.registered_schema import RegisteredSchema
+from anabranch.contracts.formats import avro_type, head_of
+from anabranch.ingest.landing.decoding._documents import base64_of
+from anabranch.ingest.landing.decoding._renames import Renames, renamed_fields
+from anabranch.ingest.landing.decoding._typed_values import of_text
+from anabranch.ingest.landing.decoding._validity import DATA
+from anabranch.ingest.landing.table.schema import spark_ddl
+
+READ: Final = "_read"
+"""Whether the engine has read a record, and nothing about it is in doubt; never null."""
+_MOST_SCHEMAS: Final = 8
+"""Of a registry: each makes the plan larger."""
+_MARK_BYTES: Final = 16
+_TIMES: Final = ("timestamp-millis", "timestamp-micros")
+_DIGITS: Final = ("logicalType", "precision", "scale")
+_NUMBERS: Final = ("int", "long", "float", "double")
+_UUID: Final = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\z"
+"""As it is landed; the other decoder rewrites all other forms."""
+_DOUBTFUL: Final = ("float", "double", "string")
+
+
+class _OtherWayError(Exception):
+    """A type, or a pair of a type and a contract's field, that isn't read this way."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """A field of the contract: as the record has it, and in the type of landing."""
+
+    sent: Column
+    typed: Column
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    schema: str
+    head: bytes
+    """The bytes in front of the values that are read by it."""
+    type: Any
+
+
+def with_avro_columns(records: DataFrame, topic: Topic, fields: Mapping[str, Node]) -> DataFrame | None:
+    """``records`` with the columns READ, ``_event`` (a struct with ``data`` only) and DATA; None if a schema of the
+    topic isn't read this way."""
+    if not isinstance(topic.records, Avro):
+        return None
+    read, found = records, []
+    mark = secrets.token_bytes(_MARK_BYTES)  # a new one each time: a record can't hold it on purpose
+    try:
+        for number, reader in enumerate(_readers(topic.records)):
+            value = F.col(f"_avro{number}")
+            data = _data(fields, reader.type, value["value"], renamed_fields(topic))
+            read = read.withColumn(f"_avro{number}", _decoded(reader, mark))
+            found.append((reduce(and_, [value["end"] == F.lit(mark), *_doubts(reader.type, value["value"])]), data))
+    except _OtherWayError:
+        return None
+    if not found:
+        return None
+    sent = F.coalesce(*(F.when(sound, data.sent) for sound, data in found))
+    typed = F.coalesce(*(F.when(sound, data.typed) for sound, data in found))
+    columns = F.struct(sent.alias("data")).alias("_event"), typed.alias(DATA), typed.isNotNull().alias(READ)
+    return read.select("*", *columns)
+
+
+def _readers(records: Avro) -> Iterator[_Reader]:
+    """Those of the known schemas; what is no schema, and its records, are refused later. Raises _OtherWayError."""
+    schemas = [(b"", RegisteredSchema("avro", str(records.schema)))]
+    if records.from_registry:
+        known = (records.schemas or {}).items()
+        schemas = [(head_of(number), schema) for number, schema in known if schema.format == "avro"]
+    if len(schemas) > _MOST_SCHEMAS:
+        raise _OtherWayError
+    for head, schema in schemas:
+        try:
+            expanded = avro_type(schema)
+        except ValueError:
+            continue
+        if isinstance(expanded, dict) and expanded["type"] == "record":
+            end = {"type": "fixed", "name": "end_mark", "size": _MARK_BYTES}
+            marked = [("value", _engine_type(expanded, count())), ("end", end)]
+            fields = [{"name": name, "type": each} for name, each in marked]
+            yield _Reader(json.dumps({"type": "record", "name": "marked", "fields": fields}), head, expanded)
+
+
+def _decoded(reader: _Reader, mark: bytes) -> Column:
+    value, ours = F.col("value"), F.col("partition") >= 0  # rows of files hold JSON
+    named = ours & F.startswith(value, F.lit(reader.head)) if reader.head else ours
+    behind = F.substring(value, len(reader.head) + 1, 1 << 30) if reader.head else value
+    return F.when(named, from_avro(F.concat(behind, F.lit(mark)), reader.schema, {"mode": "PERMISSIVE"}))
+
+
+def _only(schema: Any) -> Any:
+    """The type of a value besides null. Raises _OtherWayError if there are several, or none."""
+    if not isinstance(schema, list):
+        return schema
+    types = [each for each in schema if each != "null"]
+    if len(types) != 1:
+        raise _OtherWayError
+    return types[0]
+
+
+def _kind(schema: Any) -> tuple[str, str]:
+    """The name of a type, and of its logical one. Raises _OtherWayError for logical types that aren't known here."""
+    if not isinstance(schema, Mapping):
+        return schema, ""
+    kind, logical = str(schema["type"]), str(schema.get("logicalType", ""))
+    if logical == "decimal" and kind in ("bytes", "fixed"):
+        if not 0 <= int(schema.get("scale", 0)) <= int(schema.get("precision", 0)) <= MAX_PRECISION:
+            raise _OtherWayError
+    elif (kind, logical) not in {("string", "uuid"), ("int", "date"), *(("long", each) for each in _TIMES)} and logical:
+        raise _OtherWayError
+    return kind, logical
+
+
+def _engine_type(schema: Any, names: Iterator[int]) -> Any:
+    """The schema for the engine: each named type has a name of its own, and a boolean is a byte.
+
+    Raises _OtherWayError for a union of several types, a map, an array of anything but plain scalars, and logical types
+    that the engine knows in another way or not at all.
+    """
+    if isinstance(schema, list):
+        _only(schema)
+        return [_engine_type(each, names) for each in schema]
+    kind, logical = _kind(schema)
+    own = {"type": kind, "name": f"n{next(names)}"}
+    match kind:
+        case "null" | "int" | "long" | "float" | "double" | "string" | "bytes":
+            if not logical:
+                return kind
+            return {"type": kind, **{key: schema[key] for key in _DIGITS if key in schema}}
+        case "boolean":
+            return {**own, "type": "fixed", "size": 1}
+        case "enum":
+            return {**own, "symbols": schema["symbols"]}
+        case "fixed":
+            return {**own, **{key: schema[key] for key in (*_DIGITS, "size") if key in schema}}
+        case "record" if schema["fields"]:
+            fields = ({"name": each["name"], "type": _engine_type(each["type"], names)} for each in schema["fields"])
+            return {**own, "fields": list(fields)}
+        case "array" if schema["items"] in (*_NUMBERS, "string"):
+            return {"type": "array", "items": schema["items"]}
+    raise _OtherWayError
+
+
+def _doubts(schema: Any, value: Column) -> Iterator[Column]:
+    """What must be true of a decoded value, null or not, for it to be what the bytes say."""
+    schema = _only(schema)
+    kind, logical = _kind(schema)
+    if kind == "record":
+        for field in schema["fields"]:
+            yield from _doubts(field["type"], value[field["name"]])
+    elif kind == "array":
+        if schema["items"] in _DOUBTFUL:
+            yield value.isNull() | F.forall(value, lambda each: _doubt(schema["items"], "", each))
+    elif (holds := _doubt(kind, logical, value)) is not None:
+        yield value.isNull() | holds
+
+
+def _doubt(kind: str, logical: str, value: Column) -> Any:
+    if logical == "uuid":
+        return value.rlike(_UUID)
+    if kind == "string":
+        return F.is_valid_utf8(value)
+    if kind in ("float", "double"):
+        return F.abs(value) < F.lit(float("inf"))
+    if kind == "boolean":
+        return value.isin(b"\x00", b"\x01")
+    if logical in (*_TIMES, "date"):
+        return F.year(value).between(1, 9999)
+    return None
+
+
+def _data(fields: Mapping[str, Node], schema: Any, value: Column, renames: Renames, path: str = "data") -> _Field:
+    """The struct of a record, by the names of the contract."""
+    types = {field["name"]: field["type"] for field in schema["fields"]}
+    found = {}
+    for name, node in fields.items():
+        at = f"{path}.{name}"
+        sent = renames.get(at, name)
+        found[name] = _field(node, types[sent], value[sent], renames, at) if sent in types else _nothing(node)
+    if not found:
+        raise _OtherWayError
+    return _Field(
+        F.struct(*(each.sent.alias(name) for name, each in found.items())),
+        F.struct(*(each.typed.alias(name) for name, each in found.items())),
+    )
+
+
+def _nothing(node: Node) -> _Field:
+    nothing = F.lit(None).cast(spark_ddl(node))
+    return _Field(nothing, nothing)
+
+
+def _field(node: Node, schema: Any, value: Column, renames: Renames, path: str) -> _Field:
+    schema = _only(schema)
+    kind, logical = _kind(schema)
+    wanted, format_ = node["type"], node.get("format", "")
+    if kind == "null":
+        return _nothing(node)
+    if kind == "record" and wanted == "object" and not is_map(node):
+        below = _data(node.get("properties", {}), schema, value, renames, path)
+        return _Field(F.when(value.isNotNull(), below.sent), F.when(value.isNotNull(), below.typed))
+    if kind == "array" and wanted == "array" and "format" not in node["items"]:
+        found = F.transform(value, lambda each: _field(node["items"], schema["items"], each, {}, "").typed)
+        return _Field(found, found)
+    if logical == "decimal" and is_decimal(node) and wanted == "number":
+        return _exact(node, schema, value)
+    if kind in ("string", "enum") and wanted == "string" and not is_decimal(node):
+        return _Field(value, of_text(value, node))
+    if (logical in _TIMES and format_ == "date-time") or (logical == "date" and format_ == "date"):
+        return _Field(value, value)
+    if kind in ("bytes", "fixed") and not logical and (wanted, format_) == ("string", ""):
+        found = base64_of(value)
+    elif kind in ("float", "double") and is_double(node):
+        found = value.cast("double")
+    elif kind in ("int", "long") and not logical and wanted == "integer":
+        found = value.cast("bigint")
+    elif kind == "boolean" and wanted == "boolean":
+        found = value == F.lit(b"\x01")
+    else:
+        raise _OtherWayError
+    return _Field(found, found)
+
+
+def _exact(node: Node, schema: Any, value: Column) -> _Field:
+    scale, whole = int(schema.get("scale", 0)), int(schema["precision"]) - int(schema.get("scale", 0))
+    if scale > node["scale"] or whole > node["precision"] - node["scale"]:
+        raise _OtherWayError
+    found = value.cast(type_name(node))
+    return _Field(found, found)
