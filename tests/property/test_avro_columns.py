@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import string
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -63,15 +64,19 @@ def a_value(chance: Random, schema: Any) -> Any:
         return str(UUID(int=chance.getrandbits(128)))
     if schema == "string":
         return "".join(chance.choices([*string.printable, "ö", "✈", "\U0001f600", "\u0000"], k=chance.randrange(9)))
-    if isinstance(schema, str):
-        return {
-            "boolean": lambda: chance.random() < 0.5,
-            "int": lambda: chance.choice([0, -1, 2**31 - 1, -(2**31), chance.randrange(9999)]),
-            "long": lambda: chance.choice([0, -1, 2**63 - 1, -(2**63), chance.randrange(9999)]),
-            "float": lambda: chance.choice([0.0, -0.0, 1.5, 3.4e38, float("nan")] if chance.random() < 0.05 else [0.1]),
-            "double": lambda: chance.choice([0.1, 1e-320, 1.7e308, -0.0, 5.0, chance.random()]),
-            "bytes": lambda: chance.randbytes(chance.randrange(5)),
-        }[schema]()
+    match schema:
+        case "boolean":
+            return chance.random() < 0.5
+        case "int":
+            return chance.choice([0, -1, 2**31 - 1, -(2**31), chance.randrange(9999)])
+        case "long":
+            return chance.choice([0, -1, 2**63 - 1, -(2**63), chance.randrange(9999)])
+        case "float":
+            return chance.choice([0.0, -0.0, 1.5, 3.4e38, math.nan] if chance.random() < 0.05 else [0.1])
+        case "double":
+            return chance.choice([0.1, 1e-320, 1.7e308, -0.0, 5.0, chance.random()])
+        case "bytes":
+            return chance.randbytes(chance.randrange(5))
     match schema["type"], schema.get("logicalType"):
         case "record", _:
             return {field["name"]: a_value(chance, field["type"]) for field in schema["fields"]}

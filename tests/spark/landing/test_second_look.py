@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -87,18 +88,18 @@ def test_the_first_decoder_asks_for_no_memory_that_a_record_names(spark: SparkSe
 
 def test_bytes_behind_a_value_are_never_taken_for_the_end_mark(spark: SparkSession) -> None:
     """The mark of one plan, learned from it, doesn't get a record with bytes behind its value through the next one."""
-    from anabranch.ingest.landing.decoding import _avro_columns
-
     marks = []
-    original = _avro_columns.secrets.token_bytes
+    original = secrets.token_bytes
 
     def kept(size: int) -> bytes:
         marks.append(original(size))
         return marks[-1]
 
-    rows = [{"partition": 0, "offset": 0, "append_time": APPENDED, "key": None, "value": sound("a")}]
+    rows: list[dict[str, Any]] = [
+        {"partition": 0, "offset": 0, "append_time": APPENDED, "key": None, "value": sound("a")}
+    ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_avro_columns.secrets, "token_bytes", kept)
+        patch.setattr(secrets, "token_bytes", kept)
         assert decode_first(raw_frame(spark, TOPIC, rows), TOPIC) is not None
     rows[0]["value"] = sound("a") + marks[0] + b"more"
     frame = decode_first(raw_frame(spark, TOPIC, rows), TOPIC)

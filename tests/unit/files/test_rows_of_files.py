@@ -9,7 +9,9 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
+import fastavro
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -144,6 +146,61 @@ def test_avro_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     twice.write_bytes(content + content[len(header) :])
     monkeypatch.setattr(_avro_blocks, "_AT_ONCE", 1)
     assert rows(twice) == expected * 2
+
+
+MAPPED: dict[str, Any] = {
+    "type": "record",
+    "name": "Payment",
+    "fields": [
+        {"name": "paymentId", "type": "string"},
+        {"name": "fee", "type": {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2}},
+        {"name": "amount", "type": {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2}},
+        {"name": "at", "type": ["null", {"type": "long", "logicalType": "timestamp-millis"}]},
+        {"name": "counts", "type": {"type": "map", "values": ["null", "long"]}},
+        {"name": "shop", "type": {"type": "record", "name": "Shop", "fields": [
+            {"name": "since", "type": {"type": "int", "logicalType": "date"}},
+            {"name": "rates", "type": {"type": "array", "items": {"type": "map", "values": "double"}}},
+        ]}},
+        {"name": "key", "type": {"type": "string", "logicalType": "uuid"}},
+        {"name": "raw", "type": ["null", "bytes"]},
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("codec", ["null", "deflate"])
+def test_avro_with_maps(tmp_path: Path, codec: str) -> None:
+    key = UUID(int=7)
+    row = {
+        "paymentId": "p", "fee": Decimal("9999999999.99"), "amount": Decimal("-1.50"), "at": None,
+        "counts": {"ö": 1, "a": None}, "shop": {"since": date(2024, 1, 2), "rates": [{"x": 0.1}, {}]}, "key": key,
+        "raw": b"\x00",
+    }  # fmt: skip
+    empty = {**row, "at": datetime(2024, 1, 2, 3, 4, 5, 6000, UTC), "counts": {}, "raw": None}
+    with (tmp_path / "a.avro").open("wb") as file:
+        fastavro.writer(file, fastavro.parse_schema(MAPPED), [row] + [empty] * 3_000, codec=codec, sync_interval=500)
+    found = rows(tmp_path / "a.avro")
+    assert found[0].decode() == (
+        '{"amount":"-1.50","at":null,"counts":{"a":null,"ö":1},"fee":9999999999.99,'
+        f'"key":"{key}","paymentId":"p","raw":"AA==","shop":{{"rates":[{{"x":0.1}},{{}}],"since":"2024-01-02"}}}}'
+    )
+    assert len(found) == 3_001
+    assert json.loads(found[3_000])["at"] == "2024-01-02T03:04:05.006000Z"
+    assert json.loads(found[3_000])["counts"] == {}
+
+    cut = tmp_path / "cut" / "a.avro"
+    cut.parent.mkdir()
+    cut.write_bytes((tmp_path / "a.avro").read_bytes()[:-30])
+    with pytest.raises(BadInput, match="nothing of it was landed"):
+        rows(cut)
+
+
+def test_avro_with_maps_and_what_no_column_holds(tmp_path: Path) -> None:
+    several = {"name": "several", "type": ["int", "string"]}
+    schema = {**MAPPED, "fields": [MAPPED["fields"][0], MAPPED["fields"][4], several]}
+    with (tmp_path / "a.avro").open("wb") as file:
+        fastavro.writer(file, fastavro.parse_schema(schema), [{"paymentId": "p", "counts": {}, "several": 1}])
+    with pytest.raises(BadInput, match="column several may have 2 types"):
+        rows(tmp_path / "a.avro")
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import json
 import os
 import shutil
 import subprocess
+import tarfile
 from collections.abc import Sequence
 from dataclasses import replace
-import tarfile
 from pathlib import Path
 from typing import Any
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from anabranch._lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from anabranch.contracts.formats._avro import avro_reader, avro_type
+    from anabranch.contracts.formats._avro import avro_branches, avro_reader, is_avro_decimal, parsed_schema
     from anabranch.contracts.formats._document import Undecodable, UnknownSchema
     from anabranch.contracts.formats._protobuf import protobuf_reader
     from anabranch.contracts.formats._shapes import shape_of
@@ -24,7 +24,7 @@ else:
     __getattr__, __dir__ = lazy_exports(
         __name__,
         {
-            "_avro": ("avro_reader", "avro_type"),
+            "_avro": ("avro_branches", "avro_reader", "is_avro_decimal", "parsed_schema"),
             "_document": ("Undecodable", "UnknownSchema"),
             "_protobuf": ("protobuf_reader",),
             "_shapes": ("shape_of",),
@@ -36,9 +36,11 @@ __all__ = [
     "HEAD",
     "Undecodable",
     "UnknownSchema",
+    "avro_branches",
     "avro_reader",
-    "avro_type",
     "head_of",
+    "is_avro_decimal",
+    "parsed_schema",
     "protobuf_reader",
     "schema_id",
     "shape_of",

@@ -74,11 +74,6 @@ def parsed_schema(schema: RegisteredSchema) -> tuple[Any, Any]:
     return parsed, expanded
 
 
-def avro_type(schema: RegisteredSchema) -> Any:
-    """The type of the values, with each named type in place of its name. Raises ValueError as a reader does."""
-    return parsed_schema(schema)[1]
-
-
 def _without_decimals(schema: Any) -> Any:
     """The schema without the logical type of decimals: fastavro rounds to the declared precision."""
     if isinstance(schema, list):
@@ -89,18 +84,18 @@ def _without_decimals(schema: Any) -> Any:
     return {name: each for name, each in kept.items() if name != "logicalType" or each != "decimal"}
 
 
-def is_decimal(schema: Any) -> bool:
+def is_avro_decimal(schema: Any) -> bool:
     """Whether values are decimals: bytes that hold the digits as a whole number, with a declared scale."""
     return isinstance(schema, Mapping) and schema.get("logicalType") == "decimal" and "precision" in schema
 
 
 def _check(schema: Any, inside: tuple[str, ...]) -> None:
     if isinstance(schema, list):
-        if len(branches(schema)) > 1 and any(is_decimal(each) for each in schema):
+        if len(avro_branches(schema)) > 1 and any(is_avro_decimal(each) for each in schema):
             raise ValueError("a union of a decimal and another type: its values don't say which one they are")
         for branch in schema:
             _check(branch, inside)
-    elif is_decimal(schema) and int(schema.get("scale", 0)) > MAX_PRECISION:
+    elif is_avro_decimal(schema) and int(schema.get("scale", 0)) > MAX_PRECISION:
         raise ValueError(f"a decimal with a scale over {MAX_PRECISION}, which no column can hold")
     elif isinstance(schema, str):
         if schema in inside:
@@ -130,7 +125,7 @@ def least_bytes(schema: Any) -> int:
     return int(schema["size"]) if schema["type"] == "fixed" else least_bytes(schema["type"])
 
 
-def branches(schema: Any) -> list[Any]:
+def avro_branches(schema: Any) -> list[Any]:
     """The types that a value may have, besides null."""
     found = schema if isinstance(schema, list) else [schema]
     return [each for each in found if each != "null" and not (isinstance(each, Mapping) and each["type"] == "null")]
@@ -139,7 +134,7 @@ def branches(schema: Any) -> list[Any]:
 def _change(schema: Any, path: str) -> Change | None:
     """What has to be done with a decoded value so that JSON holds it exactly; None if nothing."""
     if isinstance(schema, list):
-        found = branches(schema)
+        found = avro_branches(schema)
         if len(found) == 1:
             return _unless_null(_change(found[0], path))
         needed = any(_change(each, path) is not None for each in found)
@@ -149,7 +144,7 @@ def _change(schema: Any, path: str) -> Change | None:
         return lambda value: finite(value, path)
     if isinstance(schema, str):
         return None
-    if is_decimal(schema):
+    if is_avro_decimal(schema):
         scale = int(schema.get("scale", 0))
         return lambda value: decimal_number(value, scale, path)
     if kind in ("record", "error"):

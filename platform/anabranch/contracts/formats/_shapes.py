@@ -92,17 +92,16 @@ def _object(fields: Iterator[tuple[str, bool, Any]], path: str, left_out: list[s
 
 
 def _avro_record(schema: Any, path: str, left_out: list[str]) -> Node:
-    from anabranch.contracts.formats._avro import branches
+    from anabranch.contracts.formats._avro import avro_branches
 
-    fields = ((f["name"], branches(f["type"]) == [f["type"]], f["type"]) for f in schema["fields"])
+    fields = ((f["name"], avro_branches(f["type"]) == [f["type"]], f["type"]) for f in schema["fields"])
     return _object(fields, path, left_out, _avro_node)
 
 
 def _avro_node(schema: Any, path: str, left_out: list[str]) -> Node:
-    from anabranch.contracts.formats._avro import branches
-    from anabranch.contracts.formats._avro import is_decimal as is_avro_decimal
+    from anabranch.contracts.formats._avro import avro_branches, is_avro_decimal
 
-    found = branches(schema)
+    found = avro_branches(schema)
     if len(found) != 1:
         raise _LeftOutError(f"it may have {len(found)} types" if found else "it is always null")
     (only,) = found
@@ -116,11 +115,11 @@ def _avro_node(schema: Any, path: str, left_out: list[str]) -> Node:
     if kind == "enum":
         return {"type": "string", "description": f"one of {', '.join(only['symbols'])}"}
     if kind == "map":
-        if branches(only["values"]) != [only["values"]]:
+        if avro_branches(only["values"]) != [only["values"]]:
             raise _LeftOutError("its values may be null or of several types")
         return _map_of(_avro_node(only["values"], f"{path}.*", left_out))
     if kind == "array":
-        if branches(only["items"]) != [only["items"]]:
+        if avro_branches(only["items"]) != [only["items"]]:
             raise _LeftOutError("its items may be null or of several types")
         return {"type": "array", "items": _inside(_avro_node(only["items"], f"{path}[]", left_out))}
     return _LOGICAL.get(only.get("logicalType", ""), _AVRO.get(kind, {"type": "string"}))

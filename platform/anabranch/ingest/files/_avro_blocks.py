@@ -1,4 +1,4 @@
-"""Reads an Avro container file some blocks at a time: Polars reads whole files only.
+"""Reads an Avro container file some blocks at a time: Polars reads whole files only, and no maps (``_avro_maps``).
 
 A container is a header (schema, codec, a sync marker) and blocks, each with its number of rows, its bytes and the
 marker. A header with some of the blocks behind it is a container again.
@@ -14,6 +14,7 @@ from typing import Final
 import pyarrow as pa
 
 from anabranch.core.extras import needs_extras
+from anabranch.ingest.files._avro_maps import tables_with_maps
 from anabranch.ingest.files._json_lines import Unreadable
 
 _MAGIC: Final = b"Obj\x01"
@@ -30,6 +31,11 @@ def avro_tables(path: Path) -> Iterator[pa.Table]:
     try:
         with path.open("rb") as file:
             header = _header(file)
+            file.seek(0)
+            if (tables := tables_with_maps(file)) is not None:
+                yield from tables
+                return
+            file.seek(len(header))
             for blocks in _groups(file, header[-_SYNC:]):
                 yield pl.read_avro(io.BytesIO(header + blocks)).to_arrow()
     except Unreadable:

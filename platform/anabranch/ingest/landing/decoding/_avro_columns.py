@@ -25,7 +25,7 @@ from anabranch.contracts import Avro, Topic
 from anabranch.contracts.fields.decimals import MAX_PRECISION, is_decimal, type_name
 from anabranch.contracts.fields.field_types import Node, is_double, is_map
 from anabranch.contracts.fields.registered_schema import RegisteredSchema
-from anabranch.contracts.formats import avro_type, head_of
+from anabranch.contracts.formats import head_of, parsed_schema
 from anabranch.ingest.landing.decoding._documents import base64_of
 from anabranch.ingest.landing.decoding._renames import Renames, renamed_fields
 from anabranch.ingest.landing.decoding._typed_values import of_text
@@ -98,7 +98,7 @@ def _readers(records: Avro) -> Iterator[_Reader]:
         raise _OtherWayError
     for head, schema in schemas:
         try:
-            expanded = avro_type(schema)
+            _, expanded = parsed_schema(schema)
         except ValueError:
             continue
         if isinstance(expanded, dict) and expanded["type"] == "record":
