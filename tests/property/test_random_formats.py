@@ -63,6 +63,11 @@ SENT = Contract(
         },
     },
 )
+FLAT = Contract(
+    "order.sent",
+    1,
+    {**SENT.schema, "properties": {name: node for name, node in SENT.fields.items() if name != "lines"}},
+)
 SAID = Contract("text.said", 1, {"type": "object", "properties": {"text": {"type": "string"}}})
 STORED = Contract("bytes.stored", 1, {"type": "object", "properties": {"base64": {"type": "string"}}})
 NEWER = {**ORDER_SCHEMA, "fields": [*ORDER_SCHEMA["fields"], {"name": "note", "type": ["null", "string"]}]}
@@ -178,6 +183,9 @@ FORMATS = {
         read_registered,
     ),
     "Protobuf by a registry": Format(Topic("sent", (SENT,), records=_protobuf()), a_message, read_message),
+    "Protobuf by a registry, in columns": Format(
+        Topic("sent", (FLAT,), records=_protobuf()), a_message, read_message, first=True
+    ),
     "text": Format(Topic("lines", (SAID,), records=Raw(**BY_LOG)), a_text, read_text),
     "bytes": Format(
         Topic("blobs", (STORED,), records=Raw(form="base64", **BY_LOG)),

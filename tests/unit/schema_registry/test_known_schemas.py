@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 from anabranch.contracts import Avro, Contract, Record, Topic
 from anabranch.contracts.fields.registered_schema import RegisteredSchema
-from anabranch.contracts.formats import UnknownSchema
+from anabranch.contracts.formats import UnknownSchema, encode
 from anabranch.core.errors import BadInput, TryAgain
 from anabranch.core.settings import Settings, load_settings
 from anabranch.ingest.landing.decoding._readers import reader_of
@@ -48,7 +48,7 @@ def settings(tmp_path: Path, state: RegistryState | None, **more: Any) -> Settin
 
 def read(topic: Topic, record: bytes) -> bytes:
     assert isinstance(topic.records, Avro)
-    return reader_of(topic.records)(record)
+    return encode(reader_of(topic.records)(record))
 
 
 def schemas(topic: Topic) -> Any:

@@ -1,7 +1,7 @@
 """Formats of records: a record's bytes as the JSON document that the contract describes.
 
-In: the bytes of a record in Avro or Protobuf, and its schema. Out: a JSON object in UTF-8, or ``Undecodable`` with the
-reason. Landing calls it from Spark, and again for the reasons of quarantine.
+In: the bytes of a record in Avro or Protobuf, and its schema. Out: a dictionary, which ``encode`` writes as a JSON
+object, or ``Undecodable`` with the reason. Landing calls it from Spark, and again for the reasons of quarantine.
 
 1. ``wire_format`` reads the id of the schema in front of the value, and Protobuf's path to the message;
 2. ``_avro`` and ``_protobuf`` decode the value by its schema, ``_document`` writes the JSON;
@@ -16,7 +16,7 @@ from anabranch._lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from anabranch.contracts.formats._avro import avro_branches, avro_reader, is_avro_decimal, parsed_schema
-    from anabranch.contracts.formats._document import Undecodable, UnknownSchema
+    from anabranch.contracts.formats._document import Undecodable, UnknownSchema, encode
     from anabranch.contracts.formats._protobuf import protobuf_reader
     from anabranch.contracts.formats._shapes import shape_of
     from anabranch.contracts.formats.wire_format import HEAD, head_of, schema_id
@@ -25,7 +25,7 @@ else:
         __name__,
         {
             "_avro": ("avro_branches", "avro_reader", "is_avro_decimal", "parsed_schema"),
-            "_document": ("Undecodable", "UnknownSchema"),
+            "_document": ("Undecodable", "UnknownSchema", "encode"),
             "_protobuf": ("protobuf_reader",),
             "_shapes": ("shape_of",),
             "wire_format": ("HEAD", "head_of", "schema_id"),
@@ -38,6 +38,7 @@ __all__ = [
     "UnknownSchema",
     "avro_branches",
     "avro_reader",
+    "encode",
     "head_of",
     "is_avro_decimal",
     "parsed_schema",

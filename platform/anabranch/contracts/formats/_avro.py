@@ -16,7 +16,7 @@ import fastavro
 
 from anabranch.contracts.fields.decimals import MAX_PRECISION
 from anabranch.contracts.fields.registered_schema import RegisteredSchema
-from anabranch.contracts.formats._document import Undecodable, all_finite, decimal_number, encode, finite
+from anabranch.contracts.formats._document import Undecodable, all_finite, decimal_number, finite
 
 Change = Callable[[Any], Any]
 _WITHOUT_BYTES: Final = "an array of values without bytes can't be read: a record of a few bytes could hold any number"
@@ -29,8 +29,9 @@ class AvroReader:
         self._schema, expanded = parsed_schema(schema)
         self._change = _change(expanded, "data")
 
-    def document(self, value: bytes, begin: int, of: str) -> bytes:
-        """The JSON document of the value from ``begin`` on. Raises Undecodable; ``of`` names the schema in its text."""
+    def read(self, value: bytes, begin: int, of: str) -> Any:
+        """What ``encode`` makes the JSON document of, for the value from ``begin`` on. Raises Undecodable; ``of`` names
+        the schema in its text."""
         stream = BytesIO(value)
         stream.seek(begin)
         try:
@@ -41,7 +42,7 @@ class AvroReader:
             raise Undecodable(f"not_avro: {len(value) - end} bytes behind the value, from byte {end} on ({of})")
         if not isinstance(found, dict):
             raise Undecodable(f"not_avro: the value is no record ({of})")
-        return encode(found if self._change is None else self._change(found))
+        return found if self._change is None else self._change(found)
 
 
 def _unread(error: Exception, place: int, of: str) -> str:

@@ -30,7 +30,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor, FileDescript
 from google.protobuf.message import DecodeError, Message
 
 from anabranch.contracts.fields.registered_schema import RegisteredSchema
-from anabranch.contracts.formats._document import Undecodable, encode, finite
+from anabranch.contracts.formats._document import Undecodable, finite
 from anabranch.contracts.formats.wire_format import message_path
 
 Write = Callable[[Any], Any]
@@ -58,9 +58,9 @@ class ProtobufReader:
         self._file = descriptors(schema)
         self._kinds: dict[tuple[int, ...], tuple[type[Any], Write]] = {}
 
-    def document(self, value: bytes, begin: int, of: str) -> bytes:
-        """The JSON document of the message whose path in the schema begins at ``begin``. Raises Undecodable; ``of``
-        names the schema in its text."""
+    def read(self, value: bytes, begin: int, of: str) -> Any:
+        """What ``encode`` makes the JSON document of, for the message whose path in the schema begins at ``begin``.
+        Raises Undecodable; ``of`` names the schema in its text."""
         path, begin = message_path(value, begin)
         if (kind := self._kinds.get(path)) is None:
             described = _message_type(self._file, path)
@@ -73,7 +73,7 @@ class ProtobufReader:
         if not message.IsInitialized():
             missing = ", ".join(message.FindInitializationErrors()[:3])
             raise Undecodable(f"not_protobuf: required fields are missing: {missing} ({of})")
-        return encode(kind[1](message))
+        return kind[1](message)
 
 
 @lru_cache(maxsize=256)

@@ -2,8 +2,8 @@
 
 In: a DataFrame of Kafka records, and the topic. Out: the columns of the landing table; no record is dropped here.
 
-Avro is read by the engine's decoder (``_avro_columns``) as far as that can be trusted; the records that it refuses, and
-those of all other formats, by what follows.
+Avro and Protobuf are read into columns first (``_avro_columns``, ``_message_columns``, ``_first_columns``); the records
+that these refuse, and those of all other formats, by what follows.
 
 ``_documents`` makes JSON of records in other formats (``_readers``). ``_decode`` parses it: CloudEvents, those in
 headers (``_binary_mode``), or records with a mapping (``_mapping``), with the names that a contract gives its fields

@@ -27,13 +27,11 @@ from anabranch.contracts.fields.field_types import Node, is_double, is_map
 from anabranch.contracts.fields.registered_schema import RegisteredSchema
 from anabranch.contracts.formats import head_of, parsed_schema
 from anabranch.ingest.landing.decoding._documents import base64_of
+from anabranch.ingest.landing.decoding._first_columns import Field, OtherWayError, fields_of, struct_of
 from anabranch.ingest.landing.decoding._renames import Renames, renamed_fields
 from anabranch.ingest.landing.decoding._typed_values import of_text
-from anabranch.ingest.landing.decoding._validity import DATA
 from anabranch.ingest.landing.table.schema import spark_ddl
 
-READ: Final = "_read"
-"""Whether the engine has read a record, and nothing about it is in doubt; never null."""
 _MOST_SCHEMAS: Final = 8
 """Of a registry: each makes the plan larger."""
 _MARK_BYTES: Final = 16
@@ -45,18 +43,6 @@ _UUID: Final = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\z"
 _DOUBTFUL: Final = ("float", "double", "string")
 
 
-class _OtherWayError(Exception):
-    """A type, or a pair of a type and a contract's field, that isn't read this way."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Field:
-    """A field of the contract: as the record has it, and in the type of landing."""
-
-    sent: Column
-    typed: Column
-
-
 @dataclass(frozen=True, slots=True)
 class _Reader:
     schema: str
@@ -66,8 +52,7 @@ class _Reader:
 
 
 def with_avro_columns(records: DataFrame, topic: Topic, fields: Mapping[str, Node]) -> DataFrame | None:
-    """``records`` with the columns READ, ``_event`` (a struct with ``data`` only) and DATA; None if a schema of the
-    topic isn't read this way."""
+    """``records`` with the columns of ``_first_columns``; None if a schema of the topic isn't read this way."""
     if not isinstance(topic.records, Avro):
         return None
     read, found = records, []
@@ -78,24 +63,19 @@ def with_avro_columns(records: DataFrame, topic: Topic, fields: Mapping[str, Nod
             data = _data(fields, reader.type, value["value"], renamed_fields(topic))
             read = read.withColumn(f"_avro{number}", _decoded(reader, mark))
             found.append((reduce(and_, [value["end"] == F.lit(mark), *_doubts(reader.type, value["value"])]), data))
-    except _OtherWayError:
+    except OtherWayError:
         return None
-    if not found:
-        return None
-    sent = F.coalesce(*(F.when(sound, data.sent) for sound, data in found))
-    typed = F.coalesce(*(F.when(sound, data.typed) for sound, data in found))
-    columns = F.struct(sent.alias("data")).alias("_event"), typed.alias(DATA), typed.isNotNull().alias(READ)
-    return read.select("*", *columns)
+    return fields_of(read, found) if found else None
 
 
 def _readers(records: Avro) -> Iterator[_Reader]:
-    """Those of the known schemas; what is no schema, and its records, are refused later. Raises _OtherWayError."""
+    """Those of the known schemas; what is no schema, and its records, are refused later. Raises OtherWayError."""
     schemas = [(b"", RegisteredSchema("avro", str(records.schema)))]
     if records.from_registry:
         known = (records.schemas or {}).items()
         schemas = [(head_of(number), schema) for number, schema in known if schema.format == "avro"]
     if len(schemas) > _MOST_SCHEMAS:
-        raise _OtherWayError
+        raise OtherWayError
     for head, schema in schemas:
         try:
             _, expanded = parsed_schema(schema)
@@ -116,32 +96,32 @@ def _decoded(reader: _Reader, mark: bytes) -> Column:
 
 
 def _only(schema: Any) -> Any:
-    """The type of a value besides null. Raises _OtherWayError if there are several, or none."""
+    """The type of a value besides null. Raises OtherWayError if there are several, or none."""
     if not isinstance(schema, list):
         return schema
     types = [each for each in schema if each != "null"]
     if len(types) != 1:
-        raise _OtherWayError
+        raise OtherWayError
     return types[0]
 
 
 def _kind(schema: Any) -> tuple[str, str]:
-    """The name of a type, and of its logical one. Raises _OtherWayError for logical types that aren't known here."""
+    """The name of a type, and of its logical one. Raises OtherWayError for logical types that aren't known here."""
     if not isinstance(schema, Mapping):
         return schema, ""
     kind, logical = str(schema["type"]), str(schema.get("logicalType", ""))
     if logical == "decimal" and kind in ("bytes", "fixed"):
         if not 0 <= int(schema.get("scale", 0)) <= int(schema.get("precision", 0)) <= MAX_PRECISION:
-            raise _OtherWayError
+            raise OtherWayError
     elif (kind, logical) not in {("string", "uuid"), ("int", "date"), *(("long", each) for each in _TIMES)} and logical:
-        raise _OtherWayError
+        raise OtherWayError
     return kind, logical
 
 
 def _engine_type(schema: Any, names: Iterator[int]) -> Any:
     """The schema for the engine: each named type has a name of its own, and a boolean is a byte.
 
-    Raises _OtherWayError for a union of several types, a map, an array of anything but plain scalars, and logical types
+    Raises OtherWayError for a union of several types, a map, an array of anything but plain scalars, and logical types
     that the engine knows in another way or not at all.
     """
     if isinstance(schema, list):
@@ -165,7 +145,7 @@ def _engine_type(schema: Any, names: Iterator[int]) -> Any:
             return {**own, "fields": list(fields)}
         case "array" if schema["items"] in (*_NUMBERS, "string"):
             return {"type": "array", "items": schema["items"]}
-    raise _OtherWayError
+    raise OtherWayError
 
 
 def _doubts(schema: Any, value: Column) -> Iterator[Column]:
@@ -196,7 +176,7 @@ def _doubt(kind: str, logical: str, value: Column) -> Any:
     return None
 
 
-def _data(fields: Mapping[str, Node], schema: Any, value: Column, renames: Renames, path: str = "data") -> _Field:
+def _data(fields: Mapping[str, Node], schema: Any, value: Column, renames: Renames, path: str = "data") -> Field:
     """The struct of a record, by the names of the contract."""
     types = {field["name"]: field["type"] for field in schema["fields"]}
     found = {}
@@ -204,37 +184,31 @@ def _data(fields: Mapping[str, Node], schema: Any, value: Column, renames: Renam
         at = f"{path}.{name}"
         sent = renames.get(at, name)
         found[name] = _field(node, types[sent], value[sent], renames, at) if sent in types else _nothing(node)
-    if not found:
-        raise _OtherWayError
-    return _Field(
-        F.struct(*(each.sent.alias(name) for name, each in found.items())),
-        F.struct(*(each.typed.alias(name) for name, each in found.items())),
-    )
+    return struct_of(found, value)
 
 
-def _nothing(node: Node) -> _Field:
+def _nothing(node: Node) -> Field:
     nothing = F.lit(None).cast(spark_ddl(node))
-    return _Field(nothing, nothing)
+    return Field(nothing, nothing)
 
 
-def _field(node: Node, schema: Any, value: Column, renames: Renames, path: str) -> _Field:
+def _field(node: Node, schema: Any, value: Column, renames: Renames, path: str) -> Field:
     schema = _only(schema)
     kind, logical = _kind(schema)
     wanted, format_ = node["type"], node.get("format", "")
     if kind == "null":
         return _nothing(node)
     if kind == "record" and wanted == "object" and not is_map(node):
-        below = _data(node.get("properties", {}), schema, value, renames, path)
-        return _Field(F.when(value.isNotNull(), below.sent), F.when(value.isNotNull(), below.typed))
+        return _data(node.get("properties", {}), schema, value, renames, path)
     if kind == "array" and wanted == "array" and "format" not in node["items"]:
         found = F.transform(value, lambda each: _field(node["items"], schema["items"], each, {}, "").typed)
-        return _Field(found, found)
+        return Field(found, found)
     if logical == "decimal" and is_decimal(node) and wanted == "number":
         return _exact(node, schema, value)
     if kind in ("string", "enum") and wanted == "string" and not is_decimal(node):
-        return _Field(value, of_text(value, node))
+        return Field(value, of_text(value, node))
     if (logical in _TIMES and format_ == "date-time") or (logical == "date" and format_ == "date"):
-        return _Field(value, value)
+        return Field(value, value)
     if kind in ("bytes", "fixed") and not logical and (wanted, format_) == ("string", ""):
         found = base64_of(value)
     elif kind in ("float", "double") and is_double(node):
@@ -244,13 +218,13 @@ def _field(node: Node, schema: Any, value: Column, renames: Renames, path: str) 
     elif kind == "boolean" and wanted == "boolean":
         found = value == F.lit(b"\x01")
     else:
-        raise _OtherWayError
-    return _Field(found, found)
+        raise OtherWayError
+    return Field(found, found)
 
 
-def _exact(node: Node, schema: Any, value: Column) -> _Field:
+def _exact(node: Node, schema: Any, value: Column) -> Field:
     scale, whole = int(schema.get("scale", 0)), int(schema["precision"]) - int(schema.get("scale", 0))
     if scale > node["scale"] or whole > node["precision"] - node["scale"]:
-        raise _OtherWayError
+        raise OtherWayError
     found = value.cast(type_name(node))
-    return _Field(found, found)
+    return Field(found, found)

@@ -15,7 +15,12 @@ def decimal_of(raw: Column, node: Node) -> Column:
     text, kind = F.try_variant_get(raw, "$", "string"), F.schema_of_variant(raw)
     # A number with an exponent or more than 38 digits is a double in a variant.
     declared = kind == "STRING" if node["type"] == "string" else kind.rlike("^(BIGINT|DECIMAL)")
-    return F.when(declared & text.rlike(rf"^{pattern(node)}\z"), text.try_cast(type_name(node)))
+    return F.when(declared, decimal_in(text, node))
+
+
+def decimal_in(text: Column, node: Node) -> Column:
+    """The decimal in a text; null if it is none, or one that doesn't fit."""
+    return F.when(text.rlike(rf"^{pattern(node)}\z"), text.try_cast(type_name(node)))
 
 
 def given(raw: Column) -> Column:

@@ -16,10 +16,12 @@ from anabranch.contracts import Topic
 from anabranch.contracts.fields.field_types import Node, ShapesClash, merge, same_shape
 from anabranch.contracts.model.records import Mapped
 from anabranch.core.errors import BadDefinition
-from anabranch.ingest.landing.decoding._avro_columns import READ, with_avro_columns
+from anabranch.ingest.landing.decoding._avro_columns import with_avro_columns
 from anabranch.ingest.landing.decoding._binary_mode import BINARY, ENVELOPE, event_of_headers, is_binary
 from anabranch.ingest.landing.decoding._documents import JSON, json_of
+from anabranch.ingest.landing.decoding._first_columns import READ, has_ruled_formats
 from anabranch.ingest.landing.decoding._mapping import mapped_event, mapped_time, text_of
+from anabranch.ingest.landing.decoding._message_columns import with_message_columns
 from anabranch.ingest.landing.decoding._renames import as_declared, as_sent, renamed_fields
 from anabranch.ingest.landing.decoding._typed_values import time_of, typed
 from anabranch.ingest.landing.decoding._validity import (
@@ -70,6 +72,8 @@ def decode_first(records: DataFrame, topic: Topic) -> DataFrame | None:
     fields = _fields(topic)
     read = with_avro_columns(records, topic, fields)
     if read is None:
+        read = with_message_columns(records, topic, fields)
+    if read is None or has_ruled_formats(topic):
         return None
     read = _timed(read.withColumn("_event", mapped_event(topic)), topic)
     return _landed(read.withColumn(_SOUND, F.col(READ) & means_well(topic)), topic)

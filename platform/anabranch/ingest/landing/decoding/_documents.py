@@ -13,7 +13,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from anabranch.contracts import CloudEvents, PlainJson, Raw
-from anabranch.contracts.formats import Undecodable
+from anabranch.contracts.formats import Undecodable, encode
 from anabranch.contracts.model.records import Mapped, Records, holds_json
 from anabranch.ingest.landing.decoding._readers import reader_of
 
@@ -47,7 +47,7 @@ def _documents(records: Mapped) -> Any:
 
         def document(value: bytes | None) -> bytes | None:
             try:
-                return None if value is None else read(value)
+                return None if value is None else encode(read(value))
             except Undecodable:
                 return None
 
@@ -60,4 +60,4 @@ def document(records: Records, value: bytes, *, loaded: bool) -> bytes:
     """The same in plain Python. Raises Undecodable."""
     if loaded or holds_json(records):
         return value
-    return reader_of(records)(value)
+    return encode(reader_of(records)(value))

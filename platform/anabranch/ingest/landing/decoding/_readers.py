@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from anabranch.contracts import Avro, Protobuf, Raw, formats
 from anabranch.contracts.fields.registered_schema import RegisteredSchema, Schemas
 from anabranch.contracts.formats import HEAD, Undecodable, UnknownSchema, schema_id
 from anabranch.contracts.model.records import Records
 
-Reader: TypeAlias = Callable[[bytes], bytes]
-"""The JSON document of a record's value. Raises Undecodable."""
+Reader: TypeAlias = Callable[[bytes], Any]
+"""A record's value as a dictionary, which ``encode`` writes as JSON. Raises Undecodable."""
 
 
 def reader_of(records: Records) -> Reader:
@@ -34,21 +33,21 @@ def reader_of(records: Records) -> Reader:
             raise TypeError(f"{type(records).__name__} is read by the engine")
 
 
-def _text(value: bytes) -> bytes:
+def _text(value: bytes) -> dict[str, str]:
     try:
-        return json.dumps({"text": value.decode()}, ensure_ascii=False).encode()
+        return {"text": value.decode()}
     except UnicodeDecodeError as error:
         raise Undecodable(f"not_utf8: byte {error.start} is no UTF-8") from None
 
 
-def _bytes(value: bytes) -> bytes:
-    return b'{"base64":"' + base64.b64encode(value) + b'"}'
+def _bytes(value: bytes) -> dict[str, str]:
+    return {"base64": base64.b64encode(value).decode()}
 
 
 def _by_schema_id(schemas: Schemas, format_: str) -> Reader:
     known: dict[int, Reader] = {}
 
-    def read(value: bytes) -> bytes:
+    def read(value: bytes) -> Any:
         number = schema_id(value)
         if (reader := known.get(number)) is None:
             reader = known[number] = _registered(number, schemas, format_)
@@ -73,11 +72,11 @@ def _registered(number: int, schemas: Schemas, format_: str) -> Reader:
 def _decoder(schema: RegisteredSchema, begin: int, of: str) -> Reader:
     """Reads values from the byte ``begin`` on. Raises ValueError for what is no schema, or one that can't be read."""
     decoder = formats.avro_reader(schema) if schema.format == "avro" else formats.protobuf_reader(schema)
-    return lambda value: decoder.document(value, begin, of)
+    return lambda value: decoder.read(value, begin, of)
 
 
 def _refusal(reason: str) -> Reader:
-    def refuse(_: bytes) -> bytes:
+    def refuse(_: bytes) -> Any:
         raise Undecodable(reason)
 
     return refuse
