@@ -41,6 +41,21 @@ def posts() -> Iterator[tuple[str, list[dict[str, Any]]]]:
 
 
 @contextmanager
+def refusing() -> Iterator[str]:
+    """The address of a server that answers 500 to every post."""
+
+    class Refuses(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_error(500)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refuses) as server, _served(server):
+        yield f"http://127.0.0.1:{server.server_port}"
+
+
+@contextmanager
 def mails() -> Iterator[tuple[int, list[str]]]:
     """The port of a mail server on loopback, and the mails that it has taken, with their headers."""
     taken = list[str]()

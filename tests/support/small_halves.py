@@ -55,9 +55,10 @@ def start_speed(
 ) -> None:
     """``schema``: all of the columns, or some of them, or with other types."""
     uri = VersionRef(settings, VIEW, version).speed_table
-    table = commits.create(uri, schema, [PARTITION_DATE], CommitMetadata("view/delays/v1/speed", "create", Cut()))
+    by = PARTITION_DATE if PARTITION_DATE in schema.names else None
+    table = commits.create(uri, schema, [by] if by else [], CommitMetadata("view/delays/v1/speed", "create", Cut()))
     rows = rows_at(epoch, days).select(schema.names).cast(schema)
-    staged = stage_arrow(rows, uri, uuid4().hex, PARTITION_DATE)
+    staged = stage_arrow(rows, uri, uuid4().hex, by)
     commits.replace(table, staged, CommitMetadata("view/delays/v1/speed", f"c:{epoch}", cut_at(epoch)), None)
 
 

@@ -19,6 +19,7 @@ from anabranch.ingest.landing.table.event_counts import events_since
 from anabranch.lake import open_table
 from anabranch.lake.cut import Cut
 from anabranch.lake.layout import landing_table
+from anabranch.serve.table_snapshots import snapshot
 from anabranch.views import View
 from anabranch.views.model.handle import ViewHandle
 from anabranch.views.selection.inputs import watermark_of
@@ -31,7 +32,8 @@ AffectedDays = Callable[[date], Sequence[date]]
 @dataclass(frozen=True, slots=True)
 class DirtyPartition:
     """A published day, and how many events (all, late, loaded from files) have landed since it was published at the cut
-    ``at``. Both can be 0 for a view that closes partitions: then the watermark has passed the day since."""
+    ``at``. All can be 0: if the watermark has passed the day since, in a view that closes partitions, or if its speed
+    half has a newer cut."""
 
     partition: date
     at: Cut
@@ -64,6 +66,8 @@ def dirty_partitions(view: ViewHandle, cut: Cut | None = None) -> list[DirtyPart
                         counts[0] += count.events
                         counts[1] += count.late
                         counts[2] += count.loaded
+    for day in _served_from_speed(view, known, newest) - dirty.keys():
+        dirty[day] = [0, 0, 0]
     return [DirtyPartition(day, known[day].cut, *dirty[day]) for day in sorted(dirty)]
 
 
@@ -88,6 +92,20 @@ def _oldest_epoch(epochs: Mapping[date, int], days_of: AffectedDays) -> Callable
     """Return a function from an event's day to the oldest published epoch of the days that it affects; None if it
     affects none."""
     return lambda day: min((epochs[each] for each in days_of(day)), default=None)
+
+
+def _served_from_speed(view: ViewHandle, known: Mapping[date, Published], newest: Cut) -> set[date]:
+    """Return the days whose speed half says that it has changed behind the cut of the published one. No event need be
+    the reason: a stream that catches up, or begins anew, gives all rows of a micro-batch the epoch that it ends at.
+    Readers get such a day from the speed half, without its late and loaded events, until it is published at a newer
+    cut."""
+    found = snapshot(view.speed_table)
+    changed = {} if found is None else found.changed
+    return {
+        day
+        for day, published in known.items()
+        if (at := changed.get(day)) is not None and newest.covers(at) and not published.cut.covers(at)
+    }
 
 
 def _closed_since(view: ViewHandle, known: Mapping[date, Published], newest: Cut) -> set[date]:

@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from threading import Lock
 
-from anabranch.core.errors import AnabranchError, BrokenState
+from anabranch.core.errors import AnabranchError, BadInput, BrokenState
 from anabranch.core.home_format import check_home
 from anabranch.core.settings import Settings
 from anabranch.core.storage import storage_of
@@ -110,6 +110,14 @@ def pin(
         if PARTITION_DATE in speed.schema.names:
             batch = _batch(VersionRef(settings, view, chosen).batch_table, speed.newest.note.cut, prefer)
     halves = _halves(speed, batch, prefer)
+    if partitions is not None and PARTITION_DATE not in speed.schema.names:
+        raise BadInput(
+            "PARTITION_NEEDED",
+            f"{view} v{chosen} has no partitions",
+            state="nothing was read",
+            next_step="leave partitions out, and use a condition: where=...",
+            field="partitions",
+        )
     if partitions is not None:
         halves = {day: half for day, half in halves.items() if day in partitions}
     number = route.number if route and version is None else 0

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -266,3 +267,30 @@ def test_a_cut_and_a_version_of_before_are_there(spark: SparkSession, settings: 
     run(settings, 31)
     assert rows_at(spark, delays, old, None, late=True).count() == before
     assert rows_of(settings) == expected(spark, settings, landing)
+
+
+def test_a_stream_that_is_level_is_started_again_after_months_of_silence(
+    spark: SparkSession, settings: Settings, landing: Landing
+) -> None:
+    """It repeats its last batch: the commits around that stay, however old they are."""
+    delays = ViewHandle(settings, DELAYS, FLIGHTS)
+    log = Path(landing.uri) / "_delta_log"
+
+    def maintained(days: int) -> None:
+        done = maintain(settings, Policy(now=time.time() + days * DAY, checkpoint_commits=1))
+        assert not done.failed, str(done)
+
+    catch_up(spark, delays)
+    maintained(0)
+    for minute in (50, 51, 52):
+        landing.table.update_incremental()
+        landing.land([departed(minute)])
+        catch_up(spark, delays)
+    for days in (0, 31, 62):
+        maintained(days)
+    assert not (log / "00000000000000000003.json").exists(), "old commits do go"
+    catch_up(spark, delays)
+    landing.table.update_incremental()
+    landing.land([departed(53)])
+    catch_up(spark, delays)
+    assert counted(rows_of(settings)) == 12

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowSkipException
-from anabranch.apps.airflow._certify_tasks import _rows, _skip_if_needless
+from anabranch.apps.airflow import _approval
+from anabranch.apps.airflow._certify_tasks import _rows, _skip_if_needless, certify_steps
 from anabranch.change.certify_plan import CertifyPlan
 from anabranch.core.settings import Settings, load_settings
 from support.page_data import at, certify
@@ -45,3 +49,21 @@ def test_it_goes_on_where_anything_is_new(settings: Settings) -> None:
 def test_a_note_has_the_rows_of_a_report_without_its_frames() -> None:
     report = "┏━━━┳━━━┓\n┃ k ┃ row is ┃\n┡━━━╇━━━┩\n│ N1 │ changed │\n└───┴───┘\n"
     assert _rows(report) == "k | row is\nN1 | changed"
+
+
+def test_a_rejection_skips_all_that_follows_whatever_else_was_skipped() -> None:
+    """``certify`` runs although no replay was asked for, so it would run after a rejection, too."""
+    with DAG("reprocess_aircraft_now", schedule=None) as dag:
+        certify_steps("aircraft_now", 1)
+    approve: Any = dag.get_task("approve")
+    answer = {
+        "chosen_options": ["Reject"], "params_input": {}, "responded_by_user": {"id": "1", "name": "anna"},
+        "responded_at": datetime(2026, 11, 22, tzinfo=UTC), "response_received": True,
+    }  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        skipped: list[str] = []
+        patch.setattr(_approval, "tell", lambda *_: None)
+        patch.setattr(type(approve), "skip", lambda _, ti, tasks: skipped.extend(each.task_id for each in tasks))
+        patch.setattr(type(approve), "summary", lambda _: "")
+        approve.execute_complete({"task": approve, "ti": None, "dag_run": RUN}, answer)
+    assert {"replay", "certify", "judge"} <= set(skipped)

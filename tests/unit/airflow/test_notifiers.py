@@ -11,7 +11,7 @@ from anabranch.apps.airflow.notifiers import notify
 from anabranch.core.airflow_settings import Notifier
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings, load_settings
-from support.outside_servers import posts
+from support.outside_servers import posts, refusing
 
 pytestmark = pytest.mark.unit
 WEBHOOK = "anabranch.apps.airflow.notifiers.WebhookNotifier"
@@ -72,3 +72,12 @@ def test_the_setting_reaches_other_processes(monkeypatch: pytest.MonkeyPatch) ->
     for name, value in environment(settings).items():
         monkeypatch.setenv(name, value)
     assert Settings() == settings
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9/services/SECRET", "nonsense://SECRET", None])
+def test_an_address_that_may_be_a_secret_is_not_logged(caplog: pytest.LogCaptureFixture, url: str | None) -> None:
+    with refusing() as address, caplog.at_level(logging.ERROR):
+        notify(given((WEBHOOK, {"url": url or f"{address}/SECRET"})), context(), NOTE)
+    assert "nobody was notified by it" in caplog.text
+    assert "SECRET" not in caplog.text
+    assert url or "the webhook answered 500" in caplog.text

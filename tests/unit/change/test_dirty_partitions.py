@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import date, timedelta
 from pathlib import Path
 
+import anabranch
 import pytest
 from anabranch.change.dirty_partitions import DirtyPartition, dirty_partitions
 from anabranch.compute.batch.manifest import days_text, parse_days
@@ -14,6 +15,7 @@ from anabranch.lake.cut import Cut
 from anabranch.lake.layout import landing_table
 from anabranch.views import View
 from anabranch.views.model.handle import ViewHandle
+from support import small_halves
 from support.landed_rows import FIRST, SECOND, THIRD, TOPIC, a_view, at, land, landed, publish
 
 pytestmark = pytest.mark.unit
@@ -94,3 +96,20 @@ def test_days_as_text_and_back() -> None:
     for wrong in ("", "2013-01-01..", "2013-1-1", "x", "2013-01-01;2013-01-02"):
         with pytest.raises(ValueError, match=r"nvalid|day|month"):
             parse_days(wrong)
+
+
+def test_a_day_that_readers_get_from_the_speed_half_without_a_newer_event_is_dirty(settings: Settings) -> None:
+    """A stream that catches up gives all rows of a micro-batch the epoch that it ends at."""
+    publish(settings, a_view(), {FIRST: 2, SECOND: 3})
+    small_halves.start_speed(settings, 3, [FIRST, SECOND])
+    halves = anabranch.read("delays", settings=settings).halves
+    assert halves == {FIRST: "speed", SECOND: "batch"}
+    assert found(settings, a_view()) == [DirtyPartition(FIRST, at(2), 0, 0)]
+    assert found(settings, a_view(), at(2)) == [], "at that cut a repair couldn't mend it"
+
+
+def test_a_day_that_is_published_at_the_cut_of_its_speed_half_is_clean(settings: Settings) -> None:
+    publish(settings, a_view(), {FIRST: 3, SECOND: 3})
+    small_halves.start_speed(settings, 3, [FIRST, SECOND])
+    assert found(settings, a_view()) == []
+    assert set(anabranch.read("delays", settings=settings).halves.values()) == {"batch"}

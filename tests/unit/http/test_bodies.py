@@ -247,3 +247,11 @@ def test_the_time_of_receipt_of_an_event_is_the_servers() -> None:
         EVENTS, {"content-type": STRUCTURED}, EVENT.replace('"data":', '"senttime":"x","data":').encode(), later
     )
     assert json.loads(record.value)["receivedtime"] == "2026-11-26T01:02:03Z"
+
+
+def test_a_wrong_line_is_named() -> None:
+    good = '{"paymentId":"a","cents":1,"made":"2024-01-01T00:00:00Z"}'
+    with pytest.raises(Unreadable, match="record 2: not JSON"):
+        sent(PLAIN, f"{good}\n{good}\nx", LINES)
+    with pytest.raises(Unreadable, match="record 1: there is more behind the object"):
+        sent(PLAIN, f"{good}\n{good} {good}", LINES)

@@ -106,6 +106,35 @@ def test_a_file_that_cant_be_read_locks_nobody_out(
     (access.clients_folder(settings) / "broken.json").write_text("{")
     assert client.post("/topics/payments", content=EVENT, headers=bearer(token) | TYPED).status_code == 200
 
+    other = access.allow(settings, "other", ["payments"])
+    assert client.post("/topics/payments", content=EVENT, headers=bearer(other) | TYPED).status_code == 200
+    (access.clients_folder(settings) / "other.json").write_text("{")
+    assert client.post("/topics/payments", content=EVENT, headers=bearer(other) | TYPED).status_code == 200
+    assert access.revoke(settings, "till")
+    assert client.post("/topics/payments", content=EVENT, headers=bearer(token) | TYPED).status_code == 401
+
+
+def test_what_can_never_be_taken_is_refused_for_good(
+    client: TestClient, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = access.allow(settings, "till", ["payments"])
+    monkeypatch.setattr(_app, "MOST_RECORDS", 1)
+    batch = {"content-type": "application/cloudevents-batch+json"}
+    answer = client.post("/topics/payments", content=b"[%s,%s]" % (EVENT, EVENT), headers=bearer(token) | batch)
+    assert (answer.status_code, "2 records are more than the 1" in answer.json()["what"]) == (413, True)
+    limit = DECLARED.topics["payments"].max_message_bytes
+    monkeypatch.setattr(_app, "RECORD_OVERHEAD", limit - 1_000)  # so a record has 1,000 bytes, with its headers
+    binary = {
+        "content-type": "application/json", "ce-specversion": "1.0", "ce-id": "a", "ce-source": "/s",
+        "ce-type": "payment.made", "ce-time": "2024-01-01T00:00:00Z", "ce-subject": "k",
+    }  # fmt: skip
+    small = client.post("/topics/payments", content=b'{"cents":1}', headers=bearer(token) | binary)
+    assert small.status_code == 200
+    answer = client.post(
+        "/topics/payments", content=b'{"cents":1}', headers=bearer(token) | binary | {"ce-x": "x" * 999}
+    )
+    assert (answer.status_code, "bytes are more than topic payments takes" in answer.json()["what"]) == (413, True)
+
 
 def test_a_webhook_is_let_in_by_its_signature(client: TestClient, settings: Settings, given: list[Any]) -> None:
     secret = access.allow(settings, "github", ["payments"], webhook=True)

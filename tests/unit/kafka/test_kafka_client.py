@@ -7,13 +7,16 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import confluent_kafka
 import pytest
+from anabranch.contracts import Contract, Topic
 from anabranch.contracts.model.declarations import Declarations
 from anabranch.core.errors import AnabranchError, BadInput, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka import Producer
 from anabranch.ingest.kafka.admin import begin_offsets, create_missing, drift, end_offsets
 from anabranch.ingest.kafka.client import client_config
+from anabranch.ingest.kafka.producer import open_client
 
 pytestmark = pytest.mark.unit
 
@@ -73,3 +76,21 @@ def test_a_producer_that_is_not_open_says_so(nobody: Settings) -> None:
     with pytest.raises(BadInput) as caught:
         Producer(nobody, Declarations()).send_raw("flights", b"k", b"v", lambda error, message: None)
     assert caught.value.code == "PRODUCER_CLOSED"
+
+
+MADE = Contract("thing.made", 1, {"type": "object", "properties": {}})
+
+
+def test_records_that_fit_alone_are_never_refused_for_the_others_of_their_set(
+    nobody: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broker holds a set of records to the topic's limit; librdkafka adds to a set while it stays below this."""
+    given: list[dict[str, object]] = []
+    monkeypatch.setattr(confluent_kafka, "Producer", given.append)
+    topics = {name: Topic(name, (MADE,), max_message_bytes=limit) for name, limit in (("a", 20_000), ("b", 3_000_000))}
+    open_client(nobody.model_copy(update={"kafka_options": {"batch.size": 500_000}}), Declarations(topics))
+    open_client(nobody, Declarations())
+    assert [(each["batch.size"], each["message.max.bytes"]) for each in given] == [
+        (20_000, 3_000_000),
+        (1_000_000, 1_000_000),
+    ]

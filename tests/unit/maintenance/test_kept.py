@@ -24,7 +24,7 @@ from anabranch.change.estimates import NEWEST, Outcome, outcomes, record_outcome
 from anabranch.change.replay.landing_mirror import Mirror
 from anabranch.change.replay.state import PUBLISHED, list_states, state_file
 from anabranch.change.run_progress import REBUILD, RunProgress, progress_files, write_progress
-from anabranch.compute.batch.manifest import manifests, read_manifest
+from anabranch.compute.batch.manifest import MANIFEST, manifests, read_manifest
 from anabranch.compute.batch.publish import publish
 from anabranch.core.atomic_files import locked
 from anabranch.core.engine.spark import HOLD, hold_scratch, scratch
@@ -492,3 +492,35 @@ def test_drafts_of_killed_processes_go_after_an_hour(tmp_path: Path) -> None:
     assert (deed.files, old.exists()) == (1, True)
     assert len([*_orphans.drafts(settings, Policy(), plan=False)]) == 1
     assert sorted(folder.iterdir()) == sorted([young, mine, folder / "0.json"])
+
+
+def test_files_of_a_build_stay_while_its_manifest_cannot_be_read(
+    clinic: Clinic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clinic.reprocess("shown", DAYS[2:3])
+    build = clinic.build("waits", DAYS[:2])
+    clinic.certify("waits", DAYS[:2])
+
+    def fails(path: Path) -> None:
+        raise OSError(errno.EMFILE, "too many open files", str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(MANIFEST), "read", lambda self, path: fails(path))
+        done = maintain(clinic.settings, later(EIGHT))
+    assert done.failed
+    assert "too many open files" in str(done)
+    maintain(clinic.settings, later(EIGHT))
+    assert publish(clinic.handle(), read_manifest(clinic.handle(), "waits"), DAYS[:2])
+    assert len(rows(clinic.handle().batch_table)) == build.rows + 2
+
+
+def test_a_log_has_no_hole_whatever_the_times_of_its_files_say(clinic: Clinic) -> None:
+    """A clock that was ahead for a while: a commit that looks young between old ones."""
+    log, policy = Path(clinic.uri) / "_delta_log", replace(later(MONTH), checkpoint_commits=1)
+    maintain(clinic.settings, replace(later(0), checkpoint_commits=1))
+    commits = sorted(log.glob("*.json"))
+    os.utime(commits[1], (time.time() + 2 * MONTH * DAY,) * 2)
+    maintain(clinic.settings, policy)
+    left = [int(path.stem) for path in sorted(log.glob("*.json"))]
+    assert left == list(range(left[0], left[-1] + 1))
+    assert left[0] > 1, "the test must make it delete some"

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import confluent_kafka
 import pytest
-from anabranch.contracts import Contract, Topic
+from anabranch.contracts import Contract, Queue, Topic
 from anabranch.contracts.model.declarations import Declarations
 from anabranch.core import part_report
 from anabranch.core.part_report import MOST_REASONS, Source
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.batches import Batch, RawRecord
 from anabranch.ingest.kafka.producer import open_client
+from anabranch.ingest.queues import _connection
+from anabranch.ingest.queues._taking import Taker
+from support.processes import eventually
 
 pytestmark = pytest.mark.unit
 TOPIC = Topic("sales", (Contract("sale.made", 1, {"type": "object"}),))
@@ -70,3 +76,48 @@ def test_counts_go_on_over_restarts_and_reasons_are_bounded(tmp_path: Path) -> N
     again = part_report.sources(settings, "queues", ["q", "new"])
     assert (again["q"].waits_for, again["q"].counts) == ("", {"in the log": 1_200})
     assert again["new"] == Source()
+
+
+def test_a_rabbitmq_that_answers_nothing_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_connection, "CONNECT_SECONDS", 0.2)
+    source, stop = Source(), threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        settings = Settings(home=tmp_path, amqp_url=f"amqp://127.0.0.1:{silent.getsockname()[1]}")
+        taker = Taker(settings, Queue("shop", "sales"), TOPIC, confluent_kafka.Producer({}), source, stop)
+        taker.start()
+        try:
+            eventually(lambda: "can't be reached" in source.waits_for, 20)
+            assert taker.is_alive()
+        finally:
+            stop.set()
+            taker.join(20)
+    assert not taker.is_alive()
+
+
+def test_a_client_that_refuses_everything_at_once_keeps_the_connection_alive(tmp_path: Path) -> None:
+    """As librdkafka does while a topic is missing: no answer is waited for, and RabbitMQ still wants its heartbeats."""
+    stop, beats, tries = threading.Event(), [], []
+
+    class Refusing:
+        def produce(self, *_: object, **__: object) -> None:
+            tries.append(1)
+            if len(tries) == 10:
+                stop.set()
+            raise confluent_kafka.KafkaException(confluent_kafka.KafkaError(confluent_kafka.KafkaError._UNKNOWN_TOPIC))
+
+        def poll(self, _: float) -> None:
+            pass
+
+    class Connection:
+        def process_data_events(self, time_limit: float) -> None:
+            beats.append(time_limit)
+            if len(beats) == 3:
+                stop.set()
+
+    client: Any = Refusing()
+    connection: Any = Connection()
+    taker = Taker(Settings(home=tmp_path), Queue("shop", "sales"), TOPIC, client, Source(), stop)
+    taker.looked = 0.0
+    assert not taker._deliver(connection, Batch(client, "sales", [RawRecord(None, b"1")]))
+    assert len(beats) == 3
+    assert taker.looked > 0

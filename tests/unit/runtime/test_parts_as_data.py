@@ -15,8 +15,9 @@ from typing import Any
 import anabranch
 import pytest
 from anabranch.core.airflow_settings import passwords_file
-from anabranch.core.errors import BadInput
+from anabranch.core.errors import BadInput, TryAgain
 from anabranch.core.settings import Settings, load_settings
+from anabranch.ingest.landing import status
 from anabranch.operate import jobs
 from anabranch.operate.jobs import job_file
 from anabranch.operate.runtime._postgres_server import place
@@ -195,6 +196,12 @@ def test_the_database_knows_no_password_but_its_own(
         made = (data / "PG_VERSION").exists()
         shutil.rmtree(data.parent if data.parent.name.startswith("anabranch-postgres-") else data)
     assert (seen, made) == ([0o600], True)
+
+
+def test_a_topic_that_halts_before_its_first_record_is_named(settings: Settings) -> None:
+    refused = TryAgain("BROKER_REFUSED", "no", state="nothing was changed", next_step="look")
+    status.write(settings, {"weather": refused})
+    assert lag(settings)["landing"] == "weather: nothing landed, halted (BROKER_REFUSED)"
 
 
 def test_lag_says_nothing_about_what_is_not_there_and_never_raises(settings: Settings) -> None:

@@ -218,3 +218,12 @@ def test_a_reader_that_lives_on_reads_the_table_that_was_made_anew(settings: Set
         reading = anabranch.read(VIEW, settings=settings)
         assert reading.cut == small_halves.cut_at(made + 7)
         assert set(reading.to_arrow()["written_by"].to_pylist()) == {made, made + 7, None}
+
+
+def test_days_of_a_view_without_days_are_refused(settings: Settings) -> None:
+    """Engines would differ: no rows in one, all in another."""
+    schema = pa.schema([field for field in small_halves.SPEED_SCHEMA if field.name != "partition_date"])
+    small_halves.start_speed(settings, 3, schema=schema)
+    with pytest.raises(BadInput) as refused:
+        anabranch.read(VIEW, partitions=DAYS[:1], settings=settings)
+    assert refused.value.code == "PARTITION_NEEDED"

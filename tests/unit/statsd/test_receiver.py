@@ -19,6 +19,7 @@ from anabranch.contracts.model.metrics import METRIC
 from anabranch.core.errors import BadInput, TryAgain
 from anabranch.core.part_report import Source
 from anabranch.core.settings import Settings, load_settings
+from anabranch.ingest.kafka.batches import RawRecord
 from anabranch.ingest.statsd import _receiver
 from anabranch.ingest.statsd.__main__ import check_topic
 from anabranch.ingest.statsd._receiver import Receiver, kernel_drops
@@ -135,3 +136,39 @@ def test_what_the_kernel_dropped_is_known_by_the_port(tmp_path: Path) -> None:
     (tmp_path / "udp").write_text(TABLE)
     assert kernel_drops(0x46CD, tmp_path / "udp") == 17
     assert kernel_drops(1, tmp_path / "udp") == kernel_drops(1, tmp_path / "none") == 0
+
+
+class Refusing(confluent_kafka.Producer):
+    """A client that has never heard of the topic, or has no room."""
+
+    error: Exception
+
+    def produce(self, *_: Any, **__: Any) -> None:
+        raise self.error
+
+
+def test_what_waits_is_bounded_by_its_bytes(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_receiver, "MOST_BYTES", 1_000)
+    client, source = Refusing({}), Source()
+    client.error = BufferError()
+    receiver = Receiver(settings, client, source, lambda: None)
+    for _ in range(2):  # what waits is counted once, however often it is sent again
+        for _ in range(30):
+            receiver._send(RawRecord(b"a", b"x" * 100))
+        receiver._send_again = 0.0
+        receiver._deliver()
+    assert (len(receiver._failed), receiver._bytes) == (10, 1_000)
+    assert source.refused == {"too many waited for the broker": 50}
+
+
+def test_a_topic_that_is_missing_for_a_while_loses_nothing(settings: Settings) -> None:
+    client, source = Refusing({}), Source()
+    client.error = confluent_kafka.KafkaException(confluent_kafka.KafkaError(confluent_kafka.KafkaError._UNKNOWN_TOPIC))
+    receiver = Receiver(settings, client, source, lambda: None)
+    for _ in range(3):
+        receiver._send(RawRecord(b"a", b"1"))
+        receiver._send_again = 0.0
+        receiver._deliver()
+    assert len(receiver._failed) == 3
+    assert "Kafka doesn't take records" in source.waits_for
+    assert source.refused == {}

@@ -153,7 +153,8 @@ def _rows(report: str) -> str:
 def certify_steps(view: str, version: int) -> None:
     """Wires the tasks plan, approve (large ones), replay and replayed (if asked for), certify, judge."""
     planned: Any = plan(view, version)
-    approved = CertifyApproval(task_id="approve", planned=planned)
+    # ``certify`` runs whatever was skipped before it, but not after a rejection.
+    approved = CertifyApproval(task_id="approve", planned=planned, ignore_downstream_trigger_rules=True)
     again = ReplayIfAsked(
         task_id="replay",
         planned=planned,

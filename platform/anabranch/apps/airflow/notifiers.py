@@ -57,7 +57,12 @@ class WebhookNotifier(BaseNotifier):
         import httpx
 
         body = {"text": self.text, **_facts(context)}
-        httpx.post(self.url, json=body, timeout=TIMEOUT_SECONDS).raise_for_status()
+        try:
+            answer = httpx.post(self.url, json=body, timeout=TIMEOUT_SECONDS)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:  # its text may hold the address, which may be a secret
+            raise RuntimeError(f"the webhook can't be reached ({type(error).__name__})") from None
+        if not answer.is_success:
+            raise RuntimeError(f"the webhook answered {answer.status_code}")
 
 
 def _facts(context: Any) -> dict[str, str]:

@@ -22,8 +22,9 @@ from anabranch.contracts.model.declarations import Declarations
 from anabranch.contracts.sending import RecordCheck
 from anabranch.core.settings import Settings
 from anabranch.ingest.http._bodies import Prepared, Unreadable, prepare
-from anabranch.ingest.http._sender import Busy, Sender, Undelivered
+from anabranch.ingest.http._sender import MOST_RECORDS, Busy, Sender, Undelivered
 from anabranch.ingest.http.access import Access
+from anabranch.ingest.kafka.batches import RawRecord, size_of
 from anabranch.ingest.kafka.producer import RECORD_OVERHEAD
 
 MOST_BYTES: Final = 8 * 2**20
@@ -99,8 +100,12 @@ class _Server:
 
     def _refused(self, topic: Topic, records: Sequence[Prepared]) -> Response | None:
         check = self._checks.get(topic.name)
+        if len(records) > MOST_RECORDS:
+            what = f"{len(records):,} records are more than the {MOST_RECORDS:,} of one request"
+            return _problem(413, "EVENT_REFUSED", what, "send fewer records in one request")
+        limit = topic.max_message_bytes - RECORD_OVERHEAD
         for number, record in enumerate(records):
-            if (size := len(record.value) + len(record.key or b"")) > topic.max_message_bytes - RECORD_OVERHEAD:
+            if (size := size_of(RawRecord(record.key, record.value, record.headers))) > limit:
                 what = f"record {number}: {size:,} bytes are more than topic {topic.name} takes"
                 return _problem(413, "EVENT_REFUSED", what, "send less in one record", record=number)
             if (

@@ -159,10 +159,11 @@ def _decoded(body: bytes) -> str:
         raise Unreadable(400, f"byte {error.start} of the body is not UTF-8", "send JSON in UTF-8") from None
 
 
-def _one(text: str) -> tuple[str, dict[str, Any]]:
-    raw, content, end = _next(text, 0)
+def _one(text: str, number: int = 0) -> tuple[str, dict[str, Any]]:
+    raw, content, end = _next(text, 0, number)
     if end < len(text):
-        raise Unreadable(400, f"there is more behind the object, at character {end}", "send one JSON object")
+        what = f"record {number}: there is more behind the object, at character {end}"
+        raise Unreadable(400, what, "send one JSON object")
     return raw, content
 
 
@@ -185,7 +186,8 @@ def _array(text: str) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _lines(text: str) -> list[tuple[str, dict[str, Any]]]:
-    return [_one(line) for line in text.split("\n") if line.strip(_SPACE)]
+    lines = [line for line in text.split("\n") if line.strip(_SPACE)]
+    return [_one(line, number) for number, line in enumerate(lines)]
 
 
 def _next(text: str, at: int, number: int = 0) -> tuple[str, dict[str, Any], int]:

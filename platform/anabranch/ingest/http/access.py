@@ -87,6 +87,7 @@ class Access:
         self._settings = settings
         self._looked = float("-inf")
         self._seen: dict[str, tuple[int, int]] = {}
+        self._known: dict[str, HttpClient] = {}
         self._by_token: dict[str, HttpClient] = {}
         self._webhooks: dict[str, HttpClient] = {}
 
@@ -117,13 +118,21 @@ class Access:
             seen = {name: (stat.st_mtime_ns, stat.st_ino) for name, stat in stats}
             if seen == self._seen:
                 return
-            clients = read_clients(self._settings)
-        except (OSError, ValueError, AnabranchError) as error:  # those that were known are let in on
+        except OSError as error:  # those that were known are let in on
             log.error("clients of the HTTP server can't be read: %s", error)
             return
-        self._seen = seen
+        self._known = {name: client for name in seen if (client := self._read(name)) is not None}
+        self._seen, clients = seen, self._known.values()
         self._by_token = {client.token_hash: client for client in clients if client.token_hash}
         self._webhooks = {client.name: client for client in clients if client.secret}
+
+    def _read(self, name: str) -> HttpClient | None:
+        """The client in a file; as it was before, if the file can't be read now."""
+        try:
+            return CLIENT.read(clients_folder(self._settings) / name)
+        except (OSError, ValueError, AnabranchError) as error:
+            log.error("%s: the client of the HTTP server can't be read: %s", name, error)
+            return self._known.get(name)
 
 
 def _hash(token: str) -> str:

@@ -22,6 +22,12 @@ class RawRecord(NamedTuple):
     headers: Headers = None
 
 
+def size_of(record: RawRecord) -> int:
+    """Bytes of its key, value and headers."""
+    size = len(record.key or b"") + len(record.value)
+    return size + sum(len(name.encode()) + len(value or b"") for name, value in record.headers or ())
+
+
 class Batch:
     """The records of one batch, until each is in the log, or refused for its size. Used by one thread; the answers may
     come in any thread that polls the client.
@@ -62,7 +68,7 @@ class Batch:
         to be sent on at once, or is done."""
         failed = {number: error for number, error in self._answers.items() if error is not None}
         large = {number: error for number, error in failed.items() if error.code() in TOO_LARGE}
-        if self._alone or len(self._sent) == 1:
+        if self._alone or len(self._sent) == 1:  # what others send at the same time isn't in its set: ``batch.size``
             self.too_large |= {number: str(error) for number, error in large.items()}
         # The broker refuses several records together that would be too large as one batch of its format.
         self._alone = self._alone or bool(large)

@@ -55,12 +55,16 @@ def open_client(
 ) -> confluent_kafka.Producer:
     """Return an idempotent client that waits for all in-sync replicas. Raises BadInput KAFKA_OPTIONS."""
     defaults = {"linger.ms": linger_ms, "compression.type": "lz4", "queue.buffering.max.messages": 200_000}
+    limits = [topic.max_message_bytes for topic in declarations.topics.values()]
     fixed = {
         "enable.idempotence": True,
         "acks": "all",
         "message.timeout.ms": delivery_seconds * 1000,
         "allow.auto.create.topics": False,
-        "message.max.bytes": max([1_000_000, *(topic.max_message_bytes for topic in declarations.topics.values())]),
+        "message.max.bytes": max([1_000_000, *limits]),
+        # Several records of a partition are sent as one set, which the broker refuses if it is larger than the topic's
+        # limit, whatever each of them is. A larger record is a set of its own.
+        "batch.size": min([1_000_000, *limits]),
         # the partitioner of the Java client: a key goes to the same partition with any client
         "partitioner": "murmur2_random",
     }

@@ -6,6 +6,8 @@ import ssl
 from urllib.parse import unquote, urlsplit
 
 import pika
+from pika.adapters.utils.connection_workflow import AMQPConnectorException
+from pika.exceptions import AMQPConnectionError
 
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings
@@ -16,6 +18,13 @@ _PORTS = {"amqp": 5672, "amqps": 5671}
 
 def connect(settings: Settings, name: str) -> pika.BlockingConnection:
     """Open a connection; RabbitMQ shows ``name``. Raises pika's AMQPError or OSError, and as ``password``."""
+    try:
+        return _connect(settings, name)
+    except AMQPConnectorException as error:  # no AMQPError: a server that answers nothing
+        raise AMQPConnectionError(f"no answer within {CONNECT_SECONDS:.0f} s ({type(error).__name__})") from error
+
+
+def _connect(settings: Settings, name: str) -> pika.BlockingConnection:
     url = urlsplit(settings.amqp_url)
     host, context = url.hostname or "", None
     if url.scheme == "amqps":

@@ -31,7 +31,7 @@ from anabranch.contracts import Queue, Topic
 from anabranch.core.errors import AnabranchError
 from anabranch.core.part_report import Source
 from anabranch.core.settings import Settings
-from anabranch.ingest.kafka.batches import Batch, RawRecord
+from anabranch.ingest.kafka.batches import Batch, RawRecord, size_of
 from anabranch.ingest.kafka.producer import RECORD_OVERHEAD
 from anabranch.ingest.queues._connection import connect
 from anabranch.ingest.queues._messages import Messages
@@ -159,6 +159,9 @@ class Taker(threading.Thread):
                 self._client.poll(_POLL)
                 connection.process_data_events(0)  # heartbeats; what arrives is the next batch
             error = batch.settle()
+            self.looked = time.monotonic()  # the client may have refused all of it at once
+            self._client.poll(0)
+            connection.process_data_events(0)
             self._wait_for(f"Kafka doesn't take records: {error}" if error else "")
             if error and self._stop_all.wait(FIRST_PAUSE):
                 return False
@@ -190,8 +193,3 @@ def reason_of(settings: Settings, queue: Queue, error: Exception) -> str:
     if isinstance(error, AMQPConnectionError | OSError):
         return f"RabbitMQ at {where} can't be reached, or has ended the connection: {error or type(error).__name__}"
     return f"{type(error).__name__}: {error}"
-
-
-def size_of(record: RawRecord) -> int:
-    size = len(record.key or b"") + len(record.value)
-    return size + sum(len(name.encode()) + len(value or b"") for name, value in record.headers or ())

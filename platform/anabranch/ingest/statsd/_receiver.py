@@ -30,12 +30,14 @@ from anabranch.contracts.sending import rfc3339
 from anabranch.core.errors import TryAgain
 from anabranch.core.part_report import Source
 from anabranch.core.settings import Settings
-from anabranch.ingest.kafka.batches import RawRecord
+from anabranch.ingest.kafka.batches import TOO_LARGE, RawRecord
 from anabranch.ingest.statsd._lines import Malformed, Sample, read
 
 log = logging.getLogger(__name__)
 MOST_WAITING: Final = 100_000
 """Samples that may wait for the broker."""
+MOST_BYTES: Final = 64 * 2**20
+"""Of their events: one packet can hold 16,000 values with tags of 33 kB, which each of their events has."""
 BUFFER_BYTES: Final = 8 * 2**20
 """Of the kernel, for packets that haven't been taken yet; it gives as much as net.core.rmem_max allows."""
 SLOW_SECONDS: Final = 2.0
@@ -57,6 +59,7 @@ class Receiver:
         self._settings, self._client, self._source, self._report = settings, client, source, report
         self._run, self._number = uuid4().hex, 0
         self._waiting, self._failed, self._send_again = 0, deque[RawRecord](), 0.0
+        self._bytes = 0  # of what waits and what has failed
         self._allowed = lru_cache(10_000)(self._is_allowed)
         self._dropped, self._heard = 0, 0.0
 
@@ -121,7 +124,7 @@ class Receiver:
         return RawRecord(name.encode(), json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode())
 
     def _send(self, record: RawRecord) -> None:
-        if self._waiting + len(self._failed) >= MOST_WAITING:
+        if self._waiting + len(self._failed) >= MOST_WAITING or self._bytes + len(record.value) > MOST_BYTES:
             self._lose("too many waited for the broker")
             return
         try:
@@ -129,30 +132,38 @@ class Receiver:
             self._client.produce(self._settings.statsd_topic, record.value, record.key, on_delivery=answered)
             self._heard = self._heard if self._waiting else time.monotonic()
             self._waiting += 1
+            self._bytes += len(record.value)
         except BufferError:
             self._failed.append(record)
-        except KafkaException as error:
-            self._lose(f"refused by the client of Kafka: {error.args[0]}")
+            self._bytes += len(record.value)
+        except KafkaException as error:  # before anything was sent: the topic may be missing for a while
+            self._keep_or_lose(record, error.args[0])
 
     def _answered(self, record: RawRecord, error: KafkaError | None, _: Message) -> None:
         self._waiting, self._heard = self._waiting - 1, time.monotonic()
+        self._bytes -= len(record.value)
         if error is None:
             self._source.count("in the log")
             self._source.waits_for = ""
             return
-        if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+        self._keep_or_lose(record, error)
+
+    def _keep_or_lose(self, record: RawRecord, error: KafkaError) -> None:
+        if error.code() in TOO_LARGE:
             self._lose(f"too large for the broker: {error}")
             return
         if not self._source.waits_for:
             log.warning("the broker doesn't take events: %s", error)
         self._source.waits_for = f"Kafka doesn't take records: {error}"
         self._failed.append(record)
+        self._bytes += len(record.value)
 
     def _deliver(self, seconds: float = 0.0) -> None:
         self._client.poll(seconds)
         if self._failed and time.monotonic() >= self._send_again:
             self._send_again = time.monotonic() + _AGAIN_SECONDS
             again, self._failed = self._failed, deque()
+            self._bytes -= sum(len(record.value) for record in again)
             for record in again:
                 self._send(record)
 

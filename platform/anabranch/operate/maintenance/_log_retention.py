@@ -14,10 +14,11 @@ from anabranch.core.settings import Settings
 from anabranch.core.storage import listed, storage_of
 from anabranch.lake import latest_commit, open_table
 from anabranch.lake.commits import LOG_DAYS
-from anabranch.lake.layout import landing_files_lock
+from anabranch.lake.layout import VersionRef, landing_files_lock
 from anabranch.lake.log.archived_commits import log_files
 from anabranch.lake.log.delta_tables import folder_of
 from anabranch.lake.log.rewrite_commits import log_of
+from anabranch.lake.streams.stream_checkpoint import position_in
 from anabranch.lake.table_refs import TableRef
 from anabranch.operate.maintenance._concurrent_files import size, touched
 from anabranch.operate.maintenance._report import DAY, Action, ActionKind, Policy
@@ -45,7 +46,8 @@ def clean(settings: Settings, place: TableRef, policy: Policy, *, plan: bool) ->
         table = open_table(place.uri)
         if table is None:
             return
-        old = [*_expired(table, policy.now - LOG_DAYS * DAY)]
+        needed = _needed_by_streams(settings, place, table) if place.kind == "landing" else None
+        old = [*_expired(table, policy.now - LOG_DAYS * DAY, needed)]
         if old and place.kind == "landing" and (replay := replay_over(settings, place.name)):
             yield Action(ActionKind.HELD_BACK, str(place), f"no commit is deleted: {replay} is under way")
             old = []
@@ -69,17 +71,36 @@ def _checkpointed(table: DeltaTable) -> int:
     return -1
 
 
-def _expired(table: DeltaTable, before: float) -> Iterator[Path]:
-    """Yields the log's files before the newest checkpoint that is itself older than ``before``. What is kept begins
-    with a checkpoint, and every later version can still be opened."""
-    found = list[tuple[int, Path]]()
-    for version, path in log_files(folder_of(table)):
-        with suppress(FileNotFoundError):
-            found += [(version, path)] if storage_of(path).modified(path) < before else []
-    checkpoints = [version for version, path in found if ".checkpoint" in path.name and path.suffix == ".parquet"]
+def _expired(table: DeltaTable, before: float, needed: int | None) -> Iterator[Path]:
+    """Yields the log's files before the newest checkpoint that is itself older than ``before``, and no newer than the
+    version ``needed``. What is kept begins with a checkpoint, and every later version can still be opened: so a commit
+    goes with those around it, whatever its own time says."""
+    found, old = [*log_files(folder_of(table))], list[int]()
+    for version, path in found:
+        if ".checkpoint" in path.name and path.suffix == ".parquet":
+            with suppress(FileNotFoundError):
+                old += [version] if storage_of(path).modified(path) < before else []
     # Readers start from the last checkpoint; a file of an older one may be only one part of several.
-    first = max((version for version in checkpoints if version <= _checkpointed(table)), default=0)
+    newest = min(_checkpointed(table), _checkpointed(table) if needed is None else needed)
+    first = max((version for version in old if version <= newest), default=0)
     yield from (path for version, path in found if version < first)
+
+
+def _needed_by_streams(settings: Settings, place: TableRef, table: DeltaTable) -> int | None:
+    """The oldest version that a stream which is level with landing asks for when it is started again: it repeats its
+    last batch, however long ago that was. A stream that is behind doesn't count: it has as long as the log is kept.
+    Raises BrokenState CHECKPOINT_UNREADABLE."""
+    landed, table_id, found = latest_commit(table), str(table.metadata().id), list[int]()
+    for checkpoint in sorted((settings.checkpoints / "speed").glob("*/v*")):
+        name, version = checkpoint.parent.name, checkpoint.name.removeprefix("v")
+        if landed is None or not version.isdecimal():
+            continue
+        streamed = latest_commit(VersionRef(settings, name, int(version)).speed_table)
+        if streamed is None or streamed.note.cut.epoch(place.name) < landed.note.cut.epoch(place.name):
+            continue
+        if (position := position_in(checkpoint, table_id)) is not None:
+            found.append(position)
+    return min(found, default=None)
 
 
 def _drafts(table: DeltaTable, before: float) -> list[Path]:

@@ -28,6 +28,7 @@ def lag(settings: Settings) -> dict[str, str]:
     landed = {folder.name: _cut(folder) for folder in sorted((settings.lake / "landing").glob("*/"))}
     halted = {topic: f", halted ({code})" for topic, code in status.read(settings).items()}
     behind = {topic: f"{_records_behind(settings, topic, cut)}{halted.get(topic, '')}" for topic, cut in landed.items()}
+    behind |= {topic: f"nothing landed{text}" for topic, text in halted.items() if topic not in landed}
     found = {
         "landing": ", ".join(f"{topic}: {text}" for topic, text in behind.items()),
         "speed": ", ".join(_views(settings, landed)),
